@@ -1,0 +1,67 @@
+# Fairpool: everything one types often. `make` alone lists it.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.up-to-date
+JOBS   ?= auto
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
+
+BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
+
+.DEFAULT_GOAL := help
+.PHONY: help env check test test-fast bench format constraints clean
+
+help: ## List what can be made
+	@echo "Fairpool. Targets:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "Settings: PYTHON=$(PYTHON) (3.11 to 3.14), JOBS=$(JOBS) (parallel test processes)"
+
+env: $(STAMP) ## Make or update the virtual environment in .venv
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { \
+	  echo "Fairpool needs Python 3.11 to 3.14, and '$(PYTHON)' is not one of them."; \
+	  echo "Name another one: make env PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments: its venv module is incomplete."; \
+	  echo "On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@$(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	@touch $@
+
+check: env ## Formatting, lint, types, import walls, house rules
+	$(BIN)/ruff format --check --output-format concise .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tools.tidy
+
+test: env ## All tests
+	$(PYTEST)
+
+test-fast: env ## The tests that are not marked slow
+	$(PYTEST) -m "not slow"
+
+bench: env ## Benchmarks, one after the other
+ifeq ($(BENCHMARKS),)
+	@echo "No benchmarks yet: bench/ is empty, the first ones measure a scheduling cycle."
+else
+	@set -e; for module in $(BENCHMARKS:bench/%.py=%); do echo "== bench.$$module"; $(BIN)/python -m bench.$$module; done
+endif
+
+format: env ## Format the code and repair what lint can repair
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Three weeks back, because a fresh release may come before the packages it needs.
+constraints: env ## Choose the pinned versions anew, then look at the difference
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev \
+	  --exclude-newer "$$($(BIN)/python -c 'import datetime as d; print(d.date.today() - d.timedelta(weeks=3))')" \
+	  --no-annotate --no-header --upgrade --output-file constraints.txt pyproject.toml
+
+clean: ## Remove the virtual environment, caches and builds
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The vocabulary of Fairpool: frozen values, no I/O, standard library only."""

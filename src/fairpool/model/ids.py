@@ -1,0 +1,26 @@
+"""Names of things, each a type of its own so that one cannot be passed for another.
+
+Every id is a plain string; ties anywhere in Fairpool are broken by comparing them in string order.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+QueueId = NewType("QueueId", str)
+"""Whatever owns quota: a department or a project."""
+
+GroupId = NewType("GroupId", str)
+"""A pod group: the pods that start together or not at all."""
+
+PodId = NewType("PodId", str)
+"""One life of one pod; the next life has another id."""
+
+NodeName = NewType("NodeName", str)
+PoolName = NewType("PoolName", str)
+ClaimId = NewType("ClaimId", str)
+
+Instant = NewType("Instant", int)
+"""A moment, in milliseconds since the Unix epoch. Deciding code is handed one, it never asks for one."""
+
+SECOND_MS = 1000

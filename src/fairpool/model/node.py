@@ -1,0 +1,102 @@
+"""Nodes, their labels and taints, and the pools they form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fairpool.model.ids import NodeName, PoolName
+
+DEFAULT_POOL = PoolName("default")
+
+
+class TaintEffect(StrEnum):
+    """What a taint does to pods that do not tolerate it."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A mark that keeps pods away unless they tolerate it, such as `runai=drain:NoExecute`."""
+
+    key: str
+    value: str = ""
+    effect: TaintEffect = TaintEffect.NO_SCHEDULE
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+class MigStrategy(StrEnum):
+    """How a node with GPUs in MIG mode offers them."""
+
+    SINGLE = "single"
+    """Every slice is offered as a whole GPU."""
+    MIXED = "mixed"
+    """Slices are offered by profile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A machine as the scheduler needs to know it: what it has, not what is in use."""
+
+    name: NodeName
+    cpu_milli: int
+    memory_bytes: int
+    pods_max: int = 110
+    gpus: int = 0
+    """Devices 0 to `gpus` - 1 that are given out whole or in portions."""
+    gpu_memory_mib: int = 0
+    """Memory of each device; 0 when it is not known, and then nobody can ask for GPU memory here."""
+    gpus_withheld: tuple[int, ...] = ()
+    """Devices that exist and are not given out: broken, or busy with somebody else's process."""
+    mig_strategy: MigStrategy | None = None
+    mig_instances: Mapping[str, int] = field(default_factory=dict)
+    """MIG profile (`nvidia.com/mig-3g.20gb`) to number of instances."""
+    extended: Mapping[str, int] = field(default_factory=dict)
+    """Any other countable resource, by name."""
+    claim_devices: tuple[str, ...] = ()
+    """Devices that are given out through device claims, by name."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    ready: bool = True
+    cordoned: bool = False
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether new pods may go here and its capacity counts."""
+        return self.ready and not self.cordoned
+
+
+class Placement(StrEnum):
+    """Where a pod goes among the nodes where it fits."""
+
+    BINPACK = "binpack"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePool:
+    """Nodes that share a label value; quotas and placement are per pool."""
+
+    name: PoolName = DEFAULT_POOL
+    label_key: str = ""
+    label_value: str = ""
+    gpu_placement: Placement = Placement.BINPACK
+    cpu_placement: Placement = Placement.BINPACK
+
+    def holds(self, node: Node) -> bool:
+        """Whether a node belongs to this pool. The default pool takes what no other pool names."""
+        return not self.label_key or node.labels.get(self.label_key) == self.label_value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """A tree over nodes: label keys from the widest level to the narrowest."""
+
+    name: str
+    levels: tuple[str, ...] = ()

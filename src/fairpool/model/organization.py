@@ -1,0 +1,92 @@
+"""Who owns quota: departments and projects, and the queue each of them is to the scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fairpool.model.ids import Instant, QueueId
+from fairpool.model.problem import Problem
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
+
+DEFAULT_QUEUE_PRIORITY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Entitlement:
+    """What a queue has of one resource: owed, at most, and its weight when the rest is lent."""
+
+    quota: int = UNLIMITED
+    limit: int = UNLIMITED
+    weight: float = 1.0
+    usage: float = 0.0
+    """Part of the capacity it held over the accounting window, 0 when time-based sharing is off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """Whatever owns quota, in the scheduler's eyes. Only queues without children hold pod groups."""
+
+    id: QueueId
+    parent: QueueId | None = None
+    priority: int = DEFAULT_QUEUE_PRIORITY
+    created_at: Instant = Instant(0)
+    gpu: Entitlement = Entitlement(quota=0)
+    """In thousandths of a GPU."""
+    cpu: Entitlement = Entitlement()
+    """In thousandths of a core."""
+    memory: Entitlement = Entitlement()
+    """In bytes."""
+    preempt_min_runtime_s: int | None = None
+    reclaim_min_runtime_s: int | None = None
+
+
+class OverQuota(StrEnum):
+    """How eagerly a project takes GPUs beyond its quota while they are idle."""
+
+    OFF = "off"
+    LOWEST = "lowest"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+OVER_QUOTA_WEIGHT = {OverQuota.LOWEST: 0.0, OverQuota.LOW: 1.0, OverQuota.MEDIUM: 2.0, OverQuota.HIGH: 3.0}
+
+
+def gpu_entitlement(
+    quota_milli: int, over_quota: OverQuota | None = None, *, limit_milli: int = UNLIMITED, usage: float = 0.0
+) -> Entitlement:
+    """The GPU entitlement that an administrator's settings come to.
+
+    Without a setting the weight is the quota itself, so that 3 : 1 shares idle GPUs 75 : 25; a project without quota
+    then has weight 1.
+    """
+    if over_quota is OverQuota.OFF:
+        capped = quota_milli if limit_milli == UNLIMITED else min(quota_milli, limit_milli)
+        return Entitlement(quota_milli, quota_milli if quota_milli == UNLIMITED else capped, 0.0, usage)
+    if over_quota is not None:
+        return Entitlement(quota_milli, limit_milli, OVER_QUOTA_WEIGHT[over_quota], usage)
+    weight = quota_milli / WHOLE_GPU_MILLI if quota_milli > 0 else 1.0
+    return Entitlement(quota_milli, limit_milli, weight, usage)
+
+
+def oversubscribed_parents(queues: tuple[Queue, ...]) -> list[Problem]:
+    """Parents whose children are together owed more GPUs than they are owed themselves. A warning, not an error."""
+    owed: dict[QueueId, int] = {}
+    for queue in queues:
+        if queue.parent is not None and queue.gpu.quota != UNLIMITED:
+            owed[queue.parent] = owed.get(queue.parent, 0) + queue.gpu.quota
+    problems = []
+    for queue in sorted(queues, key=lambda each: each.id):
+        children = owed.get(queue.id, 0)
+        if queue.gpu.quota != UNLIMITED and children > queue.gpu.quota:
+            problems.append(
+                Problem(
+                    "queue.children_over_quota",
+                    f"the quotas below {queue.id} add up to {gpus_text(children)} GPUs, "
+                    f"its own is {gpus_text(queue.gpu.quota)}",
+                    "raise its quota or lower theirs; until then the excess counts as over quota",
+                )
+            )
+    return problems

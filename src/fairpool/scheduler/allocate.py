@@ -1,0 +1,94 @@
+"""Place what hurts nobody: neediest queue first, nothing blocked by what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairpool.model.ids import SECOND_MS
+from fairpool.model.lifecycle import PodPhase
+from fairpool.scheduler.board import NOWHERE, REAL
+from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
+from fairpool.scheduler.order import Walk
+from fairpool.scheduler.placement import Placer
+from fairpool.scheduler.solver import may_start
+
+
+def allocate(placer: Placer) -> None:
+    """Give places to waiting groups, promises of earlier cycles first."""
+    board, trial = placer.board, placer.trial
+    if board.policy.durable_promises:
+        _honour_promises(placer)
+    walk = Walk(trial, waiting_groups(placer))
+    while (group := walk.pop()) is not None:
+        if board.policy.recheck_readiness and not is_ready(board, group):
+            continue
+        mark = trial.mark()
+        chunk = next_chunk(trial, group)
+        if not chunk or not may_start(placer, group, chunk) or not placer.place(group, chunk, now=True):
+            trial.undo(mark)
+            continue
+        keep_together(placer, group, chunk)
+        if has_waiting(board, group):
+            walk.push(group)
+
+
+def waiting_groups(placer: Placer) -> list[int]:
+    """Groups that have waiting pods and enough pods to start."""
+    board = placer.board
+    return [
+        group
+        for group in range(len(board.groups))
+        if board.queue_of[group] != NOWHERE and has_waiting(board, group) and is_ready(board, group)
+    ]
+
+
+def keep_together(placer: Placer, group: int, chunk: Sequence[int]) -> None:
+    """A gang that would start in part starts later as a whole: its binds become promises."""
+    board = placer.board
+    for number in board.sets_of[group]:
+        pods = board.sets.pods[number]
+        bound = sum(board.hold[pod] == REAL for pod in pods)
+        if bound < board.sets.minimum[number] and any(board.promise_node[pod] != NOWHERE for pod in pods):
+            break
+    else:
+        return
+    for pod in chunk:
+        if board.hold[pod] == REAL and placer.trial.started_as[pod][0] != REAL:
+            placer.trial.defer(pod)
+
+
+def _honour_promises(placer: Placer) -> None:
+    """Pods that were promised a place get it, or keep the promise, or lose it, before anybody else is looked at."""
+    board = placer.board
+    promised: dict[int, list[int]] = {}
+    for pod, row in enumerate(board.pods):
+        if row.phase is PodPhase.PROMISED and placer.trial.is_waiting(pod) and not row.gated:
+            promised.setdefault(board.group_of[pod], []).append(pod)
+    for group in sorted(promised, key=lambda each: (_promised_at(placer, promised[each]), each)):
+        pods = promised[group]
+        mark = placer.trial.mark()
+        if board.queue_of[group] == NOWHERE or not _keep_promises(placer, group, pods):
+            placer.trial.undo(mark)
+
+
+def _promised_at(placer: Placer, pods: Sequence[int]) -> int:
+    return min(placer.board.pods[pod].promised_at or 0 for pod in pods)
+
+
+def is_expired(placer: Placer, pods: Sequence[int]) -> bool:
+    """Whether promises have been waiting for longer than they may."""
+    board = placer.board
+    return board.now - _promised_at(placer, pods) >= board.policy.promise_lifetime_s * SECOND_MS
+
+
+def _keep_promises(placer: Placer, group: int, pods: Sequence[int]) -> bool:
+    board = placer.board
+    if is_expired(placer, pods) or not is_ready(board, group) or not may_start(placer, group, pods):
+        return False
+    for pod in pods:
+        name = board.pods[pod].node
+        node = board.nodes.index.get(name) if name is not None else None
+        if node is None or not placer.place_on(pod, node):
+            return False
+    keep_together(placer, group, pods)
+    return True

@@ -1,0 +1,197 @@
+"""The board: a snapshot as columns, numbered in id order so that ties go by number.
+
+Building it is linear in what exists. Everything here that a trial changes (idle and releasing amounts, shared devices,
+what pods hold, what queues hold) is changed through `trial.py` only.
+"""
+
+from __future__ import annotations
+
+from fairpool.model.ids import ClaimId, GroupId, NodeName, PodId
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.workload import Claim, GpuKind, Pod, PodGroup, PodShape
+from fairpool.scheduler.charge import Charges, is_best_effort, mig_milli
+from fairpool.scheduler.policy import KindRule
+from fairpool.scheduler.queues import CPU, GPU, MEMORY, QueueTable, Vector
+from fairpool.scheduler.snapshot import Snapshot
+
+NOWHERE = -1
+
+# What a pod physically holds.
+NOTHING, REAL, RELEASING = 0, 1, 2
+
+# Of a shared device: memory of pods that stay, of pods that leave, and of pods that are promised a place.
+STAYING, LEAVING, COMING = 0, 1, 2
+
+
+class NodeColumns:
+    """What is idle and what is being released on each node."""
+
+    def __init__(self, snapshot: Snapshot, charges: Charges) -> None:
+        self.rows = sorted(snapshot.nodes, key=lambda node: node.name)
+        self.names: list[NodeName] = [node.name for node in self.rows]
+        self.index: dict[NodeName, int] = {name: number for number, name in enumerate(self.names)}
+        count = len(self.rows)
+        self.healthy: list[bool] = [node.is_healthy for node in self.rows]
+        self.device_mib: list[int] = [charges.device_mib(node) for node in self.rows]
+        self.gpus: list[int] = [node.gpus - len(node.gpus_withheld) for node in self.rows]
+        self.cpu_idle: list[int] = [node.cpu_milli for node in self.rows]
+        self.memory_idle: list[int] = [node.memory_bytes for node in self.rows]
+        self.slots_idle: list[int] = [node.pods_max for node in self.rows]
+        self.gpus_idle: list[int] = list(self.gpus)
+        self.cpu_releasing: list[int] = [0] * count
+        self.memory_releasing: list[int] = [0] * count
+        self.slots_releasing: list[int] = [0] * count
+        self.gpus_releasing: list[int] = [0] * count
+        names = {name for node in self.rows for name in (*node.extended, *node.mig_instances)}
+        self.other_idle: dict[str, list[int]] = {
+            name: [node.extended.get(name, 0) + node.mig_instances.get(name, 0) for node in self.rows]
+            for name in sorted(names)
+        }
+        self.other_releasing: dict[str, list[int]] = {name: [0] * count for name in self.other_idle}
+        self.shared: list[dict[int, list[int]]] = [{} for _ in self.rows]
+        """Shared devices by number: memory staying, leaving, coming. A trial opens devices with negative numbers."""
+        self.claim_free: list[set[str]] = [set(node.claim_devices) for node in self.rows]
+        self.unschedulable_pods: list[int] = [0] * count
+        """Active pods of a kind that must not be started; MIG pods stay away from them."""
+
+    def total(self, charges: Charges) -> Vector:
+        """Capacity of the healthy nodes, in the three resources that quotas are about."""
+        total: Vector = [0, 0, 0]
+        for number, node in enumerate(self.rows):
+            if self.healthy[number]:
+                gpus = self.gpus[number] + len(node.claim_devices)
+                total[GPU] += gpus * 1000 + mig_milli(node.mig_instances.items(), charges.policy)
+                total[CPU] += node.cpu_milli
+                total[MEMORY] += node.memory_bytes
+        return total
+
+
+class SetColumns:
+    """Pod sets of all groups, numbered through, and how many of their pods are where."""
+
+    def __init__(self) -> None:
+        self.name: list[str] = []
+        self.minimum: list[int] = []
+        self.group: list[int] = []
+        self.pods: list[list[int]] = []
+        """In the order in which they are placed."""
+        self.active: list[int] = []
+        """Hold a place or are promised one."""
+        self.leaving: list[int] = []
+        self.waiting: list[int] = []
+        self.gated: list[int] = []
+
+    def add(self, name: str, minimum: int, group: int) -> int:
+        for column, value in ((self.minimum, max(minimum, 1)), (self.group, group)):
+            column.append(value)
+        for counter in (self.active, self.leaving, self.waiting, self.gated):
+            counter.append(0)
+        self.name.append(name)
+        self.pods.append([])
+        return len(self.name) - 1
+
+
+class Board:
+    """A snapshot as columns. Expects rows that `cleaning.py` has been over."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.policy = snapshot.policy
+        self.now = snapshot.now
+        self.charges = Charges(snapshot.nodes, self.policy)
+        self.nodes = NodeColumns(snapshot, self.charges)
+        self.queues = QueueTable(snapshot.queues)
+        self.queues.total = self.nodes.total(self.charges)
+        self.topologies = {topology.name: topology for topology in snapshot.topologies}
+        self.claims: dict[ClaimId, Claim] = {claim.id: claim for claim in snapshot.claims}
+        self._number_groups(snapshot)
+        self._number_pods(snapshot)
+
+    def _number_groups(self, snapshot: Snapshot) -> None:
+        self.groups: list[PodGroup] = sorted(snapshot.groups, key=lambda group: group.id)
+        self.group_index: dict[GroupId, int] = {group.id: number for number, group in enumerate(self.groups)}
+        self.queue_of: list[int] = []
+        """Leaf queue of each group; NOWHERE when it has none that can hold it."""
+        self.rules: list[KindRule] = []
+        self.sets = SetColumns()
+        self.sets_of: list[list[int]] = []
+        self.set_index: dict[tuple[int, str], int] = {}
+        for number, group in enumerate(self.groups):
+            queue = self.queues.index.get(group.queue, NOWHERE)
+            is_leaf = queue != NOWHERE and not self.queues.children[queue]
+            self.queue_of.append(queue if is_leaf else NOWHERE)
+            self.rules.append(self.policy.rule_for(group.kind, group.priority, group.preemptible))
+            numbers = []
+            for pod_set in group.tree.all_pod_sets():
+                set_number = self.sets.add(pod_set.name, pod_set.minimum, number)
+                self.set_index[number, pod_set.name] = set_number
+                numbers.append(set_number)
+            self.sets_of.append(sorted(numbers, key=lambda each: self.sets.name[each]))
+
+    def _number_pods(self, snapshot: Snapshot) -> None:
+        alive = (pod for pod in snapshot.pods if pod.phase is not PodPhase.ENDED)
+        self.pods: list[Pod] = sorted(alive, key=lambda pod: pod.id)
+        self.pod_index: dict[PodId, int] = {pod.id: number for number, pod in enumerate(self.pods)}
+        count = len(self.pods)
+        self.group_of: list[int] = [self.group_index[pod.group] for pod in self.pods]
+        self.set_of: list[int] = [
+            self.set_index[self.group_of[number], pod.pod_set] for number, pod in enumerate(self.pods)
+        ]
+        self.shapes: list[PodShape] = []
+        self.shape_of: list[int] = self._intern_shapes()
+        self.is_best_effort: list[bool] = [is_best_effort(shape) for shape in self.shapes]
+        self.is_shared: list[bool] = [shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY) for shape in self.shapes]
+        self.claimed_gpus: list[int] = [self._claimed_gpus(pod) if pod.claims else 0 for pod in self.pods]
+        self.hold: list[int] = [NOTHING] * count
+        self.hold_node: list[int] = [NOWHERE] * count
+        self.hold_seats: list[tuple[int, ...]] = [()] * count
+        self.promise_node: list[int] = [NOWHERE] * count
+        self.promise_seats: list[tuple[int, ...]] = [()] * count
+        for number in range(count):
+            self.sets.pods[self.set_of[number]].append(number)
+        for pods in self.sets.pods:
+            pods.sort(key=self._pod_order)
+
+    def _intern_shapes(self) -> list[int]:
+        known: dict[PodShape, int] = {}
+        by_identity: dict[int, int] = {}
+        numbers = []
+        for pod in self.pods:
+            number = by_identity.get(id(pod.shape))
+            if number is None:
+                number = known.setdefault(pod.shape, len(self.shapes))
+                if number == len(self.shapes):
+                    self.shapes.append(pod.shape)
+                by_identity[id(pod.shape)] = number
+            numbers.append(number)
+        return numbers
+
+    def _claimed_gpus(self, pod: Pod) -> int:
+        claims = (self.claims.get(claim) for claim in pod.claims)
+        return sum(claim.devices for claim in claims if claim is not None and claim.counts_as_gpu)
+
+    def _pod_order(self, pod: int) -> tuple[bool, bool, int, int, str]:
+        """Leaders first, then by number, then by age."""
+        row = self.pods[pod]
+        if not self.policy.pod_order:
+            return (False, False, 0, row.created_at, row.id)
+        return (not row.leader, row.order is None, -(row.order or 0), row.created_at, row.id)
+
+    def shape(self, pod: int) -> PodShape:
+        return self.shapes[self.shape_of[pod]]
+
+    def waiting_need(self, pod: int) -> Vector:
+        """What a pod is charged before its node is known."""
+        shape = self.shape(pod)
+        gpu = self.charges.waiting_milli(shape, self.claimed_gpus[pod])
+        return [gpu, shape.cpu_milli, shape.memory_bytes]
+
+    def placed_need(self, pod: int, node: int) -> Vector:
+        """What a pod is charged on a node."""
+        shape = self.shape(pod)
+        gpu = self.charges.placed_milli(shape, self.nodes.device_mib[node], self.claimed_gpus[pod])
+        return [gpu, shape.cpu_milli, shape.memory_bytes]
+
+    def is_firm(self, group: int) -> bool:
+        """Whether a group may not be preempted, and so must stay within quota."""
+        return not self.rules[group].preemptible

@@ -1,0 +1,85 @@
+"""One conversion from what a pod asks for to what it is charged and what it occupies, used everywhere.
+
+Charged: thousandths of a GPU, against quotas and limits. Occupied: MiB of particular devices on a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairpool.model.node import Node
+from fairpool.model.quantity import WHOLE_GPU_MILLI, memory_portion_milli
+from fairpool.model.workload import GpuKind, GpuRequest, PodShape
+from fairpool.scheduler.policy import Policy
+
+BEST_EFFORT_CPU_MILLI = 10
+BEST_EFFORT_MEMORY_BYTES = 10 * 2**20
+BEST_EFFORT_GPU_MILLI = 10
+
+
+def mig_slices(profile: str) -> int:
+    """The number before the `g` of a profile: 3 for `nvidia.com/mig-3g.20gb`; 1 for a name without one."""
+    digits = profile.rpartition("mig-")[2].split("g", 1)[0]
+    return int(digits) if digits.isdigit() else 1
+
+
+def mig_milli(instances: Iterable[tuple[str, int]], policy: Policy) -> int:
+    """What MIG instances count for, in thousandths of a GPU."""
+    slices = sum(mig_slices(profile) * count for profile, count in instances)
+    return WHOLE_GPU_MILLI * slices // policy.mig_slices_per_gpu
+
+
+class Charges:
+    """Conversions for one snapshot: they depend on the policy and on the devices there are."""
+
+    def __init__(self, nodes: Iterable[Node], policy: Policy) -> None:
+        self.policy = policy
+        known = [self.device_mib(node) for node in nodes if node.gpus and node.gpu_memory_mib]
+        self.smallest_device_mib = policy.smallest_device_mib or min(known, default=0)
+
+    def device_mib(self, node: Node) -> int:
+        """Memory of each device of a node; where it is not known, a thousandth of the device stands for a MiB."""
+        step = self.policy.device_memory_step_mib
+        return node.gpu_memory_mib // step * step or WHOLE_GPU_MILLI
+
+    def portion_milli(self, gpu: GpuRequest) -> int:
+        step = self.policy.portion_step_milli
+        return (gpu.portion_milli + step // 2) // step * step
+
+    def waiting_milli(self, shape: PodShape, claimed_gpus: int = 0) -> int:
+        """GPUs a pod is charged before its node is known."""
+        gpu = shape.gpu
+        if gpu.kind is GpuKind.MEMORY:
+            if not self.smallest_device_mib:
+                return gpu.devices * WHOLE_GPU_MILLI
+            return gpu.devices * memory_portion_milli(gpu.memory_mib, self.smallest_device_mib)
+        return self._known_milli(gpu) + claimed_gpus * WHOLE_GPU_MILLI
+
+    def placed_milli(self, shape: PodShape, device_mib: int, claimed_gpus: int = 0) -> int:
+        """GPUs a pod is charged on a node with devices of this size."""
+        gpu = shape.gpu
+        if gpu.kind is GpuKind.MEMORY:
+            return gpu.devices * memory_portion_milli(gpu.memory_mib, device_mib, self.policy.portion_step_milli)
+        return self._known_milli(gpu) + claimed_gpus * WHOLE_GPU_MILLI
+
+    def _known_milli(self, gpu: GpuRequest) -> int:
+        if gpu.mig:
+            return mig_milli(gpu.mig, self.policy)
+        return gpu.devices * (WHOLE_GPU_MILLI if gpu.kind is GpuKind.WHOLE else self.portion_milli(gpu))
+
+    def occupied_mib(self, shape: PodShape, device_mib: int) -> int:
+        """Memory that a pod takes of each shared device it is on."""
+        gpu = shape.gpu
+        if gpu.kind is GpuKind.MEMORY:
+            return gpu.memory_mib
+        return max(1, self.portion_milli(gpu) * device_mib // WHOLE_GPU_MILLI)
+
+
+def is_best_effort(shape: PodShape) -> bool:
+    """Asks for next to nothing, so that it need not wait for idle resources."""
+    gpu = shape.gpu
+    return (
+        shape.cpu_milli < BEST_EFFORT_CPU_MILLI
+        and shape.memory_bytes < BEST_EFFORT_MEMORY_BYTES
+        and gpu.kind is GpuKind.NONE
+    )

@@ -1,0 +1,100 @@
+"""Which pods of a group are tried together, and which are taken together.
+
+First the whole missing part of the gang, over all pod sets; then, for elastic groups, one pod at a time. Taking goes
+the other way round: surplus pods one by one, the minimum as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from fairpool.scheduler.board import Board
+from fairpool.scheduler.queues import Vector, plus
+from fairpool.scheduler.trial import Trial
+
+BELOW, AT, ABOVE = 0, 1, 2
+"""Where a group stands towards its minimum."""
+
+
+def is_ready(board: Board, group: int) -> bool:
+    """Whether enough pods exist, in every pod set, for the group to run."""
+    sets = board.sets
+    return all(sets.active[each] + sets.waiting[each] >= sets.minimum[each] for each in board.sets_of[group])
+
+
+def has_waiting(board: Board, group: int) -> bool:
+    return any(board.sets.waiting[each] for each in board.sets_of[group])
+
+
+def standing(board: Board, group: int, gone: Collection[int] = ()) -> int:
+    """Below, at or above the minimum; `gone` are pods that count as already taken."""
+    sets = board.sets
+    surplus = [sets.active[each] - sets.minimum[each] for each in board.sets_of[group]]
+    if gone:
+        numbers = board.sets_of[group]
+        for pod in gone:
+            surplus[numbers.index(board.set_of[pod])] -= 1
+    if min(surplus) < 0:
+        return BELOW
+    return ABOVE if any(surplus) else AT
+
+
+def set_order(board: Board, group: int, active: Callable[[int], int] | None = None) -> list[int]:
+    """Pod sets below their minimum first, by name; then those least above it."""
+    sets = board.sets
+    count = active or sets.active.__getitem__
+
+    def key(number: int) -> tuple[bool, float, str]:
+        pods, minimum = count(number), sets.minimum[number]
+        return (pods >= minimum, pods / minimum if pods >= minimum else 0.0, sets.name[number])
+
+    return sorted(board.sets_of[group], key=key)
+
+
+def next_chunk(trial: Trial, group: int, *, evicted_too: bool = False) -> list[int]:
+    """The pods of a group to try next. In simulations pods that were evicted may come back."""
+    board, sets = trial.board, trial.board.sets
+    below = sum(sets.active[each] < sets.minimum[each] for each in board.sets_of[group])
+    visits = max(below, 1)
+    chunk: list[int] = []
+    for number in set_order(board, group):
+        missing = max(sets.minimum[number] - sets.active[number], 1)
+        pods = _candidates(trial, number, missing, evicted_too)
+        if not pods:
+            continue
+        if not visits:
+            break
+        visits -= 1
+        chunk += pods
+    return chunk
+
+
+def _candidates(trial: Trial, number: int, count: int, evicted_too: bool) -> list[int]:
+    found: list[int] = []
+    for pod in trial.board.sets.pods[number]:
+        if len(found) == count:
+            break
+        if trial.is_candidate(pod) if evicted_too else trial.is_waiting(pod) and not trial.board.pods[pod].gated:
+            found.append(pod)
+    return found
+
+
+def chunk_need(board: Board, chunk: Collection[int]) -> Vector:
+    """What the pods of a chunk are charged together before their nodes are known."""
+    need: Vector = [0, 0, 0]
+    for pod in chunk:
+        need = plus(need, board.waiting_need(pod))
+    return need
+
+
+def evictable_unit(trial: Trial, group: int, gone: Collection[int] = ()) -> list[int]:
+    """The pods that go next if this group must give: one surplus pod if there is one, else everything."""
+    board, sets = trial.board, trial.board.sets
+    live = {
+        number: [pod for pod in sets.pods[number] if trial.is_active(pod) and pod not in gone]
+        for number in board.sets_of[group]
+    }
+    for number in reversed(set_order(board, group, lambda each: len(live[each]))):
+        if len(live[number]) > sets.minimum[number]:
+            return [live[number][-1]]
+    return [pod for number in board.sets_of[group] for pod in live[number]]

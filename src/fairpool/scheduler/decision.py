@@ -1,0 +1,271 @@
+"""What a plan consists of: binds, promises, evictions, and a verdict for every group left waiting.
+
+All of it is data. Sentences for people are made from it in `explain.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fairpool.model.ids import ClaimId, GroupId, Instant, NodeName, PodId, QueueId
+from fairpool.model.problem import Problem
+from fairpool.scheduler.policy import Pass
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Start this pod now: its place is free."""
+
+    pod: PodId
+    group: GroupId
+    node: NodeName
+    devices: tuple[int, ...] = ()
+    claims: tuple[tuple[ClaimId, tuple[str, ...]], ...] = ()
+    """Claims that this bind allocates, with their devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """This pod has a place as soon as others have left it."""
+
+    pod: PodId
+    group: GroupId
+    node: NodeName
+    devices: tuple[int, ...]
+    since: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """What a queue is owed, may fairly have and holds, of GPUs, in thousandths."""
+
+    queue: QueueId
+    quota_milli: int
+    fair_share_milli: int
+    held_milli: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionReason:
+    """For whom and by which pass a pod loses its place."""
+
+    by: Pass
+    winner: GroupId | None = None
+    """None for a stale gang: nobody gains."""
+    taken: QueueFigures | None = None
+    """For reclaim, the figures of the two queues at the level where they part, before anything was taken."""
+    gaining: QueueFigures | None = None
+    wanted_milli: int = 0
+    """GPUs that the winner asks for."""
+    moved_to: NodeName | None = None
+    restarts_with_group: bool = False
+    """It could have stayed where it is, but its gang restarts as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Stop this pod."""
+
+    pod: PodId
+    group: GroupId
+    node: NodeName
+    reason: EvictionReason
+
+
+class WithdrawReason(StrEnum):
+    """Why a promise is not kept."""
+
+    EXPIRED = "expired"
+    NODE_GONE = "node gone"
+    NO_LONGER_FITS = "no longer fits"
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """A promise of an earlier cycle that is given up."""
+
+    pod: PodId
+    group: GroupId
+    node: NodeName
+    why: WithdrawReason
+
+
+class Resource(StrEnum):
+    """The three resources that quotas are about."""
+
+    GPU = "gpu"
+    CPU = "cpu"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class NotReady:
+    """Fewer pods exist than the group needs to start."""
+
+    pod_set: str
+    needs: int
+    exist: int
+    gated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NoQueue:
+    """Its queue does not exist, or is not one that can hold pods."""
+
+    queue: QueueId
+    exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OverLimit:
+    """It would take a queue on its path beyond its limit."""
+
+    queue: QueueId
+    resource: Resource
+    limit: int
+    held: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class OverQuota:
+    """It may not be preempted, so it must stay within quota, and a queue on its path has not enough left."""
+
+    queue: QueueId
+    resource: Resource
+    quota: int
+    held: int
+    """By pods that may not be preempted either."""
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoNodeMatches:
+    """No node would take one of its pods even if it were empty."""
+
+    nodes: int
+    excluded: tuple[tuple[str, int], ...]
+    """What excludes nodes, and how many, the first cause of each node counted; most excluding first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragmented:
+    """Enough is free in total, but not together."""
+
+    asked_milli: int
+    """GPUs of one pod, which must be on one node (or on one device)."""
+    pods: int
+    found: int
+    """How many of the pods there would be room for."""
+    free_milli: int
+    largest_milli: int
+    largest_node: NodeName | None
+    one_device: bool
+    """The pod asks for a portion of a device: `largest_milli` is the free part of one device."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoDomainFits:
+    """Its pods must be together in one domain of a topology, and no domain has room for all of them."""
+
+    topology: str
+    level: str
+    pods: int
+    most_in_one: int
+    domain: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForVictims:
+    """It has a promise: it starts when the pods that must leave have left."""
+
+    nodes: tuple[NodeName, ...]
+    leaving: int
+    since: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedVictims:
+    """Pods that it could take GPUs from are within their minimum runtime."""
+
+    pods: int
+    gpus_milli: int
+    until: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class NotItsTurn:
+    """Not enough is free, and by the rules of sharing it may not take more from others now."""
+
+    figures: QueueFigures
+    asked_milli: int
+    pods: int
+    found: int
+    free_milli: int
+    ahead: QueueFigures | None
+    """The queue that holds or gets what it would need, if one stands out."""
+    may_reclaim: bool
+    """It is within its fair share, but nobody holds more than they should in a place where it fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """It asks for no GPU, and there is not enough CPU, memory, pod slots or another resource where it may run."""
+
+    excluded: tuple[tuple[str, int], ...]
+    pods: int
+    found: int
+
+
+Why = (
+    NotReady
+    | NoQueue
+    | OverLimit
+    | OverQuota
+    | NoNodeMatches
+    | Fragmented
+    | NoDomainFits
+    | WaitsForVictims
+    | ProtectedVictims
+    | NotItsTurn
+    | NoRoom
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a group, or a part of it, is left waiting."""
+
+    group: GroupId
+    why: Why
+    waiting: int
+    """Pods that wait."""
+    running: int
+    """Pods that hold or get a place; above 0 for an elastic group that waits to grow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do, and why the rest waits. The same snapshot gives the same plan, to the byte."""
+
+    evictions: tuple[Evict, ...] = ()
+    binds: tuple[Bind, ...] = ()
+    promises: tuple[Promise, ...] = ()
+    withdrawals: tuple[Withdraw, ...] = ()
+    started: tuple[GroupId, ...] = ()
+    """Groups that get their first pods bound: their minimum runtime begins now."""
+    stale: tuple[GroupId, ...] = ()
+    """Groups with fewer pods than they need; whoever keeps the books remembers since when."""
+    verdicts: Mapping[GroupId, Verdict] = field(default_factory=dict)
+    queues: tuple[QueueFigures, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    """What was wrong with the snapshot and had to be planned around."""
+    quiet_until: Instant | None = None
+    """Until then time alone changes nothing; None: for ever."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to do."""
+        return not (self.evictions or self.binds or self.promises or self.withdrawals)

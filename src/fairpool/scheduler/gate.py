@@ -1,0 +1,51 @@
+"""The capacity gate: limits for everybody, quotas for what may not be preempted, at every level of the tree."""
+
+from __future__ import annotations
+
+import math
+
+from fairpool.scheduler.decision import OverLimit, OverQuota, Resource
+from fairpool.scheduler.queues import RESOURCES, QueueTable, Vector
+
+NAMES = (Resource.GPU, Resource.CPU, Resource.MEMORY)
+
+
+def is_over_limit(queues: QueueTable, queue: int, need: Vector) -> bool:
+    """Whether `need` more would take a queue on the path beyond its limit."""
+    for level in queues.path[queue]:
+        held, limit = queues.held[level], queues.limit[level]
+        for resource in RESOURCES:
+            if need[resource] > 0 and held[resource] + need[resource] > limit[resource]:
+                return True
+    return False
+
+
+def is_over_quota(queues: QueueTable, queue: int, need: Vector) -> bool:
+    """Whether `need` more that may not be preempted would be beyond the quota of a queue on the path."""
+    for level in queues.path[queue]:
+        held, quota = queues.held_firm[level], queues.quota[level]
+        for resource in RESOURCES:
+            if need[resource] > 0 and held[resource] + need[resource] > quota[resource]:
+                return True
+    return False
+
+
+def passes(queues: QueueTable, queue: int, need: Vector, *, firm: bool) -> bool:
+    """Whether limits and, for what may not be preempted (`firm`), quotas allow `need` more."""
+    return not is_over_limit(queues, queue, need) and not (firm and is_over_quota(queues, queue, need))
+
+
+def refusal(queues: QueueTable, queue: int, need: Vector, *, firm: bool) -> OverLimit | OverQuota | None:
+    """What the gate objects to, nearest queue first, with the figures."""
+    for level in reversed(queues.path[queue]):
+        for resource in RESOURCES:
+            asked = need[resource]
+            limit, quota = queues.limit[level][resource], queues.quota[level][resource]
+            held, held_firm = queues.held[level][resource], queues.held_firm[level][resource]
+            if asked <= 0:
+                continue
+            if limit < math.inf and held + asked > limit:
+                return OverLimit(queues.ids[level], NAMES[resource], int(limit), int(held), int(asked))
+            if firm and quota < math.inf and held_firm + asked > quota:
+                return OverQuota(queues.ids[level], NAMES[resource], int(quota), int(held_firm), int(asked))
+    return None

@@ -1,0 +1,158 @@
+"""From a finished trial to a plan: what changed, why, and what waits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from fairpool.model.ids import GroupId, NodeName
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.problem import Problem
+from fairpool.model.quantity import UNLIMITED
+from fairpool.scheduler.allocate import is_expired
+from fairpool.scheduler.board import NOTHING, NOWHERE, REAL, RELEASING, Board
+from fairpool.scheduler.decision import (
+    Bind,
+    Evict,
+    EvictionReason,
+    Plan,
+    Promise,
+    QueueFigures,
+    Withdraw,
+    WithdrawReason,
+)
+from fairpool.scheduler.placement import Placer
+from fairpool.scheduler.policy import Pass
+from fairpool.scheduler.queues import GPU
+from fairpool.scheduler.reclaim import parting
+from fairpool.scheduler.seating import Seats, seat
+from fairpool.scheduler.solver import Scenario
+from fairpool.scheduler.stale import is_stale
+from fairpool.scheduler.verdict import quiet_until, verdicts
+
+
+class Outcome:
+    """Collects the reasons as passes go, and makes the plan at the end."""
+
+    def __init__(self, placer: Placer, problems: Iterable[Problem]) -> None:
+        self.placer = placer
+        self.trial = placer.trial
+        self.board: Board = placer.board
+        self.problems = tuple(problems)
+        self.reasons: dict[int, EvictionReason] = {}
+        self.held_before = [amounts[GPU] for amounts in self.board.queues.held]
+
+    def note(self, by: Pass, scenarios: Iterable[Scenario]) -> None:
+        """Remember for whom pods were taken or moved."""
+        for scenario in scenarios:
+            for pod in scenario.victims:
+                self.reasons[pod] = self._reason(by, scenario, pod)
+
+    def note_stale(self, groups: Iterable[int]) -> None:
+        for group in groups:
+            for number in self.board.sets_of[group]:
+                for pod in self.board.sets.pods[number]:
+                    self.reasons[pod] = EvictionReason(Pass.STALE)
+
+    def _reason(self, by: Pass, scenario: Scenario, pod: int) -> EvictionReason:
+        board = self.board
+        winner = board.groups[scenario.group].id
+        wanted = int(scenario.need[GPU])
+        if by is not Pass.RECLAIM:
+            return EvictionReason(by, winner, wanted_milli=wanted)
+        mine, theirs = parting(board.queues, board.queue_of[scenario.group], board.queue_of[board.group_of[pod]])
+        return EvictionReason(by, winner, self._figures(theirs), self._figures(mine), wanted)
+
+    def _figures(self, queue: int) -> QueueFigures:
+        """A queue's GPUs as they stood before the plan."""
+        return queue_figures(self.board, queue, self.held_before[queue])
+
+    def to_plan(self) -> Plan:
+        board, trial = self.board, self.trial
+        seats = seat(trial)
+        changed = sorted({pod for pod, _ in trial.journal if trial.state(pod) != trial.started_as[pod]})
+        held = [amounts[GPU] for amounts in board.queues.held]
+        return Plan(
+            evictions=tuple(self._evict(pod) for pod in changed if self._is_taken(pod)),
+            binds=tuple(self._bind(pod, seats) for pod in changed if self._is_bound(pod)),
+            promises=tuple(self._promise(pod, seats) for pod in changed if board.promise_node[pod] != NOWHERE),
+            withdrawals=tuple(self._withdrawals()),
+            started=self._started(changed),
+            stale=tuple(group.id for number, group in enumerate(board.groups) if is_stale(board, number)),
+            verdicts={verdict.group: verdict for verdict in verdicts(self.placer)},
+            queues=tuple(queue_figures(board, queue, amount) for queue, amount in enumerate(held)),
+            problems=self.problems,
+            quiet_until=quiet_until(self.placer),
+        )
+
+    def _is_bound(self, pod: int) -> bool:
+        """Got a place that is free now; in parity, also if it was taken again."""
+        return self.trial.started_as[pod][0] == NOTHING and self.board.hold[pod] != NOTHING
+
+    def _is_taken(self, pod: int) -> bool:
+        return self.board.hold[pod] == RELEASING
+
+    def _bind(self, pod: int, seats: Seats) -> Bind:
+        board = self.board
+        row = board.pods[pod]
+        node = board.nodes.names[board.hold_node[pod]]
+        places = self.trial.claim_place
+        claims = tuple(
+            (name, places[name][1]) for name in row.claims if board.claims[name].node is None and name in places
+        )
+        return Bind(row.id, row.group, node, seats.get(pod, ()), claims)
+
+    def _promise(self, pod: int, seats: Seats) -> Promise:
+        board = self.board
+        row = board.pods[pod]
+        node = board.nodes.names[board.promise_node[pod]]
+        is_kept = row.phase is PodPhase.PROMISED and row.node == node
+        since = row.promised_at if is_kept and row.promised_at is not None else board.now
+        return Promise(row.id, row.group, node, seats.get(pod, ()), since)
+
+    def _evict(self, pod: int) -> Evict:
+        board = self.board
+        row = board.pods[pod]
+        reason = self.reasons[pod]
+        if board.promise_node[pod] != NOWHERE:
+            to = board.nodes.names[board.promise_node[pod]]
+            stays = board.promise_node[pod] == board.hold_node[pod]
+            reason = replace(reason, moved_to=to, restarts_with_group=stays)
+        return Evict(row.id, row.group, board.nodes.names[board.hold_node[pod]], reason)
+
+    def _started(self, changed: Iterable[int]) -> tuple[GroupId, ...]:
+        """Groups that had nothing and now have pods bound."""
+        board, trial = self.board, self.trial
+        bound = {board.group_of[pod] for pod in changed if self._is_bound(pod)}
+        return tuple(
+            board.groups[group].id
+            for group in sorted(bound)
+            if not any(
+                trial.started_as[pod][0] == REAL for number in board.sets_of[group] for pod in board.sets.pods[number]
+            )
+        )
+
+    def _withdrawals(self) -> Iterator[Withdraw]:
+        board = self.board
+        for pod, row in enumerate(board.pods):
+            if row.phase is PodPhase.PROMISED and row.node is not None and self.trial.is_waiting(pod):
+                yield Withdraw(row.id, row.group, row.node, self._why_withdrawn(pod, row.node))
+
+    def _why_withdrawn(self, pod: int, name: NodeName) -> WithdrawReason:
+        board = self.board
+        node = board.nodes.index.get(name)
+        if node is None or not board.nodes.healthy[node]:
+            return WithdrawReason.NODE_GONE
+        return WithdrawReason.EXPIRED if is_expired(self.placer, [pod]) else WithdrawReason.NO_LONGER_FITS
+
+
+def queue_figures(board: Board, queue: int, held: float) -> QueueFigures:
+    """What a queue is owed, may fairly have and holds, of GPUs."""
+    quota = board.queues.quota[queue][GPU]
+    return QueueFigures(
+        queue=board.queues.ids[queue],
+        quota_milli=UNLIMITED if quota == math.inf else int(quota),
+        fair_share_milli=int(board.queues.fair[queue][GPU]),
+        held_milli=int(held),
+    )

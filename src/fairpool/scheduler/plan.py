@@ -1,0 +1,60 @@
+"""The whole story: a snapshot in, a plan out. No clock, no log, no I/O; same snapshot, same plan, to the byte."""
+
+from __future__ import annotations
+
+from fairpool.scheduler.allocate import allocate
+from fairpool.scheduler.board import NOTHING, NOWHERE, Board
+from fairpool.scheduler.cleaning import clean
+from fairpool.scheduler.consolidate import consolidate
+from fairpool.scheduler.decision import Plan
+from fairpool.scheduler.fairshare import fair_shares
+from fairpool.scheduler.outcome import Outcome
+from fairpool.scheduler.placement import Placer
+from fairpool.scheduler.policy import Pass
+from fairpool.scheduler.preempt import preempt
+from fairpool.scheduler.queues import RESOURCES
+from fairpool.scheduler.reclaim import reclaim
+from fairpool.scheduler.snapshot import Snapshot
+from fairpool.scheduler.solver import Solver
+from fairpool.scheduler.stale import end_stale
+from fairpool.scheduler.trial import Trial
+
+
+def plan(snapshot: Snapshot) -> Plan:
+    """Decide for one node pool."""
+    rows, problems = clean(snapshot)
+    board = Board(rows)  # 1. rows into columns
+    trial = Trial(board)
+    share(trial)  # 2. what each queue may fairly hold now
+    placer = Placer(trial)
+    solver = Solver(placer)
+    outcome = Outcome(placer, problems)
+    for each in board.policy.passes:
+        match each:
+            case Pass.ALLOCATE:  # 3. place what hurts nobody, neediest queue first
+                allocate(placer)
+            case Pass.CONSOLIDATE:  # 4. make room by moving
+                outcome.note(each, consolidate(solver))
+            case Pass.RECLAIM:  # 5. take quota back from borrowers
+                outcome.note(each, reclaim(solver))
+            case Pass.PREEMPT:  # 6. priority within a queue
+                outcome.note(each, preempt(solver))
+            case Pass.STALE:  # 7. end gangs that lost a part
+                outcome.note_stale(end_stale(trial))
+    return outcome.to_plan()  # 8. and say why the rest waits
+
+
+def share(trial: Trial) -> None:
+    """Fill in what queues ask for, and their fair shares."""
+    board = trial.board
+    queues = board.queues
+    queues.request = [list(held) for held in queues.held]
+    for pod, row in enumerate(board.pods):
+        queue = board.queue_of[board.group_of[pod]]
+        if queue == NOWHERE or board.hold[pod] != NOTHING or row.gated:
+            continue
+        need = board.waiting_need(pod)
+        for level in queues.path[queue]:
+            for resource in RESOURCES:
+                queues.request[level][resource] += need[resource]
+    fair_shares(queues, board.policy)

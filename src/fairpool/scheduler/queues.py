@@ -1,0 +1,94 @@
+"""Queues as columns: what each is owed, may have, fairly gets and holds, for the three resources quotas are about.
+
+Queues are numbered in id order, so that "ties go by id" is "ties go by number". Unlimited is `math.inf` here.
+Amounts of one queue are a list of three: GPU thousandths, CPU thousandths, bytes of memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from fairpool.model.ids import QueueId
+from fairpool.model.organization import Entitlement, Queue
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
+
+GPU, CPU, MEMORY = 0, 1, 2
+RESOURCES = (GPU, CPU, MEMORY)
+UNIT = (WHOLE_GPU_MILLI, 1, 1)
+"""What is handed out at a time when shares are rounded: one GPU, one thousandth of a core, one byte."""
+
+Vector = list[float]
+"""Amounts of the three resources."""
+
+
+def _bound(amount: int) -> float:
+    return math.inf if amount == UNLIMITED else amount
+
+
+class QueueTable:
+    """The queue tree. `held` and `held_firm` follow a trial as it goes; everything else stays."""
+
+    def __init__(self, rows: Iterable[Queue]) -> None:
+        self.rows: list[Queue] = sorted(rows, key=lambda row: row.id)
+        self.ids: list[QueueId] = [row.id for row in self.rows]
+        self.index: dict[QueueId, int] = {queue: number for number, queue in enumerate(self.ids)}
+        count = len(self.rows)
+        self.parent: list[int] = [-1 if row.parent is None else self.index[row.parent] for row in self.rows]
+        self.children: list[list[int]] = [[] for _ in self.rows]
+        self.roots: list[int] = []
+        for number, parent in enumerate(self.parent):
+            (self.roots if parent < 0 else self.children[parent]).append(number)
+        self.path: list[tuple[int, ...]] = [self._path(number) for number in range(count)]
+        self.priority: list[int] = [row.priority for row in self.rows]
+        self.created_at: list[int] = [row.created_at for row in self.rows]
+        entitlements: list[tuple[Entitlement, Entitlement, Entitlement]] = [
+            (row.gpu, row.cpu, row.memory) for row in self.rows
+        ]
+        self.quota: list[Vector] = [[_bound(each.quota) for each in three] for three in entitlements]
+        self.limit: list[Vector] = [[_bound(each.limit) for each in three] for three in entitlements]
+        self.weight: list[Vector] = [[each.weight for each in three] for three in entitlements]
+        self.usage: list[Vector] = [[each.usage for each in three] for three in entitlements]
+        self.fair: list[Vector] = [[0, 0, 0] for _ in self.rows]
+        self.request: list[Vector] = [[0, 0, 0] for _ in self.rows]
+        self.held: list[Vector] = [[0, 0, 0] for _ in self.rows]
+        self.held_firm: list[Vector] = [[0, 0, 0] for _ in self.rows]
+        """The part of `held` that may not be preempted."""
+        self.total: Vector = [0, 0, 0]
+
+    def _path(self, number: int) -> tuple[int, ...]:
+        path = [number]
+        while self.parent[path[-1]] >= 0:
+            path.append(self.parent[path[-1]])
+        return tuple(reversed(path))
+
+    def allocatable(self, queue: int, resource: int) -> float:
+        """What a queue may hold without being called over its share: the larger of quota and fair share, capped."""
+        if self.quota[queue][resource] == math.inf:
+            return self.limit[queue][resource]
+        return min(max(self.quota[queue][resource], self.fair[queue][resource]), self.limit[queue][resource])
+
+    def dominant_share(self, queue: int, amounts: Vector) -> float:
+        """The largest part, over resources, that these amounts are of what the queue may hold."""
+        largest = 0.0
+        for resource in RESOURCES:
+            amount = amounts[resource]
+            allocatable = self.allocatable(queue, resource)
+            if allocatable == math.inf:
+                allocatable = self.total[resource]
+            share = amount / allocatable if allocatable else amount * 1000 / UNIT[resource]
+            largest = max(largest, share)
+        return largest
+
+
+def within(amounts: Vector, bounds: Vector) -> bool:
+    """Whether amounts are within bounds for all three resources."""
+    return amounts[0] <= bounds[0] and amounts[1] <= bounds[1] and amounts[2] <= bounds[2]
+
+
+def plus(one: Vector, other: Vector) -> Vector:
+    return [one[0] + other[0], one[1] + other[1], one[2] + other[2]]
+
+
+def minus(one: Vector, other: Vector) -> Vector:
+    return [one[0] - other[0], one[1] - other[1], one[2] - other[2]]

@@ -1,0 +1,210 @@
+"""Take quota back from borrowers: move resources between queues towards fair share.
+
+A queue may take when, with the group at hand, it stays within its fair share. Each unit it takes must be justified by
+what its owner's side holds too much, and in the end nobody may be more saturated than those it took from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from fairpool.scheduler.allocate import waiting_groups
+from fairpool.scheduler.board import NOWHERE, Board
+from fairpool.scheduler.chunk import is_ready
+from fairpool.scheduler.order import Walk
+from fairpool.scheduler.policy import Pass
+from fairpool.scheduler.queues import RESOURCES, QueueTable, Vector, minus, plus, within
+from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
+from fairpool.scheduler.solver import Scenario, Solver, asked
+
+Unit = tuple[int, Vector]
+"""A leaf queue and what pods that are taken together hold there."""
+
+
+def reclaim(solver: Solver) -> list[Scenario]:
+    """For each waiting group whose queue is owed more, look for groups of other queues to take from."""
+    board, trial = solver.board, solver.trial
+    accepted = []
+    walk = Walk(trial, waiting_groups(solver.placer))
+    while (group := walk.pop()) is not None:
+        if board.policy.recheck_readiness and not is_ready(board, group):
+            continue
+        if not may_reclaim(board.queues, board.queue_of[group], asked(solver.placer, group), board.is_firm(group)):
+            continue
+        before = [list(held) for held in board.queues.held]
+        active = active_counts(board)
+        found = solver.solve(
+            group,
+            [each for each in range(len(board.groups)) if _may_give(solver, group, each)],
+            lambda each, before=before, active=active: _accepts(solver, each, before, active),  # type: ignore[misc]
+        )
+        if found:
+            accepted.append(found)
+    return accepted
+
+
+def may_reclaim(queues: QueueTable, queue: int, need: Vector, firm: bool) -> bool:
+    """Whether a group may try at all: its queue stays within its fair share and, if firm, within its quota."""
+    if not within(plus(queues.held[queue], need), queues.fair[queue]):
+        return False
+    return not firm or within(plus(queues.held_firm[queue], need), queues.quota[queue])
+
+
+def _may_give(solver: Solver, taker: int, group: int) -> bool:
+    board = solver.board
+    return (
+        board.queue_of[group] not in (NOWHERE, board.queue_of[taker])
+        and not board.is_firm(group)
+        and any(board.sets.active[each] for each in board.sets_of[group])
+        and may_be_victim(board, Pass.RECLAIM, taker, group)
+    )
+
+
+def _accepts(solver: Solver, scenario: Scenario, before: list[Vector], active: dict[int, list[int]]) -> bool:
+    board = solver.board
+    lost = scenario.victims
+    if board.policy.moves_in_reclaim_are_free:
+        lost = [pod for pod in lost if not solver.trial.is_active(pod)]
+    if not respects_runtimes(solver, scenario, Pass.RECLAIM, active):
+        return False
+    queue = board.queue_of[scenario.group]
+    units = _units(board, lost, scenario.lost_from)
+    return is_justified(
+        board.queues,
+        queue,
+        scenario.need,
+        units,
+        held=before,
+        firm=board.is_firm(scenario.group),
+        multiplier=board.policy.saturation_multiplier,
+    )
+
+
+def _units(board: Board, lost: Sequence[int], lost_from: dict[int, int]) -> list[Unit]:
+    """Cut the losses of each group into units: pods beyond a minimum one by one, and the core of the group last."""
+    by_group: dict[int, list[int]] = {}
+    for pod in lost:
+        by_group.setdefault(board.group_of[pod], []).append(pod)
+    single: list[Unit] = []
+    cores: list[Unit] = []
+    for group, pods in by_group.items():
+        core: list[int] = []
+        for number in board.sets_of[group]:
+            mine = [pod for pod in pods if board.set_of[pod] == number]
+            minimum = board.sets.minimum[number]
+            core += mine[:minimum]
+            single += [_unit(board, [pod], lost_from) for pod in mine[minimum:]]
+        if core:
+            cores.append(_unit(board, core, lost_from))
+    return single + cores
+
+
+def _unit(board: Board, pods: Iterable[int], lost_from: dict[int, int]) -> Unit:
+    amounts: Vector = [0, 0, 0]
+    queue = NOWHERE
+    for pod in pods:
+        queue = board.queue_of[board.group_of[pod]]
+        amounts = plus(amounts, board.placed_need(pod, lost_from[pod]))
+    return queue, amounts
+
+
+def is_justified(
+    queues: QueueTable,
+    queue: int,
+    need: Vector,
+    units: Sequence[Unit],
+    *,
+    held: Sequence[Vector],
+    firm: bool,
+    multiplier: float = 1.0,
+) -> bool:
+    """Whether a group of this queue may take these units, given what everybody held before."""
+    left = [list(amounts) for amounts in held]
+    losses: dict[int, Vector] = {}
+    for victim, amounts in units:
+        mine, theirs = parting(queues, queue, victim)
+        if not _unit_is_justified(queues, mine, theirs, need, held, left):
+            return False
+        for level in queues.path[victim]:
+            left[level] = minus(left[level], amounts)
+            losses[level] = plus(losses.get(level, [0, 0, 0]), amounts)
+    return all(
+        _stays_less_saturated(queues, level, need, left, losses, max(multiplier, 1.0))
+        and not (firm and not within(plus(queues.held_firm[level], need), queues.quota[level]))
+        for level in queues.path[queue]
+    )
+
+
+def parting(queues: QueueTable, one: int, other: int) -> tuple[int, int]:
+    """The first pair of ancestors, from the root, that differ."""
+    for mine, theirs in zip(queues.path[one], queues.path[other], strict=False):
+        if mine != theirs:
+            return mine, theirs
+    raise AssertionError("a queue does not take from itself")
+
+
+def _unit_is_justified(
+    queues: QueueTable, mine: int, theirs: int, need: Vector, held: Sequence[Vector], left: Sequence[Vector]
+) -> bool:
+    """The victim's side is above what it may hold; or the taker's stays within quota and the victim's is above its."""
+    if not within(left[theirs], [queues.allocatable(theirs, each) for each in RESOURCES]):
+        return True
+    return within(plus(held[mine], need), queues.quota[mine]) and not within(left[theirs], queues.quota[theirs])
+
+
+def _stays_less_saturated(
+    queues: QueueTable,
+    level: int,
+    need: Vector,
+    left: Sequence[Vector],
+    losses: dict[int, Vector],
+    multiplier: float,
+) -> bool:
+    parent = queues.parent[level]
+    siblings = queues.roots if parent < 0 else queues.children[parent]
+    for sibling in siblings:
+        if sibling == level or sibling not in losses:
+            continue
+        for resource in RESOURCES:
+            if need[resource] <= 0 and losses[sibling][resource] <= 0:
+                continue
+            fair_here, fair_there = queues.fair[level][resource], queues.fair[sibling][resource]
+            here = _saturation(left[level][resource] + need[resource], fair_here)
+            there = _saturation(left[sibling][resource], fair_there)
+            if here > 1 and fair_there > 0 and here * multiplier >= there:
+                return False
+    return True
+
+
+def _saturation(held: float, fair: float) -> float:
+    if fair == math.inf:
+        return 0.0
+    if not fair:
+        return math.inf if held else 0.0
+    return held / fair
+
+
+def active_counts(board: Board) -> dict[int, list[int]]:
+    """Pods that hold a place, leaving ones included, by group and pod set."""
+    sets = board.sets
+    return {
+        group: [sets.active[each] + sets.leaving[each] for each in numbers]
+        for group, numbers in enumerate(board.sets_of)
+        if any(sets.active[each] for each in numbers)
+    }
+
+
+def respects_runtimes(solver: Solver, scenario: Scenario, by: Pass, active: dict[int, list[int]]) -> bool:
+    """A protected elastic group gives surplus pods only."""
+    board = solver.board
+    counted = scenario.considered
+    if board.policy.count_only_evicted:
+        counted = [pod for pod in scenario.victims if not solver.trial.is_active(pod)]
+    by_group: dict[int, list[int]] = {}
+    for pod in sorted(counted):
+        by_group.setdefault(board.group_of[pod], []).append(pod)
+    return all(
+        protected_until(board, by, scenario.group, group) is None or keeps_minimum(board, group, pods, active[group])
+        for group, pods in by_group.items()
+    )

@@ -1,0 +1,59 @@
+"""Minimum runtimes: how long a group is left alone after it started, before others may take from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.scheduler.board import Board
+from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
+from fairpool.scheduler.queues import QueueTable
+
+
+def min_runtime_s(queues: QueueTable, policy: Policy, by: Pass, taker: int, victim: int) -> int:
+    """The minimum runtime that protects groups of the victim's queue from the taker's."""
+    path = queues.path[victim]
+    if by is Pass.PREEMPT:
+        values = [queues.rows[queue].preempt_min_runtime_s for queue in path]
+        return _nearest(values, policy.default_preempt_min_runtime_s)
+    values = [queues.rows[queue].reclaim_min_runtime_s for queue in path]
+    if policy.reclaim_runtime_scope is RuntimeScope.COMMON_ANCESTOR:
+        common = sum(one == other for one, other in zip(path, queues.path[taker], strict=False))
+        values = values[: common + 1]
+    return _nearest(values, policy.default_reclaim_min_runtime_s)
+
+
+def _nearest(values: list[int | None], default: int) -> int:
+    """The first value set, from the end of the path up."""
+    return next((value for value in reversed(values) if value is not None), default)
+
+
+def protected_until(board: Board, by: Pass, taker: int, victim: int) -> Instant | None:
+    """Until when a group is protected from a taker; None if it is not."""
+    started_at = board.groups[victim].started_at
+    if started_at is None:
+        return None
+    seconds = min_runtime_s(board.queues, board.policy, by, board.queue_of[taker], board.queue_of[victim])
+    until = Instant(started_at + seconds * SECOND_MS)
+    return until if board.now < until else None
+
+
+def may_be_victim(board: Board, by: Pass, taker: int, victim: int) -> bool:
+    """Protected groups are no victims, except that elastic ones may give their surplus."""
+    return protected_until(board, by, taker, victim) is None or is_elastic(board, victim)
+
+
+def is_elastic(board: Board, group: int) -> bool:
+    """Whether some pod set has more pods than it needs."""
+    sets = board.sets
+    return any(len(sets.pods[each]) > sets.minimum[each] for each in board.sets_of[group])
+
+
+def keeps_minimum(board: Board, group: int, evicted: Iterable[int], active: list[int]) -> bool:
+    """Whether a group keeps its minimum in every pod set that loses pods. `active` counts pods before the loss."""
+    left = dict(zip(board.sets_of[group], active, strict=True))
+    losing = set()
+    for pod in evicted:
+        left[board.set_of[pod]] -= 1
+        losing.add(board.set_of[pod])
+    return all(left[each] >= board.sets.minimum[each] for each in losing)

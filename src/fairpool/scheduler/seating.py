@@ -1,0 +1,80 @@
+"""From counts to devices: which devices exactly the pods of a plan get.
+
+During a trial whole GPUs are counted and devices opened for sharing have made-up numbers; here, once everything is
+decided, each gets its real one: lowest number first, idle devices before those that are being released.
+"""
+
+from __future__ import annotations
+
+from fairpool.model.workload import GpuKind
+from fairpool.scheduler.board import NOTHING, NOWHERE, REAL
+from fairpool.scheduler.trial import Trial
+
+Seats = dict[int, tuple[int, ...]]
+"""Devices of each pod that the plan binds or promises a place."""
+
+
+def seat(trial: Trial) -> Seats:
+    """Devices for every pod that has got a place in this trial."""
+    board = trial.board
+    on_node: dict[int, list[int]] = {}
+    for pod in sorted({pod for pod, _ in trial.journal}):
+        if trial.is_active(pod) and trial.state(pod) != trial.started_as[pod]:
+            on_node.setdefault(trial.place(pod)[0], []).append(pod)
+    residents: dict[int, list[int]] = {node: [] for node in on_node}
+    for pod, hold in enumerate(board.hold):
+        if hold != NOTHING and board.hold_node[pod] in residents:
+            residents[board.hold_node[pod]].append(pod)
+    seats: Seats = {}
+    for node, pods in sorted(on_node.items()):
+        seats.update(_NodeSeating(trial, node, residents[node]).seat(pods))
+    return seats
+
+
+class _NodeSeating:
+    """The devices of one node."""
+
+    def __init__(self, trial: Trial, node: int, residents: list[int]) -> None:
+        self.trial = trial
+        self.board = trial.board
+        row = self.board.nodes.rows[node]
+        staying: set[int] = set()
+        leaving: set[int] = set()
+        for pod in residents:
+            if trial.started_as[pod][0] != NOTHING:
+                (staying if self.board.hold[pod] == REAL else leaving).update(self.board.pods[pod].devices)
+        usable = [device for device in range(row.gpus) if device not in row.gpus_withheld and device not in staying]
+        self.idle = [device for device in usable if device not in leaving]
+        self.soon = self.idle + [device for device in usable if device in leaving]
+        self.opened: dict[int, int] = {}
+
+    def seat(self, pods: list[int]) -> Seats:
+        """Devices already shared stay with their sharers; then binds, which need idle devices; then promises."""
+        for pod in pods:
+            for number in self.trial.place(pod)[1]:
+                if number in self.soon:
+                    self.soon.remove(number)
+        seats: Seats = {}
+        for promised in (False, True):
+            for pod in pods:
+                if (self.board.promise_node[pod] != NOWHERE) == promised:
+                    seats[pod] = self._share(pod) if self._is_shared(pod) else self._take(pod)
+        return seats
+
+    def _is_shared(self, pod: int) -> bool:
+        return self.board.is_shared[self.board.shape_of[pod]]
+
+    def _share(self, pod: int) -> tuple[int, ...]:
+        devices = []
+        for number in self.trial.place(pod)[1]:
+            if number < 0 and number not in self.opened:
+                self.opened[number] = self._next()
+            devices.append(self.opened.get(number, number))
+        return tuple(sorted(devices))
+
+    def _take(self, pod: int) -> tuple[int, ...]:
+        gpu = self.board.shape(pod).gpu
+        return tuple(sorted(self._next() for _ in range(gpu.devices))) if gpu.kind is GpuKind.WHOLE else ()
+
+    def _next(self) -> int:
+        return self.soon.pop(0)

@@ -1,0 +1,1 @@
+"""Everything that shows whether Fairpool does what it says."""

@@ -1,0 +1,87 @@
+"""Each import wall of pyproject.toml stops the trespass it is there for.
+
+Every test copies our contracts beside a toy `fairpool` with one wrong import, and asks import-linter.
+The real tree is checked by `make check`.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+
+STACKED = "Rooms are stacked: a room may look down, never up or sideways"
+PURE = "Deciding code has no clock, dice, disk, log or network"
+COLUMNS = "NumPy stays in the scheduler"
+
+TRESPASSES = [
+    ("model/node.py", "import fairpool.scheduler.plan", STACKED),
+    ("scheduler/plan.py", "import fairpool.api.workloads", STACKED),
+    ("cluster/loop.py", "import fairpool.control.app", STACKED),
+    ("engines/local.py", "import fairpool.cluster.loop", STACKED),
+    ("control/app.py", "import fairpool.cli.main", STACKED),
+    ("utilities/__init__.py", "", STACKED),
+    ("model/node.py", "import datetime", PURE),
+    ("scheduler/plan.py", "import time", PURE),
+    ("scheduler/plan.py", "from random import choice", PURE),
+    ("scheduler/plan.py", "from pathlib import Path", PURE),
+    ("scheduler/plan.py", "import logging", PURE),
+    ("scheduler/plan.py", "import socket", PURE),
+    ("model/node.py", "import numpy", COLUMNS),
+    ("cli/main.py", "import numpy as np", COLUMNS),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("path", "code", "wall"), TRESPASSES, ids=lambda part: str(part).split(":")[0])
+def test_a_trespass_is_stopped(path: str, code: str, wall: str, tmp_path: Path) -> None:
+    _toy_house(tmp_path)
+    _written(tmp_path / "fairpool" / path, code)
+    answer = _lint_imports(tmp_path)
+    assert answer.returncode != 0, answer.stdout
+    assert f"{wall} BROKEN" in " ".join(answer.stdout.split()), answer.stdout
+
+
+@pytest.mark.slow
+def test_what_the_walls_permit_is_permitted(tmp_path: Path) -> None:
+    _toy_house(tmp_path)
+    _written(tmp_path / "fairpool/scheduler/plan.py", "import numpy\nimport fairpool.model.node\n")
+    _written(tmp_path / "fairpool/cli/main.py", "import time\nimport fairpool.scheduler.plan\n")
+    answer = _lint_imports(tmp_path)
+    assert answer.returncode == 0, answer.stdout
+
+
+@pytest.mark.slow
+def test_rooms_that_do_not_exist_yet_are_no_error(tmp_path: Path) -> None:
+    _toy_house(tmp_path, rooms=("model/node.py", "scheduler/plan.py"))
+    answer = _lint_imports(tmp_path)
+    assert answer.returncode == 0, answer.stdout
+
+
+ALL_ROOMS = (
+    *("model/node.py", "scheduler/plan.py", "api/workloads.py", "agent/devices.py", "engines/local.py"),
+    *("control/app.py", "cluster/loop.py", "gateway/app.py", "cli/main.py"),
+)
+
+
+def _toy_house(root: Path, rooms: tuple[str, ...] = ALL_ROOMS) -> None:
+    text = PYPROJECT.read_text(encoding="utf-8")
+    (root / "pyproject.toml").write_text(text, encoding="utf-8")
+    _written(root / "fairpool/__init__.py", "")
+    for room in rooms:
+        _written(root / "fairpool" / room, "")
+
+
+def _written(path: Path, code: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.joinpath("__init__.py").touch()
+    path.write_text(code + "\n", encoding="utf-8")
+
+
+def _lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    # The command, in a process of its own: import-linter imports `fairpool` by name, and ours is installed.
+    program = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command; "
+    command = [sys.executable, "-c", program + "lint_imports_command(['--no-cache'])"]
+    return subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)

@@ -1,0 +1,1 @@
+"""Programs for people who work on Fairpool; nothing here is part of the installed package."""

@@ -1,0 +1,200 @@
+"""Rules about what is not code: stray files, foreign addresses, pins, links, and the feature list."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
+
+from tools.tidy.tree import Finding, Tree
+
+LARGEST_BYTES = 1 << 20
+LARGE_DATA = ("tests/conformance/cases/", "tests/conformance/random/")
+
+STRAY = (
+    "*~",
+    "*.swp",
+    "*.swo",
+    "*.orig",
+    "*.rej",
+    "*.bak",
+    "*.tmp",
+    "#*#",
+    ".DS_Store",
+    "Thumbs.db",
+    "nohup.out",
+)
+
+# Written in parts, or this file would break its own rule.
+_REGISTRIES = (
+    "py" + "pi.org",
+    "python" + "hosted.org",
+    "npm" + "js.org",
+    "npm" + "js.com",
+    "yarn" + "pkg.com",
+)
+_OTHER_REGISTRIES = ("crates" + ".io", "rubygems" + ".org", "anaconda" + ".org", "proxy.go" + "lang.org")
+_INDEX_SETTINGS = ("index" + "-url", "find" + "-links", "trusted" + "-host")
+_HOMES = ("home", "Users", "root", "work")
+FOREIGN_ADDRESSES = (
+    *(
+        (re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host")
+        for host in _REGISTRIES
+    ),
+    *(
+        (re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host")
+        for host in _OTHER_REGISTRIES
+    ),
+    *(
+        (re.compile(rf"--(extra-)?{setting}"), "chooses a package index for everyone")
+        for setting in _INDEX_SETTINGS
+    ),
+    (re.compile(rf"(?<![\w.~$)}}/-])/(?:{'|'.join(_HOMES)})/[\w.]"), "names a path of somebody's machine"),
+    (re.compile(r"\b[A-Z]:\\Users\\"), "names a path of somebody's machine"),
+)
+
+PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+]+(?P<marker> *; *[\w\s.'\"<>=!()]+)?")
+
+FRAGMENT = re.compile(r"[a-z0-9][a-z0-9-]*\.(added|changed|fixed|removed)\.md")
+
+LINK = re.compile(r"\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+FENCED_OR_QUOTED = re.compile(r"^(```|~~~).*?^\1|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+
+ROOMS_TODAY = re.compile(r"^## [^\n]*The rooms today$(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+
+STATUSES = ("done", "part", "not yet", "out of scope")
+FEATURE_ROW = re.compile(r"\| *F-(?P<number>\d+) *\|(?P<cells>.*)\|")
+TEST_NAMED = re.compile(r"`(tests/[^`\s]+)`")
+
+
+def stray_files(tree: Tree) -> Iterator[Finding]:
+    """What an editor or a merge left behind does not belong here."""
+    for path in tree.paths:
+        if any(fnmatch(PurePosixPath(path).name, pattern) for pattern in STRAY):
+            yield Finding(path, 0, "is a leftover")
+
+
+def large_files(tree: Tree) -> Iterator[Finding]:
+    """A repository is cloned by everyone, whole; only data we mean to keep may be large."""
+    for path in tree.paths:
+        if tree.size_bytes(path) > LARGEST_BYTES and not path.startswith(LARGE_DATA):
+            yield Finding(path, 0, f"is larger than {LARGEST_BYTES >> 20} MiB and not in a data folder")
+
+
+def foreign_addresses(tree: Tree) -> Iterator[Finding]:
+    """Fairpool builds anywhere: no package registry's host, no path of one machine."""
+    patterns = [*FOREIGN_ADDRESSES]
+    if (
+        len(tree.root.parts) > 2
+    ):  # a folder right below the top, as in a container, is too short a name to look for
+        checkout = re.compile(rf"(?<![\w.]){re.escape(str(tree.root))}\b")
+        patterns.append((checkout, "names this very checkout"))
+    for path in tree.paths:
+        for number, line in enumerate((tree.text(path) or "").splitlines(), start=1):
+            yield from (Finding(path, number, what) for pattern, what in patterns if pattern.search(line))
+
+
+def loose_pins(tree: Tree) -> Iterator[Finding]:
+    """The constraints file is name==version, with a marker where Pythons differ, and nothing else."""
+    for number, line in enumerate((tree.text("constraints.txt") or "").splitlines(), start=1):
+        if line.strip() and not line.startswith("#") and not PIN.fullmatch(line.strip()):
+            yield Finding("constraints.txt", number, f"is not name==version: {line.strip()}")
+
+
+def changelog_fragments(tree: Tree) -> Iterator[Finding]:
+    """A fragment's name says what it is about and which heading it goes under."""
+    for path in tree.paths:
+        folder, name = posixpath.split(path)
+        if folder == "changelog.d" and name != "README.md" and not FRAGMENT.fullmatch(name):
+            yield Finding(path, 0, "is not named <topic>.<added|changed|fixed|removed>.md")
+
+
+def unlisted_decisions(tree: Tree) -> Iterator[Finding]:
+    """Every decision page is linked from the index."""
+    listed = set(LINK.findall(tree.text("docs/decisions/README.md") or ""))
+    for path in tree.paths:
+        folder, name = posixpath.split(path)
+        if folder == "docs/decisions" and name != "README.md" and name not in listed:
+            yield Finding(path, 0, "is not linked from docs/decisions/README.md")
+
+
+def broken_links(tree: Tree) -> Iterator[Finding]:
+    """A relative link in Markdown leads to a file, and its anchor to a heading."""
+    for path in tree.paths:
+        if not path.endswith(".md"):
+            continue
+        prose = FENCED_OR_QUOTED.sub(_blank, tree.text(path) or "")
+        for number, line in enumerate(prose.splitlines(), start=1):
+            for target in LINK.findall(line):
+                if not re.match(r"[a-z][a-z+.-]*:", target) and not _leads_somewhere(tree, path, target):
+                    yield Finding(path, number, f"links to {target}, which is not there")
+
+
+def map_of_rooms(tree: Tree) -> Iterator[Finding]:
+    """The map in ARCHITECTURE.md shows every module there is, and none that is not."""
+    page = "ARCHITECTURE.md"
+    section = ROOMS_TODAY.search(tree.text(page) or "")
+    if section is None:
+        yield Finding(page, 0, "has no section 'The rooms today'")
+        return
+    drawn = set(re.findall(r"\b\w+\.py\b", section[1]))
+    there = {f"{module.stem}.py": module.path for module in tree.modules_in("src") if not module.is_package}
+    yield from (Finding(there[name], 0, f"is not on the map in {page}") for name in there.keys() - drawn)
+    yield from (
+        Finding(page, 0, f"the map shows {name}, which is not there") for name in drawn - there.keys()
+    )
+
+
+def feature_list(tree: Tree) -> Iterator[Finding]:
+    """Every feature has its row, and one that is claimed names a test that exists."""
+    path = "docs/features.md"
+    numbers = []
+    for line_number, line in enumerate((tree.text(path) or "").splitlines(), start=1):
+        row = FEATURE_ROW.fullmatch(line.strip())
+        if row is None:
+            continue
+        numbers.append(int(row["number"]))
+        for what in _row_problems(tree, [cell.strip() for cell in row["cells"].split("|")]):
+            yield Finding(path, line_number, f"F-{row['number']} {what}")
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield Finding(path, 0, "the rows are not F-01, F-02, … in order, each once")
+
+
+def _row_problems(tree: Tree, cells: list[str]) -> Iterator[str]:
+    if len(cells) != 3:
+        yield f"has {len(cells) + 1} columns instead of 4"
+        return
+    _, status, proof = cells
+    tests = TEST_NAMED.findall(proof)
+    if status not in STATUSES:
+        yield f"has the status '{status}', which is none of: {', '.join(STATUSES)}"
+    if status == "done" and not tests:
+        yield "is called done without naming a test"
+    yield from (f"names {test}, which is not there" for test in tests if not _test_exists(tree, test))
+
+
+def _test_exists(tree: Tree, test: str) -> bool:
+    path, *names = test.split("::")
+    if not names:
+        return tree.exists(path)
+    text = tree.text(path) or ""
+    return all(re.search(rf"\b(def|class) {re.escape(name.split('[')[0])}\b", text) for name in names)
+
+
+def _leads_somewhere(tree: Tree, source: str, target: str) -> bool:
+    place, _, anchor = target.partition("#")
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(source), place)) if place else source
+    if not tree.exists(path):
+        return False
+    return not anchor or not path.endswith(".md") or anchor in _anchors(tree.text(path) or "")
+
+
+def _anchors(markdown: str) -> set[str]:
+    """The anchors that code hosts make of headings: lower case, no punctuation, spaces to dashes."""
+    without_code = re.sub(r"^(```|~~~).*?^\1", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ +(.*)$", without_code, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def _blank(code: re.Match[str]) -> str:
+    return "\n" * code[0].count("\n")
