@@ -16,7 +16,7 @@ The phrases about rows are in `tests/scenario_rows.py`. Rows are older the earli
 first free devices, CPU and memory are plenty unless a line says otherwise.
 
 `then` lines about a plan (evict, move, bind, promise, withdraw, wait, nothing) together describe all of it: an action that no
-line mentions is an error. `then` lines about the world (`vision holds 4 gpus`, `a runs on n1`, `c waits`) look at what
+line mentions is an error, unless it is a promise that was made before and is kept. `then` lines about the world (`vision holds 4 gpus`, `a runs on n1`, `c waits`) look at what
 is written down. `cycle` applies the plan, `cycle after 60s` lets time pass as well, `settle` applies plans until there
 is nothing left to do. In between, `delete a`, `lose n1`, `slow a` and any row may follow; a node or queue that is
 said again is changed.
@@ -332,7 +332,10 @@ def compare(world: World, expected: Sequence[PlanLine]) -> None:
             actions = [each for each in _actions(line.verb, decided) if line.name in (each.group, each.pod)]
             mentioned |= {action.pod for action in actions}
             complaints += _compare_actions(line, actions, world)
+    kept = {(pod.id, pod.node, pod.devices) for pod in world.snapshot.pods if pod.phase is PodPhase.PROMISED}
     for action in _all_actions(decided):
+        if isinstance(action, Promise) and (action.pod, action.node, action.devices) in kept:
+            continue
         if action.pod not in mentioned:
             complaints.append(f"no line mentions {type(action).__name__.lower()} {action.pod} on {action.node}")
     assert not complaints, "\n".join(["", *complaints, picture(world, decided)])

@@ -21,7 +21,7 @@ from fairpool.scheduler.order import VictimWalk, Walk, compare_queues
 from fairpool.scheduler.plan import share
 from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
 from fairpool.scheduler.queues import UNIT, QueueTable, Vector
-from fairpool.scheduler.reclaim import is_justified, may_reclaim
+from fairpool.scheduler.reclaim import Holdings, is_justified, may_reclaim
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, min_runtime_s, protected_until
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.trial import Trial
@@ -177,7 +177,7 @@ def _reclaim_eligibility(data: Json) -> Iterator[str]:
             (table.index[QueueId(name)], _amounts(unit)) for name, lost in data["victims"].items() for unit in lost
         ]
         multiplier = data["saturation_multiplier"]
-        allowed = is_justified(table, queue, need, units, held=table.held, firm=firm, multiplier=multiplier)
+        allowed = is_justified(table, queue, need, units, before=Holdings.of(table), firm=firm, multiplier=multiplier)
     yield from _verdict("allowed", allowed, data["expected"]["allowed"])
 
 

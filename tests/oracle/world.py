@@ -261,8 +261,7 @@ class World:
             return
         assert stand.before is not None
         assert stand.place is not None
-        stays = stand.before.place is not None and place.node == stand.before.place.node
-        if stays and (not pod.shares_devices or place.devices == stand.place.devices):
+        if place == stand.before.place:
             self.set(pod, stand.before)
         else:
             self.set(pod, Stand(Status.PROMISED, place, (*stand.left, stand.place), stand.before))

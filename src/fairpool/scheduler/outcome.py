@@ -88,7 +88,9 @@ class Outcome:
 
     def _is_bound(self, pod: int) -> bool:
         """Got a place that is free now; in parity, also if it was taken again."""
-        return self.trial.started_as[pod][0] == NOTHING and self.board.hold[pod] != NOTHING
+        if self.trial.started_as[pod][0] != NOTHING or self.board.hold[pod] == NOTHING:
+            return False
+        return self.board.hold[pod] == REAL or self.trial.evicted_from(pod)[0] == REAL
 
     def _is_taken(self, pod: int) -> bool:
         return self.board.hold[pod] == RELEASING

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from fairpool.scheduler.allocate import waiting_groups
 from fairpool.scheduler.board import NOWHERE, Board
@@ -22,6 +23,18 @@ Unit = tuple[int, Vector]
 """A leaf queue and what pods that are taken together hold there."""
 
 
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What queues hold at one moment, before a scenario changes it."""
+
+    held: Sequence[Vector]
+    held_firm: Sequence[Vector]
+
+    @classmethod
+    def of(cls, queues: QueueTable) -> Holdings:
+        return cls([list(each) for each in queues.held], [list(each) for each in queues.held_firm])
+
+
 def reclaim(solver: Solver) -> list[Scenario]:
     """For each waiting group whose queue is owed more, look for groups of other queues to take from."""
     board, trial = solver.board, solver.trial
@@ -32,7 +45,7 @@ def reclaim(solver: Solver) -> list[Scenario]:
             continue
         if not may_reclaim(board.queues, board.queue_of[group], asked(solver.placer, group), board.is_firm(group)):
             continue
-        before = [list(held) for held in board.queues.held]
+        before = Holdings.of(board.queues)
         active = active_counts(board)
         found = solver.solve(
             group,
@@ -61,7 +74,7 @@ def _may_give(solver: Solver, taker: int, group: int) -> bool:
     )
 
 
-def _accepts(solver: Solver, scenario: Scenario, before: list[Vector], active: dict[int, list[int]]) -> bool:
+def _accepts(solver: Solver, scenario: Scenario, before: Holdings, active: dict[int, list[int]]) -> bool:
     board = solver.board
     lost = scenario.victims
     if board.policy.moves_in_reclaim_are_free:
@@ -75,7 +88,7 @@ def _accepts(solver: Solver, scenario: Scenario, before: list[Vector], active: d
         queue,
         scenario.need,
         units,
-        held=before,
+        before=before,
         firm=board.is_firm(scenario.group),
         multiplier=board.policy.saturation_multiplier,
     )
@@ -115,23 +128,23 @@ def is_justified(
     need: Vector,
     units: Sequence[Unit],
     *,
-    held: Sequence[Vector],
+    before: Holdings,
     firm: bool,
     multiplier: float = 1.0,
 ) -> bool:
     """Whether a group of this queue may take these units, given what everybody held before."""
-    left = [list(amounts) for amounts in held]
+    left = [list(amounts) for amounts in before.held]
     losses: dict[int, Vector] = {}
     for victim, amounts in units:
         mine, theirs = parting(queues, queue, victim)
-        if not _unit_is_justified(queues, mine, theirs, need, held, left):
+        if not _unit_is_justified(queues, mine, theirs, need, before.held, left):
             return False
         for level in queues.path[victim]:
             left[level] = minus(left[level], amounts)
             losses[level] = plus(losses.get(level, [0, 0, 0]), amounts)
     return all(
         _stays_less_saturated(queues, level, need, left, losses, max(multiplier, 1.0))
-        and not (firm and not within(plus(queues.held_firm[level], need), queues.quota[level]))
+        and not (firm and not within(plus(before.held_firm[level], need), queues.quota[level]))
         for level in queues.path[queue]
     )
 

@@ -76,9 +76,8 @@ class Trial:
             self._move(pod, (RELEASING, node, seats, NOWHERE, ()))
 
     def restore(self, pod: int) -> None:
-        """An evicted pod stays where it is after all."""
-        board = self.board
-        self._move(pod, (REAL, board.hold_node[pod], board.hold_seats[pod], NOWHERE, ()))
+        """An evicted pod gets back what it had when it was evicted."""
+        self._move(pod, self.evicted_from(pod))
 
     # ---- questions
 
@@ -117,6 +116,10 @@ class Trial:
             board.promise_node[pod],
             board.promise_seats[pod],
         )
+
+    def evicted_from(self, pod: int) -> State:
+        """What an evicted pod had before."""
+        return next(state for other, state in reversed(self.journal) if other == pod)
 
     def open_seat(self) -> int:
         """A number for a device that is opened for sharing; the real device is found when the plan is made."""
@@ -264,15 +267,17 @@ class Trial:
     # ---- the beginning
 
     def _initial(self, pod: Pod) -> State:
+        """Promises of earlier cycles are kept, or not, by allocate; without durable ones they simply stand."""
+        stands = pod.phase is PodPhase.PROMISED and not self.board.policy.durable_promises
         hold = PHYSICAL.get(pod.phase, NOTHING)
-        if hold == NOTHING or pod.node is None:
+        if pod.node is None or (hold == NOTHING and not stands):
             return WAITS
         node = self.board.nodes.index[pod.node]
         seats: tuple[int, ...] = ()
         if pod.shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY):
             missing = pod.shape.gpu.devices - len(pod.devices)
             seats = pod.devices + tuple(self.open_seat() for _ in range(missing))
-        return (hold, node, seats, NOWHERE, ())
+        return (NOTHING, NOWHERE, (), node, seats) if stands else (hold, node, seats, NOWHERE, ())
 
     def _load_pods(self) -> None:
         board = self.board
@@ -281,7 +286,7 @@ class Trial:
             if state is not WAITS:
                 self._become(pod, state)
                 if not board.shape(pod).schedulable:
-                    board.nodes.unschedulable_pods[state[1]] += 1
+                    board.nodes.unschedulable_pods[self.place(pod)[0]] += 1
         self.touched.clear()
 
 
