@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fairpool.model.ids import NodeName
-from fairpool.model.node import Node, Placement, TaintEffect
+from fairpool.model.node import Node, Placement, Taint, TaintEffect
 from fairpool.model.quantity import WHOLE_GPU_MILLI, Amounts
 from fairpool.model.workload import GpuKind, LabelOperator, LabelRule, Neighbourhood, PodSet, SubGroup
 from fairpool.scheduler.policy import DeviceChoice, ScoreTerm
@@ -120,9 +120,9 @@ def _seat(world: World, pod: PodState, name: NodeName) -> Seat | None:
     node, room = world.nodes[name], world.room(name)
     if not _may_go(world, pod, node):
         return None
-    if not all(amount <= room.soon(each) for each, amount in _needs(world, pod, name).items()):
+    if not all(amount <= room.soon(each) for each, amount in _needs(world, pod).items()):
         return None
-    fits_now = _fits_now(world, pod, name, room)
+    fits_now = _fits_now(world, pod, room)
     if not pod.shares_devices:
         return Seat(Place(name), fits_now)
     devices = _choose_devices(world, pod, node, room)
@@ -149,7 +149,7 @@ def _may_go(world: World, pod: PodState, node: Node) -> bool:
         and not (kind is GpuKind.MIG and _runs_unschedulable(world, node))
         and not (kind is GpuKind.MEMORY and not node.gpu_memory_mib)
         and not (kind in (GpuKind.WHOLE, GpuKind.PORTION, GpuKind.MEMORY) and node.claim_devices)
-        and not any(_repels(pod, taint.effect, node) for taint in node.taints if not _tolerates(pod, taint))
+        and all(_tolerates(pod, taint) for taint in node.taints if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE)
         and (not shape.node_rules or any(_obeys(node, rules) for rules in shape.node_rules))
         and all(_is_near(world, pod, rule, node) for rule in shape.near)
         and not any(_neighbours(world, pod, rule, node) for rule in shape.apart)
@@ -157,7 +157,7 @@ def _may_go(world: World, pod: PodState, node: Node) -> bool:
     )
 
 
-def _needs(world: World, pod: PodState, node: NodeName) -> dict[str, int]:
+def _needs(world: World, pod: PodState) -> dict[str, int]:
     """What must be free on a node, shared devices aside."""
     shape = pod.row.shape
     needs = {CPU: shape.cpu_milli, MEMORY: shape.memory_bytes, **dict(shape.extended), **dict(shape.gpu.mig)}
@@ -166,13 +166,15 @@ def _needs(world: World, pod: PodState, node: NodeName) -> dict[str, int]:
     if shape.gpu.kind is GpuKind.WHOLE:
         needs[GPUS] = shape.gpu.devices
     needs[CLAIM_DEVICES] = sum(
-        world.claims[claim].devices for claim in pod.row.claims if world.claim_node(claim) is None
+        world.claims[claim].devices
+        for claim in pod.row.claims
+        if claim in world.claims and world.claim_node(claim) is None
     )
     return {name: amount for name, amount in needs.items() if amount > 0}
 
 
-def _fits_now(world: World, pod: PodState, node: NodeName, room: Room) -> bool:
-    needs = _needs(world, pod, node)
+def _fits_now(world: World, pod: PodState, room: Room) -> bool:
+    needs = _needs(world, pod)
     return is_best_effort(world, pod) or all(amount <= room.now(each) for each, amount in needs.items())
 
 
@@ -201,13 +203,10 @@ def _runs_unschedulable(world: World, node: Node) -> bool:
     return any(not pod.row.shape.schedulable for pod, _, _ in world.at(node.name))
 
 
-def _tolerates(pod: PodState, taint: object) -> bool:
-    return any(toleration.covers(taint) for toleration in pod.row.shape.tolerations)  # type: ignore[arg-type]
+def _tolerates(pod: PodState, taint: Taint) -> bool:
+    return any(toleration.covers(taint) for toleration in pod.row.shape.tolerations)
 
 
-def _repels(pod: PodState, effect: TaintEffect, node: Node) -> bool:
-    """Whether a taint that is not tolerated keeps a pod away; one that already runs there may stay."""
-    return effect is not TaintEffect.PREFER_NO_SCHEDULE
 
 
 def _obeys(node: Node, rules: Iterable[LabelRule]) -> bool:
@@ -341,7 +340,7 @@ def _joins_sharers(world: World, pod: PodState, node: Node, room: Room) -> bool:
 
 
 def _is_available(world: World, pod: PodState, node: Node, room: Room) -> bool:
-    if not _fits_now(world, pod, node.name, room):
+    if not _fits_now(world, pod, room):
         return False
     if not pod.shares_devices:
         return True

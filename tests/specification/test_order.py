@@ -89,6 +89,7 @@ def test_at_equal_priority_the_smaller_dominant_share_goes_first() -> None:
         queue   left: quota 0, weight 4
         queue   right: quota 0, weight 5
         queue   third: quota 3
+        queue   gone: quota 0, weight 0
         running t of third: 3 gpus on n1, build
         running l of left: 2 gpus on n1
         running r of right: 3 gpus on n1

@@ -48,10 +48,10 @@ def test_within_quota_one_may_take_what_is_above_quota_though_within_fair_share(
         node    n2: 3 gpus
         queue   d1: quota 3
         queue   d2: quota 2
-        running x of d1: 1 gpu on n1
-        running y1 of d2: 1 gpu on n1
-        running y2 of d2: 1 gpu on n1
-        running y3 of d2: 1 gpu on n1
+        running x of d1: 1 gpu on n1, on nodes zone=east
+        running y1 of d2: 1 gpu on n1, on nodes zone=east
+        running y2 of d2: 1 gpu on n1, on nodes zone=east
+        running y3 of d2: 1 gpu on n1, on nodes zone=east
         pending y4 of d2: 1 gpu on nodes zone=east
         pending j1 of d1: 1 gpu on nodes zone=east
         pending j2 of d1: 1 gpu on nodes zone=east
@@ -141,7 +141,7 @@ def test_a_gang_that_ends_at_its_share_is_not() -> None:
         running x of old: 2 gpus on n1
         running y of big: 4 gpus on n1, build
         running v of big: 3 gpus on n1
-        pending g of new: gang of 1, 3 gpus
+        pending g of new: 3 gpus
         then    evict v
         then    promise g on n1
     """)
@@ -151,17 +151,15 @@ def test_build_beyond_its_quota_takes_nothing_though_its_share_is_larger() -> No
     """R7."""
     check("""
         node    n1: 5 gpus
-        queue   vision: quota 1, weight 3
+        queue   vision: quota 1, weight 9
         queue   speech: quota 1, weight 1
         running a of vision: 1 gpu on n1, build
         running b of speech: 4 gpus on n1
         pending c of vision: 1 gpu, build
         pending d of vision: 3 gpus
-        pending e of speech: 3 gpus
         then    wait c: over quota
         then    evict b
         then    promise d on n1
-        then    wait e
     """)
 
 
@@ -232,8 +230,8 @@ def test_what_still_fits_somewhere_is_moved_rather_than_ended() -> None:
         node    n2: 2 gpus
         queue   vision: quota 0
         queue   speech: quota 2
-        running a of vision: 2 gpus on n1, not movable
-        pending b of speech: 2 gpus on nodes zone=east
+        running a of vision: 2 gpus on n1
+        pending b of speech: 2 gpus, build, on nodes zone=east
         then    move a to n2
         then    promise b on n1
     """)

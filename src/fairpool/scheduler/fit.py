@@ -159,7 +159,7 @@ class Fit:
         now = now and all(self._hosts_now(pod, node, seat) for seat in seats)
         opens_now = now and opened <= nodes.gpus_idle[node]
         if opened:
-            seats = [*seats, *self._open(pod, node, opened, idle=opens_now)]
+            seats = [*seats, *self._open(pod, node, opened)]
         return Room(opens_now if opened else now, tuple(seats))
 
     def hosts(self, pod: int, node: int) -> list[int]:
@@ -184,12 +184,12 @@ class Fit:
         used = device[STAYING] + device[LEAVING]
         return used > 0 and mib - used >= board.charges.occupied_mib(board.shape(pod), mib)
 
-    def _open(self, pod: int, node: int, count: int, *, idle: bool) -> list[int]:
+    def _open(self, pod: int, node: int, count: int) -> list[int]:
         """Devices to open for sharing; an evicted pod gets its own back if everybody on them leaves."""
         board = self.board
         own: list[int] = []
         was_here = board.hold[pod] == RELEASING and board.hold_node[pod] == node and self.trial.is_evicted(pod)
-        if was_here and (board.policy.victims_keep_devices or not idle):
+        if was_here and board.policy.victims_keep_devices:
             shared = board.nodes.shared[node]
             own = [seat for seat in board.hold_seats[pod] if not shared[seat][STAYING] and not shared[seat][COMING]]
         return (own + [self.trial.open_seat() for _ in range(count - len(own))])[:count]

@@ -53,7 +53,7 @@ class Solver:
         start = self.trial.mark()
         found: Scenario | None = None
         for size in range(1, len(chunk) + 1):
-            recorded = found.victims if found else []
+            recorded = self._not_restored(found) if found else []
             self.trial.undo(start)
             found = _Search(self, group, chunk[:size], recorded, candidates, accepts).run()
             if found is None:
@@ -62,6 +62,12 @@ class Solver:
         if found and self.board.policy.whole_gang_restarts:
             self._restart_broken(found)
         return found
+
+    def _not_restored(self, scenario: Scenario) -> list[int]:
+        """Victims to start from when one more pod is solved for: those of groups that did not simply stay."""
+        board = self.board
+        gone = {board.group_of[pod] for pod in scenario.victims if board.hold[pod] != REAL}
+        return [pod for pod in scenario.victims if board.group_of[pod] in gone]
 
     def _restart_broken(self, scenario: Scenario) -> None:
         """Where the pods of a group that stay put no longer make it up, they restart too, on their own places."""
