@@ -71,9 +71,7 @@ class Books:
         """What a queue and those below it hold; with `firm_only`, the part that may not be preempted."""
         return total(self.charge(pod) for pod in self.pods_of(queue, COUNTED, firm_only=firm_only))
 
-    def pods_of(
-        self, queue: QueueId, phases: Collection[PodPhase], *, firm_only: bool = False
-    ) -> list[Pod]:
+    def pods_of(self, queue: QueueId, phases: Collection[PodPhase], *, firm_only: bool = False) -> list[Pod]:
         return [
             pod
             for pod in self.snapshot.pods
@@ -105,9 +103,7 @@ class Books:
             self._share(claimant.queue.id, claimant.fair, shares)
 
     def _request_milli(self, queue: Queue) -> int:
-        waiting = [
-            pod for pod in self.pods_of(queue.id, {PodPhase.WAITING, PodPhase.PROMISED}) if not pod.gated
-        ]
+        waiting = [pod for pod in self.pods_of(queue.id, {PodPhase.WAITING, PodPhase.PROMISED}) if not pod.gated]
         return self.held(queue.id).gpu_milli + sum(_gpu_milli(pod, self.smallest_device_mib) for pod in waiting)
 
 

@@ -15,11 +15,11 @@
 The phrases about rows are in `tests/scenario_rows.py`. Rows are older the earlier they are listed, running pods get the
 first free devices, CPU and memory are plenty unless a line says otherwise.
 
-`then` lines about a plan (evict, move, bind, promise, withdraw, wait, nothing) together describe all of it: an action that no
-line mentions is an error, unless it is a promise that was made before and is kept. `then` lines about the world (`vision holds 4 gpus`, `a runs on n1`, `c waits`) look at what
-is written down. `cycle` applies the plan, `cycle after 60s` lets time pass as well, `settle` applies plans until there
-is nothing left to do. In between, `delete a`, `lose n1`, `slow a` and any row may follow; a node or queue that is
-said again is changed.
+`then` lines about a plan (evict, move, bind, promise, withdraw, wait, nothing) together describe all of it: an action
+that no line mentions is an error, unless it is a promise that was made before and is kept. `then` lines about the
+world (`vision holds 4 gpus`, `a runs on n1`, `c waits`) look at what is written down. `cycle` applies the plan,
+`cycle after 60s` lets time pass as well, `settle` applies plans until there is nothing left to do. In between,
+`delete a`, `lose n1`, `slow a` and any row may follow; a node or queue that is said again is changed.
 """
 
 from __future__ import annotations
@@ -171,9 +171,7 @@ class World:
         if any(group.id == match[2] for group in self.snapshot.groups):
             raise ScenarioError(f"there is already a group {match[2]}")
         group, pods = read_group(GroupLine(*match.groups()), self.rows, self.snapshot)
-        self.snapshot = replace(
-            self.snapshot, groups=(*self.snapshot.groups, group), pods=(*self.snapshot.pods, *pods)
-        )
+        self.snapshot = replace(self.snapshot, groups=(*self.snapshot.groups, group), pods=(*self.snapshot.pods, *pods))
         # What leaves from the start does not come back: the scenario is about the room that it gives up.
         if match[1] == "leaving":
             self.deleted.add(group.id)
@@ -185,10 +183,9 @@ class World:
             nodes=tuple(node for node in self.snapshot.nodes if node.name != name),
             # The ledger ends what was on a lost node; a promise there is the scheduler's to withdraw.
             pods=tuple(
-                simulated_ledger.next_life(pod)
-                if pod.node == name and pod.phase is not PodPhase.PROMISED
-                else pod
+                simulated_ledger.next_life(pod) if pod.node == name and pod.phase is not PodPhase.PROMISED else pod
                 for pod in self.snapshot.pods
+                if pod.node != name or pod.group not in self.deleted
             ),
         )
 
@@ -290,12 +287,12 @@ class PlanLine:
         return f"{self.verb} {count}{self.name}".strip()
 
 
+PLACE = r"(?: on (?P<nodes>\S+(?: \S+)*?))?(?: devices? (?P<devices>[\d ]+))?"
 PLAN_LINES = (
     r"then (?P<verb>nothing)",
     r'then (?P<verb>evict) (?:(?P<count>\d+) pods? of )?(?P<name>[^\s:]+)(?:: "(?P<sentence>.*)")?',
     r"then (?P<verb>move) (?:(?P<count>\d+) pods? of )?(?P<name>\S+)(?: to (?P<nodes>\S+(?: \S+)*?))?",
-    r"then (?P<verb>bind|promise) (?:(?P<count>\d+) pods? of )?(?P<name>\S+)"
-    r"(?: on (?P<nodes>\S+(?: \S+)*?))?(?: devices? (?P<devices>[\d ]+))?",
+    r"then (?P<verb>bind|promise) (?:(?P<count>\d+) pods? of )?(?P<name>\S+)" + PLACE,
     r"then (?P<verb>withdraw) (?P<name>\S+)",
     r'then (?P<verb>wait) (?P<name>[^\s:]+)(?:: (?P<why>[a-z ]+?)?\s*(?:"(?P<sentence>.*)")?)?',
 )

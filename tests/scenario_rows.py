@@ -178,9 +178,7 @@ def read_queue(name: str, text: str, position: int) -> Queue:
     """`queue vision: quota 4, limit 6, in research`. Without a word about weight, the weight is the quota."""
     blank = QueueDraft(Queue(id=QueueId(name), created_at=Instant(CREATED + position * SECOND_MS)))
     draft = read_phrases(text, QUEUE_PHRASES, blank)
-    gpu = gpu_entitlement(
-        draft.quota_milli, draft.over_quota, limit_milli=draft.limit_milli, usage=draft.usage
-    )
+    gpu = gpu_entitlement(draft.quota_milli, draft.over_quota, limit_milli=draft.limit_milli, usage=draft.usage)
     if draft.weight is not None:
         gpu = Entitlement(gpu.quota, gpu.limit, draft.weight, draft.usage)
     return replace(draft.queue, gpu=gpu)
@@ -258,7 +256,7 @@ def _topology(draft: GroupDraft, match: re.Match[str]) -> GroupDraft:
     """`within rack of net` is required, `preferring rack of net` is not."""
     level = "required" if match[1] == "within" else "preferred"
     before = draft.group.tree.constraint or TopologyConstraint(topology=match[3])
-    constraint = replace(before, **{level: match[2]})  # type: ignore[arg-type]
+    constraint = replace(before, **{level: match[2]})
     return _group(draft, tree=replace(draft.group.tree, constraint=constraint))
 
 
@@ -332,7 +330,11 @@ GROUP_PHRASES: tuple[Phrase[GroupDraft], ...] = (
         r"created earlier",
         lambda d, m: _group(d, created_at=Instant(d.group.created_at - 1000 * SECOND_MS)),
     ),
-    Phrase("started 30s ago | promised 30s ago", r"(?:started|promised) (\d+)s ago", lambda d, m: replace(d, ago_s=int(m[1]))),
+    Phrase(
+        "started 30s ago | promised 30s ago",
+        r"(?:started|promised) (\d+)s ago",
+        lambda d, m: replace(d, ago_s=int(m[1])),
+    ),
     Phrase(
         "stale for 30s",
         r"stale for (\d+)s",
@@ -359,7 +361,7 @@ class GroupLine:
 
 
 def read_group(line: GroupLine, position: int, snapshot: Snapshot) -> tuple[PodGroup, list[Pod]]:
-    """A pod group with its pods `a-0`, `a-1`, and so on. Devices that the line does not name are the first free ones."""
+    """A pod group with its pods `a-0`, `a-1`, and so on, on the first free devices unless the line names them."""
     listed = CREATED + position * SECOND_MS
     created = Instant(listed if snapshot.now == START else snapshot.now + position)
     blank = GroupDraft(PodGroup(id=GroupId(line.name), queue=QueueId(line.queue), created_at=created))
@@ -404,9 +406,7 @@ def _pods(line: GroupLine, draft: GroupDraft, group: PodGroup, snapshot: Snapsho
     return pods
 
 
-def _placed(
-    pod: Pod, index: int, verb: str, draft: GroupDraft, snapshot: Snapshot, free: FreeDevices
-) -> Pod:
+def _placed(pod: Pod, index: int, verb: str, draft: GroupDraft, snapshot: Snapshot, free: FreeDevices) -> Pod:
     node = draft.nodes[min(index, len(draft.nodes) - 1)]
     # Named devices belong to the first pod, or to all pods in turn if there are enough of them.
     count = pod.shape.gpu.devices
@@ -458,4 +458,3 @@ def _part_of_device(gpu: GpuRequest, node: Node) -> Fraction:
     if gpu.kind is GpuKind.MEMORY:
         return Fraction(gpu.memory_mib, node.gpu_memory_mib) if node.gpu_memory_mib else Fraction(1)
     return Fraction(gpu.portion_milli, WHOLE_GPU_MILLI)
-

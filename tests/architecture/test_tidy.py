@@ -21,9 +21,7 @@ Files = dict[str, str]
 LONG_WITH_A_LOOP = "def story():\n    for _ in ():\n        pass\n" + "    x = 1\n" * code.FUNCTION_LINES
 LONG_TABLE = "def table():\n" + "    x = 1\n" * (code.FUNCTION_LINES + 20)
 MOSTLY_WORDS = (
-    'def told():\n    """Says.\n'
-    + "    much\n" * 80
-    + '    """\n    for _ in ():\n        # why\n\n        pass\n'
+    'def told():\n    """Says.\n' + "    much\n" * 80 + '    """\n    for _ in ():\n        # why\n\n        pass\n'
 )
 MAP = "## 2. The rooms today\n{}\n## 3. Later\nsoon.py\n"
 DONE = "| F-01 | pooling | done | `tests/test_pool.py::test_pools` |"
@@ -155,9 +153,7 @@ def test_the_checkout_itself_may_not_be_named(tmp_path: Path) -> None:
     assert any("this very checkout" in str(finding) for finding in texts.foreign_addresses(tree))
 
 
-def test_findings_fail_the_command_and_notes_do_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_findings_fail_the_command_and_notes_do_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _planted(tmp_path, {"tests/a.py": "x = 1", "ARCHITECTURE.md": MAP.format("")})
     assert main([str(tmp_path)]) == 0
     _planted(tmp_path, {"src/fairpool/__init__.py": '"""A."""\n' + "x = 1\n" * 451})

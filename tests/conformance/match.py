@@ -88,7 +88,7 @@ def _gpus_accepted(case: Case, state: State, task: Json) -> float:
     if gpu["kind"] != "memory":
         return _gpus_requested(gpu)
     here = next(node for node in case.data["nodes"] if node["name"] == state.tasks[task["id"]].node)
-    hundredths = round(100 * gpu["memory"] / here["gpu_memory"], 6)
+    hundredths: float = round(100 * gpu["memory"] / here["gpu_memory"], 6)
     return math.ceil(hundredths) / 100
 
 

@@ -25,7 +25,14 @@ HERE = Path(__file__).parent
 DEVIATIONS: dict[str, str] = {}
 """Cases of `cases/` that we decide otherwise on purpose, with the page in docs/decisions that says why."""
 
-MISSES: dict[str, str] = {}
+MOVED_PORTIONS = (
+    "after pods on portions of a device were moved, we find room for one more pod where the reference finds none; "
+    "what it counts as taken we could not tell"
+)
+MISSES: dict[str, str] = {
+    "random-consolidation/004": MOVED_PORTIONS,
+    "random-consolidation/010": MOVED_PORTIONS,
+}
 """Random clusters that come out otherwise than in the reference, with the reason. One that passes again fails here."""
 
 
@@ -36,7 +43,7 @@ def cases() -> Iterator[object]:
             yield pytest.param(case, id=case.id, marks=marks)
 
 
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", list(cases()))
 def test_case(case: Case) -> None:
     outcome = judge(case, plan)
     assert outcome.passed, "\n".join((case.id, *outcome.differences, outcome.trace))

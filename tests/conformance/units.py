@@ -13,8 +13,9 @@ from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, Que
 from fairpool.model.node import Node
 from fairpool.model.organization import DEFAULT_QUEUE_PRIORITY, Entitlement, Queue
 from fairpool.model.quantity import UNLIMITED
-from fairpool.model.workload import Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
+from fairpool.model.workload import GpuRequest, Pod, PodGroup, PodSet, PodShape, SubGroup, gpu_portion, whole_gpus
 from fairpool.scheduler.board import Board
+from fairpool.scheduler.cleaning import clean
 from fairpool.scheduler.fairshare import Claimant, divide, divide_surplus, fair_shares
 from fairpool.scheduler.gate import is_over_limit, is_over_quota
 from fairpool.scheduler.order import VictimWalk, Walk, compare_queues
@@ -47,7 +48,8 @@ def differences(case: Case) -> list[str]:
 def table_of(rows: Iterable[Json]) -> QueueTable:
     """Queue shares, with what they hold, request and fairly get."""
     rows = list(rows)
-    table = QueueTable(_queue(row) for row in rows)
+    names = {row["id"] for row in rows}
+    table = QueueTable(_queue(row, row["parent"] if row["parent"] in names else None) for row in rows)
     for row in rows:
         number = table.index[QueueId(row["id"])]
         table.fair[number] = _vector(row, "fair_share")
@@ -57,11 +59,11 @@ def table_of(rows: Iterable[Json]) -> QueueTable:
     return table
 
 
-def _queue(row: Json) -> Queue:
+def _queue(row: Json, parent: str | None) -> Queue:
     gpu, cpu, memory = (_entitlement(row[name], unit) for name, unit in zip(RESOURCE_NAMES, UNIT, strict=True))
     return Queue(
         id=QueueId(row["id"]),
-        parent=None if row["parent"] is None else QueueId(row["parent"]),
+        parent=None if parent is None else QueueId(parent),
         priority=row["priority"],
         created_at=Instant(row["creation_order"] * MINUTE_MS),
         gpu=gpu,
@@ -231,7 +233,8 @@ def _board(data: Json) -> Board:
         pods=tuple(pod for job in data["jobs"] for pod in _plain_pods(job)),
         policy=policy,
     )
-    return Board(snapshot)
+    rows, _ = clean(snapshot)
+    return Board(rows)
 
 
 def _plain_queue(row: Json) -> Queue:
@@ -268,7 +271,7 @@ def _plain_pods(job: Json) -> Iterator[Pod]:
     for place, status in enumerate(job["task_statuses"]):
         shape = PodShape()
         if held and status in ACTIVE:
-            shape = PodShape(gpu=whole_gpus(held["gpu"]), cpu_milli=held["cpu"], memory_bytes=held["memory"])
+            shape = PodShape(gpu=_gpus(held["gpu"]), cpu_milli=held["cpu"], memory_bytes=held["memory"])
             held = None
         yield Pod(
             id=PodId(f"{_group_id(job)} {place}"),
@@ -277,6 +280,10 @@ def _plain_pods(job: Json) -> Iterator[Pod]:
             phase=PHASES[status],
             node=NodeName("n") if status in ACTIVE else None,
         )
+
+
+def _gpus(amount: float) -> GpuRequest:
+    return whole_gpus(int(amount)) if amount == int(amount) else gpu_portion(round(amount * UNIT[0]))
 
 
 # ---- 5.6

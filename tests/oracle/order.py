@@ -146,9 +146,7 @@ def _is_within_quota(world: World, queue: QueueId, adds: Amounts) -> bool:
 
 def is_within(amounts: Amounts, bound: Callable[[Resource], int]) -> bool:
     """At most the bound in every resource."""
-    return all(
-        bound(resource) == UNLIMITED or part(amounts, resource) <= bound(resource) for resource in RESOURCES
-    )
+    return all(bound(resource) == UNLIMITED or part(amounts, resource) <= bound(resource) for resource in RESOURCES)
 
 
 def _uses_zero_share(shares: FairShares, queue: QueueId, adds: Amounts) -> bool:
@@ -173,9 +171,9 @@ def dominant_share(shares: FairShares, queue: QueueId, held: Amounts) -> Fractio
 
 def _has_smaller_share(shares: FairShares, queue: QueueId, other: QueueId) -> bool:
     pairs = [(shares.allocatable(queue, each), shares.allocatable(other, each)) for each in RESOURCES]
-    return all(
-        theirs == UNLIMITED or (mine != UNLIMITED and mine <= theirs) for mine, theirs in pairs
-    ) and any(mine != theirs for mine, theirs in pairs)
+    return all(theirs == UNLIMITED or (mine != UNLIMITED and mine <= theirs) for mine, theirs in pairs) and any(
+        mine != theirs for mine, theirs in pairs
+    )
 
 
 # Walking the hierarchy

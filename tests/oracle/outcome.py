@@ -13,7 +13,7 @@ from fairpool.scheduler.decision import Bind, Evict, EvictionReason, Plan, Promi
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
 from tests.oracle.passes import Cycle
-from tests.oracle.world import ALLOCATED, GroupState, PodState, Status, World
+from tests.oracle.world import ALLOCATED, GroupState, PodState, Stand, Status, World
 
 
 class Fate(StrEnum):
@@ -114,29 +114,98 @@ def plan(snapshot: Snapshot) -> Plan:
     """
     world = after_cycle(snapshot)
     seats = _Seats(world)
-    binds, promises, evictions, withdrawals = [], [], [], []
+    result: dict[str, list[Bind | Promise | Evict | Withdraw]] = {}
     for pod in world.pods.values():
-        row, fate, place = pod.row, _fate(pod), pod.stand.place
-        was_bound = fate is Fate.EVICTED and _was_bound_first(pod)
-        if fate is Fate.BOUND or was_bound:
-            assert place is not None
-            bound = Bind(row.id, row.group, place.node, seats.of(pod), tuple(seats.claims_of(pod)))
-            binds.append(bound)
-        if fate in (Fate.PROMISED, Fate.MOVED):
-            assert place is not None
-            kept = row.phase is PodPhase.PROMISED and row.node == place.node and row.promised_at is not None
-            since = row.promised_at if kept and row.promised_at is not None else world.now
-            promises.append(Promise(row.id, row.group, place.node, seats.of(pod), since))
-        if fate in (Fate.EVICTED, Fate.MOVED):
-            node = (pod.stand.left[0] if pod.stand.left else place or seats.nowhere).node
-            evictions.append(Evict(row.id, row.group, node, EvictionReason(Pass.RECLAIM)))
-        if fate is Fate.WAITING and row.phase is PodPhase.PROMISED and row.node is not None:
-            withdrawals.append(Withdraw(row.id, row.group, row.node, "no longer fits"))
-    started = {bind.group for bind in binds if not _had_places(world.groups[bind.group])}
-    return Plan(
-        binds=tuple(binds),
-        promises=tuple(promises),
-        evictions=tuple(evictions),
-        withdrawals=tuple(withdrawals),
-        started=tuple(sorted(started)),
-    )
+        for kind, decision in _decisions(world, seats, pod):
+            result.setdefault(kind, []).append(decision)
+    started = {bind.group for bind in result.get("binds", ()) if not _ran_before(world.groups[bind.group])}
+    columns = {kind: tuple(decisions) for kind, decisions in result.items()}
+    return Plan(started=tuple(sorted(started)), **columns)  # type: ignore[arg-type]
+
+
+def _decisions(world: World, seats: _Seats, pod: PodState) -> Iterator[tuple[str, Bind | Promise | Evict | Withdraw]]:
+    row, fate, first = pod.row, _fate(pod), _first_stand(pod)
+    if fate in (Fate.BOUND, Fate.EVICTED, Fate.MOVED) and first.status is Status.BOUND and first.place is not None:
+        # The reference can bind a pod and evict it again in the same cycle.
+        devices, claims = seats.devices(pod, first.place.devices), tuple(seats.claims(pod))
+        yield "binds", Bind(row.id, row.group, first.place.node, devices, claims)
+    if fate in (Fate.EVICTED, Fate.MOVED) and first.place is not None:
+        yield "evictions", Evict(row.id, row.group, first.place.node, EvictionReason(Pass.RECLAIM))
+    if fate in (Fate.PROMISED, Fate.MOVED) and pod.stand.place is not None:
+        place = pod.stand.place
+        is_kept = row.phase is PodPhase.PROMISED and row.node == place.node
+        since = row.promised_at if is_kept and row.promised_at is not None else world.now
+        yield "promises", Promise(row.id, row.group, place.node, seats.devices(pod, place.devices), since)
+    if fate is Fate.WAITING and row.phase is PodPhase.PROMISED and row.node is not None:
+        yield "withdrawals", Withdraw(row.id, row.group, row.node, "no longer fits")
+
+
+def _first_stand(pod: PodState) -> Stand:
+    """How a pod stood before this cycle first evicted it."""
+    stand = pod.stand
+    while stand.before is not None:
+        stand = stand.before
+    return stand
+
+
+def _ran_before(group: GroupState) -> bool:
+    return any(pod.row.phase in (PodPhase.BOUND, PodPhase.RUNNING) for pod in group.pods)
+
+
+class _Seats:
+    """Numbers for devices that pods get in this cycle: idle ones for those bound, leaving ones too for those promised."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._opened: dict[str, int] = {}
+        self._whole: dict[PodId, tuple[int, ...]] = {}
+        self._claims: dict[ClaimId, tuple[str, ...]] = {}
+        self._given: dict[NodeName, set[int]] = {}
+        for status in (Status.BOUND, Status.LEAVING, Status.PROMISED):
+            for pod in world.pods.values():
+                if pod.status is status and _fate(pod) is not Fate.HELD:
+                    self._take(pod)
+
+    def devices(self, pod: PodState, labels: tuple[str, ...]) -> tuple[int, ...]:
+        if not pod.shares_devices:
+            return self._whole.get(pod.id, ())
+        return tuple(self._opened[label] if label.startswith("+") else int(label) for label in labels)
+
+    def claims(self, pod: PodState) -> Iterator[tuple[ClaimId, tuple[str, ...]]]:
+        """Devices for the claims that this pod is the first to use."""
+        place = pod.stand.place
+        for name in pod.row.claims:
+            claim = self._world.claims[name]
+            if claim.node is not None or name in self._claims or place is None:
+                continue
+            rows = (row.allocated for row in self._world.claims.values() if row.node == place.node)
+            taken = {device for devices in (*rows, *self._claims.values()) for device in devices}
+            free = [device for device in self._world.nodes[place.node].claim_devices if device not in taken]
+            self._claims[name] = tuple(free[: claim.devices])
+            yield name, self._claims[name]
+
+    def _take(self, pod: PodState) -> None:
+        stand = pod.stand
+        for place in (*((stand.before.place,) if stand.before else ()), stand.place):
+            if place is None:
+                continue
+            if not pod.shares_devices:
+                count = pod.row.shape.gpu.devices
+                self._whole[pod.id] = self._free(place.node, count, pod.status is Status.PROMISED)
+            for label in place.devices:
+                if label.startswith("+") and label not in self._opened:
+                    (self._opened[label],) = self._free(place.node, 1, pod.status is Status.PROMISED)
+
+    def _free(self, name: NodeName, count: int, may_be_leaving: bool) -> tuple[int, ...]:
+        node = self._world.nodes[name]
+        given = self._given.setdefault(name, set())
+        here = [(pod, status) for pod, _, status in self._world.at(name) if pod.row.node == name]
+        staying = {device for pod, status in here if status is Status.RUNNING for device in pod.row.devices}
+        leaving = {device for pod, status in here if status is Status.LEAVING for device in pod.row.devices}
+        usable = [index for index in range(node.gpus) if index not in {*node.gpus_withheld, *given, *staying}]
+        idle = [index for index in usable if index not in leaving]
+        order = idle + [index for index in usable if index in leaving] if may_be_leaving else idle
+        spare = [node.gpus + extra for extra in range(count)]  # only if a row claims devices that do not exist
+        chosen = tuple((order + spare)[:count])
+        given.update(chosen)
+        return chosen

@@ -130,7 +130,9 @@ class Cycle:
 
     # Taking from others
 
-    def _help(self, by: Pass, is_eligible: Callable[[GroupState], bool], search: Callable[[GroupState], Search]) -> None:
+    def _help(
+        self, by: Pass, is_eligible: Callable[[GroupState], bool], search: Callable[[GroupState], Search]
+    ) -> None:
         """Look for victims for every group that allocate left waiting; each is helped at most once."""
         pool = self._waiting_groups(by)
         if self.failed is not None:
@@ -217,8 +219,9 @@ class Cycle:
                 return runtime and self._is_fair(group, solution, before, firm)
 
             victims = self._victims(
-                lambda other: other.queue != group.queue
-                and not self._is_protected(other, self._reclaim_runtime_s(group, other))
+                lambda other: (
+                    other.queue != group.queue and not self._is_protected(other, self._reclaim_runtime_s(group, other))
+                )
             )
             return Search(self.shares, group, victims, is_valid)
 
@@ -238,8 +241,7 @@ class Cycle:
             stood = {victim.pod.id: victim.stood for victim in solution.victims}
             places = [stood[pod.id].place for pod in pods]
             amount = total(
-                self.world.charge(pod, place.node if place else None)
-                for pod, place in zip(pods, places, strict=True)
+                self.world.charge(pod, place.node if place else None) for pod, place in zip(pods, places, strict=True)
             )
             assert loser.queue is not None
             losses.append((loser.queue, amount))
@@ -258,10 +260,12 @@ class Cycle:
 
         def search(group: GroupState) -> Search:
             victims = self._victims(
-                lambda other: other is not group
-                and other.queue == group.queue
-                and other.priority < group.priority
-                and not self._is_protected(other, self._preempt_runtime_s(other))
+                lambda other: (
+                    other is not group
+                    and other.queue == group.queue
+                    and other.priority < group.priority
+                    and not self._is_protected(other, self._preempt_runtime_s(other))
+                )
             )
             return Search(
                 self.shares,
@@ -407,7 +411,8 @@ def is_fair_reclaim(
             if _is_more_saturated(shares, queue, sibling, after, involved=asked + lost[sibling]):
                 return False
         if not group.preemptible and not is_within(
-            firm[queue] + asked, lambda each, q=queue: world.entitlement(q, each).quota  # type: ignore[misc]
+            firm[queue] + asked,
+            lambda each, q=queue: world.entitlement(q, each).quota,  # type: ignore[misc]
         ):
             return False
     return True

@@ -207,8 +207,6 @@ def _tolerates(pod: PodState, taint: Taint) -> bool:
     return any(toleration.covers(taint) for toleration in pod.row.shape.tolerations)
 
 
-
-
 def _obeys(node: Node, rules: Iterable[LabelRule]) -> bool:
     return all(_holds(rule, node.labels.get(rule.key)) for rule in rules)
 

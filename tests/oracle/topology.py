@@ -81,9 +81,7 @@ class _Tree:
         """All domains of a level in tree order, the tightest of siblings first."""
         domains: list[Domain] = [()] if self.nodes else []
         for level in range(1, depth + 1):
-            children = [
-                {self.domain_of(node, level) for node in self.nodes_in(parent)} for parent in domains
-            ]
+            children = [{self.domain_of(node, level) for node in self.nodes_in(parent)} for parent in domains]
             domains = [
                 child for family in children for child in sorted(family, key=lambda each: (-self._ratio(each), each))
             ]

@@ -132,9 +132,7 @@ class GroupState:
         left_out = {*without, *self.hidden}
         wanted = frozenset(statuses)
         return [
-            pod
-            for pod in self.pods
-            if pod.row.pod_set == pod_set and pod.status in wanted and pod.id not in left_out
+            pod for pod in self.pods if pod.row.pod_set == pod_set and pod.status in wanted and pod.id not in left_out
         ]
 
     def has(self, *statuses: Status) -> bool:
@@ -152,9 +150,7 @@ class GroupState:
         """Pretend that of the waiting pods only these exist, and that all of them must run."""
         minimum = dict(self.minimum)
         chosen = {pod.id for pod in pods}
-        self.hidden = frozenset(
-            pod.id for pod in self.pods if pod.status is Status.WAITING and pod.id not in chosen
-        )
+        self.hidden = frozenset(pod.id for pod in self.pods if pod.status is Status.WAITING and pod.id not in chosen)
         for name in self.minimum:
             self.minimum[name] = sum(1 for pod in pods if pod.row.pod_set == name) or minimum[name]
         try:
@@ -479,8 +475,9 @@ class World:
             if row.node not in self.nodes:
                 return
             status = Status.LEAVING if row.phase is PodPhase.RELEASING else Status.RUNNING
-            devices = tuple(str(device) for device in row.devices) if pod.shares_devices else ()
-            pod.stand = Stand(status, Place(row.node, devices))
+            pod.stand = Stand(status, Place(row.node, _labels(row, pod)))
+        elif row.phase is PodPhase.PROMISED and not self.policy.durable_promises and row.node in self.nodes:
+            pod.stand = Stand(Status.PROMISED, Place(row.node, _labels(row, pod)))
         group.pods.append(pod)
         self.pods[row.id] = pod
 
@@ -500,6 +497,10 @@ def _sound_queues(rows: Iterable[Queue]) -> dict[QueueId, Queue]:
         return True
 
     return {queue: known[queue] for queue in sorted(known) if is_sound(queue)}
+
+
+def _labels(row: Pod, pod: PodState) -> tuple[str, ...]:
+    return tuple(str(device) for device in row.devices) if pod.shares_devices else ()
 
 
 def _seat(shared: Shared, status: Status, amount: int) -> None:

@@ -448,7 +448,7 @@ def test_each_part_of_a_group_has_a_domain_of_its_own() -> None:
     world = World(
         TWO_ZONES
         + """
-        pending g of vision: set left of 2 within rack of net, set right of 2 within rack of net, 1 gpu, within zone of net
+        pending g of vision: set l of 2 within rack of net, set r of 2 within rack of net, 1 gpu, within zone of net
     """
     )
     world.cycle()

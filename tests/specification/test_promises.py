@@ -30,11 +30,10 @@ def test_a_promise_is_honoured_before_anybody_else_is_looked_at() -> None:
 def test_a_promise_is_kept_while_its_victims_take_their_time() -> None:
     check("""
         node    n1: 4 gpus
-        node    n2: 1 gpu
         queue   vision: quota 0
         queue   speech: quota 4
         running a of vision: 2 gpus on n1
-        running x of vision: 2 gpus on n1, not movable
+        running x of vision: 2 gpus on n1
         slow    x
         pending b of speech: 2 gpus
         then    evict x
@@ -59,16 +58,13 @@ def test_what_is_promised_is_not_given_to_others() -> None:
         slow    a
         pending b of speech: 2 gpus
         pending c of vision: 1 gpu
-        then    bind c on n1
-        cycle
         then    evict a
-        then    evict c
         then    promise b on n1
+        then    wait c
         cycle
-        pending d of vision: 1 gpu
-        then    wait d
-        cycle
-        then    wait d
+        then    wait c
+        cycle   after 60s
+        then    wait c
     """)
 
 
@@ -116,6 +112,20 @@ def test_a_promise_expires() -> None:
         """,
         policy=replace(Policy.product(), promise_lifetime_s=600),
     )
+
+
+def test_after_an_expired_promise_another_place_will_do() -> None:
+    check("""
+        node    n1: 2 gpus
+        queue   vision: quota 4
+        leaving a of vision: 2 gpus on n1
+        slow    a
+        promised b of vision: 2 gpus on n1, promised 599s ago
+        cycle
+        node    n2: 2 gpus
+        settle
+        then    b runs on n2
+    """)
 
 
 def test_the_age_of_a_promise_is_that_of_its_first_cycle() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fairpool.model.ids import SECOND_MS
 from fairpool.model.lifecycle import PodPhase
-from fairpool.scheduler.board import NOWHERE, REAL
+from fairpool.scheduler.board import NOWHERE, REAL, Board
 from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
 from fairpool.scheduler.order import Walk
 from fairpool.scheduler.placement import Placer
@@ -64,21 +64,22 @@ def _honour_promises(placer: Placer) -> None:
     for pod, row in enumerate(board.pods):
         if row.phase is PodPhase.PROMISED and placer.trial.is_waiting(pod) and not row.gated:
             promised.setdefault(board.group_of[pod], []).append(pod)
-    for group in sorted(promised, key=lambda each: (_promised_at(placer, promised[each]), each)):
+    for group in sorted(promised, key=lambda each: (promised_at(board, promised[each]), each)):
         pods = promised[group]
         mark = placer.trial.mark()
         if board.queue_of[group] == NOWHERE or not _keep_promises(placer, group, pods):
             placer.trial.undo(mark)
 
 
-def _promised_at(placer: Placer, pods: Sequence[int]) -> int:
-    return min(placer.board.pods[pod].promised_at or 0 for pod in pods)
+def promised_at(board: Board, pods: Sequence[int]) -> int:
+    """When the first of some promised pods got its promise."""
+    return min(board.pods[pod].promised_at or 0 for pod in pods)
 
 
 def is_expired(placer: Placer, pods: Sequence[int]) -> bool:
     """Whether promises have been waiting for longer than they may."""
     board = placer.board
-    return board.now - _promised_at(placer, pods) >= board.policy.promise_lifetime_s * SECOND_MS
+    return board.now - promised_at(board, pods) >= board.policy.promise_lifetime_s * SECOND_MS
 
 
 def _keep_promises(placer: Placer, group: int, pods: Sequence[int]) -> bool:

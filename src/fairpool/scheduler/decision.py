@@ -123,6 +123,8 @@ class OverLimit:
     """It would take a queue on its path beyond its limit."""
 
     queue: QueueId
+    above: int
+    """How far above the group's own queue: 0 is its project, 1 the department."""
     resource: Resource
     limit: int
     held: int
@@ -134,6 +136,7 @@ class OverQuota:
     """It may not be preempted, so it must stay within quota, and a queue on its path has not enough left."""
 
     queue: QueueId
+    above: int
     resource: Resource
     quota: int
     held: int

@@ -37,7 +37,8 @@ def passes(queues: QueueTable, queue: int, need: Vector, *, firm: bool) -> bool:
 
 def refusal(queues: QueueTable, queue: int, need: Vector, *, firm: bool) -> OverLimit | OverQuota | None:
     """What the gate objects to, nearest queue first, with the figures."""
-    for level in reversed(queues.path[queue]):
+    for above, level in enumerate(reversed(queues.path[queue])):
+        name = queues.ids[level]
         for resource in RESOURCES:
             asked = need[resource]
             limit, quota = queues.limit[level][resource], queues.quota[level][resource]
@@ -45,7 +46,7 @@ def refusal(queues: QueueTable, queue: int, need: Vector, *, firm: bool) -> Over
             if asked <= 0:
                 continue
             if limit < math.inf and held + asked > limit:
-                return OverLimit(queues.ids[level], NAMES[resource], int(limit), int(held), int(asked))
+                return OverLimit(name, above, NAMES[resource], int(limit), int(held), int(asked))
             if firm and quota < math.inf and held_firm + asked > quota:
-                return OverQuota(queues.ids[level], NAMES[resource], int(quota), int(held_firm), int(asked))
+                return OverQuota(name, above, NAMES[resource], int(quota), int(held_firm), int(asked))
     return None

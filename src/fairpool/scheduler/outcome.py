@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from fairpool.model.ids import GroupId, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
-from fairpool.model.quantity import UNLIMITED
 from fairpool.scheduler.allocate import is_expired
 from fairpool.scheduler.board import NOTHING, NOWHERE, REAL, RELEASING, Board
 from fairpool.scheduler.decision import (
@@ -22,6 +20,7 @@ from fairpool.scheduler.decision import (
     Withdraw,
     WithdrawReason,
 )
+from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU
@@ -72,7 +71,6 @@ class Outcome:
         board, trial = self.board, self.trial
         seats = seat(trial)
         changed = sorted({pod for pod, _ in trial.journal if trial.state(pod) != trial.started_as[pod]})
-        held = [amounts[GPU] for amounts in board.queues.held]
         return Plan(
             evictions=tuple(self._evict(pod) for pod in changed if self._is_taken(pod)),
             binds=tuple(self._bind(pod, seats) for pod in changed if self._is_bound(pod)),
@@ -81,7 +79,7 @@ class Outcome:
             started=self._started(changed),
             stale=tuple(group.id for number, group in enumerate(board.groups) if is_stale(board, number)),
             verdicts={verdict.group: verdict for verdict in verdicts(self.placer)},
-            queues=tuple(queue_figures(board, queue, amount) for queue, amount in enumerate(held)),
+            queues=tuple(queue_figures(board, queue) for queue in range(len(board.queues.ids))),
             problems=self.problems,
             quiet_until=quiet_until(self.placer),
         )
@@ -147,14 +145,3 @@ class Outcome:
         if node is None or not board.nodes.healthy[node]:
             return WithdrawReason.NODE_GONE
         return WithdrawReason.EXPIRED if is_expired(self.placer, [pod]) else WithdrawReason.NO_LONGER_FITS
-
-
-def queue_figures(board: Board, queue: int, held: float) -> QueueFigures:
-    """What a queue is owed, may fairly have and holds, of GPUs."""
-    quota = board.queues.quota[queue][GPU]
-    return QueueFigures(
-        queue=board.queues.ids[queue],
-        quota_milli=UNLIMITED if quota == math.inf else int(quota),
-        fair_share_milli=int(board.queues.fair[queue][GPU]),
-        held_milli=int(held),
-    )

@@ -72,6 +72,10 @@ class Placer:
         """Place one pod on one node, bound if it fits now."""
         return self._place_pod(pod, (node,), ALIKE, now=True)
 
+    def place_anywhere(self, pod: int) -> bool:
+        """Promise one pod a place on any node."""
+        return self._place_pod(pod, range(len(self.board.nodes.rows)), ALIKE, now=False)
+
     def _place_pod(self, pod: int, nodes: Sequence[int], closeness: Closeness, now: bool) -> bool:
         found = self.best(pod, nodes, closeness)
         if found is None:

@@ -7,7 +7,7 @@ from fairpool.scheduler.allocate import waiting_groups
 from fairpool.scheduler.chunk import is_ready
 from fairpool.scheduler.order import Walk
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.reclaim import active_counts, respects_runtimes
+from fairpool.scheduler.reclaim import active_counts, is_moving, respects_runtimes
 from fairpool.scheduler.runtime import may_be_victim
 from fairpool.scheduler.solver import Scenario, Solver, asked
 
@@ -42,5 +42,6 @@ def _may_give(solver: Solver, taker: int, group: int) -> bool:
         and not board.is_firm(group)
         and board.rules[group].priority < board.rules[taker].priority
         and any(board.sets.active[each] for each in board.sets_of[group])
+        and not is_moving(solver.trial, group)
         and may_be_victim(board, Pass.PREEMPT, taker, group)
     )

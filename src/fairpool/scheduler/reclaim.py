@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fairpool.scheduler.allocate import waiting_groups
-from fairpool.scheduler.board import NOWHERE, Board
+from fairpool.scheduler.board import NOWHERE, RELEASING, Board
 from fairpool.scheduler.chunk import is_ready
 from fairpool.scheduler.order import Walk
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import RESOURCES, QueueTable, Vector, minus, plus, within
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
 from fairpool.scheduler.solver import Scenario, Solver, asked
+from fairpool.scheduler.trial import Trial
 
 Unit = tuple[int, Vector]
 """A leaf queue and what pods that are taken together hold there."""
@@ -70,6 +71,7 @@ def _may_give(solver: Solver, taker: int, group: int) -> bool:
         board.queue_of[group] not in (NOWHERE, board.queue_of[taker])
         and not board.is_firm(group)
         and any(board.sets.active[each] for each in board.sets_of[group])
+        and not is_moving(solver.trial, group)
         and may_be_victim(board, Pass.RECLAIM, taker, group)
     )
 
@@ -196,6 +198,16 @@ def _saturation(held: float, fair: float) -> float:
     if not fair:
         return math.inf if held else 0.0
     return held / fair
+
+
+def is_moving(trial: Trial, group: int) -> bool:
+    """Whether pods of a group are moved already; who was moved for one is not taken for another in the same plan."""
+    board = trial.board
+    return any(
+        board.hold[pod] == RELEASING and board.promise_node[pod] != NOWHERE
+        for number in board.sets_of[group]
+        for pod in board.sets.pods[number]
+    )
 
 
 def active_counts(board: Board) -> dict[int, list[int]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from fairpool.model.node import Placement
 from fairpool.model.workload import GpuKind
-from fairpool.scheduler.board import COMING, STAYING, Board
+from fairpool.scheduler.board import COMING, LEAVING, STAYING, Board
 from fairpool.scheduler.fit import Fit, Room, soft_taints
 from fairpool.scheduler.policy import ScoreTerm
 
@@ -49,8 +49,9 @@ def _joins_shared(fit: Fit, pod: int, node: int) -> bool:
     board = fit.board
     if board.is_shared[board.shape_of[pod]]:
         return bool(fit.hosts(pod, node))
-    without_gpu = board.shape(pod).gpu.kind is GpuKind.NONE
-    return board.policy.cpu_pods_join_shared and without_gpu and bool(board.nodes.shared[node])
+    if not board.policy.cpu_pods_join_shared or board.shape(pod).gpu.kind is not GpuKind.NONE:
+        return False
+    return any(device[STAYING] or device[LEAVING] for device in board.nodes.shared[node].values())
 
 
 def _is_available(fit: Fit, pod: int, node: int, room: Room) -> bool:

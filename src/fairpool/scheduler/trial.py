@@ -270,9 +270,9 @@ class Trial:
         """Promises of earlier cycles are kept, or not, by allocate; without durable ones they simply stand."""
         stands = pod.phase is PodPhase.PROMISED and not self.board.policy.durable_promises
         hold = PHYSICAL.get(pod.phase, NOTHING)
-        if pod.node is None or (hold == NOTHING and not stands):
+        node = self.board.nodes.index.get(pod.node) if pod.node is not None else None
+        if node is None or (hold == NOTHING and not stands):
             return WAITS
-        node = self.board.nodes.index[pod.node]
         seats: tuple[int, ...] = ()
         if pod.shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY):
             missing = pod.shape.gpu.devices - len(pod.devices)

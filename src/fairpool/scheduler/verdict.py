@@ -1,17 +1,361 @@
-"""Why each group that is left waiting waits."""
+"""Why each group that is left waiting waits: the dominant reason, with the numbers used.
+
+Looked at once everything is decided, on the board as the plan leaves it. `explain.py` makes sentences of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
-from fairpool.model.ids import Instant
-from fairpool.scheduler.decision import Verdict
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
+from fairpool.scheduler import gate
+from fairpool.scheduler.allocate import promised_at
+from fairpool.scheduler.board import COMING, NOWHERE, RELEASING, STAYING, Board
+from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
+from fairpool.scheduler.decision import (
+    Fragmented,
+    NoDomainFits,
+    NoNodeMatches,
+    NoQueue,
+    NoRoom,
+    NotItsTurn,
+    NotReady,
+    OverLimit,
+    OverQuota,
+    ProtectedVictims,
+    QueueFigures,
+    Verdict,
+    WaitsForVictims,
+    Why,
+)
+from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.placement import Placer
+from fairpool.scheduler.policy import Pass
+from fairpool.scheduler.queues import GPU
+from fairpool.scheduler.reclaim import may_reclaim
+from fairpool.scheduler.runtime import protected_until
+from fairpool.scheduler.stale import grace_ends_at, is_stale
+from fairpool.scheduler.topology import DomainTree
 
 
 def verdicts(placer: Placer) -> Iterator[Verdict]:
-    return iter(())
+    """A verdict for every group with a pod that neither runs nor starts now."""
+    board = placer.board
+    names = {group.id for group in placer.board.snapshot.groups}
+    for group, row in enumerate(board.groups):
+        pods = [pod for number in board.sets_of[group] for pod in board.sets.pods[number]]
+        promised = [pod for pod in pods if board.promise_node[pod] != NOWHERE]
+        waiting = [pod for pod in pods if placer.trial.is_waiting(pod)]
+        if (waiting or promised) and row.id in names:
+            active = sum(board.sets.active[number] for number in board.sets_of[group])
+            why = _Inquiry(placer, group).why(promised)
+            yield Verdict(row.id, why, len(waiting) + len(promised), active - len(promised))
+
+
+class _Inquiry:
+    """Questions about one group."""
+
+    def __init__(self, placer: Placer, group: int) -> None:
+        self.placer = placer
+        self.trial = placer.trial
+        self.board: Board = placer.board
+        self.group = group
+        self.queue = self.board.queue_of[group]
+
+    def why(self, promised: Sequence[int]) -> Why:
+        """The first of the possible reasons that holds, the most fundamental first."""
+        if self.queue == NOWHERE:
+            name = self.board.groups[self.group].queue
+            return NoQueue(name, exists=name in self.board.queues.index)
+        if promised:
+            return self._waits_for(promised)
+        if not is_ready(self.board, self.group):
+            return self._missing()
+        chunk = next_chunk(self.trial, self.group)
+        if not chunk:
+            return self._missing()
+        return (
+            self._refused(chunk)
+            or self._nowhere(chunk)
+            or self._no_domain(chunk)
+            or self._no_room(chunk)
+            or self._scattered(chunk)
+            or self._protected(chunk)
+            or self._not_its_turn(chunk)
+        )
+
+    def _waits_for(self, promised: Sequence[int]) -> WaitsForVictims:
+        board = self.board
+        places = sorted({board.promise_node[pod] for pod in promised})
+        leaving = sum(hold == RELEASING and board.hold_node[pod] in places for pod, hold in enumerate(board.hold))
+        kept = [pod for pod in promised if board.pods[pod].phase is PodPhase.PROMISED]
+        since = Instant(promised_at(board, kept)) if kept else board.now
+        return WaitsForVictims(tuple(board.nodes.names[node] for node in places), leaving, since)
+
+    def _missing(self) -> NotReady:
+        """The pod set that lacks most."""
+        sets = self.board.sets
+
+        def lack(number: int) -> int:
+            return sets.minimum[number] - sets.active[number] - sets.waiting[number]
+
+        number = max(self.board.sets_of[self.group], key=lambda each: (lack(each), sets.name[each]))
+        exist = sets.active[number] + sets.waiting[number] + sets.gated[number]
+        return NotReady(sets.name[number], sets.minimum[number], exist, sets.gated[number])
+
+    def _refused(self, chunk: Sequence[int]) -> OverLimit | OverQuota | None:
+        need = chunk_need(self.board, chunk)
+        return gate.refusal(self.board.queues, self.queue, need, firm=self.board.is_firm(self.group))
+
+    def _nowhere(self, chunk: Sequence[int]) -> NoNodeMatches | None:
+        """Some pod would not be taken by any node, however empty."""
+        for shape in _different(self.board, chunk):
+            excluded = Counter(
+                objection
+                for node in range(len(self.board.nodes.rows))
+                if (objection := self._objection(shape, chunk, node)) is not None
+            )
+            if sum(excluded.values()) == len(self.board.nodes.rows):
+                return NoNodeMatches(len(self.board.nodes.rows), _ranked(excluded))
+        return None
+
+    def _objection(self, shape: PodShape, chunk: Sequence[int], node: int) -> str | None:
+        if self.board.nodes.names[node] in self.board.groups[self.group].avoid:
+            return "refused it lately"
+        return self.placer.fit.objection(shape, node) or _too_small(self.board, shape, node)
+
+    def _no_domain(self, chunk: Sequence[int]) -> NoDomainFits | None:
+        """A required level of a topology has no domain with room for all pods that must be together."""
+        for constraint, sets in _constraints(self.board.groups[self.group].tree):
+            mine = [pod for pod in chunk if self.board.pods[pod].pod_set in sets]
+            topology = self.board.topologies.get(constraint.topology)
+            if constraint.required is None or not mine or not self.board.policy.topology:
+                continue
+            if topology is None or constraint.required not in topology.levels:
+                return NoDomainFits(constraint.topology, constraint.required, len(mine), 0, "")
+            tree = DomainTree(self.board, topology, range(len(self.board.nodes.rows)), mine)
+            domains = tree.in_order(topology.levels.index(constraint.required) + 1)
+            if not any(tree.fits(domain) for domain in domains):
+                best = max(domains, key=tree.copies, default=())
+                return NoDomainFits(
+                    constraint.topology, constraint.required, len(mine), tree.copies(best), "/".join(best)
+                )
+        return None
+
+    def _found(self, chunk: Sequence[int]) -> int:
+        """How many of the pods there would be room for."""
+        mark = self.trial.mark()
+        found = 0
+        for pod in chunk:
+            if not self.placer.place_anywhere(pod):
+                break
+            found += 1
+        self.trial.undo(mark)
+        return found
+
+    def _no_room(self, chunk: Sequence[int]) -> NoRoom | None:
+        """Nothing to do with GPUs: another resource is short."""
+        board = self.board
+        if any(board.shape(pod).gpu.kind is not GpuKind.NONE for pod in chunk):
+            return None
+        short = Counter(_short_of(board, board.shape(chunk[0]), node) for node in self.placer.fit.nodes(chunk[0]))
+        return NoRoom(_ranked(short), len(chunk), self._found(chunk))
+
+    def _scattered(self, chunk: Sequence[int]) -> Fragmented | None:
+        """Enough is free on nodes that would take the pods, but not together."""
+        board = self.board
+        free = {node: free_milli(board, node) for node in self.placer.fit.nodes(chunk[0])}
+        asked = int(chunk_need(board, chunk)[GPU])
+        if not free or sum(free.values()) < asked:
+            return None
+        first = chunk[0]
+        one_device = board.is_shared[board.shape_of[first]]
+        if one_device:
+            blocks = {node: largest_on_a_device(board, node) for node in free}
+        else:
+            nodes = board.nodes
+            blocks = {node: max(0, 1000 * (nodes.gpus_idle[node] + nodes.gpus_releasing[node])) for node in free}
+        largest = max(sorted(blocks), key=lambda node: blocks[node])
+        return Fragmented(
+            asked_milli=int(board.waiting_need(first)[GPU]),
+            pods=len(chunk),
+            found=self._found(chunk),
+            free_milli=sum(free.values()),
+            largest_milli=blocks[largest],
+            largest_node=board.nodes.names[largest],
+            one_device=one_device,
+        )
+
+    def _protected(self, chunk: Sequence[int]) -> ProtectedVictims | None:
+        """Groups it could take from if they were not within their minimum runtime."""
+        board = self.board
+        takes = may_reclaim(board.queues, self.queue, chunk_need(board, chunk), board.is_firm(self.group))
+        pods, gpus, until = 0, 0, None
+        for group in range(len(board.groups)):
+            by = self._would_take_by(group, takes)
+            ends = None if by is None else protected_until(board, by, self.group, group)
+            active = sum(board.sets.active[number] for number in board.sets_of[group])
+            if ends is None or not active:
+                continue
+            pods += active
+            gpus += sum(
+                int(board.placed_need(pod, self.trial.place(pod)[0])[GPU])
+                for number in board.sets_of[group]
+                for pod in board.sets.pods[number]
+                if self.trial.is_active(pod)
+            )
+            until = ends if until is None else min(until, ends)
+        return None if until is None else ProtectedVictims(pods, gpus, until)
+
+    def _would_take_by(self, group: int, takes_back: bool) -> Pass | None:
+        board = self.board
+        if group == self.group or board.is_firm(group) or board.queue_of[group] == NOWHERE:
+            return None
+        if board.queue_of[group] == self.queue:
+            return Pass.PREEMPT if board.rules[group].priority < board.rules[self.group].priority else None
+        return Pass.RECLAIM if takes_back else None
+
+    def _not_its_turn(self, chunk: Sequence[int]) -> NotItsTurn:
+        board = self.board
+        need = chunk_need(board, chunk)
+        return NotItsTurn(
+            figures=queue_figures(board, self.queue),
+            asked_milli=int(need[GPU]),
+            pods=len(chunk),
+            found=self._found(chunk),
+            free_milli=sum(max(0, free_milli(board, node)) for node in self.placer.fit.nodes(chunk[0])),
+            ahead=self._ahead(),
+            may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_firm(self.group)),
+        )
+
+    def _ahead(self) -> QueueFigures | None:
+        """The other project that holds most."""
+        queues = self.board.queues
+        others = [
+            queue
+            for queue in range(len(queues.ids))
+            if queue != self.queue and not queues.children[queue] and queues.held[queue][GPU] > 0
+        ]
+        most = max(others, key=lambda queue: (queues.held[queue][GPU], -queue), default=None)
+        return None if most is None else queue_figures(self.board, most)
+
+
+def _different(board: Board, chunk: Iterable[int]) -> list[PodShape]:
+    return [board.shapes[shape] for shape in sorted({board.shape_of[pod] for pod in chunk})]
+
+
+def _ranked(reasons: Counter[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(reasons.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _constraints(tree: SubGroup) -> Iterator[tuple[TopologyConstraint, set[str]]]:
+    if tree.constraint is not None:
+        yield tree.constraint, {pod_set.name for pod_set in tree.all_pod_sets()}
+    for pod_set in tree.pod_sets:
+        if pod_set.constraint is not None:
+            yield pod_set.constraint, {pod_set.name}
+    for child in tree.groups:
+        yield from _constraints(child)
+
+
+def _too_small(board: Board, shape: PodShape, node: int) -> str | None:
+    """What a node has too little of even when it is empty."""
+    row = board.nodes.rows[node]
+    gpu = shape.gpu
+    if gpu.devices > board.nodes.gpus[node]:
+        return "too few GPUs" if row.gpus else "no GPUs"
+    if gpu.kind is GpuKind.MEMORY and not row.gpu_memory_mib:
+        return "GPU memory not known"
+    if gpu.kind is GpuKind.MEMORY and gpu.memory_mib > board.nodes.device_mib[node]:
+        return "GPUs with too little memory"
+    if shape.cpu_milli > row.cpu_milli:
+        return "too few CPUs"
+    if shape.memory_bytes > row.memory_bytes:
+        return "too little memory"
+    for name, amount in (*shape.extended, *gpu.mig):
+        if amount > row.extended.get(name, 0) + row.mig_instances.get(name, 0):
+            return f"too little {name}"
+    return None
+
+
+def _short_of(board: Board, shape: PodShape, node: int) -> str:
+    """What keeps a pod without GPU off a node now."""
+    nodes = board.nodes
+    if shape.cpu_milli > nodes.cpu_idle[node] + nodes.cpu_releasing[node]:
+        return "CPU in use"
+    if shape.memory_bytes > nodes.memory_idle[node] + nodes.memory_releasing[node]:
+        return "memory in use"
+    if nodes.slots_idle[node] + nodes.slots_releasing[node] < 1:
+        return "no free pod slot"
+    for name, amount in shape.extended:
+        if name in nodes.other_idle and amount > nodes.other_idle[name][node] + nodes.other_releasing[name][node]:
+            return f"{name} in use"
+    return "other pods or device claims"
+
+
+def free_milli(board: Board, node: int) -> int:
+    """GPUs of a node that are idle or being released, parts of shared devices included."""
+    nodes = board.nodes
+    free = 1000 * max(0, nodes.gpus_idle[node] + nodes.gpus_releasing[node])
+    return free + sum(_free_part(board, node, device) for device in nodes.shared[node].values())
+
+
+def largest_on_a_device(board: Board, node: int) -> int:
+    """The largest free part of one device of a node."""
+    nodes = board.nodes
+    if nodes.gpus_idle[node] + nodes.gpus_releasing[node] > 0:
+        return 1000
+    return max((_free_part(board, node, device) for device in nodes.shared[node].values()), default=0)
+
+
+def _free_part(board: Board, node: int, device: list[int]) -> int:
+    """Of a device that somebody stays on or comes to; one that everybody leaves counts as a whole."""
+    mib = board.nodes.device_mib[node]
+    used = device[STAYING] + device[COMING]
+    return max(0, 1000 * (mib - used) // mib) if used else 0
+
+
+# ---- how long the plan stands
 
 
 def quiet_until(placer: Placer) -> Instant | None:
-    return None
+    """Until when the passing of time alone cannot change the plan; None: for ever."""
+    board = placer.board
+    moments = [*_grace_ends(board), *_promise_ends(placer)]
+    if any(board.sets.waiting):
+        moments += _protection_ends(board)
+    return min((moment for moment in moments if moment > board.now), default=None)
+
+
+def _grace_ends(board: Board) -> Iterator[Instant]:
+    for group in range(len(board.groups)):
+        ends = grace_ends_at(board, group) if is_stale(board, group) else None
+        if ends is not None:
+            yield ends
+
+
+def _promise_ends(placer: Placer) -> Iterator[Instant]:
+    board = placer.board
+    lifetime_ms = board.policy.promise_lifetime_s * SECOND_MS
+    for pod, row in enumerate(board.pods):
+        if board.promise_node[pod] != NOWHERE and board.policy.durable_promises:
+            kept = row.phase is PodPhase.PROMISED and row.promised_at is not None
+            yield Instant((row.promised_at or 0 if kept else board.now) + lifetime_ms)
+
+
+def _protection_ends(board: Board) -> Iterator[Instant]:
+    """Every moment at which some minimum runtime of some group that could be a victim ends."""
+    policy = board.policy
+    for group, row in enumerate(board.groups):
+        queue = board.queue_of[group]
+        if row.started_at is None or queue == NOWHERE or board.is_firm(group):
+            continue
+        seconds = {policy.default_preempt_min_runtime_s, policy.default_reclaim_min_runtime_s}
+        for level in board.queues.path[queue]:
+            owner = board.queues.rows[level]
+            seconds |= {owner.preempt_min_runtime_s or 0, owner.reclaim_min_runtime_s or 0}
+        for each in sorted(seconds):
+            yield Instant(row.started_at + each * SECOND_MS)
