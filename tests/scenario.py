@@ -63,6 +63,7 @@ def check(text: str, policy: Policy | None = None) -> None:
         try:
             told = _plan_line(line)
             if told is not None:
+                world.must_know(told.name)
                 expected.append(told)
                 continue
             compare(world, expected)
@@ -123,7 +124,7 @@ class World:
         """Cycles until nothing is left to do, and the plans that led there."""
         plans: list[Plan] = []
         while True:
-            leaving = [pod.id for pod in self.snapshot.pods if pod.phase is PodPhase.RELEASING]
+            leaving = {pod.id for pod in self.snapshot.pods if pod.phase is PodPhase.RELEASING} - self.slow
             if self.plan().is_empty and not leaving:
                 return plans
             if len(plans) == SETTLES_WITHIN:
@@ -145,6 +146,11 @@ class World:
     def pods(self, name: str) -> list[Pod]:
         """The pods of a group, or the one pod of that name."""
         return [pod for pod in self.snapshot.pods if name in (pod.group, pod.id)]
+
+    def must_know(self, name: str) -> None:
+        """Complain about a name that nobody has."""
+        if name and not self.pods(name):
+            raise ScenarioError(f"there is no group or pod {name}")
 
     def nodes(self, name: str) -> set[str]:
         """Where a group, or a pod, runs."""
@@ -366,8 +372,6 @@ SUBJECTS = {
 
 
 def _compare_actions(line: PlanLine, actions: Sequence[Action], world: World) -> list[str]:
-    if not world.pods(line.name):
-        raise ScenarioError(f"there is no group or pod {line.name}")
     subjects = [pod for pod in world.pods(line.name) if pod.phase in SUBJECTS[line.verb]]
     count = len(subjects) if line.count is None else line.count
     if len(actions) != count or not count:

@@ -1,7 +1,8 @@
 """What the world looks like after a plan: a ledger and an engine in one function, with perfect machines.
 
 Scenarios and properties go from cycle to cycle with it. Whoever is told to stop needs one cycle to leave, whoever is
-told to start runs at once, and a pod that was evicted comes back as its next life. Nothing is decided here.
+told to start runs at once, and a pod that was evicted comes back as its next life: after it has left, or, if it has
+the promise of another place, at once and with that promise, so that the place is kept for it. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from fairpool.model.ids import SECOND_MS, ClaimId, GroupId, Instant, NodeName, PodId
+from fairpool.model.ids import SECOND_MS, ClaimId, GroupId, Instant, PodId
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase, may_become
 from fairpool.model.workload import Claim, Pod, PodGroup
-from fairpool.scheduler.decision import Bind, Plan
+from fairpool.scheduler.decision import Bind, Plan, Promise
 from fairpool.scheduler.snapshot import Snapshot
 
 NOBODY: frozenset[GroupId] = frozenset()
@@ -26,11 +27,8 @@ def apply(
     Pods of `deleted` groups leave for good. `slow` pods take their time: they are still releasing next time.
     """
     now = Instant(snapshot.now + seconds * SECOND_MS)
-    pods = [
-        after
-        for pod in snapshot.pods
-        for after in _next_phase(pod, plan, returns=pod.group not in deleted, leaves=pod.id not in slow)
-    ]
+    lives = Lives(snapshot, deleted, slow)
+    pods = [after for pod in snapshot.pods for after in _next_phase(pod, plan, lives)]
     inhabited = {pod.group for pod in pods}
     return replace(
         snapshot,
@@ -54,7 +52,7 @@ def delete(snapshot: Snapshot, group: GroupId) -> Snapshot:
     )
 
 
-def next_life(pod: Pod, nominated: NodeName | None = None) -> Pod:
+def next_life(pod: Pod) -> Pod:
     """The pod as it comes back: `a-0` returns as `a-0.1`, which returns as `a-0.2`."""
     name, _, life = pod.id.partition(".")
     return replace(
@@ -64,37 +62,57 @@ def next_life(pod: Pod, nominated: NodeName | None = None) -> Pod:
         node=None,
         devices=(),
         promised_at=None,
-        nominated=nominated,
+        nominated=None,
     )
 
 
-def _next_phase(pod: Pod, plan: Plan, *, returns: bool, leaves: bool) -> list[Pod]:
-    """What becomes of one pod: itself in another phase, its next life, or nothing."""
+def _next_phase(pod: Pod, plan: Plan, lives: Lives) -> list[Pod]:
+    """What becomes of one pod: itself in another phase, its next life, both, or nothing."""
     if pod.phase is PodPhase.RELEASING:
-        if not leaves:
+        if pod.id in lives.slow:
             return [pod]
-        return [next_life(pod, pod.nominated)] if returns else []
-    for eviction in plan.evictions:
-        if eviction.pod == pod.id:
-            # A pod that moves remembers where to; until it has left, the note does no harm.
-            return [replace(_move(pod, PodPhase.RELEASING), nominated=eviction.reason.moved_to)]
-    for bind in plan.binds:
-        if bind.pod == pod.id:
-            # Bound, then running: the engine of this world is never late.
-            bound = replace(
-                _move(pod, PodPhase.BOUND), node=bind.node, devices=bind.devices, promised_at=None, nominated=None
-            )
-            return [_move(bound, PodPhase.RUNNING)]
-    for withdrawal in plan.withdrawals:
-        if withdrawal.pod == pod.id:
-            pod = replace(_move(pod, PodPhase.WAITING), node=None, devices=(), promised_at=None)
-    for promise in plan.promises:
-        if promise.pod == pod.id:
-            promised = pod if pod.phase is PodPhase.PROMISED else _move(pod, PodPhase.PROMISED)
-            return [replace(promised, node=promise.node, devices=promise.devices, promised_at=promise.since)]
-    if pod.phase is PodPhase.BOUND:
+        return [] if pod.group in lives.deleted or lives.has_next(pod) else [next_life(pod)]
+    promise = next((each for each in plan.promises if each.pod == pod.id), None)
+    if any(eviction.pod == pod.id for eviction in plan.evictions):
+        leaving = _move(pod, PodPhase.RELEASING)
+        return [leaving, _promised(next_life(pod), promise)] if promise else [leaving]
+    bind = next((each for each in plan.binds if each.pod == pod.id), None)
+    if bind is not None:
+        bound = replace(_move(pod, PodPhase.BOUND), node=bind.node, devices=bind.devices, promised_at=None)
+        # The engine of this world is never late, but no pod lives twice at a time.
+        return [bound if lives.has_last(pod) else _move(bound, PodPhase.RUNNING)]
+    if any(withdrawal.pod == pod.id for withdrawal in plan.withdrawals):
+        pod = replace(_move(pod, PodPhase.WAITING), node=None, devices=(), promised_at=None)
+    if promise is not None:
+        return [_promised(pod, promise)]
+    if pod.phase is PodPhase.BOUND and not lives.has_last(pod):
         return [_move(pod, PodPhase.RUNNING)]
     return [pod]
+
+
+class Lives:
+    """Which pods have more than one life in a snapshot, and how those that leave do so."""
+
+    def __init__(self, snapshot: Snapshot, deleted: Set[GroupId], slow: Set[PodId]) -> None:
+        self.deleted = deleted
+        self.slow = slow
+        self.leaving = {_name(pod) for pod in snapshot.pods if pod.phase is PodPhase.RELEASING}
+        self.staying = {_name(pod) for pod in snapshot.pods if pod.phase is not PodPhase.RELEASING}
+
+    def has_next(self, pod: Pod) -> bool:
+        return _name(pod) in self.staying
+
+    def has_last(self, pod: Pod) -> bool:
+        return _name(pod) in self.leaving
+
+
+def _name(pod: Pod) -> str:
+    return pod.id.partition(".")[0]
+
+
+def _promised(pod: Pod, promise: Promise) -> Pod:
+    promised = pod if pod.phase is PodPhase.PROMISED else _move(pod, PodPhase.PROMISED)
+    return replace(promised, node=promise.node, devices=promise.devices, promised_at=promise.since)
 
 
 def _move(pod: Pod, phase: PodPhase) -> Pod:

@@ -29,18 +29,33 @@ def test_scattered_training_is_moved_together() -> None:
 
 
 def test_nothing_is_moved_for_work_that_may_not_be_preempted() -> None:
-    """S6."""
+    """S6: e is within its quota, and its queue, with t, at its fair share."""
+    check("""
+        node    n1: 4 gpus
+        node    n2: 4 gpus
+        node    n3: 4 gpus
+        queue   vision: quota 4, over quota lowest
+        queue   speech: quota 4
+        running a of speech: 2 gpus on n1
+        running b of speech: 2 gpus on n2
+        running t of vision: 4 gpus on n3, priority 100, preemptible
+        pending e of vision: 4 gpus, build
+        then    wait e: fragmented
+    """)
+
+
+def test_a_queue_that_is_owed_its_share_has_training_moved_even_for_build() -> None:
+    """Taking back and moving in one: whoever can be placed elsewhere has lost nothing."""
     check("""
         node    n1: 4 gpus
         node    n2: 4 gpus
         queue   vision: quota 4
         queue   speech: quota 4
-        running a of speech: 1 gpu on n1
-        running b of speech: 1 gpu on n1
-        running c of speech: 1 gpu on n2
-        running d of speech: 1 gpu on n2
+        running a of speech: 2 gpus on n1
+        running b of speech: 2 gpus on n2
         pending e of vision: 4 gpus, build
-        then    wait e: fragmented
+        then    move b to n1
+        then    promise e on n2
     """)
 
 

@@ -86,11 +86,15 @@ def test_consolidation_and_allocation_do_not_undo_each_other() -> None:
         node    n2: 4 gpus
         queue   vision: quota 4
         queue   speech: quota 4
-        running e of vision: 1 to 6 pods, 4 placed, 1 gpu on n1 n1 n2 n2
+        running a of vision: 1 gpu on n1
+        running b of vision: 1 gpu on n1
+        running c of vision: 1 gpu on n2
+        running d of vision: 1 gpu on n2
+        pending e of vision: 1 to 2 pods, 1 gpu
         pending x of speech: 4 gpus
     """)
     world.settle()
-    assert world.running() == ["e", "x"]
+    assert "x" in world.running()
     assert world.held("speech") == 4
     assert world.held("vision") == 4
 

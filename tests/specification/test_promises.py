@@ -22,6 +22,8 @@ def test_a_promise_is_honoured_before_anybody_else_is_looked_at() -> None:
         cycle
         pending c of robots: 4 gpus, priority 90, created earlier
         cycle
+        then    bind b on n1
+        cycle
         then    b runs on n1
         then    c waits
     """)

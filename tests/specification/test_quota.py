@@ -21,6 +21,8 @@ def test_quota_is_taken_back_from_the_borrower() -> None:
         cycle
         then    nothing
         cycle
+        then    bind c on n1
+        cycle
         then    c a run
         then    b waits
         then    wait b: not its turn
@@ -215,8 +217,7 @@ def test_build_within_quota_evicts_training_of_its_own_project() -> None:
         pending b of vision: 1 gpu, build
         then    evict t: "b"
         then    promise b on n1
-        cycle
-        cycle
+        settle
         then    b runs on n1
         then    t waits
     """)
@@ -306,7 +307,7 @@ def test_the_limit_of_a_department_holds_for_its_projects_together() -> None:
     check("""
         node    n1: 8 gpus
         queue   research: quota 4, limit 4
-        queue   vision: quota 2, in research
+        queue   vision: quota 3, in research
         queue   speech: quota 2, in research
         running a of vision: 3 gpus on n1
         pending b of speech: 2 gpus

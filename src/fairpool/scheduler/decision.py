@@ -247,6 +247,8 @@ class Verdict:
     """Pods that wait."""
     running: int
     """Pods that hold or get a place; above 0 for an elastic group that waits to grow."""
+    at: Instant
+    """When this was so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

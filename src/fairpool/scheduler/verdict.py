@@ -52,7 +52,7 @@ def verdicts(placer: Placer) -> Iterator[Verdict]:
         if (waiting or promised) and row.id in names:
             active = sum(board.sets.active[number] for number in board.sets_of[group])
             why = _Inquiry(placer, group).why(promised)
-            yield Verdict(row.id, why, len(waiting) + len(promised), active - len(promised))
+            yield Verdict(row.id, why, len(waiting) + len(promised), active - len(promised), board.now)
 
 
 class _Inquiry:

@@ -1,0 +1,249 @@
+"""Verdicts and evictions as sentences a researcher understands: what is the matter, the numbers, what would change it.
+
+Made at the edge from the data in a plan. Moments are turned into text by whoever knows the reader's time zone; without
+that they are given as durations from the moment of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.quantity import UNLIMITED, gpus_text
+from fairpool.scheduler.decision import (
+    Evict,
+    EvictionReason,
+    Fragmented,
+    NoDomainFits,
+    NoNodeMatches,
+    NoQueue,
+    NoRoom,
+    NotItsTurn,
+    NotReady,
+    OverLimit,
+    OverQuota,
+    ProtectedVictims,
+    QueueFigures,
+    Resource,
+    Verdict,
+    WaitsForVictims,
+)
+from fairpool.scheduler.policy import Pass
+
+Clock = Callable[[Instant], str]
+
+
+def explain(verdict: Verdict, clock: Clock | None = None) -> str:
+    """One sentence: why this group, or a part of it, waits."""
+    sentence = _say(verdict.why, clock or _from(verdict.at))
+    return f"runs with {_pods(verdict.running)}, more wait: {sentence}" if verdict.running else sentence
+
+
+def explain_eviction(evict: Evict) -> str:
+    """One sentence: why this pod loses its place."""
+    reason = evict.reason
+    if reason.by is Pass.STALE:
+        return "its group lost pods that it needs and cannot go on"
+    sentence = _taken(reason)
+    if reason.moved_to is None:
+        return sentence
+    if reason.restarts_with_group:
+        return f"restarts on {reason.moved_to} because its group restarts as a whole: {sentence}"
+    return f"moves to {reason.moved_to}: {sentence}"
+
+
+def _taken(reason: EvictionReason) -> str:
+    if reason.by is Pass.CONSOLIDATE:
+        return f"makes room for {reason.winner}, which does not fit otherwise"
+    if reason.by is Pass.PREEMPT or reason.taken is None or reason.gaining is None:
+        return f"{reason.winner} of the same project has a higher priority"
+    return f"{_too_much(reason.taken)}, {_owed(reason.gaining, reason.wanted_milli)}"
+
+
+def _too_much(figures: QueueFigures) -> str:
+    over_milli = figures.held_milli - figures.quota_milli
+    if figures.quota_milli != UNLIMITED and over_milli > 0:
+        return f"{figures.queue} is {_gpus(over_milli)} over its quota of {gpus_text(figures.quota_milli)}"
+    fair = gpus_text(figures.fair_share_milli)
+    return f"{figures.queue} holds {_gpus(figures.held_milli)}, its fair share is {fair}"
+
+
+def _owed(figures: QueueFigures, wanted_milli: int) -> str:
+    owed_milli = min(wanted_milli, figures.quota_milli - figures.held_milli)
+    if figures.quota_milli == UNLIMITED:
+        owed_milli = wanted_milli
+    if owed_milli > 0:
+        return f"{figures.queue} is owed {gpus_text(owed_milli)}"
+    held, fair = gpus_text(figures.held_milli), gpus_text(figures.fair_share_milli)
+    return f"{figures.queue} holds {held} of its fair share of {fair}"
+
+
+# ---- one sentence a reason
+
+
+@singledispatch
+def _say(why: object, clock: Clock) -> str:
+    raise AssertionError(f"no sentence for {why!r}")
+
+
+@_say.register
+def _(why: NotReady, clock: Clock) -> str:
+    part = "" if why.pod_set == "default" else f" of {why.pod_set}"
+    if why.gated:
+        return f"needs {_pods(why.needs)}{part} to start; {why.exist} exist, {why.gated} of them are held back"
+    missing = max(why.needs - why.exist, 0)
+    return f"needs {_pods(why.needs)}{part} to start and {why.exist} exist: waits for {missing} more to be created"
+
+
+@_say.register
+def _(why: NoQueue, clock: Clock) -> str:
+    if why.exists:
+        return f"{why.queue} is a department and cannot hold work itself: submit it to one of its projects"
+    return f"project {why.queue} does not exist: submit it to an existing project"
+
+
+@_say.register
+def _(why: OverLimit, clock: Clock) -> str:
+    unit = why.resource
+    missing = why.held + why.asked - why.limit
+    return (
+        f"{_level(why.above)} {why.queue} may hold at most {_amount(why.limit, unit)} and holds "
+        f"{_number(why.held, unit)}, this asks for {_number(why.asked, unit)}: starts when it holds "
+        f"{_number(missing, unit)} less, or with a limit of {_number(why.limit + missing, unit)}"
+    )
+
+
+@_say.register
+def _(why: OverQuota, clock: Clock) -> str:
+    unit = why.resource
+    missing = why.held + why.asked - why.quota
+    return (
+        f"work that may not be preempted stays within quota: {_level(why.above)} {why.queue} has "
+        f"{_amount(why.quota, unit)}, such work holds {_number(why.held, unit)}, and this asks for "
+        f"{_number(why.asked, unit)}: starts when {_number(missing, unit)} are given back, with a quota of "
+        f"{_number(why.quota + missing, unit)}, or as preemptible work"
+    )
+
+
+@_say.register
+def _(why: NoNodeMatches, clock: Clock) -> str:
+    if not why.nodes:
+        return "there is no node in this pool"
+    causes = ", ".join(f"{cause} ({_nodes(count)})" for cause, count in why.excluded)
+    return f"none of {_nodes(why.nodes)} can ever take it: {causes}; change what it asks for, or add such a node"
+
+
+@_say.register
+def _(why: Fragmented, clock: Clock) -> str:
+    where = "one GPU" if why.one_device else "one node"
+    each = "it" if why.pods == 1 else "each pod"
+    found = "" if why.pods == 1 else f"; there is room for {why.found} of {_pods(why.pods)}"
+    if why.largest_milli >= why.asked_milli and why.pods > 1:
+        return (
+            f"{_gpus(why.free_milli)} are free but scattered{found}, which start together or not at all: "
+            f"starts when {gpus_text(why.asked_milli)} more are free on {where}"
+        )
+    if why.largest_milli >= why.asked_milli:
+        return (
+            f"{_gpus(why.free_milli)} are free, but not on nodes with enough CPU, memory or pod slots beside "
+            f"{gpus_text(why.asked_milli)} of them"
+        )
+    return (
+        f"enough is free but not together: {_gpus(why.free_milli)} in all, at most {gpus_text(why.largest_milli)} on "
+        f"{where} ({why.largest_node}), and {each} needs {gpus_text(why.asked_milli)}{found}"
+    )
+
+
+@_say.register
+def _(why: NoDomainFits, clock: Clock) -> str:
+    if not why.domain:
+        return f"its {_pods(why.pods)} must be together in one {why.level} of {why.topology}, and there is none"
+    return (
+        f"its {_pods(why.pods)} must be together in one {why.level}; the roomiest, {why.domain}, "
+        f"has room for {why.most_in_one}"
+    )
+
+
+@_say.register
+def _(why: WaitsForVictims, clock: Clock) -> str:
+    places = ", ".join(why.nodes)
+    if not why.leaving:
+        return f"has a place on {places} and starts next"
+    return f"has a place on {places} and starts when {_pods(why.leaving)} there have stopped"
+
+
+@_say.register
+def _(why: ProtectedVictims, clock: Clock) -> str:
+    return (
+        f"may take GPUs from others, but {_pods(why.pods)} with {_gpus(why.gpus_milli)} are within their minimum "
+        f"runtime; the first until {clock(why.until)}"
+    )
+
+
+@_say.register
+def _(why: NotItsTurn, clock: Clock) -> str:
+    mine = why.figures
+    quota = "unlimited" if mine.quota_milli == UNLIMITED else gpus_text(mine.quota_milli)
+    sentence = (
+        f"waits for {_gpus(why.asked_milli)}: {gpus_text(why.free_milli)} free; {mine.queue} holds "
+        f"{gpus_text(mine.held_milli)} (quota {quota}, fair share now {gpus_text(mine.fair_share_milli)})"
+    )
+    if why.ahead is not None:
+        theirs = why.ahead
+        owed = "unlimited" if theirs.quota_milli == UNLIMITED else gpus_text(theirs.quota_milli)
+        sentence += f", {theirs.queue} holds {gpus_text(theirs.held_milli)} (quota {owed})"
+    if why.may_reclaim:
+        return sentence + ": starts when GPUs that it could use are given back"
+    return sentence + ": starts when GPUs are given back or its fair share grows"
+
+
+@_say.register
+def _(why: NoRoom, clock: Clock) -> str:
+    causes = ", ".join(f"{cause} ({_nodes(count)})" for cause, count in why.excluded)
+    found = "" if why.pods == 1 else f"there is room for {why.found} of {_pods(why.pods)}; "
+    return f"{found}no node has enough to spare: {causes}"
+
+
+# ---- words
+
+
+def _level(above: int) -> str:
+    return "project" if above == 0 else "department"
+
+
+def _gpus(milli: int) -> str:
+    return f"{gpus_text(milli)} GPU" + ("" if 0 < milli <= 1000 else "s")
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod" + ("" if count == 1 else "s")
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node" + ("" if count == 1 else "s")
+
+
+def _number(amount: int, resource: Resource) -> str:
+    if resource is Resource.MEMORY:
+        return f"{amount / 10**9:.3g} GB"
+    return gpus_text(amount)
+
+
+def _amount(amount: int, resource: Resource) -> str:
+    if resource is Resource.GPU:
+        return _gpus(amount)
+    return _number(amount, resource) + (" CPUs" if resource is Resource.CPU else "")
+
+
+def _from(now: Instant) -> Clock:
+    """Moments as durations from now."""
+
+    def text(moment: Instant) -> str:
+        seconds = max(0, moment - now) // SECOND_MS
+        if seconds < 120:
+            return f"{seconds} s from now"
+        minutes = seconds // 60
+        return f"{minutes} min from now" if minutes < 120 else f"{minutes // 60} h from now"
+
+    return text
