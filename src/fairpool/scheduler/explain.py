@@ -108,9 +108,9 @@ def _(why: OverLimit, clock: Clock) -> str:
     unit = why.resource
     missing = why.held + why.asked - why.limit
     return (
-        f"{_level(why.above)} {why.queue} may hold at most {_amount(why.limit, unit)} and holds "
-        f"{_number(why.held, unit)}, this asks for {_number(why.asked, unit)}: starts when it holds "
-        f"{_number(missing, unit)} less, or with a limit of {_number(why.limit + missing, unit)}"
+        f"{_level(why.above)} {why.queue} holds {_number(why.held, unit)} of its limit of "
+        f"{_amount(why.limit, unit)}, and this asks for {_number(why.asked, unit)}: starts when it holds "
+        f"{_number(missing, unit)} less, or with a limit raised to {_number(why.limit + missing, unit)}"
     )
 
 
@@ -119,9 +119,9 @@ def _(why: OverQuota, clock: Clock) -> str:
     unit = why.resource
     missing = why.held + why.asked - why.quota
     return (
-        f"work that may not be preempted stays within quota: {_level(why.above)} {why.queue} has "
-        f"{_amount(why.quota, unit)}, such work holds {_number(why.held, unit)}, and this asks for "
-        f"{_number(why.asked, unit)}: starts when {_number(missing, unit)} are given back, with a quota of "
+        f"work that may not be preempted stays within quota: in {_level(why.above)} {why.queue} such work holds "
+        f"{_number(why.held, unit)} of a quota of {_amount(why.quota, unit)}, and this asks for "
+        f"{_number(why.asked, unit)}: starts when {_number(missing, unit)} of it is given back, with a quota raised to "
         f"{_number(why.quota + missing, unit)}, or as preemptible work"
     )
 
@@ -170,7 +170,8 @@ def _(why: WaitsForVictims, clock: Clock) -> str:
     places = ", ".join(why.nodes)
     if not why.leaving:
         return f"has a place on {places} and starts next"
-    return f"has a place on {places} and starts when {_pods(why.leaving)} there have stopped"
+    have = "has" if why.leaving == 1 else "have"
+    return f"has a place on {places} and starts when {_pods(why.leaving)} there {have} stopped"
 
 
 @_say.register

@@ -107,7 +107,7 @@ class Outcome:
         board = self.board
         row = board.pods[pod]
         node = board.nodes.names[board.promise_node[pod]]
-        is_kept = row.phase is PodPhase.PROMISED and row.node == node
+        is_kept = row.phase is PodPhase.PROMISED and row.node == node and not is_expired(self.placer, [pod])
         since = row.promised_at if is_kept and row.promised_at is not None else board.now
         return Promise(row.id, row.group, node, seats.get(pod, ()), since)
 

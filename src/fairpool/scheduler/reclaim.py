@@ -211,10 +211,11 @@ def is_moving(trial: Trial, group: int) -> bool:
 
 
 def active_counts(board: Board) -> dict[int, list[int]]:
-    """Pods that hold a place, leaving ones included, by group and pod set."""
+    """Pods that hold a place, by group and pod set; in parity those that leave count too (B8)."""
     sets = board.sets
+    leaving = sets.leaving if not board.policy.count_only_evicted else [0] * len(sets.leaving)
     return {
-        group: [sets.active[each] + sets.leaving[each] for each in numbers]
+        group: [sets.active[each] + leaving[each] for each in numbers]
         for group, numbers in enumerate(board.sets_of)
         if any(sets.active[each] for each in numbers)
     }

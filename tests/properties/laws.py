@@ -1,0 +1,409 @@
+"""Laws: what must be so in every plan, whatever the world. Each takes the snapshot and the plan made for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from fairpool.model.ids import SECOND_MS, GroupId, PodId, QueueId
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.organization import Entitlement
+from fairpool.model.quantity import UNLIMITED, Amounts
+from fairpool.model.workload import Pod
+from fairpool.scheduler.decision import Bind, Evict, Plan, Promise
+from fairpool.scheduler.policy import Pass
+from fairpool.scheduler.snapshot import Snapshot
+from tests.books import COUNTED, Books
+from tests.properties.occupancy import Occupancy, admits, holds_now, holds_soon
+
+Law = Callable[[Snapshot, Plan], None]
+
+
+class Reading:
+    """A snapshot and its plan, looked at from the sides that laws ask about."""
+
+    def __init__(self, snapshot: Snapshot, plan: Plan) -> None:
+        self.snapshot = snapshot
+        self.plan = plan
+        self.before = Books(snapshot)
+        self.pods: dict[PodId, Pod] = {pod.id: pod for pod in snapshot.pods}
+        self.evicted: dict[PodId, Evict] = {each.pod: each for each in plan.evictions}
+        self.places: dict[PodId, Bind | Promise] = {each.pod: each for each in (*plan.binds, *plan.promises)}
+        self.withdrawn = {each.pod for each in plan.withdrawals}
+        self.after = Books(replace(snapshot, pods=tuple(self._settled())))
+
+    def at_once(self) -> list[Pod]:
+        """Everything that holds something while the plan is carried out: old, leaving and new."""
+        holding = [pod for pod in self.snapshot.pods if holds_now(pod)]
+        return holding + [self._at(each) for each in self.plan.binds]
+
+    def _settled(self) -> Iterable[Pod]:
+        """The pods once whoever leaves has left and whoever was promised a place has it."""
+        for pod in self.snapshot.pods:
+            if pod.id in self.places:
+                yield self._at(self.places[pod.id])
+            elif pod.id in self.evicted or pod.phase is PodPhase.RELEASING:
+                continue
+            elif pod.phase is PodPhase.PROMISED and pod.id not in self.withdrawn:
+                yield replace(pod, phase=PodPhase.RUNNING)
+            elif pod.id in self.withdrawn:
+                yield replace(pod, phase=PodPhase.WAITING, node=None, devices=())
+            else:
+                yield pod
+
+    def _at(self, place: Bind | Promise) -> Pod:
+        return replace(self.pods[place.pod], phase=PodPhase.RUNNING, node=place.node, devices=place.devices)
+
+    def lost(self, by: Pass) -> list[Evict]:
+        """Evictions by a pass of pods that get no other place in this plan."""
+        return [each for each in self.plan.evictions if each.reason.by is by and each.pod not in self.places]
+
+    def added(self) -> list[Pod]:
+        """Pods that hold more than before: bound or promised, and not merely moved."""
+        return [self._at(place) for pod, place in self.places.items() if pod not in self.evicted]
+
+
+# --- places ------------------------------------------------------------------------------------------------------
+
+
+def no_device_is_given_twice(snapshot: Snapshot, plan: Plan) -> None:
+    """Nor any node overfilled: not while the plan is carried out, and not once its promises are kept."""
+    reading = Reading(snapshot, plan)
+    later = [pod for pod in reading.after.snapshot.pods if holds_soon(pod)]
+    for node in snapshot.nodes:
+        for moment, pods in (("at once", reading.at_once()), ("later", later)):
+            excess = Occupancy(node, (pod for pod in pods if pod.node == node.name)).excess()
+            assert not excess, f"{moment}: {excess}"
+
+
+def places_are_real(snapshot: Snapshot, plan: Plan) -> None:
+    """The node exists, is in service, and admits the pod; the devices are as many as asked for, and different."""
+    reading = Reading(snapshot, plan)
+    for place in reading.places.values():
+        pod, group = reading.pods[place.pod], reading.before.groups[place.group]
+        assert place.node in reading.before.nodes, f"{place.pod} is sent to {place.node}"
+        node = reading.before.nodes[place.node]
+        assert admits(node, pod, group), f"{place.pod} may not go to {place.node}"
+        assert len(set(place.devices)) == len(place.devices) == pod.shape.gpu.devices, place
+
+
+def one_fate_for_each_pod(snapshot: Snapshot, plan: Plan) -> None:
+    """No pod is bound and evicted, or twice anything; only what moves is both evicted and promised a place."""
+    phases = {pod.id: pod.phase for pod in snapshot.pods}
+    binds = [each.pod for each in plan.binds]
+    promises = [each.pod for each in plan.promises]
+    evictions = [each.pod for each in plan.evictions]
+    withdrawals = [each.pod for each in plan.withdrawals]
+    for names in (binds, promises, evictions, withdrawals):
+        assert not [name for name, count in Counter(names).items() if count > 1]
+    assert not set(binds) & set(evictions)
+    assert not set(binds) & set(promises)
+    assert not set(withdrawals) & set(evictions)
+    moved = {each.pod for each in plan.evictions if each.reason.moved_to is not None}
+    assert set(promises) & set(evictions) == moved
+    for name in binds:
+        assert phases[name] in (PodPhase.WAITING, PodPhase.PROMISED), f"{name} was {phases[name]}"
+    for name in evictions:
+        assert phases[name] in COUNTED, f"{name} was {phases[name]}"
+    for name in withdrawals:
+        assert phases[name] is PodPhase.PROMISED, f"{name} was {phases[name]}"
+    gated = {pod.id for pod in snapshot.pods if pod.gated}
+    assert not gated & {*binds, *promises}
+
+
+# --- gangs -------------------------------------------------------------------------------------------------------
+
+
+def a_group_is_whole_or_absent(snapshot: Snapshot, plan: Plan) -> None:
+    """What is bound is bound with its whole gang, what is promised is promised with it, and nobody is left in parts."""
+    reading = Reading(snapshot, plan)
+    bound = {each.group for each in plan.binds}
+    promised = {each.group for each in plan.promises}
+    evicted = {each.group for each in plan.evictions}
+    for group in snapshot.groups:
+        members = [pod for pod in snapshot.pods if pod.group == group.id]
+        for pod_set in group.tree.all_pod_sets():
+            pods = [pod for pod in members if pod.pod_set == pod_set.name]
+            held = sum(pod.phase in COUNTED for pod in pods)
+            stays = sum(pod.phase in COUNTED and pod.id not in reading.evicted for pod in pods)
+            now = stays + sum(pod.id in reading.places and isinstance(reading.places[pod.id], Bind) for pod in pods)
+            later = sum(holds_soon(pod) for pod in reading.after.snapshot.pods if pod.id in {each.id for each in pods})
+            if group.id in bound:
+                assert now >= pod_set.minimum, f"{group.id}/{pod_set.name}: {now} of {pod_set.minimum} bound"
+            if group.id in promised:
+                assert later >= pod_set.minimum, f"{group.id}/{pod_set.name}: {later} of {pod_set.minimum} promised"
+            if group.id in evicted and held >= pod_set.minimum:
+                left = [pod for pod in members if pod.phase in COUNTED and pod.id not in reading.evicted]
+                assert stays >= pod_set.minimum or not left, f"{group.id} is left with {[pod.id for pod in left]}"
+
+
+# --- quotas and limits -------------------------------------------------------------------------------------------
+
+
+def nothing_is_added_beyond_a_limit(snapshot: Snapshot, plan: Plan) -> None:
+    reading = Reading(snapshot, plan)
+    for pod in reading.added():
+        for queue in reading.before.path(reading.before.groups[pod.group].queue):
+            over = _beyond(reading.after.held(queue), reading.before.charge(pod), _limits(reading.before, queue))
+            assert not over, f"{pod.id} takes {queue} beyond its limit: {over}"
+
+
+def nothing_that_may_not_be_preempted_is_added_beyond_quota(snapshot: Snapshot, plan: Plan) -> None:
+    reading = Reading(snapshot, plan)
+    for pod in reading.added():
+        if reading.before.is_preemptible(pod.group):
+            continue
+        for queue in reading.before.path(reading.before.groups[pod.group].queue):
+            firm = reading.after.held(queue, firm_only=True)
+            over = _beyond(firm, reading.before.charge(pod), _quotas(reading.before, queue))
+            assert not over, f"{pod.id} takes {queue} beyond its quota: {over}"
+
+
+Bounds = tuple[int, int, int]
+
+
+def _limits(books: Books, queue: QueueId) -> Bounds:
+    row = books.queues[queue]
+    return (row.gpu.limit, row.cpu.limit, row.memory.limit)
+
+
+def _quotas(books: Books, queue: QueueId) -> Bounds:
+    row = books.queues[queue]
+    return (row.gpu.quota, row.cpu.quota, row.memory.quota)
+
+
+def _beyond(held: Amounts, asked: Amounts, bounds: Bounds) -> list[str]:
+    """Resources that were asked for and of which more is held than the bound."""
+    rows = (
+        ("gpu", held.gpu_milli, asked.gpu_milli),
+        ("cpu", held.cpu_milli, asked.cpu_milli),
+        ("memory", held.memory_bytes, asked.memory_bytes),
+    )
+    return [
+        f"{name} {amount} > {bound}"
+        for (name, amount, more), bound in zip(rows, bounds, strict=True)
+        if more > 0 and bound != UNLIMITED and amount > bound
+    ]
+
+
+# --- evictions ---------------------------------------------------------------------------------------------------
+
+
+def only_broken_gangs_lose_what_may_not_be_preempted(snapshot: Snapshot, plan: Plan) -> None:
+    books = Books(snapshot)
+    for each in plan.evictions:
+        assert each.reason.by is Pass.STALE or books.is_preemptible(each.group), each
+
+
+def broken_gangs_have_their_grace(snapshot: Snapshot, plan: Plan) -> None:
+    grace_ms = snapshot.policy.stale_grace_s * SECOND_MS
+    for each in plan.evictions:
+        if each.reason.by is Pass.STALE:
+            group = Books(snapshot).groups[each.group]
+            assert group.stale_since is not None, each
+            assert snapshot.now - group.stale_since >= grace_ms, each
+            assert not group.succeeded, each
+            assert _is_broken(snapshot, each.group), each
+
+
+def _is_broken(snapshot: Snapshot, group: GroupId) -> bool:
+    row = Books(snapshot).groups[group]
+    alive = COUNTED | {PodPhase.RELEASING}
+    return any(
+        sum(pod.group == group and pod.pod_set == each.name and pod.phase in alive for pod in snapshot.pods)
+        < each.minimum
+        for each in row.tree.all_pod_sets()
+    )
+
+
+def preemption_stays_inside_a_queue_and_goes_down(snapshot: Snapshot, plan: Plan) -> None:
+    books = Books(snapshot)
+    for each in plan.evictions:
+        if each.reason.by is Pass.PREEMPT:
+            assert each.reason.winner is not None
+            assert books.groups[each.group].queue == books.groups[each.reason.winner].queue, each
+            assert books.priority(each.group) < books.priority(each.reason.winner), each
+
+
+def nobody_loses_by_consolidation(snapshot: Snapshot, plan: Plan) -> None:
+    reading = Reading(snapshot, plan)
+    assert not reading.lost(Pass.CONSOLIDATE)
+    for each in plan.evictions:
+        if each.reason.by is Pass.CONSOLIDATE:
+            assert reading.before.groups[each.group].movable, each
+            assert each.reason.winner is not None
+            assert reading.before.is_preemptible(each.reason.winner), each
+
+
+def every_reclaim_takes_from_who_has_too_much(snapshot: Snapshot, plan: Plan) -> None:
+    """Where the two queues part, the giving side is above its fair share, or above its quota if the taker is within its.
+
+    Passes before reclaim may have added to the giving side, so what it holds counts with what the plan adds; and all
+    but the largest unit taken must leave it above its due.
+    """
+    reading = Reading(snapshot, plan)
+    books = reading.before
+    fair = books.fair_shares_milli()
+    taken: dict[QueueId, list[Evict]] = {}
+    due: dict[QueueId, int] = {}
+    for each in reading.lost(Pass.RECLAIM):
+        assert each.reason.winner is not None
+        taker = books.groups[each.reason.winner].queue
+        gaining, giving = books.parting(taker, books.groups[each.group].queue)
+        entitlement = books.queues[giving].gpu
+        assert entitlement.quota != UNLIMITED or entitlement.limit != UNLIMITED, f"{each.pod}: {giving} is unlimited"
+        within_quota = _may_be_within_quota(reading, gaining, each.reason.wanted_milli)
+        threshold = _quota_or_fair(entitlement, int(fair[giving]), within_quota=within_quota)
+        due[giving] = min(threshold, due.get(giving, threshold))
+        taken.setdefault(giving, []).append(each)
+    for giving, evictions in taken.items():
+        units = _units(reading, evictions)
+        most = books.held(giving).gpu_milli + _added_milli(reading, giving)
+        before_last = most - sum(units) + max(units)
+        assert before_last > due[giving], f"{giving}: {before_last} before the last of {units}, due {due[giving]}"
+
+
+def _quota_or_fair(entitlement: Entitlement, fair: int, *, within_quota: bool) -> int:
+    """What the giving side may keep."""
+    if within_quota and entitlement.quota != UNLIMITED:
+        return entitlement.quota
+    share = entitlement.limit if entitlement.quota == UNLIMITED else max(entitlement.quota, fair)
+    return share if entitlement.limit == UNLIMITED else min(share, entitlement.limit)
+
+
+def _may_be_within_quota(reading: Reading, queue: QueueId, wanted_milli: int) -> bool:
+    """Whether a queue was, at some moment of the plan, within quota with what it wanted."""
+    lost = {each.pod for each in reading.plan.evictions}
+    own = reading.before.pods_of(queue, COUNTED)
+    least = sum(reading.before.charge(pod).gpu_milli for pod in own if pod.id not in lost)
+    quota = reading.before.queues[queue].gpu.quota
+    return quota == UNLIMITED or least + wanted_milli <= quota
+
+
+def _units(reading: Reading, evictions: list[Evict]) -> list[int]:
+    """Amounts that were taken together: the core of each group at once, surplus pods one by one."""
+    units: list[int] = []
+    for group in sorted({each.group for each in evictions}):
+        core = 0
+        for pod_set in reading.before.groups[group].tree.all_pod_sets():
+            pods = [reading.pods[each.pod] for each in evictions if each.group == group]
+            amounts = [reading.before.charge(pod).gpu_milli for pod in pods if pod.pod_set == pod_set.name]
+            core += sum(amounts[: pod_set.minimum])
+            units += amounts[pod_set.minimum :]
+        units.append(core)
+    return units
+
+
+def _added_milli(reading: Reading, queue: QueueId) -> int:
+    return sum(
+        reading.before.charge(pod).gpu_milli
+        for pod in reading.added()
+        if queue in reading.before.path(reading.before.groups[pod.group].queue)
+    )
+
+
+def who_reclaims_stays_within_its_fair_share(snapshot: Snapshot, plan: Plan) -> None:
+    reading = Reading(snapshot, plan)
+    books = reading.before
+    fair = books.fair_shares_milli()
+    winners = {each.reason.winner for each in plan.evictions if each.reason.by is Pass.RECLAIM}
+    preempting = {each.reason.winner for each in plan.evictions if each.reason.by is Pass.PREEMPT}
+    busy = {books.groups[winner].queue for winner in preempting if winner is not None}
+    for winner in winners:
+        assert winner is not None
+        queue = books.groups[winner].queue
+        if queue not in busy:
+            held = reading.after.held(queue).gpu_milli
+            assert held <= fair[queue], f"{queue} holds {held} after {winner} took, {fair[queue]} is fair"
+
+
+def minimum_runtimes_are_kept(snapshot: Snapshot, plan: Plan) -> None:
+    """Protected groups that cannot shrink lose nothing, and those that can keep their minimum."""
+    reading = Reading(snapshot, plan)
+    for by in (Pass.RECLAIM, Pass.PREEMPT):
+        for each in reading.lost(by):
+            group = reading.before.groups[each.group]
+            assert each.reason.winner is not None
+            minimum_ms = SECOND_MS * _minimum_runtime_s(reading, by, each.reason.winner, each.group)
+            if group.started_at is None or snapshot.now >= group.started_at + minimum_ms:
+                continue
+            for pod_set in group.tree.all_pod_sets():
+                stays = sum(
+                    pod.phase in COUNTED and pod.id not in reading.evicted
+                    for pod in snapshot.pods
+                    if pod.group == group.id and pod.pod_set == pod_set.name
+                )
+                assert stays >= pod_set.minimum, f"{each.pod} is protected and {stays} of {pod_set.minimum} stay"
+
+
+def _minimum_runtime_s(reading: Reading, by: Pass, winner: GroupId, victim: GroupId) -> int:
+    books = reading.before
+    path = books.path(books.groups[victim].queue)
+    if by is Pass.PREEMPT:
+        values = [books.queues[queue].preempt_min_runtime_s for queue in reversed(path)]
+        return next((value for value in values if value is not None), 0)
+    _, giving = books.parting(books.groups[winner].queue, books.groups[victim].queue)
+    upwards = reversed(path[: path.index(giving) + 1])
+    values = [books.queues[queue].reclaim_min_runtime_s for queue in upwards]
+    return next((value for value in values if value is not None), 0)
+
+
+def nothing_is_evicted_where_a_place_is_free(snapshot: Snapshot, plan: Plan) -> None:
+    """Looked at for winners of one pod without a topology: no node has room for it with everybody where they were."""
+    reading = Reading(snapshot, plan)
+    winners = {each.reason.winner for each in plan.evictions if each.reason.winner is not None}
+    for winner in winners:
+        group = reading.before.groups[winner]
+        pods = [pod for pod in snapshot.pods if pod.group == winner]
+        is_bound_to_place = group.tree.constraint or any(each.constraint for each in group.tree.all_pod_sets())
+        if len(pods) != 1 or is_bound_to_place:
+            continue
+        (pod,) = pods
+        for node in snapshot.nodes:
+            others = [each for each in reading.at_once() if each.id != pod.id and each.node == node.name]
+            promised = [reading._at(each) for each in plan.promises if each.pod != pod.id and each.node == node.name]
+            full = Occupancy(node, [*others, *promised])
+            assert not (admits(node, pod, group) and full.has_room(pod)), f"{node.name} has room for {pod.id}"
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+def every_waiting_group_has_a_verdict(snapshot: Snapshot, plan: Plan) -> None:
+    """And nobody else has."""
+    bound = {each.pod for each in plan.binds}
+    waiting = {
+        pod.group for pod in snapshot.pods if pod.phase in (PodPhase.WAITING, PodPhase.PROMISED) and pod.id not in bound
+    }
+    assert set(plan.verdicts) == waiting
+    for name, verdict in plan.verdicts.items():
+        assert verdict.group == name
+        assert verdict.waiting > 0
+
+
+def figures_are_those_of_the_books(snapshot: Snapshot, plan: Plan) -> None:
+    """Fair shares are worked out a second time, and every queue is there once."""
+    shares = {queue: int(share) for queue, share in Books(snapshot).fair_shares_milli().items()}
+    assert {each.queue: each.fair_share_milli for each in plan.queues} == shares
+    assert [each.queue for each in plan.queues] == sorted(shares)
+
+
+LAWS: tuple[Law, ...] = (
+    no_device_is_given_twice,
+    places_are_real,
+    one_fate_for_each_pod,
+    a_group_is_whole_or_absent,
+    nothing_is_added_beyond_a_limit,
+    nothing_that_may_not_be_preempted_is_added_beyond_quota,
+    only_broken_gangs_lose_what_may_not_be_preempted,
+    broken_gangs_have_their_grace,
+    preemption_stays_inside_a_queue_and_goes_down,
+    nobody_loses_by_consolidation,
+    every_reclaim_takes_from_who_has_too_much,
+    who_reclaims_stays_within_its_fair_share,
+    minimum_runtimes_are_kept,
+    nothing_is_evicted_where_a_place_is_free,
+    every_waiting_group_has_a_verdict,
+    figures_are_those_of_the_books,
+)
