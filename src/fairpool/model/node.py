@@ -81,17 +81,13 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePool:
-    """Nodes that share a label value; quotas and placement are per pool."""
+    """Nodes that share a label value; quotas and placement are per pool. Without a label: the rest."""
 
     name: PoolName = DEFAULT_POOL
     label_key: str = ""
     label_value: str = ""
     gpu_placement: Placement = Placement.BINPACK
     cpu_placement: Placement = Placement.BINPACK
-
-    def holds(self, node: Node) -> bool:
-        """Whether a node belongs to this pool. The default pool takes what no other pool names."""
-        return not self.label_key or node.labels.get(self.label_key) == self.label_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
