@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from fairpool.model.ids import ClaimId, GroupId, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.scheduler.decision import Bind, Evict, EvictionReason, Plan, Promise, Withdraw
+from fairpool.scheduler.decision import Bind, Evict, EvictionReason, Plan, Promise, Withdraw, WithdrawReason
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
 from tests.oracle.passes import Cycle
@@ -137,7 +137,7 @@ def _decisions(world: World, seats: _Seats, pod: PodState) -> Iterator[tuple[str
         since = row.promised_at if is_kept and row.promised_at is not None else world.now
         yield "promises", Promise(row.id, row.group, place.node, seats.devices(pod, place.devices), since)
     if fate is Fate.WAITING and row.phase is PodPhase.PROMISED and row.node is not None:
-        yield "withdrawals", Withdraw(row.id, row.group, row.node, "no longer fits")
+        yield "withdrawals", Withdraw(row.id, row.group, row.node, WithdrawReason.NO_LONGER_FITS)
 
 
 def _first_stand(pod: PodState) -> Stand:
@@ -153,7 +153,7 @@ def _ran_before(group: GroupState) -> bool:
 
 
 class _Seats:
-    """Numbers for devices that pods get in this cycle: idle ones for those bound, leaving ones too for those promised."""
+    """Numbers for the devices that pods get: idle ones for those bound, leaving ones too for those promised."""
 
     def __init__(self, world: World) -> None:
         self._world = world

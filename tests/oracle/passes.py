@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from fairpool.model.ids import SECOND_MS, GroupId, NodeName, QueueId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, Amounts
+from fairpool.model.quantity import WHOLE_GPU_MILLI, Amounts
 from fairpool.scheduler.policy import Pass, RuntimeScope
 from tests.oracle.order import chunk, group_key, is_within, is_within_firm_quota, next_group, passes_gate
 from tests.oracle.place import free_parts, place_chunk
@@ -22,7 +22,6 @@ from tests.oracle.world import (
     NOTHING,
     RESOURCES,
     GroupState,
-    Place,
     PodState,
     Stand,
     Status,
@@ -58,8 +57,8 @@ class Cycle:
     def _allocate(self) -> None:
         self.failed = set()
         if self.policy.durable_promises:
-            for group in promised_groups(self.world):
-                self._honour(group)
+            for each in promised_groups(self.world):
+                self._honour(each)
         pool = self._waiting_groups(Pass.ALLOCATE)
         while (group := next_group(self.shares, pool)) is not None:
             pool.discard(group.id)
@@ -112,7 +111,7 @@ class Cycle:
         return node is not None and node.is_healthy and not is_old
 
     def _waiting_groups(self, by: Pass) -> set[GroupId]:
-        """Groups that take part in a pass: ready, with waiting pods, and of each queue only the first few if bounded."""
+        """Groups that take part in a pass: ready, with waiting pods; of each queue only the first few if so bounded."""
         groups = [
             group
             for group in self.world.groups.values()
@@ -131,12 +130,20 @@ class Cycle:
     # Taking from others
 
     def _help(
-        self, by: Pass, is_eligible: Callable[[GroupState], bool], search: Callable[[GroupState], Search]
+        self,
+        by: Pass,
+        is_eligible: Callable[[GroupState], bool],
+        search: Callable[[GroupState], Search],
+        *,
+        preemptible_only: bool = False,
     ) -> None:
         """Look for victims for every group that allocate left waiting; each is helped at most once."""
-        pool = self._waiting_groups(by)
-        if self.failed is not None:
-            pool &= self.failed
+        pool = {
+            name
+            for name in self._waiting_groups(by)
+            if (self.failed is None or name in self.failed)
+            and (self.world.groups[name].preemptible or not preemptible_only)
+        }
         while (group := next_group(self.shares, pool)) is not None:
             pool.discard(group.id)
             if self.policy.recheck_readiness and not group.is_ready:
@@ -167,6 +174,7 @@ class Cycle:
             self.world.set(pod, Stand(Status.PROMISED, place, (place,), pod.stand))
 
     def _victims(self, allows: Callable[[GroupState], bool]) -> list[GroupId]:
+        """Groups with something to lose."""
         return [
             group.id
             for group in self.world.groups.values()
@@ -182,13 +190,13 @@ class Cycle:
 
         def is_eligible(group: GroupState) -> bool:
             asked = self.world.chunk_charge(chunk(self.world, group)).gpu_milli
-            return group.preemptible and asked <= self._free_gpus_milli()
+            return asked <= self._free_gpus_milli()
 
         def search(group: GroupState) -> Search:
             victims = self._victims(lambda other: other is not group and other.row.movable)
             return Search(self.shares, group, victims, nobody_loses, most)
 
-        self._help(Pass.CONSOLIDATE, is_eligible, search)
+        self._help(Pass.CONSOLIDATE, is_eligible, search, preemptible_only=True)
 
     def _free_gpus_milli(self) -> int:
         """GPUs of the cluster that are idle or being released, in whole and in part."""
@@ -220,7 +228,9 @@ class Cycle:
 
             victims = self._victims(
                 lambda other: (
-                    other.queue != group.queue and not self._is_protected(other, self._reclaim_runtime_s(group, other))
+                    other.queue != group.queue
+                    and not is_moved(other)
+                    and not self._is_protected(other, self._reclaim_runtime_s(group, other))
                 )
             )
             return Search(self.shares, group, victims, is_valid)
@@ -264,6 +274,7 @@ class Cycle:
                     other is not group
                     and other.queue == group.queue
                     and other.priority < group.priority
+                    and not is_moved(other)
                     and not self._is_protected(other, self._preempt_runtime_s(other))
                 )
             )
@@ -293,7 +304,7 @@ class Cycle:
     def _runtime_is_kept(self, solution: Solution, runtime_s: Callable[[GroupState], int]) -> bool:
         """A young elastic group keeps its minimum in every pod set that it loses pods from."""
         if self.policy.count_only_evicted:
-            gone = [victim.pod for victim in solution.victims if not victim.is_back]
+            gone = [victim.pod for victim in solution.victims if victim.is_lost]
         else:  # oddity B8: also those that this try did not evict
             gone = list({pod.id: pod for pod in (*solution.considered, *(v.pod for v in solution.victims))}.values())
         for group in {pod.group.id: pod.group for pod in gone}.values():
@@ -340,6 +351,11 @@ def is_stale(group: GroupState) -> bool:
         and group.has(*ACTIVE)
         and any(len(group.in_set(name, ACTIVE)) < least for name, least in group.minimum.items())
     )
+
+
+def is_moved(group: GroupState) -> bool:
+    """Whether this cycle has moved a pod of a group; reclaim and preempt take nothing more from it then."""
+    return any(pod.is_moved for pod in group.pods)
 
 
 def is_elastic(group: GroupState) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -275,12 +275,6 @@ def _choose_devices(world: World, pod: PodState, node: Node, room: Room) -> tupl
     fresh = max(0, room.soon(GPUS))
     if need > memory:
         return None
-    own = _own_devices(world, pod, node)
-    if own:
-        emptied = sum(1 for device in own if room.devices[device].is_all_leaving)
-        others = [room.devices[device] for device in own if not room.devices[device].is_all_leaving]
-        if emptied <= fresh and all(_hosts_soon(shared, memory, need) for shared in others):
-            return own
     shared_ones = [name for name, shared in room.devices.items() if _hosts_soon(shared, memory, need)]
     if len(shared_ones) + fresh < count:
         return None
@@ -290,19 +284,19 @@ def _choose_devices(world: World, pod: PodState, node: Node, room: Room) -> tupl
         return shared.real + shared.leaving + shared.promised
 
     by_name = sorted(shared_ones, key=lambda device: (len(device), device))
-    match world.policy.device_choice:
-        case DeviceChoice.PACK:
-            chosen = sorted(by_name, key=used, reverse=True)[:count]
-        case DeviceChoice.SPREAD:
-            chosen = sorted(by_name, key=used)[: max(0, count - fresh)]
-        case DeviceChoice.ANY:
-            chosen = by_name[:count]
-    opened = [world.open_device() for _ in range(count - len(chosen))]
-    return (*chosen, *opened)
+    chosen = by_name[:count]
+    if world.policy.device_choice is DeviceChoice.PACK:
+        chosen = sorted(by_name, key=used, reverse=True)[:count]
+    if world.policy.device_choice is DeviceChoice.SPREAD:
+        chosen = sorted(by_name, key=used)[: max(0, count - fresh)]
+    own = _own_devices(world, pod, node)
+    chosen += [device for device in own if room.devices[device].is_all_leaving][: count - len(chosen)]
+    chosen += [world.open_device() for _ in range(count - len(chosen))]
+    return own if set(own) == set(chosen) else tuple(chosen)
 
 
 def _own_devices(world: World, pod: PodState, node: Node) -> tuple[str, ...]:
-    """The devices that an evicted sharer still holds on this node, if it is to keep them."""
+    """The devices that an evicted sharer still holds on this node, if it is to keep them rather than open others."""
     before = pod.stand.before
     keeps = world.policy.victims_keep_devices and pod.is_evicted
     if not keeps or before is None or before.place is None or before.place.node != node.name:
@@ -318,7 +312,7 @@ def _score(
 ) -> Fraction:
     """How good a node is for a pod; whether it fits is another question."""
     node, room = world.nodes[name], world.room(name)
-    terms = {
+    terms: dict[ScoreTerm, Callable[[], Fraction | int]] = {
         ScoreTerm.NOMINATED: lambda: 10**6 * (pod.row.nominated == name),
         ScoreTerm.TOPOLOGY: lambda: 10**4 * topology.get(name, 0),
         ScoreTerm.SHARING: lambda: 1000 * _joins_sharers(world, pod, node, room),
@@ -327,14 +321,16 @@ def _score(
         ScoreTerm.RESOURCE_TYPE: lambda: 10 * (not wants_gpu(world, pod) and not _has_gpus(node)),
         ScoreTerm.PLACEMENT: lambda: _placement(world, pod, name, among),
     }
-    return sum((Fraction(term()) for each, term in terms.items() if each in world.policy.score_terms), Fraction(0))
+    counted = (term() for each, term in terms.items() if each in world.policy.score_terms)
+    return Fraction(sum(counted))
 
 
 def _joins_sharers(world: World, pod: PodState, node: Node, room: Room) -> bool:
     if pod.shares_devices:
         memory, need = world.device_memory(node), world.device_need(pod, node)
         return any(_hosts_soon(shared, memory, need) for shared in room.devices.values())
-    return world.policy.cpu_pods_join_shared and not wants_gpu(world, pod) and bool(room.devices)
+    in_use = any(not shared.is_only_promised for shared in room.devices.values())
+    return world.policy.cpu_pods_join_shared and not wants_gpu(world, pod) and in_use
 
 
 def _is_available(world: World, pod: PodState, node: Node, room: Room) -> bool:
@@ -374,7 +370,9 @@ def _placement(world: World, pod: PodState, name: NodeName, among: Iterable[Node
 
 
 def _capacity(world: World, node: Node, is_gpu: bool) -> int:
-    return WHOLE_GPU_MILLI * (node.gpus + len(node.claim_devices)) if is_gpu else node.cpu_milli
+    return (
+        WHOLE_GPU_MILLI * (node.gpus - len(node.gpus_withheld) + len(node.claim_devices)) if is_gpu else node.cpu_milli
+    )
 
 
 def _free(world: World, name: NodeName, is_gpu: bool) -> int:

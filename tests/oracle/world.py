@@ -105,6 +105,11 @@ class PodState:
         return self.stand.status is Status.LEAVING and self.stand.before is not None
 
     @property
+    def is_moved(self) -> bool:
+        """By this cycle: told to leave its place, and promised another."""
+        return self.stand.status is Status.PROMISED and self.stand.before is not None
+
+    @property
     def shares_devices(self) -> bool:
         return self.row.shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY)
 
@@ -252,15 +257,12 @@ class World:
     def give(self, pod: PodState, place: Place, *, now: bool) -> None:
         """Give a pod a place. An evicted pod that gets its own place back has not been evicted at all."""
         stand = pod.stand
-        if not pod.is_evicted:
-            self.set(pod, Stand(Status.BOUND if now else Status.PROMISED, place))
-            return
-        assert stand.before is not None
-        assert stand.place is not None
-        if place == stand.before.place:
+        if stand.before is not None and place == stand.before.place:
             self.set(pod, stand.before)
-        else:
+        elif pod.is_evicted and stand.place is not None:
             self.set(pod, Stand(Status.PROMISED, place, (*stand.left, stand.place), stand.before))
+        else:
+            self.set(pod, Stand(Status.BOUND if now else Status.PROMISED, place))
 
     def open_device(self) -> str:
         """A name for a device that gets its first sharer."""
@@ -418,7 +420,7 @@ class World:
         if any(room.now(unit) > 0 or room.leaving.get(unit, 0) > 0 for unit in units):
             return True
         memory = self.device_memory(node)
-        return any(memory > each.real + each.leaving or each.leaving > 0 for each in room.devices.values())
+        return any(memory > shared.real + shared.leaving or shared.leaving > 0 for shared in room.devices.values())
 
     # Device claims
 

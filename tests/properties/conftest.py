@@ -1,4 +1,4 @@
-"""Settings for generated worlds: the same ones every time, few for `make test-fast`, more where a test is marked slow."""
+"""Settings for generated worlds: the same ones every time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ settings.register_profile(
     "fairpool",
     derandomize=True,
     deadline=None,
-    max_examples=20,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -14,7 +14,7 @@ from fairpool.model.workload import Pod
 from fairpool.scheduler.decision import Bind, Evict, Plan, Promise
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
-from tests.books import COUNTED, Books
+from tests.books import COUNTED, Books, total
 from tests.properties.occupancy import Occupancy, admits, holds_now, holds_soon
 
 Law = Callable[[Snapshot, Plan], None]
@@ -29,7 +29,8 @@ class Reading:
         self.before = Books(snapshot)
         self.pods: dict[PodId, Pod] = {pod.id: pod for pod in snapshot.pods}
         self.evicted: dict[PodId, Evict] = {each.pod: each for each in plan.evictions}
-        self.places: dict[PodId, Bind | Promise] = {each.pod: each for each in (*plan.binds, *plan.promises)}
+        places: list[Bind | Promise] = [*plan.binds, *plan.promises]
+        self.places: dict[PodId, Bind | Promise] = {each.pod: each for each in places}
         self.withdrawn = {each.pod for each in plan.withdrawals}
         self.after = Books(replace(snapshot, pods=tuple(self._settled())))
 
@@ -236,8 +237,16 @@ def nobody_loses_by_consolidation(snapshot: Snapshot, plan: Plan) -> None:
             assert reading.before.is_preemptible(each.reason.winner), each
 
 
+def every_eviction_has_a_winner_that_gains(snapshot: Snapshot, plan: Plan) -> None:
+    """Whoever a pod was stopped for has a place in this plan, or had one and grows."""
+    gaining = {each.group for each in plan.binds} | {each.group for each in plan.promises}
+    for each in plan.evictions:
+        if each.reason.by is not Pass.STALE:
+            assert each.reason.winner in gaining, f"{each.pod} is evicted for {each.reason.winner}, which gets nothing"
+
+
 def every_reclaim_takes_from_who_has_too_much(snapshot: Snapshot, plan: Plan) -> None:
-    """Where the two queues part, the giving side is above its fair share, or above its quota if the taker is within its.
+    """Where the queues part, who gives is above its fair share, or above its quota if who takes is within its own.
 
     Passes before reclaim may have added to the giving side, so what it holds counts with what the plan adds; and all
     but the largest unit taken must leave it above its due.
@@ -252,6 +261,9 @@ def every_reclaim_takes_from_who_has_too_much(snapshot: Snapshot, plan: Plan) ->
         taker = books.groups[each.reason.winner].queue
         gaining, giving = books.parting(taker, books.groups[each.group].queue)
         entitlement = books.queues[giving].gpu
+        cpu_limit = books.queues[giving].cpu.limit
+        if cpu_limit != UNLIMITED and books.held(giving).cpu_milli > cpu_limit:
+            continue  # above what it may have of one resource is enough, whichever it is
         assert entitlement.quota != UNLIMITED or entitlement.limit != UNLIMITED, f"{each.pod}: {giving} is unlimited"
         within_quota = _may_be_within_quota(reading, gaining, each.reason.wanted_milli)
         threshold = _quota_or_fair(entitlement, int(fair[giving]), within_quota=within_quota)
@@ -266,10 +278,9 @@ def every_reclaim_takes_from_who_has_too_much(snapshot: Snapshot, plan: Plan) ->
 
 def _quota_or_fair(entitlement: Entitlement, fair: int, *, within_quota: bool) -> int:
     """What the giving side may keep."""
-    if within_quota and entitlement.quota != UNLIMITED:
-        return entitlement.quota
     share = entitlement.limit if entitlement.quota == UNLIMITED else max(entitlement.quota, fair)
-    return share if entitlement.limit == UNLIMITED else min(share, entitlement.limit)
+    share = share if entitlement.limit == UNLIMITED else min(share, entitlement.limit)
+    return min(share, entitlement.quota) if within_quota and entitlement.quota != UNLIMITED else share
 
 
 def _may_be_within_quota(reading: Reading, queue: QueueId, wanted_milli: int) -> bool:
@@ -297,29 +308,25 @@ def _units(reading: Reading, evictions: list[Evict]) -> list[int]:
 
 def _added_milli(reading: Reading, queue: QueueId) -> int:
     return sum(
-        reading.before.charge(pod).gpu_milli
-        for pod in reading.added()
-        if queue in reading.before.path(reading.before.groups[pod.group].queue)
+        reading.before.charge(pod).gpu_milli for pod in reading.added() if queue in _path_of(reading.before, pod)
     )
 
 
 def who_reclaims_stays_within_its_fair_share(snapshot: Snapshot, plan: Plan) -> None:
+    """With what it had, less what was taken from it in this plan, and what it took; later passes may add more."""
     reading = Reading(snapshot, plan)
     books = reading.before
     fair = books.fair_shares_milli()
-    winners = {each.reason.winner for each in plan.evictions if each.reason.by is Pass.RECLAIM}
-    preempting = {each.reason.winner for each in plan.evictions if each.reason.by is Pass.PREEMPT}
-    busy = {books.groups[winner].queue for winner in preempting if winner is not None}
-    for winner in winners:
-        assert winner is not None
-        queue = books.groups[winner].queue
-        if queue not in busy:
-            held = reading.after.held(queue).gpu_milli
-            assert held <= fair[queue], f"{queue} holds {held} after {winner} took, {fair[queue]} is fair"
+    for each in plan.evictions:
+        if each.reason.by is Pass.RECLAIM and each.reason.winner is not None:
+            queue = books.groups[each.reason.winner].queue
+            stays = [pod for pod in books.pods_of(queue, COUNTED) if pod.id not in reading.evicted]
+            held = sum(books.charge(pod).gpu_milli for pod in stays) + each.reason.wanted_milli
+            assert held <= fair[queue], f"{queue} holds {held} with {each.reason.winner}, {fair[queue]} is fair"
 
 
 def minimum_runtimes_are_kept(snapshot: Snapshot, plan: Plan) -> None:
-    """Protected groups that cannot shrink lose nothing, and those that can keep their minimum."""
+    """Protected groups that cannot shrink lose nothing, and those that can keep their minimum, if in another place."""
     reading = Reading(snapshot, plan)
     for by in (Pass.RECLAIM, Pass.PREEMPT):
         for each in reading.lost(by):
@@ -330,7 +337,7 @@ def minimum_runtimes_are_kept(snapshot: Snapshot, plan: Plan) -> None:
                 continue
             for pod_set in group.tree.all_pod_sets():
                 stays = sum(
-                    pod.phase in COUNTED and pod.id not in reading.evicted
+                    pod.phase in COUNTED and (pod.id not in reading.evicted or pod.id in reading.places)
                     for pod in snapshot.pods
                     if pod.group == group.id and pod.pod_set == pod_set.name
                 )
@@ -350,14 +357,17 @@ def _minimum_runtime_s(reading: Reading, by: Pass, winner: GroupId, victim: Grou
 
 
 def nothing_is_evicted_where_a_place_is_free(snapshot: Snapshot, plan: Plan) -> None:
-    """Looked at for winners of one pod without a topology: no node has room for it with everybody where they were."""
+    """Looked at for winners of one pod without a topology: no node has room for it with everybody where they were.
+
+    Where a limit stood in the way, what is taken is not the place but the room below the limit.
+    """
     reading = Reading(snapshot, plan)
     winners = {each.reason.winner for each in plan.evictions if each.reason.winner is not None}
     for winner in winners:
         group = reading.before.groups[winner]
         pods = [pod for pod in snapshot.pods if pod.group == winner]
         is_bound_to_place = group.tree.constraint or any(each.constraint for each in group.tree.all_pod_sets())
-        if len(pods) != 1 or is_bound_to_place:
+        if len(pods) != 1 or is_bound_to_place or _had_no_room_below_a_limit(reading, pods[0]):
             continue
         (pod,) = pods
         for node in snapshot.nodes:
@@ -367,19 +377,32 @@ def nothing_is_evicted_where_a_place_is_free(snapshot: Snapshot, plan: Plan) -> 
             assert not (admits(node, pod, group) and full.has_room(pod)), f"{node.name} has room for {pod.id}"
 
 
+def _had_no_room_below_a_limit(reading: Reading, pod: Pod) -> bool:
+    books = reading.before
+    for queue in books.path(books.groups[pod.group].queue):
+        others = [each for each in reading.added() if each.id != pod.id and queue in _path_of(books, each)]
+        held = total(books.charge(each) for each in [*books.pods_of(queue, COUNTED), *others, replace(pod, node=None)])
+        if _beyond(held, books.charge(replace(pod, node=None)), _limits(books, queue)):
+            return True
+    return False
+
+
+def _path_of(books: Books, pod: Pod) -> list[QueueId]:
+    return books.path(books.groups[pod.group].queue)
+
+
 # --- words -------------------------------------------------------------------------------------------------------
 
 
 def every_waiting_group_has_a_verdict(snapshot: Snapshot, plan: Plan) -> None:
-    """And nobody else has."""
+    """And nobody else has, but for those that move and wait for their new place."""
     bound = {each.pod for each in plan.binds}
     waiting = {
         pod.group for pod in snapshot.pods if pod.phase in (PodPhase.WAITING, PodPhase.PROMISED) and pod.id not in bound
     }
-    assert set(plan.verdicts) == waiting
-    for name, verdict in plan.verdicts.items():
-        assert verdict.group == name
-        assert verdict.waiting > 0
+    assert set(plan.verdicts) == waiting | {each.group for each in plan.promises}
+    assert all(verdict.group == group for group, verdict in plan.verdicts.items())
+    assert all(plan.verdicts[group].waiting > 0 for group in waiting)
 
 
 def figures_are_those_of_the_books(snapshot: Snapshot, plan: Plan) -> None:
@@ -400,6 +423,7 @@ LAWS: tuple[Law, ...] = (
     broken_gangs_have_their_grace,
     preemption_stays_inside_a_queue_and_goes_down,
     nobody_loses_by_consolidation,
+    every_eviction_has_a_winner_that_gains,
     every_reclaim_takes_from_who_has_too_much,
     who_reclaims_stays_within_its_fair_share,
     minimum_runtimes_are_kept,

@@ -7,8 +7,10 @@ on nodes with pods.
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from hypothesis import strategies as st
 
@@ -44,68 +46,104 @@ TOPOLOGY = Topology(name="net", levels=("zone", "rack"))
 T = TypeVar("T")
 
 
-def mostly(usual: T, *rare: T) -> st.SearchStrategy[T]:
-    """The usual value three times in four."""
-    return st.sampled_from([usual] * 3 * max(len(rare), 1) + list(rare))
+class Pick(Protocol):
+    """Chooses one of several values: Hypothesis does it so that failures shrink, a seed so that worlds are many."""
+
+    def __call__(self, values: Sequence[T], /) -> T: ...
+
+
+@st.composite
+def snapshots(draw: st.DrawFn, most_groups: int = 8) -> Snapshot:
+    """Worlds chosen by Hypothesis."""
+
+    def pick(values: Sequence[T], /) -> T:
+        return draw(st.sampled_from(values))
+
+    return world(pick, most_groups)
+
+
+def seeded(seed: int, most_groups: int = 8) -> Snapshot:
+    """The world of a seed: faster, and more evenly odd."""
+    return world(random.Random(seed).choice, most_groups)
+
+
+def mostly(usual: T, *rare: T) -> list[T]:
+    """The usual value six times in seven: with a dozen oddities in every row, nothing would ever fit."""
+    return [usual] * 6 * len(rare) + list(rare)
+
+
+GPUS = [4, 4, 4, 2, 2, 8, 8, 1, 0]
+DEVICE_MIB = [32_510, 32_510, 16_000, 0]
+CPU_MILLI = mostly(64_000, 8_000)
+PODS_MAX = mostly(110, 3)
+SELDOM = mostly(False, True)
+NEVER_MIND = mostly(False, False, True)
+ZONES = ["a", "b"]
+RACKS = ["1", "2"]
+TAINTS = mostly((), (Taint("reserved", "yes"),))
+
+QUOTAS = [0, 1000, 2000, 3000, 4000, 500, 8000, UNLIMITED]
+LIMITS = mostly(UNLIMITED, 2000, 4000)
+WEIGHTS = [1.0, 2.0, 3.0, 0.0]
+USAGES = mostly(0.0, 0.4)
+QUEUE_PRIORITIES = mostly(100, 200)
+CPU_LIMITS = mostly(UNLIMITED, 4_000)
+MIN_RUNTIMES = mostly(None, 60)
 
 
 # --- nodes and queues ------------------------------------------------------------------------------------------
 
 
-@st.composite
-def nodes(draw: st.DrawFn) -> tuple[Node, ...]:
-    count = draw(st.integers(1, 4))
-    return tuple(draw(_node(NodeName(f"n{number}"))) for number in range(count))
+def nodes(pick: Pick) -> tuple[Node, ...]:
+    count = pick([1, 2, 2, 3, 3, 4])
+    return tuple(_node(pick, NodeName(f"n{number}")) for number in range(count))
 
 
-@st.composite
-def _node(draw: st.DrawFn, name: NodeName) -> Node:
-    gpus = draw(st.sampled_from([4, 2, 1, 0]))
-    zone = draw(st.sampled_from(["a", "b"]))
+def _node(pick: Pick, name: NodeName) -> Node:
+    gpus = pick(GPUS)
+    zone = pick(ZONES)
     return Node(
         name=name,
-        cpu_milli=draw(mostly(64_000, 8_000)),
+        cpu_milli=pick(CPU_MILLI),
         memory_bytes=256 * GIB,
-        pods_max=draw(mostly(110, 3)),
+        pods_max=pick(PODS_MAX),
         gpus=gpus,
-        gpu_memory_mib=draw(st.sampled_from([16_000, 32_510, 0])),
-        gpus_withheld=(0,) if gpus and draw(mostly(False, True)) else (),
-        labels={"zone": zone, "rack": zone + draw(st.sampled_from("12"))},
-        taints=draw(mostly((), (Taint("reserved", "yes"),))),
-        ready=draw(mostly(True, True, False)),
-        cordoned=draw(mostly(False, False, True)),
+        gpu_memory_mib=pick(DEVICE_MIB),
+        gpus_withheld=(0,) if gpus and pick(SELDOM) else (),
+        labels={"zone": zone, "rack": zone + pick(RACKS)},
+        taints=pick(TAINTS),
+        ready=not pick(NEVER_MIND),
+        cordoned=pick(NEVER_MIND),
     )
 
 
-@st.composite
-def queues(draw: st.DrawFn) -> tuple[Queue, ...]:
+def queues(pick: Pick) -> tuple[Queue, ...]:
     """One to three levels; the leaves are the projects."""
     found: list[Queue] = []
-    for top in range(draw(st.integers(1, 3))):
-        _grow(draw, found, f"q{top}", None, draw(st.integers(0, 2)))
+    for top in range(pick(range(1, 4))):
+        _grow(pick, found, f"q{top}", None, pick(range(3)))
     return tuple(found)
 
 
-def _grow(draw: st.DrawFn, found: list[Queue], name: str, parent: QueueId | None, depth: int) -> None:
-    found.append(draw(_queue(QueueId(name), parent, len(found))))
+def _grow(pick: Pick, found: list[Queue], name: str, parent: QueueId | None, depth: int) -> None:
+    found.append(_queue(pick, QueueId(name), parent, len(found)))
     if depth:
-        for child in range(draw(st.integers(1, 2))):
-            _grow(draw, found, f"{name}.{child}", QueueId(name), depth - 1)
+        for child in range(pick(range(1, 3))):
+            _grow(pick, found, f"{name}.{child}", QueueId(name), depth - 1)
 
 
-@st.composite
-def _queue(draw: st.DrawFn, name: QueueId, parent: QueueId | None, age: int) -> Queue:
-    quota = draw(st.sampled_from([0, 1000, 2000, 3000, 4000, 500, UNLIMITED]))
-    limit = draw(mostly(UNLIMITED, 1000, 2000, 4000))
+def _queue(pick: Pick, name: QueueId, parent: QueueId | None, age: int) -> Queue:
+    quota = pick(QUOTAS)
+    limit = pick(LIMITS)
     return Queue(
         id=name,
         parent=parent,
-        priority=draw(mostly(100, 200)),
+        priority=pick(QUEUE_PRIORITIES),
         created_at=Instant(NOW - 10**6 + age),
-        gpu=Entitlement(quota, limit, draw(st.sampled_from([1.0, 2.0, 3.0, 0.0])), draw(mostly(0.0, 0.4))),
-        cpu=Entitlement(limit=draw(mostly(UNLIMITED, UNLIMITED, 4_000))),
-        preempt_min_runtime_s=draw(mostly(None, 60)),
-        reclaim_min_runtime_s=draw(mostly(None, 60)),
+        gpu=Entitlement(quota, limit, pick(WEIGHTS), pick(USAGES)),
+        cpu=Entitlement(limit=pick(CPU_LIMITS)),
+        preempt_min_runtime_s=pick(MIN_RUNTIMES),
+        reclaim_min_runtime_s=pick(MIN_RUNTIMES),
     )
 
 
@@ -118,8 +156,12 @@ def leaves(rows: tuple[Queue, ...]) -> list[QueueId]:
 
 REQUESTS: list[GpuRequest] = [
     whole_gpus(1),
+    whole_gpus(1),
+    whole_gpus(1),
+    whole_gpus(2),
     whole_gpus(2),
     whole_gpus(4),
+    gpu_portion(500),
     gpu_portion(500),
     gpu_portion(250),
     gpu_portion(600),
@@ -131,17 +173,41 @@ REQUESTS: list[GpuRequest] = [
 ]
 
 
-@st.composite
-def shapes(draw: st.DrawFn) -> PodShape:
-    gpu = draw(st.sampled_from(REQUESTS))
-    zone = draw(mostly("", "", "a", "b"))
+POD_CPU_MILLI = [500, 0, 3_000]
+POD_MEMORY = [0, 8 * GIB]
+POD_ZONES = mostly("", "a", "b")
+TOLERATIONS = mostly((), (Toleration("reserved"),))
+
+
+def shape(pick: Pick) -> PodShape:
+    gpu = pick(REQUESTS)
+    zone = pick(POD_ZONES)
     return PodShape(
         gpu=gpu,
-        cpu_milli=draw(st.sampled_from([0, 500, 3_000])) if gpu is not NO_GPU else draw(st.sampled_from([500, 3_000])),
-        memory_bytes=draw(st.sampled_from([0, 8 * GIB])),
+        cpu_milli=pick(POD_CPU_MILLI) or (500 if gpu is NO_GPU else 0),
+        memory_bytes=pick(POD_MEMORY),
         node_rules=((LabelRule("zone", LabelOperator.IN, (zone,)),),) if zone else (),
-        tolerations=draw(mostly((), (Toleration("reserved"),))),
+        tolerations=pick(TOLERATIONS),
     )
+
+
+SETS = [[(1, 1)], [(1, 1)], [(1, 1)], [(2, 2)], [(3, 3)], [(1, 3)], [(2, 4)], [(1, 1), (2, 2)], [(1, 2), (1, 1)]]
+"""Minimum and number of pods of each pod set."""
+CONSTRAINTS = mostly(
+    None,
+    TopologyConstraint(topology="net", required="zone"),
+    TopologyConstraint(topology="net", required="zone", preferred="rack"),
+    TopologyConstraint(topology="net", preferred="zone"),
+)
+SET_CONSTRAINTS = mostly(None, TopologyConstraint(topology="net", required="rack"))
+AGES = range(6)
+KINDS = [*[WorkloadKind.TRAIN] * 6, WorkloadKind.BUILD, WorkloadKind.INFERENCE]
+PRIORITIES = mostly(None, 40, 60, 110)
+PREEMPTIBLE = mostly(None, True, False)
+AVOID = mostly((), (NodeName("n0"),))
+GATED = mostly(False, False, True)
+STARTED_S = [1000, 60, 59, 10]
+STALE_S = [0, 30, 60, 90]
 
 
 @dataclass(frozen=True)
@@ -152,23 +218,18 @@ class Drawn:
     pods: list[Pod]
 
 
-@st.composite
-def groups(draw: st.DrawFn, name: GroupId, projects: list[QueueId]) -> Drawn:
-    sets = draw(
-        st.sampled_from(
-            [[(1, 1)], [(1, 1)], [(2, 2)], [(3, 3)], [(1, 3)], [(2, 4)], [(1, 1), (2, 2)], [(1, 2), (1, 1)]]
-        )
-    )
-    constraint = draw(mostly(None, None, *_CONSTRAINTS))
-    set_constraint = draw(mostly(None, None, TopologyConstraint(topology="net", required="rack")))
-    created = Instant(NOW - 3600 * SECOND_MS + draw(st.integers(0, 5)) * SECOND_MS)
+def group_with_pods(pick: Pick, name: GroupId, projects: list[QueueId]) -> Drawn:
+    sets = pick(SETS)
+    constraint = pick(CONSTRAINTS)
+    set_constraint = pick(SET_CONSTRAINTS)
+    created = Instant(NOW - 3600 * SECOND_MS + pick(AGES) * SECOND_MS)
     group = PodGroup(
         id=name,
-        queue=draw(st.sampled_from(projects)),
+        queue=pick(projects),
         created_at=created,
-        kind=draw(mostly(WorkloadKind.TRAIN, WorkloadKind.BUILD, WorkloadKind.INFERENCE)),
-        priority=draw(mostly(None, None, 40, 60, 110)),
-        preemptible=draw(mostly(None, None, True, False)),
+        kind=pick(KINDS),
+        priority=pick(PRIORITIES),
+        preemptible=pick(PREEMPTIBLE),
         tree=SubGroup(
             constraint=constraint,
             pod_sets=tuple(
@@ -176,19 +237,19 @@ def groups(draw: st.DrawFn, name: GroupId, projects: list[QueueId]) -> Drawn:
                 for number, (minimum, _) in enumerate(sets)
             ),
         ),
-        movable=draw(mostly(True, False)),
-        avoid=draw(mostly((), (NodeName("n0"),))),
-        succeeded=draw(mostly(False, False, True)),
+        movable=not pick(SELDOM),
+        avoid=pick(AVOID),
+        succeeded=pick(NEVER_MIND),
     )
-    shape = draw(shapes())
+    same = shape(pick)
     pods = [
         Pod(
             id=PodId(f"{name}-{number}-{index}"),
             group=name,
-            shape=shape,
+            shape=same,
             pod_set=f"s{number}",
             created_at=Instant(created + index),
-            gated=draw(mostly(False, False, False, True)),
+            gated=pick(GATED),
             leader=index == 0,
         )
         for number, (_, count) in enumerate(sets)
@@ -197,25 +258,18 @@ def groups(draw: st.DrawFn, name: GroupId, projects: list[QueueId]) -> Drawn:
     return Drawn(group, pods)
 
 
-_CONSTRAINTS = [
-    TopologyConstraint(topology="net", required="zone"),
-    TopologyConstraint(topology="net", required="zone", preferred="rack"),
-    TopologyConstraint(topology="net", preferred="zone"),
-]
-
-FATES = ["waiting", "running", "running", "partly", "leaving", "promised", "broken"]
+FATES = [*["waiting"] * 3, *["running"] * 5, "partly", "leaving", "promised", "broken"]
 
 
-@st.composite
-def snapshots(draw: st.DrawFn, most_groups: int = 8) -> Snapshot:
+def world(pick: Pick, most_groups: int) -> Snapshot:
     """A world at some moment of its life."""
-    machines, owners = draw(nodes()), draw(queues())
+    machines, owners = nodes(pick), queues(pick)
     ground = Ground(machines)
     all_groups: list[PodGroup] = []
     all_pods: list[Pod] = []
-    for number in range(draw(st.integers(1, most_groups))):
-        drawn = draw(groups(GroupId(f"g{number}"), leaves(owners)))
-        group, pods = _settle(draw, drawn, ground)
+    for number in range(pick(range(1, most_groups + 1))):
+        drawn = group_with_pods(pick, GroupId(f"g{number}"), leaves(owners))
+        group, pods = _settle(pick, drawn, ground)
         all_groups.append(group)
         all_pods += pods
     return Snapshot(
@@ -228,21 +282,22 @@ def snapshots(draw: st.DrawFn, most_groups: int = 8) -> Snapshot:
     )
 
 
-def _settle(draw: st.DrawFn, drawn: Drawn, ground: Ground) -> tuple[PodGroup, list[Pod]]:
+def _settle(pick: Pick, drawn: Drawn, ground: Ground) -> tuple[PodGroup, list[Pod]]:
     """Give a group its past: where its pods are, since when."""
-    fate = draw(st.sampled_from(FATES))
+    fate = pick(FATES)
     if fate == "waiting":
         return drawn.group, drawn.pods
-    group = replace(drawn.group, started_at=Instant(NOW - draw(st.sampled_from([10, 59, 60, 1000])) * SECOND_MS))
+    group = replace(drawn.group, started_at=Instant(NOW - pick(STARTED_S) * SECOND_MS))
     pods = [replace(pod, gated=False) for pod in drawn.pods]
-    order = draw(st.permutations(range(len(ground.now))))
+    first = pick(range(len(ground.now)))
+    order = [*range(first, len(ground.now)), *range(first)]
     kept = _kept(fate, group, pods)
     phase = {"leaving": PodPhase.RELEASING, "promised": PodPhase.PROMISED}.get(fate, PodPhase.RUNNING)
     placed = ground.place([pod for pod in pods if pod.id in kept], phase, order)
     if placed is None:
         return drawn.group, drawn.pods
     if fate == "broken":
-        group = replace(group, stale_since=Instant(NOW - draw(st.sampled_from([0, 30, 60, 90])) * SECOND_MS))
+        group = replace(group, stale_since=Instant(NOW - pick(STALE_S) * SECOND_MS))
     by_id = {pod.id: pod for pod in placed}
     return group, [by_id.get(pod.id, pod) for pod in pods]
 

@@ -204,3 +204,18 @@ def test_trials_of_a_sweep_start_one_by_one() -> None:
         then    bind 2 pods of h on n1
         then    wait h
     """)
+
+
+def test_a_gang_that_lost_a_part_is_not_moved_in_part() -> None:
+    """g runs with one of its two pods; it may be left, ended or made whole elsewhere, but not restarted by halves."""
+    world = World("""
+        node    n1: 2 gpus
+        node    n2: 1 gpu
+        queue   vision: quota 1, limit 0.5
+        queue   speech: quota 3
+        running x of speech: 0.5 gpu on n2, build
+        running g of vision: gang of 2, 1 placed, 0.5 gpu on n1, stale for 1s
+        pending h of speech: 2 gpus, not preemptible, created earlier
+    """)
+    decided = world.cycle()
+    assert not [each.pod for each in decided.promises if each.group == "g"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from fairpool.scheduler.policy import Policy
 from tests.scenario import World, check
 
 
@@ -101,19 +98,19 @@ def test_a_promise_on_a_lost_node_moves_where_there_is_room() -> None:
 
 
 def test_a_promise_expires() -> None:
-    check(
-        """
+    """For ten minutes it goes before an older group; then it is in line like everybody else."""
+    check("""
         node    n1: 2 gpus
         queue   vision: quota 2
         leaving a of vision: 2 gpus on n1
         slow    a
         promised b of vision: 2 gpus on n1, promised 599s ago
-        then    nothing
+        pending c of vision: 2 gpus, created earlier
+        then    wait c
         cycle
         then    withdraw b
-        """,
-        policy=replace(Policy.product(), promise_lifetime_s=600),
-    )
+        then    promise c on n1
+    """)
 
 
 def test_after_an_expired_promise_another_place_will_do() -> None:
@@ -218,3 +215,16 @@ def test_shared_devices_are_promised_once() -> None:
     world.settle()
     assert world.held("speech") == 1
     assert world.held("vision") == 0
+
+
+def test_what_is_promised_can_be_kept() -> None:
+    """m counts for half a GPU before its node is known and for a quarter on n2, and the limit lies in between."""
+    world = World("""
+        node    n1: 2 gpus, of 16000 MiB
+        node    n2: 2 gpus, of 32000 MiB
+        queue   vision: quota 3, limit 2
+        running a of vision: 1 gpu on n1
+        running b of vision: 2 x 12000 MiB on n2
+        pending m of vision: 8000 MiB, created earlier
+    """)
+    world.settle()

@@ -401,3 +401,20 @@ def test_the_department_protects_from_preemption_where_the_project_says_nothing(
         pending b of vision: 1 gpu, build
         then    wait b: protected victims
     """)
+
+
+def test_what_was_reclaimed_goes_to_whom_it_was_reclaimed_for() -> None:
+    """t may take, i would put speech beyond its fair share: it does not get a's GPUs by the way of t's promise."""
+    check("""
+        node    n1: 4 gpus
+        node    n2: 1 gpu
+        queue   vision: quota 3
+        queue   speech: quota 4
+        running a of vision: 4 gpus on n1
+        running s of speech: 0.25 gpu on n2, priority 130, preemptible
+        pending t of speech: 1 gpu
+        pending i of speech: 4 gpus, inference
+        then    evict a: "speech is owed 1"
+        then    promise t on n1
+        then    wait i
+    """)

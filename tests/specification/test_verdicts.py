@@ -153,3 +153,14 @@ def test_sentences_are_sentences() -> None:
         assert "None" not in sentence
         assert len(sentence) > 20
         assert type(verdict.why).__name__ not in sentence
+
+
+def test_gpus_of_a_node_that_refused_the_group_do_not_count_as_free() -> None:
+    check("""
+        node    n1: 2 gpus
+        node    n2: 4 gpus
+        queue   vision: quota 8
+        running a of vision: 2 gpus on n1, build
+        pending b of vision: 1 gpu, avoiding n2
+        then    wait b: not its turn "0 free"
+    """)

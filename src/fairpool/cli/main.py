@@ -1,0 +1,68 @@
+"""`fairpool`: the command with its subcommands, each imported only when it is asked for.
+
+Help must come at once, so nothing below is imported to list the commands: their one-line texts are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from fairpool import __version__
+
+
+def _plan() -> click.Command:
+    from fairpool.cli.plan import plan
+
+    return plan
+
+
+def _snapshot() -> click.Command:
+    from fairpool.cli.snapshot import snapshot
+
+    return snapshot
+
+
+COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
+    "plan": ("Plan a saved snapshot: who starts, is taken or waits, and why.", _plan),
+    "snapshot": ("Make snapshot files to plan.", _snapshot),
+}
+
+
+class OnDemand(click.Group):
+    """A group that knows its commands by name and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return COMMANDS[cmd_name][1]() if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (text, _) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from fairpool.cli.complaint import did_you_mean
+
+            near = did_you_mean(args[0], COMMANDS, "the commands are listed by --help.")
+            ctx.fail(f"there is no command {args[0]!r}: {near}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=OnDemand,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: fairpool plan demo.snapshot",
+)
+@click.version_option(__version__, prog_name="fairpool", message="%(prog)s %(version)s")
+def main() -> None:
+    """Share GPUs fairly: quotas for teams, idle GPUs lent and given back, and a reason for everyone who waits."""
+
+
+if __name__ == "__main__":
+    main(prog_name="fairpool")

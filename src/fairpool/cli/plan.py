@@ -1,0 +1,175 @@
+"""`fairpool plan FILE`: plan a saved snapshot again, ask about one group, or ask what if.
+
+Only flags and texts are here at the top: the scheduler with NumPy is imported once there is something to plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.complaint import NOT_FOUND, UNUSABLE, fail, unknown_name
+
+if TYPE_CHECKING:
+    from fairpool.cli.replay import Replay
+    from fairpool.cli.whatif import Changes
+    from fairpool.scheduler.snapshot_file import Loaded
+
+HELP = """Plan the snapshot in FILE: who starts where, who is taken and why, who waits and why. FILE may be `-`.
+
+Nothing is started or stopped: a plan is only computed. The same file gives the same plan on every machine.
+
+\b
+What if: change the snapshot, and see both plans side by side.
+  --set project.NAME.quota=6        also limit, weight, over_quota, priority,
+                                    cpu_quota, memory_limit=64G, ...
+  --set department.NAME.quota=20    the same fields
+  --set node.NAME.cordoned=true     fields of a node; also group.NAME.priority
+  --set policy.FIELD=VALUE          also pool.gpu_placement=spread
+  --add-job name=big,project=vision,gpus=4[,pods=2][,minimum=1][,kind=build]
+            [,priority=80][,preemptible][,cpus=8][,memory=64G]
+            [,gpu_memory=8000]
+                                    amounts are for each pod; all pods start
+                                    together unless there is a minimum; one
+                                    CPU a GPU unless it says otherwise
+  --without-node NAME               its pods wait again
+  --without-job NAME                as if it had never been
+  --later 10m                       the same, some time later
+
+\b
+Exit codes: 0 planned, or FILE is sound; 1 no such group, or --check found
+problems; 2 FILE cannot be used, or the flags make no sense.
+"""
+
+
+@click.command(
+    help=HELP,
+    epilog="Example: fairpool plan demo.snapshot --set project.vision.quota=6",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.argument("file")
+@click.option("--explain", "group", metavar="GROUP", help="Everything about one group.")
+@click.option("--json", "as_json", is_flag=True, help="For programs; the fields are in docs/reference/plan-json.md.")
+@click.option("--check", is_flag=True, help="Only say what is wrong with FILE.")
+@click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="What if this were so? Repeatable.")
+@click.option("--add-job", "added_jobs", metavar="KEY=VALUE,...", multiple=True, help="What if this were submitted?")
+@click.option("--without-node", "without_nodes", metavar="NAME", multiple=True, help="What if it were gone?")
+@click.option("--without-job", "without_jobs", metavar="NAME", multiple=True, help="What if it had never been?")
+@click.option("--later", metavar="DURATION", default="", help="What if it were so much later?")
+@click.option("--all", "every_row", is_flag=True, help="Every row of long tables, on a terminal too.")
+def plan(
+    file: str,
+    group: str | None,
+    as_json: bool,
+    check: bool,
+    settings: tuple[str, ...],
+    added_jobs: tuple[str, ...],
+    without_nodes: tuple[str, ...],
+    without_jobs: tuple[str, ...],
+    later: str,
+    every_row: bool,
+) -> None:
+    """Choose what is asked, read the file, answer."""
+    from fairpool.cli.whatif import Changes
+
+    changes = Changes(settings, added_jobs, without_nodes, without_jobs, later)
+    if check and (changes or group is not None):
+        raise click.UsageError("--check looks at the file as it is: leave out --explain and the what-if flags.")
+    loaded = _loaded(file)
+    if check:
+        _answer_check(file, loaded, as_json)
+    else:
+        _answer(file, loaded, changes, group, as_json, every_row)
+
+
+def _loaded(file: str) -> Loaded:
+    from fairpool.cli.saved import load
+    from fairpool.model.problem import Problem
+
+    loaded = load(file)
+    if isinstance(loaded, Problem):
+        fail([Problem(loaded.code, f"{file}: {loaded.what}", loaded.fix)], UNUSABLE)
+    return loaded
+
+
+def _answer_check(file: str, loaded: Loaded, as_json: bool) -> None:
+    from fairpool.cli import plan_json
+    from fairpool.cli.screen import printable
+    from fairpool.scheduler.cleaning import check as check_rows
+
+    found = [*loaded.notes, *check_rows(loaded.snapshot)]
+    if as_json:
+        click.echo(plan_json.text({"sound": not found, "problems": plan_json.problems(found)}))
+    elif found:
+        click.echo(f"{file} can be planned, around {len(found)} problem{'' if len(found) == 1 else 's'}:")
+        for problem in found:
+            click.echo(f"\n{problem.code}: {printable(problem.what)}\n  fix: {printable(problem.fix)}")
+    else:
+        click.echo(f"{file} is sound: version {loaded.version}, written by Fairpool {loaded.written_by}.")
+    if found:
+        raise click.exceptions.Exit(NOT_FOUND)
+
+
+def _answer(file: str, loaded: Loaded, changes: Changes, group: str | None, as_json: bool, every_row: bool) -> None:
+    from fairpool.cli.replay import replay
+    from fairpool.cli.screen import printable
+    from fairpool.cli.whatif import changed
+    from fairpool.model.problem import Problem
+
+    after, done, problems = changed(loaded.snapshot, changes)
+    if problems:
+        fail(problems, UNUSABLE)
+    if group is not None and all(each.id != group for each in (*loaded.snapshot.groups, *after.groups)):
+        fail([unknown_name("group", group, (each.id for each in after.groups))], NOT_FOUND)
+    for note in loaded.notes:
+        click.echo(f"note: {printable(note.what)}", err=True)
+    before = replay(loaded.snapshot)
+    then = replay(after) if changes else None
+    if isinstance(before, Problem) or isinstance(then, Problem):
+        fail([each for each in (before, then) if isinstance(each, Problem)], UNUSABLE)
+    if as_json:
+        _print_json(before, then, done, group)
+    else:
+        _print_tables(file, before, then, done, group, every_row)
+
+
+def _print_json(before: Replay, then: Replay | None, done: list[str], group: str | None) -> None:
+    from fairpool.cli import plan_json
+    from fairpool.model.ids import GroupId
+
+    if group is not None:
+        name = GroupId(group)
+        original = plan_json.explained(before, name)
+        document = original or {}
+        if then is not None:
+            document = {"changes": done, "original": original, "changed": plan_json.explained(then, name)}
+    elif then is not None:
+        document = plan_json.compared(before, then, done)
+    else:
+        document = plan_json.planned(before)
+    click.echo(plan_json.text(document))
+
+
+def _print_tables(
+    file: str, before: Replay, then: Replay | None, done: list[str], group: str | None, every_row: bool
+) -> None:
+    from fairpool.cli import comparison, inquiry, report
+    from fairpool.cli.screen import Screen
+    from fairpool.model.ids import GroupId
+
+    screen = Screen.here(every_row=every_row)
+    title = f"Plan of {'standard input' if file == '-' else file}"
+    if group is not None:
+        for heading, side in (("As saved", before), ("With the changes", then)):
+            if then is not None:
+                screen.title(heading if heading == "As saved" else f"{heading}: {'; '.join(done)}")
+            if side is not None and GroupId(group) in side.groups:
+                inquiry.draw(screen, side, GroupId(group))
+            elif side is not None:
+                screen.text(f"There is no group {group}.")
+    elif then is not None:
+        comparison.draw(screen, before, then, done, title)
+    else:
+        report.draw(screen, before, title)
+    screen.show()

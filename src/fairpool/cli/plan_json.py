@@ -1,0 +1,168 @@
+"""Plans for programs. The names of fields are a promise: docs/reference/plan-json.md lists them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from fairpool.cli.comparison import differing_fates
+from fairpool.cli.inquiry import only, queue_path, taken_for
+from fairpool.cli.replay import Fate, Replay
+from fairpool.cli.report import counts, tree
+from fairpool.model.ids import GroupId
+from fairpool.model.problem import Problem
+from fairpool.scheduler.decision import Plan, Verdict
+from fairpool.scheduler.explain import explain, explain_eviction
+
+VERSION = 1
+
+Document = dict[str, Any]
+
+
+def text(document: Document) -> str:
+    """As printed: two spaces deep, names in the order given here."""
+    return json.dumps({"format": "fairpool-plan", "version": VERSION} | document, indent=2, allow_nan=False)
+
+
+def planned(replayed: Replay) -> Document:
+    """The whole plan."""
+    plan = replayed.plan
+    return {
+        "now_ms": replayed.snapshot.now,
+        "pool": replayed.snapshot.pool.name,
+        "counts": asdict(counts(plan)),
+        **_actions(plan),
+        "waits": [_wait(replayed, verdict) for _, verdict in sorted(plan.verdicts.items())],
+        "queues": _queues(replayed),
+        "problems": problems(plan.problems),
+        "quiet_until_ms": plan.quiet_until,
+    }
+
+
+def explained(replayed: Replay, name: GroupId) -> Document | None:
+    """What the plan says about one group; None if it is not there."""
+    group = replayed.groups.get(name)
+    if group is None:
+        return None
+    mine = only(replayed.plan, name)
+    path = set(queue_path(replayed.snapshot, group.queue))
+    return {
+        "group": name,
+        "project": group.queue,
+        **_actions(mine),
+        "waits": [_wait(replayed, verdict) for verdict in mine.verdicts.values()],
+        "taken_for_it": _evictions(taken_for(replayed.plan, name)),
+        "queues": [queue for queue in _queues(replayed) if queue["queue"] in path],
+    }
+
+
+def compared(before: Replay, after: Replay, changes: Sequence[str]) -> Document:
+    """Both plans, and who fares differently."""
+    return {
+        "changes": list(changes),
+        "original": planned(before),
+        "changed": planned(after),
+        "differences": [
+            {"group": group, "original": _fate(old), "changed": _fate(new)}
+            for group, old, new in differing_fates(before, after)
+        ],
+    }
+
+
+def problems(found: Iterable[Problem]) -> list[Document]:
+    return [asdict(problem) for problem in found]
+
+
+def _actions(plan: Plan) -> Document:
+    return {
+        "starts": [
+            {
+                "group": bind.group,
+                "pod": bind.pod,
+                "node": bind.node,
+                "devices": list(bind.devices),
+                "claims": {name: list(given) for name, given in bind.claims},
+            }
+            for bind in plan.binds
+        ],
+        "promises": [
+            {
+                "group": promise.group,
+                "pod": promise.pod,
+                "node": promise.node,
+                "devices": list(promise.devices),
+                "since_ms": promise.since,
+            }
+            for promise in plan.promises
+        ],
+        "evictions": _evictions(plan),
+        "withdrawals": [
+            {"group": each.group, "pod": each.pod, "node": each.node, "why": each.why.value}
+            for each in plan.withdrawals
+        ],
+    }
+
+
+def _evictions(plan: Plan) -> list[Document]:
+    return [
+        {
+            "group": evict.group,
+            "pod": evict.pod,
+            "node": evict.node,
+            "by": evict.reason.by.value,
+            "for_group": evict.reason.winner,
+            "moves_to": evict.reason.moved_to,
+            "why": explain_eviction(evict),
+        }
+        for evict in plan.evictions
+    ]
+
+
+def _wait(replayed: Replay, verdict: Verdict) -> Document:
+    return {
+        "group": verdict.group,
+        "project": replayed.queue_of(verdict.group),
+        "reason": _code(verdict),
+        "why": explain(verdict),
+        "pods_waiting": verdict.waiting,
+        "pods_running": verdict.running,
+        "details": asdict(verdict.why),
+    }
+
+
+def _code(verdict: Verdict) -> str:
+    """`NotItsTurn` as `not_its_turn`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(verdict.why).__name__).lower()
+
+
+def _queues(replayed: Replay) -> list[Document]:
+    figures = replayed.figures()
+    parents = {queue.id: queue.parent for queue in replayed.snapshot.queues}
+    return [
+        {
+            "queue": queue,
+            "parent": parents[queue],
+            "quota_milli": figures[queue].quota_milli,
+            "fair_share_milli": figures[queue].fair_share_milli,
+            "held_before_milli": replayed.held_before_milli.get(queue, 0),
+            "held_after_milli": figures[queue].held_milli,
+        }
+        for queue, _ in tree(replayed.snapshot)
+        if queue in figures
+    ]
+
+
+def _fate(fate: Fate | None) -> Document | None:
+    if fate is None:
+        return None
+    return {
+        "starts": dict(sorted(fate.starts.items())),
+        "promised": dict(sorted(fate.promised.items())),
+        "taken": dict(sorted(fate.taken.items())),
+        "stays": dict(sorted(fate.stays.items())),
+        "reason": None if fate.verdict is None else _code(fate.verdict),
+        "says": str(fate),
+    }

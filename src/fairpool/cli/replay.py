@@ -1,0 +1,135 @@
+"""A snapshot with its plan, and the questions that reports ask of the two: who fares how, and what queues hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from fairpool.model.ids import GroupId, NodeName, QueueId
+from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
+from fairpool.model.problem import Problem
+from fairpool.model.workload import PodGroup
+from fairpool.scheduler.decision import Plan, QueueFigures, Verdict
+from fairpool.scheduler.explain import explain
+from fairpool.scheduler.plan import plan
+from fairpool.scheduler.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What was seen, what is decided, and what queues held before."""
+
+    snapshot: Snapshot
+    plan: Plan
+    held_before_milli: dict[QueueId, int]
+    groups: dict[GroupId, PodGroup] = field(default_factory=dict)
+
+    def queue_of(self, group: GroupId) -> QueueId:
+        row = self.groups.get(group)
+        return row.queue if row is not None else QueueId("")
+
+    def figures(self) -> dict[QueueId, QueueFigures]:
+        return {each.queue: each for each in self.plan.queues}
+
+
+def replay(snapshot: Snapshot) -> Replay | Problem:
+    """Plan a snapshot. A scheduler that fails on one is a bug, and whoever asked can show the file to us."""
+    groups = {group.id: group for group in reversed(snapshot.groups)}
+    try:
+        return Replay(snapshot, plan(snapshot), _held_milli(snapshot), groups)
+    except Exception as error:
+        what = f"the scheduler fails on this snapshot: {type(error).__name__}: {error}"
+        fix = "--check says what is wrong with it, and values set with --set may make no sense; "
+        return Problem("plan.failed", what, fix + "if it is sound, please send us the file, it is a bug of ours")
+
+
+def _held_milli(snapshot: Snapshot) -> dict[QueueId, int]:
+    """What queues hold before anything is decided: the figures of a plan that has no passes and nothing pending."""
+    holding = tuple(pod for pod in snapshot.pods if pod.phase in HOLDS_DEVICES)
+    policy = replace(snapshot.policy, passes=())
+    return {each.queue: each.held_milli for each in plan(replace(snapshot, pods=holding, policy=policy)).queues}
+
+
+@dataclass
+class Fate:
+    """What becomes of one group."""
+
+    starts: Counter[NodeName] = field(default_factory=Counter)
+    """Pods by node."""
+    promised: Counter[NodeName] = field(default_factory=Counter)
+    taken: Counter[NodeName] = field(default_factory=Counter)
+    stays: Counter[NodeName] = field(default_factory=Counter)
+    verdict: Verdict | None = None
+
+    def key(self) -> object:
+        """Equal for two fates that differ in figures only."""
+        return (self.starts, self.promised, self.taken, self.stays, type(self.verdict and self.verdict.why))
+
+    def __str__(self) -> str:
+        parts = [
+            f"{verb} {places(nodes)}"
+            for verb, nodes in (("starts on", self.starts), ("gets a place on", self.promised))
+            if nodes
+        ]
+        if self.taken:
+            parts.append(f"is taken from {places(self.taken)}")
+        if self.stays:
+            parts.append(f"stays on {places(self.stays)}")
+        if self.verdict is not None and not self.promised:
+            sentence = explain(self.verdict)
+            says_so = self.verdict.running or sentence.startswith("waits ")
+            parts.append(sentence if says_so else f"waits: {sentence}")
+        return "; ".join(parts) or "has nothing to run"
+
+
+def fates(replayed: Replay) -> dict[GroupId, Fate]:
+    """What becomes of every group of a snapshot."""
+    decided = replayed.plan
+    fates = {group.id: Fate() for group in replayed.snapshot.groups}
+    taken = {each.pod for each in decided.evictions}
+    for bind in decided.binds:
+        fates.setdefault(bind.group, Fate()).starts[bind.node] += 1
+    for promise in decided.promises:
+        fates.setdefault(promise.group, Fate()).promised[promise.node] += 1
+    for pod in replayed.snapshot.pods:
+        if pod.phase in HOLDS_DEVICES and pod.group in fates and pod.node is not None:
+            if pod.id in taken:
+                fates[pod.group].taken[pod.node] += 1
+            elif pod.phase is not PodPhase.RELEASING:
+                fates[pod.group].stays[pod.node] += 1
+    for group, verdict in decided.verdicts.items():
+        fates.setdefault(group, Fate()).verdict = verdict
+    return fates
+
+
+# ---- words
+
+
+def places(nodes: Counter[NodeName]) -> str:
+    """`n1`, `n1 (2 pods) and n2`, `n1, n2 and 7 more nodes`."""
+    names = [name if count == 1 else f"{name} ({count} pods)" for name, count in sorted(nodes.items())]
+    if len(names) > 4:
+        names = [*names[:3], f"{len(names) - 3} more nodes"]
+    return listed(names)
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+
+
+def count(number: int, noun: str) -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`0-3,6` for devices 0, 1, 2, 3 and 6."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

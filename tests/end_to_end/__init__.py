@@ -1,0 +1,1 @@
+"""Tests of the command as a person uses it: real processes, real files."""

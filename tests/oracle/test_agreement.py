@@ -1,0 +1,155 @@
+"""The real scheduler and the oracle on the same random worlds: same GPUs and evictions per queue, same gangs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from fairpool.model.ids import PodId
+from fairpool.model.lifecycle import PodPhase
+from fairpool.scheduler.decision import Bind, Plan, Promise
+from fairpool.scheduler.plan import plan
+from fairpool.scheduler.policy import Policy
+from fairpool.scheduler.snapshot import Snapshot
+from tests.oracle.outcome import End, Fate, Outcome, decide, outcome_of
+from tests.oracle.world import Place, PodState, Stand, Status, World
+from tests.oracle.worlds import FEATURES, PROFILES, world
+
+POLICIES = {"product": Policy.product, "reference": Policy.reference}
+QUICK_SEEDS = 4
+SEEDS = 60
+"""For every profile, feature and policy."""
+
+KINDS = [(profile, feature) for profile in PROFILES for feature in FEATURES]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("profile", "feature"), KINDS)
+def test_the_oracle_agrees(profile: str, feature: str, policy: str) -> None:
+    check(range(QUICK_SEEDS), profile, feature, policy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("profile", "feature"), KINDS)
+def test_the_oracle_agrees_on_thousands_of_worlds(profile: str, feature: str, policy: str) -> None:
+    check(range(QUICK_SEEDS, QUICK_SEEDS + SEEDS), profile, feature, policy)
+
+
+def check(seeds: range, profile: str, feature: str, policy: str) -> None:
+    stories = []
+    for seed in seeds:
+        snapshot = world(seed, profile, feature, POLICIES[policy]())
+        after = applied(snapshot, plan(snapshot))
+        real, oracle = outcome_of(after), decide(snapshot)
+        excess = overcommitted(after) if policy == "product" else []
+        if figures(real) != figures(oracle) or excess:
+            told = [f"world({seed}, {profile!r}, {feature!r}), {policy}", *excess, story(snapshot, real, oracle)]
+            stories.append("\n".join(told))
+    assert not stories, f"{len(stories)} of {len(seeds)} differ\n\n" + "\n\n".join(stories)
+
+
+def figures(outcome: Outcome) -> tuple[object, ...]:
+    return outcome.held_milli, outcome.evictions, outcome.whole, outcome.absent
+
+
+def applied(snapshot: Snapshot, decided: Plan) -> World:
+    """The world as a plan leaves it."""
+    after = World(snapshot)
+    for bind in decided.binds:
+        pod = after.pods[bind.pod]
+        after.set(pod, Stand(Status.BOUND, _place(pod, bind)))
+    for eviction in decided.evictions:
+        after.evict(after.pods[eviction.pod])
+    for promise in decided.promises:
+        pod = after.pods[promise.pod]
+        before = pod.stand.before
+        left = () if before is None or before.place is None else (before.place,)
+        after.set(pod, Stand(Status.PROMISED, _place(pod, promise), left, before))
+    return after
+
+
+def _place(pod: PodState, decision: Bind | Promise) -> Place:
+    return Place(decision.node, tuple(str(device) for device in decision.devices) if pod.shares_devices else ())
+
+
+def overcommitted(after: World) -> list[str]:
+    """Devices and nodes that a plan gives or promises beyond what they have, once all who leave have left."""
+    found = []
+    for name, node in after.nodes.items():
+        room, memory = after.room(name), after.device_memory(node)
+        found += [
+            f"device {device} of {name} is given beyond its memory"
+            for device, shared in room.devices.items()
+            if shared.real + shared.promised > memory
+        ]
+        found += [f"{name} has too little {each} for what is on it" for each in room.idle if room.soon(each) < 0]
+    return found
+
+
+# Telling what happened
+
+
+def story(snapshot: Snapshot, real: Outcome, oracle: Outcome) -> str:
+    return "\n".join(
+        [*_scene(snapshot), "outcome (real | oracle):", *_ends(snapshot, real, oracle), *_sums(real, oracle)]
+    )
+
+
+def _scene(snapshot: Snapshot) -> Iterator[str]:
+    for node in snapshot.nodes:
+        odd = [f"{len(node.gpus_withheld)} withheld"] * bool(node.gpus_withheld) + ["unhealthy"] * (not node.is_healthy)
+        odd += [str(taint) for taint in node.taints]
+        yield f"  node {node.name}: {node.gpus} gpus of {node.gpu_memory_mib} MiB, {node.cpu_milli} cpu {' '.join(odd)}"
+    for queue in snapshot.queues:
+        gpu = queue.gpu
+        yield (
+            f"  queue {queue.id} of {queue.parent}: quota {gpu.quota} limit {gpu.limit} weight {gpu.weight:g} "
+            f"usage {gpu.usage:g} cpu limit {queue.cpu.limit} priority {queue.priority} created {queue.created_at}"
+        )
+    for group in snapshot.groups:
+        pods = [pod for pod in snapshot.pods if pod.group == group.id]
+        sets = ", ".join(f"{pod_set.name} at least {pod_set.minimum}" for pod_set in group.tree.all_pod_sets())
+        age_s = (snapshot.now - group.created_at) // 1000
+        rule = snapshot.policy.rule_for(group.kind, group.priority, group.preemptible)
+        yield (
+            f"  group {group.id} of {group.queue}: priority {rule.priority} "
+            f"{'' if rule.preemptible else 'not '}preemptible, age {age_s} s, {sets}"
+            f"{'' if group.movable else ', not movable'}{f', avoids {group.avoid}' if group.avoid else ''}"
+        )
+        if pods:
+            yield f"      each {_shape(pods[0].shape)}"
+
+
+def _shape(shape: object) -> str:
+    text = repr(shape)
+    return text.replace("GpuRequest", "").replace("PodShape", "")
+
+
+def _ends(snapshot: Snapshot, real: Outcome, oracle: Outcome) -> Iterator[str]:
+    for pod in sorted(snapshot.pods, key=lambda each: each.id):
+        mine, theirs = real.pods.get(pod.id, End(Fate.WAITING)), oracle.pods.get(pod.id, End(Fate.WAITING))
+        where = f" {pod.node} {pod.devices}" if pod.phase is not PodPhase.WAITING else ""
+        sign = "  " if mine == theirs else "* " if mine.fate != theirs.fate else ". "
+        yield f"  {sign}{pod.id}: {pod.phase}{where} -> {mine} | {theirs}"
+
+
+def _sums(real: Outcome, oracle: Outcome) -> Iterator[str]:
+    if real.held_milli != oracle.held_milli:
+        yield f"  GPUs held: {dict(real.held_milli)} | {dict(oracle.held_milli)}"
+    if real.evictions != oracle.evictions:
+        yield f"  evictions: {dict(real.evictions)} | {dict(oracle.evictions)}"
+    for what, mine, theirs in (("whole", real.whole, oracle.whole), ("absent", real.absent, oracle.absent)):
+        if mine != theirs:
+            yield f"  {what}: {sorted(mine - theirs)} | {sorted(theirs - mine)}"
+
+
+def test_the_worlds_are_lively() -> None:
+    """Worlds in which nothing ever happens would prove nothing."""
+    fates: Counter[Fate] = Counter()
+    for profile, feature in KINDS:
+        ends: dict[PodId, End] = dict(decide(world(1, profile, feature, Policy.product())).pods)
+        fates.update(end.fate for end in ends.values())
+    assert all(fates[fate] > 0 for fate in Fate), fates
