@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from fairpool.scheduler.board import Board
-from fairpool.scheduler.queues import Vector, plus
+from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.trial import Trial
 
 BELOW, AT, ABOVE = 0, 1, 2
@@ -81,7 +81,7 @@ def _candidates(trial: Trial, number: int, count: int, evicted_too: bool) -> lis
 
 def chunk_need(board: Board, chunk: Collection[int]) -> Vector:
     """What the pods of a chunk are charged together before their nodes are known."""
-    need: Vector = [0, 0, 0]
+    need = NONE
     for pod in chunk:
         need = plus(need, board.waiting_need(pod))
     return need

@@ -11,10 +11,8 @@ from heapq import heappop, heappush
 from fairpool.scheduler.board import NOWHERE, Board
 from fairpool.scheduler.chunk import chunk_need, evictable_unit, next_chunk, standing
 from fairpool.scheduler.policy import Policy
-from fairpool.scheduler.queues import RESOURCES, QueueTable, Vector, plus, within
+from fairpool.scheduler.queues import NONE, QueueTable, Vector, plus, within
 from fairpool.scheduler.trial import Trial
-
-NOTHING_ASKED: Vector = [0, 0, 0]
 
 GroupKey = tuple[int, int, int, int]
 
@@ -41,34 +39,36 @@ def compare_queues(
     return _by_allocatable(queues, left, right) or _by_age(queues, left, right)
 
 
-def _standing(
-    queues: QueueTable, policy: Policy, queue: int, asked: Vector, given: Vector
-) -> tuple[bool, bool, int, bool, float, float]:
+Standing = tuple[bool, bool, int, bool, float, float]
+
+
+def _standing(queues: QueueTable, policy: Policy, queue: int, asked: Vector, given: Vector) -> Standing:
     """The first six criteria, smaller first: over its share, outside its quota, priority, dominant shares."""
-    held = queues.held[queue]
-    with_asked = plus(held, asked)
-    after = [with_asked[0] - given[0], with_asked[1] - given[1], with_asked[2] - given[2]]
+    gpu, cpu, memory = queues.held[queue]
+    fair, quota, allocatable = queues.fair[queue], queues.quota[queue], queues.allocatable(queue)
+    if policy.over_share_by_requested:
+        is_over = (
+            (gpu > fair[0] and (asked[0] > 0 or given[0] > 0))
+            or (cpu > fair[1] and (asked[1] > 0 or given[1] > 0))
+            or (memory > fair[2] and (asked[2] > 0 or given[2] > 0))
+        )
+    else:
+        is_over = gpu > fair[0] and cpu > fair[1] and memory > fair[2]
+    gpu_then, cpu_then, memory_then = gpu + asked[0], cpu + asked[1], memory + asked[2]
     return (
-        _is_over_share(queues, policy, queue, asked, given),
-        not within(with_asked, queues.quota[queue]),
+        is_over,
+        gpu_then > quota[0] or cpu_then > quota[1] or memory_then > quota[2],
         -queues.priority[queue],
-        any(with_asked[each] > 0 and queues.allocatable(queue, each) == 0 for each in RESOURCES),
-        queues.dominant_share(queue, after),
-        queues.dominant_share(queue, held),
+        (gpu_then > 0 and not allocatable[0])
+        or (cpu_then > 0 and not allocatable[1])
+        or (memory_then > 0 and not allocatable[2]),
+        queues.dominant_share(queue, gpu_then - given[0], cpu_then - given[1], memory_then - given[2]),
+        queues.dominant_share(queue, gpu, cpu, memory),
     )
 
 
-def _is_over_share(queues: QueueTable, policy: Policy, queue: int, asked: Vector, given: Vector) -> bool:
-    """Over its fair share: in something that matters to the group at hand, or (parity) in everything."""
-    held, fair = queues.held[queue], queues.fair[queue]
-    if policy.over_share_by_requested:
-        return any((asked[each] > 0 or given[each] > 0) and held[each] > fair[each] for each in RESOURCES)
-    return all(held[each] > fair[each] for each in RESOURCES)
-
-
 def _by_allocatable(queues: QueueTable, left: int, right: int) -> int:
-    mine = [queues.allocatable(left, each) for each in RESOURCES]
-    theirs = [queues.allocatable(right, each) for each in RESOURCES]
+    mine, theirs = queues.allocatable(left), queues.allocatable(right)
     if mine == theirs:
         return 0
     if within(mine, theirs):
@@ -162,7 +162,7 @@ class Walk:
 
     def _is_before(self, queue: int, group: int, best_queue: int, best_group: int) -> bool:
         asked = (self._need(group), self._need(best_group))
-        given = (NOTHING_ASKED, NOTHING_ASKED)
+        given = (NONE, NONE)
         return compare_queues(self.board.queues, self.board.policy, queue, best_queue, asked, given) < 0
 
     def _need(self, group: int) -> Vector:
@@ -212,14 +212,14 @@ class VictimWalk:
         gone = self.gone.setdefault(group, set())
         queue = self.board.queue_of[group]
         fresh = [pod for pod in pods if pod not in gone]
-        self.taken[queue] = plus(self.taken.get(queue, NOTHING_ASKED), self._held(fresh))
+        self.taken[queue] = plus(self.taken.get(queue, NONE), self._held(fresh))
         gone.update(fresh)
         del self.keys[group]
         if evictable_unit(self.trial, group, gone):
             self._push(group)
 
     def _held(self, pods: Iterable[int]) -> Vector:
-        held: Vector = [0, 0, 0]
+        held = NONE
         for pod in pods:
             if self.trial.is_active(pod):
                 held = plus(held, self.board.placed_need(pod, self.trial.place(pod)[0]))
@@ -250,7 +250,7 @@ class VictimWalk:
 
     def _is_before(self, queue: int, group: int, other: int, other_group: int) -> bool:
         given = (self._given(group), self._given(other_group))
-        asked = (NOTHING_ASKED, NOTHING_ASKED)
+        asked = (NONE, NONE)
         return compare_queues(self.board.queues, self.board.policy, queue, other, asked, given) < 0
 
     def _given(self, group: int) -> Vector:
@@ -258,4 +258,4 @@ class VictimWalk:
         gone = self.gone.get(group, ())
         pods = (pod for number in self.board.sets_of[group] for pod in self.board.sets.pods[number])
         mine = self._held(pod for pod in pods if pod not in gone)
-        return plus(self.taken.get(self.board.queue_of[group], NOTHING_ASKED), mine)
+        return plus(self.taken.get(self.board.queue_of[group], NONE), mine)

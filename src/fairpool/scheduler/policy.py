@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from fairpool.model.node import Placement
 from fairpool.model.workload import WorkloadKind
 
 
@@ -89,9 +88,8 @@ class Policy:
     kinds: Mapping[WorkloadKind, KindRule] = field(default_factory=lambda: PRODUCT_KINDS)
 
     # Placement
-    gpu_placement: Placement = Placement.BINPACK
-    cpu_placement: Placement = Placement.BINPACK
-    device_choice: DeviceChoice = DeviceChoice.PACK
+    device_choice: DeviceChoice | None = None
+    """None: as the pool places GPUs, packed or spread."""
     score_terms: frozenset[ScoreTerm] = frozenset(ScoreTerm)
     pack_partial_devices: bool = True  # B10: free parts of shared devices count in pack and spread
     predicates: bool = True  # off: only amounts decide where a pod fits

@@ -15,7 +15,7 @@ from fairpool.scheduler.board import NOWHERE, RELEASING, Board
 from fairpool.scheduler.chunk import is_ready
 from fairpool.scheduler.order import Walk
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import RESOURCES, QueueTable, Vector, minus, plus, within
+from fairpool.scheduler.queues import NONE, RESOURCES, QueueTable, Vector, minus, plus, within
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
 from fairpool.scheduler.solver import Scenario, Solver, asked
 from fairpool.scheduler.trial import Trial
@@ -33,7 +33,7 @@ class Holdings:
 
     @classmethod
     def of(cls, queues: QueueTable) -> Holdings:
-        return cls([list(each) for each in queues.held], [list(each) for each in queues.held_firm])
+        return cls([tuple(each) for each in queues.held], [tuple(each) for each in queues.held_firm])
 
 
 def reclaim(solver: Solver) -> list[Scenario]:
@@ -116,7 +116,7 @@ def _units(board: Board, lost: Sequence[int], lost_from: dict[int, int]) -> list
 
 
 def _unit(board: Board, pods: Iterable[int], lost_from: dict[int, int]) -> Unit:
-    amounts: Vector = [0, 0, 0]
+    amounts = NONE
     queue = NOWHERE
     for pod in pods:
         queue = board.queue_of[board.group_of[pod]]
@@ -135,7 +135,7 @@ def is_justified(
     multiplier: float = 1.0,
 ) -> bool:
     """Whether a group of this queue may take these units, given what everybody held before."""
-    left = [list(amounts) for amounts in before.held]
+    left: list[Vector] = list(before.held)
     losses: dict[int, Vector] = {}
     for victim, amounts in units:
         mine, theirs = parting(queues, queue, victim)
@@ -143,7 +143,7 @@ def is_justified(
             return False
         for level in queues.path[victim]:
             left[level] = minus(left[level], amounts)
-            losses[level] = plus(losses.get(level, [0, 0, 0]), amounts)
+            losses[level] = plus(losses.get(level, NONE), amounts)
     return all(
         _stays_less_saturated(queues, level, need, left, losses, max(multiplier, 1.0))
         and not (firm and not within(plus(before.held_firm[level], need), queues.quota[level]))
@@ -163,7 +163,7 @@ def _unit_is_justified(
     queues: QueueTable, mine: int, theirs: int, need: Vector, held: Sequence[Vector], left: Sequence[Vector]
 ) -> bool:
     """The victim's side is above what it may hold; or the taker's stays within quota and the victim's is above its."""
-    if not within(left[theirs], [queues.allocatable(theirs, each) for each in RESOURCES]):
+    if not within(left[theirs], queues.allocatable(theirs)):
         return True
     return within(plus(held[mine], need), queues.quota[mine]) and not within(left[theirs], queues.quota[theirs])
 

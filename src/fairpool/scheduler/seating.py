@@ -62,7 +62,7 @@ class _NodeSeating:
         return seats
 
     def _is_shared(self, pod: int) -> bool:
-        return self.board.is_shared[self.board.shape_of[pod]]
+        return self.board.facts[self.board.shape_of[pod]].shared > 0
 
     def _share(self, pod: int) -> tuple[int, ...]:
         devices = []

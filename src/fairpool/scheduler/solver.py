@@ -14,9 +14,10 @@ from fairpool.model.workload import GpuKind
 from fairpool.scheduler import gate
 from fairpool.scheduler.board import COMING, LEAVING, NOWHERE, REAL, STAYING
 from fairpool.scheduler.chunk import chunk_need, has_waiting, next_chunk
+from fairpool.scheduler.index import NodeSet
 from fairpool.scheduler.order import VictimWalk, Walk
 from fairpool.scheduler.placement import Placer
-from fairpool.scheduler.queues import Vector
+from fairpool.scheduler.queues import NONE, Vector, plus
 
 
 @dataclass(slots=True)
@@ -143,7 +144,7 @@ class _Search:
     def _attempt(self, victims: list[int]) -> Scenario | None:
         """Evict the victims, offer everybody a place in fair order, and see whether the rules hold."""
         lost_from = {pod: self.trial.place(pod)[0] for pod in victims}
-        nodes = sorted(self.nodes.union(lost_from.values()))
+        nodes = NodeSet(sorted(self.nodes.union(lost_from.values())), is_limited=True)
         for pod in victims:
             self.trial.evict(pod)
         if self._place_in_order(victims, nodes):
@@ -157,13 +158,12 @@ class _Search:
 
     def _need(self) -> Vector:
         """What the chunk is charged where it was placed."""
-        need: Vector = [0, 0, 0]
+        need = NONE
         for pod in self.chunk:
-            for resource, amount in enumerate(self.board.placed_need(pod, self.trial.place(pod)[0])):
-                need[resource] += amount
+            need = plus(need, self.board.placed_need(pod, self.trial.place(pod)[0]))
         return need
 
-    def _place_in_order(self, victims: Sequence[int], nodes: Sequence[int]) -> bool:
+    def _place_in_order(self, victims: Sequence[int], nodes: NodeSet) -> bool:
         """Walk all groups in fair order, acting on victims and on the waiting group only.
 
         A victim group gets one try for one chunk and may fail; if the waiting group fails, so does the scenario.
@@ -188,7 +188,7 @@ class _Search:
                         self._place(group, chunk, nodes)
         return placed
 
-    def _place(self, group: int, chunk: Sequence[int], nodes: Sequence[int]) -> bool:
+    def _place(self, group: int, chunk: Sequence[int], nodes: NodeSet) -> bool:
         mark = self.trial.mark()
         if may_start(self.placer, group, chunk) and self.placer.place(group, chunk, nodes, now=False):
             return True
@@ -258,12 +258,12 @@ def may_start(placer: Placer, group: int, chunk: Iterable[int]) -> bool:
     board = placer.board
     if not board.policy.fair_order:
         return True
-    need: Vector = [0, 0, 0]
+    need = NONE
     for pod in chunk:
         amounts = board.waiting_need(pod)
         if not board.policy.charge_memory_at_gate and board.shape(pod).gpu.kind is GpuKind.MEMORY:
-            amounts[0] = 0
-        need = [need[each] + amounts[each] for each in range(3)]
+            amounts = (0, amounts[1], amounts[2])
+        need = plus(need, amounts)
     return gate.passes(board.queues, board.queue_of[group], need, firm=board.is_firm(group))
 
 

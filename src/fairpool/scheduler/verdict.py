@@ -161,18 +161,20 @@ class _Inquiry:
         board = self.board
         if any(board.shape(pod).gpu.kind is not GpuKind.NONE for pod in chunk):
             return None
-        short = Counter(_short_of(board, board.shape(chunk[0]), node) for node in self.placer.fit.nodes(chunk[0]))
+        short = Counter(
+            _short_of(board, board.shape(chunk[0]), node) for node in self.placer.fit.nodes(board.shape_of[chunk[0]])
+        )
         return NoRoom(_ranked(short), len(chunk), self._found(chunk))
 
     def _scattered(self, chunk: Sequence[int]) -> Fragmented | None:
         """Enough is free on nodes that would take the pods, but not together."""
         board = self.board
-        free = {node: free_milli(board, node) for node in self.placer.fit.nodes(chunk[0])}
+        free = {node: free_milli(board, node) for node in self.placer.fit.nodes(board.shape_of[chunk[0]])}
         asked = int(chunk_need(board, chunk)[GPU])
         if not free or sum(free.values()) < asked:
             return None
         first = chunk[0]
-        one_device = board.is_shared[board.shape_of[first]]
+        one_device = board.facts[board.shape_of[first]].shared > 0
         if one_device:
             blocks = {node: largest_on_a_device(board, node) for node in free}
         else:
@@ -226,7 +228,7 @@ class _Inquiry:
             asked_milli=int(need[GPU]),
             pods=len(chunk),
             found=self._found(chunk),
-            free_milli=sum(max(0, free_milli(board, node)) for node in self.placer.fit.nodes(chunk[0])),
+            free_milli=sum(max(0, free_milli(board, node)) for node in self.placer.fit.nodes(board.shape_of[chunk[0]])),
             ahead=self._ahead(),
             may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_firm(self.group)),
         )
@@ -244,7 +246,7 @@ class _Inquiry:
 
 
 def _different(board: Board, chunk: Iterable[int]) -> list[PodShape]:
-    return [board.shapes[shape] for shape in sorted({board.shape_of[pod] for pod in chunk})]
+    return [board.facts[shape].shape for shape in sorted({board.shape_of[pod] for pod in chunk})]
 
 
 def _ranked(reasons: Counter[str]) -> tuple[tuple[str, int], ...]:
