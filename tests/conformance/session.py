@@ -41,7 +41,8 @@ def pool_of(case: Case) -> NodePool:
     """The pool of a case: all its nodes, placed as its plugins say."""
     placement = plugins(case).get("nodeplacement", {})
     return NodePool(
-        gpu_placement=Placement(placement.get("gpu", "binpack")), cpu_placement=Placement(placement.get("cpu", "binpack"))
+        gpu_placement=Placement(placement.get("gpu", "binpack")),
+        cpu_placement=Placement(placement.get("cpu", "binpack")),
     )
 
 

@@ -8,9 +8,9 @@ from fairpool.model.ids import SECOND_MS
 from fairpool.model.lifecycle import PodPhase
 from fairpool.scheduler.board import NOWHERE, REAL, Board
 from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
-from fairpool.scheduler.order import Walk
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.solver import may_start
+from fairpool.scheduler.walk import Walk
 
 
 def allocate(placer: Placer) -> None:

@@ -6,9 +6,10 @@ from fairpool.scheduler.allocate import waiting_groups
 from fairpool.scheduler.board import COMING, NOWHERE, STAYING, Board
 from fairpool.scheduler.charge import mig_milli
 from fairpool.scheduler.chunk import is_ready
-from fairpool.scheduler.order import VictimWalk, Walk
 from fairpool.scheduler.queues import GPU
 from fairpool.scheduler.solver import Scenario, Solver, asked
+from fairpool.scheduler.victims import VictimWalk
+from fairpool.scheduler.walk import Walk
 
 
 def consolidate(solver: Solver) -> list[Scenario]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fairpool.scheduler import gate
 from fairpool.scheduler.allocate import waiting_groups
 from fairpool.scheduler.chunk import is_ready
-from fairpool.scheduler.order import Walk
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.reclaim import active_counts, is_moving, respects_runtimes
 from fairpool.scheduler.runtime import may_be_victim
 from fairpool.scheduler.solver import Scenario, Solver, asked
+from fairpool.scheduler.walk import Walk
 
 
 def preempt(solver: Solver) -> list[Scenario]:

@@ -56,6 +56,10 @@ class QueueTable:
         self.held: list[list[float]] = [[0, 0, 0] for _ in self.rows]
         self.held_firm: list[list[float]] = [[0, 0, 0] for _ in self.rows]
         """The part of `held` that may not be preempted."""
+        self.limited: list[tuple[int, ...]] = [
+            tuple(level for level in path if min(self.limit[level]) < math.inf) for path in self.path
+        ]
+        """Queues on the path of each that have a limit."""
         self.version: list[int] = [0] * count
         """Counts the changes of `held`, so that what was worked out from it can be kept."""
         self.total: Vector = NONE

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from fairpool.scheduler.allocate import waiting_groups
 from fairpool.scheduler.board import NOWHERE, RELEASING, Board
 from fairpool.scheduler.chunk import is_ready
-from fairpool.scheduler.order import Walk
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import NONE, RESOURCES, QueueTable, Vector, minus, plus, within
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
 from fairpool.scheduler.solver import Scenario, Solver, asked
 from fairpool.scheduler.trial import Trial
+from fairpool.scheduler.walk import Walk
 
 Unit = tuple[int, Vector]
 """A leaf queue and what pods that are taken together hold there."""

@@ -15,9 +15,10 @@ from fairpool.scheduler import gate
 from fairpool.scheduler.board import COMING, LEAVING, NOWHERE, REAL, STAYING
 from fairpool.scheduler.chunk import chunk_need, has_waiting, next_chunk
 from fairpool.scheduler.index import NodeSet
-from fairpool.scheduler.order import VictimWalk, Walk
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.queues import NONE, Vector, plus
+from fairpool.scheduler.victims import VictimWalk
+from fairpool.scheduler.walk import Walk
 
 
 @dataclass(slots=True)

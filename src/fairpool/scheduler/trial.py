@@ -50,8 +50,19 @@ class Trial:
             self._become(pod, state)
 
     def bind(self, pod: int, node: int, seats: tuple[int, ...]) -> None:
-        """Give a waiting pod a place that is free now."""
-        self._move(pod, (REAL, node, seats, NOWHERE, ()))
+        """Give a waiting pod a place that is free now. As `_move`, only faster, because most moves are binds."""
+        board = self.board
+        if board.pods[pod].claims:
+            self._move(pod, (REAL, node, seats, NOWHERE, ()))
+            return
+        group, number = board.group_of[pod], board.set_of[pod]
+        self.journal.append((pod, WAITS))
+        self._fill(board.facts[board.shape_of[pod]], node, seats, REAL, +1)
+        board.hold[pod], board.hold_node[pod], board.hold_seats[pod] = REAL, node, seats
+        board.sets.waiting[number] -= 1
+        board.sets.active[number] += 1
+        self._charge(group, board.placed_need(pod, node), +1)
+        self.touched.append(group)
 
     def promise(self, pod: int, node: int, seats: tuple[int, ...]) -> None:
         """Give a pod a place that is being released; what it holds elsewhere it holds until it has left."""

@@ -1,0 +1,137 @@
+"""Groups in the order in which they are served, looked at anew after each.
+
+Going down the queue tree, at each level the best queue is taken, with the group at its head in mind; in a leaf, the
+best group. Heads and standings are kept until something they were worked out from changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+
+from fairpool.scheduler.board import NOWHERE
+from fairpool.scheduler.chunk import chunk_need, next_chunk
+from fairpool.scheduler.order import GroupKey, Standing, compare_standings, group_key, queue_standing
+from fairpool.scheduler.queues import NONE, Vector
+from fairpool.scheduler.trial import Trial
+
+NOBODY = -1
+
+
+class Walk:
+    """A list of groups to serve."""
+
+    def __init__(self, trial: Trial, groups: Iterable[int]) -> None:
+        self.trial = trial
+        self.board = trial.board
+        self.queues = trial.board.queues
+        self.keys: dict[int, GroupKey] = {}
+        self.heaps: dict[int, list[GroupKey]] = {}
+        count = len(self.queues.ids)
+        self._head_of: list[int] = [NOBODY] * count
+        self._head_version: list[int] = [NOBODY] * count
+        """Version of the queue for which its head was found; NOBODY: look again."""
+        self._standing_of: list[tuple[int, Vector, Standing] | None] = [None] * count
+        self._needs: dict[int, Vector] = {}
+        self._read = len(trial.touched)
+        self._fill(groups)
+
+    def _fill(self, groups: Iterable[int]) -> None:
+        queue_of = self.board.queue_of
+        for group in groups:
+            queue = queue_of[group]
+            if queue != NOWHERE:
+                key = self.keys[group] = group_key(self.board, group)
+                self.heaps.setdefault(queue, []).append(key)
+        for heap in self.heaps.values():
+            heapify(heap)
+
+    def push(self, group: int) -> None:
+        """Put a group (back) on the list."""
+        queue = self.board.queue_of[group]
+        if queue == NOWHERE:
+            return
+        key = group_key(self.board, group)
+        self.keys[group] = key
+        self._needs.pop(group, None)
+        heappush(self.heaps.setdefault(queue, []), key)
+        self._forget_heads(queue)
+
+    def pop(self) -> int | None:
+        """Take the group whose turn it is off the list."""
+        self._follow_moves()
+        queue = self._best(self.queues.roots)
+        if queue == NOBODY:
+            return None
+        group = self._head_of[queue]
+        del self.keys[group]
+        self._forget_heads(self.board.queue_of[group])
+        return group
+
+    def _forget_heads(self, queue: int) -> None:
+        for level in self.queues.path[queue]:
+            self._head_version[level] = NOBODY
+
+    def _follow_moves(self) -> None:
+        touched = self.trial.touched
+        if len(touched) == self._read:
+            return
+        for group in dict.fromkeys(touched[self._read :]):
+            if group in self.keys:
+                self.push(group)
+        self._read = len(touched)
+
+    def _best(self, siblings: list[int]) -> int:
+        """The best queue among siblings that have a group; NOBODY if none has."""
+        best = NOBODY
+        for queue in siblings:
+            if self._head(queue) == NOBODY:
+                continue
+            if best == NOBODY or self._is_before(queue, best):
+                best = queue
+        return best
+
+    def _head(self, queue: int) -> int:
+        """The group at the head of a queue."""
+        if self._head_version[queue] == self.queues.version[queue]:
+            return self._head_of[queue]
+        children = self.queues.children[queue]
+        if children:
+            best = self._best(children)
+            head = NOBODY if best == NOBODY else self._head_of[best]
+        else:
+            head = self._first(queue)
+        self._head_of[queue] = head
+        self._head_version[queue] = self.queues.version[queue]
+        return head
+
+    def _first(self, leaf: int) -> int:
+        heap = self.heaps.get(leaf)
+        while heap:
+            group = heap[0][-1]
+            if self.keys.get(group) == heap[0]:
+                return group
+            heappop(heap)
+        return NOBODY
+
+    def _is_before(self, queue: int, other: int) -> bool:
+        one, two = self._standing(queue), self._standing(other)
+        return compare_standings(self.queues, self.board.policy, queue, one, other, two) < 0
+
+    def _standing(self, queue: int) -> Standing:
+        need = self.need(self._head_of[queue])
+        known = self._standing_of[queue]
+        version = self.queues.version[queue]
+        if known is not None and known[0] == version and known[1] == need:
+            return known[2]
+        standing = queue_standing(self.queues, self.board.policy, queue, need, NONE)
+        self._standing_of[queue] = (version, need, standing)
+        return standing
+
+    def need(self, group: int) -> Vector:
+        """What the next chunk of a group asks for."""
+        need = self._needs.get(group)
+        if need is None:
+            need = chunk_need(self.board, next_chunk(self.trial, group, evicted_too=True))
+            self._needs[group] = need
+        return need
