@@ -88,13 +88,27 @@ class SetColumns:
         self.gated: list[int] = []
 
     def add(self, name: str, minimum: int, group: int) -> int:
-        for column, value in ((self.minimum, max(minimum, 1)), (self.group, group)):
-            column.append(value)
-        for counter in (self.active, self.leaving, self.waiting, self.gated):
-            counter.append(0)
         self.name.append(name)
+        self.minimum.append(max(minimum, 1))
+        self.group.append(group)
         self.pods.append([])
+        self.active.append(0)
+        self.leaving.append(0)
+        self.waiting.append(0)
+        self.gated.append(0)
         return len(self.name) - 1
+
+    def waiting_groups(self) -> set[int]:
+        """Groups with a pod that waits and enough pods, in every set, to run."""
+        waiting = {group for group, pods in zip(self.group, self.waiting, strict=True) if pods}
+        columns = zip(self.group, self.active, self.waiting, self.minimum, strict=True)
+        return waiting - {group for group, active, pods, minimum in columns if active + pods < minimum}
+
+    def broken_groups(self) -> set[int]:
+        """Groups that hold something, but in some set less than they need."""
+        columns = list(zip(self.group, self.active, self.leaving, self.minimum, strict=True))
+        short = {group for group, active, leaving, minimum in columns if active + leaving < minimum}
+        return short & {group for group, active, leaving, _ in columns if active or leaving}
 
 
 class Board:
@@ -134,6 +148,8 @@ class Board:
         self.queue_of: list[int] = []
         """Leaf queue of each group; NOWHERE when it has none that can hold it."""
         self.rules: list[KindRule] = []
+        self.plain_key: list[tuple[int, int, int, int]] = []
+        """Place of a group that has nothing yet among the groups of its queue; see `order.group_key`."""
         self.sets = SetColumns()
         self.sets_of: list[list[int]] = []
         self.set_index: dict[tuple[int, str], int] = {}
@@ -141,13 +157,18 @@ class Board:
             queue = self.queues.index.get(group.queue, NOWHERE)
             is_leaf = queue != NOWHERE and not self.queues.children[queue]
             self.queue_of.append(queue if is_leaf else NOWHERE)
-            self.rules.append(self.policy.rule_for(group.kind, group.priority, group.preemptible))
+            rule = self.policy.rule_for(group.kind, group.priority, group.preemptible)
+            self.rules.append(rule)
+            priority = -rule.priority if self.policy.priority_order else 0
+            self.plain_key.append((priority, 0, group.created_at, number))
             numbers = []
             for pod_set in group.tree.all_pod_sets():
                 set_number = self.sets.add(pod_set.name, pod_set.minimum, number)
                 self.set_index[number, pod_set.name] = set_number
                 numbers.append(set_number)
-            self.sets_of.append(sorted(numbers, key=lambda each: self.sets.name[each]))
+            if len(numbers) > 1:
+                numbers.sort(key=lambda each: self.sets.name[each])
+            self.sets_of.append(numbers)
 
     def _number_pods(self, snapshot: Snapshot) -> None:
         alive = (pod for pod in snapshot.pods if pod.phase is not PodPhase.ENDED)

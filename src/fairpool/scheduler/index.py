@@ -51,6 +51,12 @@ class NodeIndex:
             heappush(heap, entry)
         return found
 
+    def entries(self) -> list[tuple[float, float, int]]:
+        """Rank and number of every node where the shape fits."""
+        self._catch_up()
+        version = self.columns.version
+        return [entry[:3] for entry in dict.fromkeys(self.heap) if entry[3] == version[entry[2]]]
+
     def _rebuild(self) -> None:
         self.heap = [entry for node in self._promising() if (entry := self._entry(node)) is not None]
         heapify(self.heap)

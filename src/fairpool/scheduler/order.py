@@ -83,10 +83,6 @@ def _by_allocatable(queues: QueueTable, left: int, right: int) -> int:
 
 def group_key(board: Board, group: int, gone: Collection[int] = ()) -> GroupKey:
     """Order inside a queue: priority, below its minimum before at it before above it, age, id."""
-    policy = board.policy
-    return (
-        -board.rules[group].priority if policy.priority_order else 0,
-        standing(board, group, gone) if policy.elastic_order else 0,
-        board.groups[group].created_at,
-        group,
-    )
+    key = board.plain_key[group]
+    stands = standing(board, group, gone) if board.policy.elastic_order else 0
+    return (key[0], stands, key[2], key[3]) if stands else key

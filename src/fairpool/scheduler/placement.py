@@ -114,11 +114,15 @@ class Placer:
             return nominated
         if among.is_part:
             return among.index(self.fit, shape).best()
+        # A node without a free GPU takes no pod that needs one, so being left out changes nothing for those.
+        return self.index(shape).best(None if board.facts[shape].on_gpus else among.members)
+
+    def index(self, shape: int) -> NodeIndex:
+        """All nodes for one shape."""
         index = self.indexes.get(shape)
         if index is None:
             index = self.indexes[shape] = NodeIndex(self.fit, shape, None, ALIKE)
-        # A node without a free GPU takes no pod that needs one, so being left out changes nothing for those.
-        return index.best(None if board.facts[shape].on_gpus else among.members)
+        return index
 
     def _nominated(self, pod: int, shape: int) -> int | None:
         name = self.board.pods[pod].nominated

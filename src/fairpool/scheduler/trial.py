@@ -6,6 +6,9 @@ the last mark. All accounting, of nodes, shared devices, pod sets and queues, fo
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from fairpool.model.ids import ClaimId, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.workload import Claim, GpuKind, Pod
@@ -33,7 +36,13 @@ class Trial:
         self.claim_users: dict[ClaimId, set[PodId]] = {}
         self.claim_place: dict[ClaimId, tuple[int, tuple[str, ...]]] = {}
         self._load_claims()
-        self.started_as: list[State] = [self._initial(pod) for pod in board.pods]
+        self.was_promised = [pod for pod, row in enumerate(board.pods) if row.phase is PodPhase.PROMISED]
+        self.started_as: list[State] = [
+            WAITS if pod.phase is PodPhase.WAITING else self._initial(pod) for pod in board.pods
+        ]
+        self.running_groups: set[int] = {
+            board.group_of[pod] for pod, state in enumerate(self.started_as) if state[0] == REAL
+        }
         self._load_pods()
 
     # ---- the four verbs
@@ -63,6 +72,25 @@ class Trial:
         board.sets.active[number] += 1
         self._charge(group, board.placed_need(pod, node), +1)
         self.touched.append(group)
+
+    def count_many(self, shape: int, places: Sequence[int], leaves: Sequence[int], size: int) -> None:
+        """Count binds of many equal pods, already noted one by one: once for each node and each leaf queue."""
+        board = self.board
+        nodes, facts = board.nodes, board.facts[shape]
+        for node, count in Counter(places).items():
+            nodes.version[node] += 1
+            nodes.changes.append(node)
+            nodes.cpu_idle[node] -= count * facts.cpu_milli
+            nodes.memory_idle[node] -= count * facts.memory_bytes
+            nodes.slots_idle[node] -= count
+            nodes.gpus_idle[node] -= count * facts.whole
+        for leaf, count in Counter(leaves).items():
+            need = [count * size * amount for amount in facts.placed(nodes.device_mib[0])]
+            for level in board.queues.path[leaf]:
+                board.queues.version[level] += 1
+                held = board.queues.held[level]
+                for resource, amount in enumerate(need):
+                    held[resource] += amount
 
     def promise(self, pod: int, node: int, seats: tuple[int, ...]) -> None:
         """Give a pod a place that is being released; what it holds elsewhere it holds until it has left."""

@@ -37,22 +37,26 @@ from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU
 from fairpool.scheduler.reclaim import may_reclaim
 from fairpool.scheduler.runtime import protected_until
-from fairpool.scheduler.stale import grace_ends_at, is_stale
+from fairpool.scheduler.stale import grace_ends_at, stale_groups
 from fairpool.scheduler.topology import DomainTree
 
 
 def verdicts(placer: Placer) -> Iterator[Verdict]:
     """A verdict for every group with a pod that neither runs nor starts now."""
-    board = placer.board
-    names = {group.id for group in placer.board.snapshot.groups}
-    for group, row in enumerate(board.groups):
-        pods = [pod for number in board.sets_of[group] for pod in board.sets.pods[number]]
-        promised = [pod for pod in pods if board.promise_node[pod] != NOWHERE]
-        waiting = [pod for pod in pods if placer.trial.is_waiting(pod)]
-        if (waiting or promised) and row.id in names:
-            active = sum(board.sets.active[number] for number in board.sets_of[group])
-            why = _Inquiry(placer, group).why(promised)
-            yield Verdict(row.id, why, len(waiting) + len(promised), active - len(promised), board.now)
+    board, sets = placer.board, placer.board.sets
+    promised: dict[int, list[int]] = {}
+    for pod, node in enumerate(board.promise_node):
+        if node != NOWHERE:
+            promised.setdefault(board.group_of[pod], []).append(pod)
+    columns = zip(sets.group, sets.waiting, sets.gated, strict=True)
+    left = {group for group, waiting, gated in columns if waiting or gated}
+    for group in sorted(left.union(promised)):
+        numbers = board.sets_of[group]
+        coming = promised.get(group, [])
+        waiting = sum(sets.waiting[number] + sets.gated[number] for number in numbers)
+        active = sum(sets.active[number] for number in numbers)
+        why = _Inquiry(placer, group).why(coming)
+        yield Verdict(board.groups[group].id, why, waiting + len(coming), active - len(coming), board.now)
 
 
 class _Inquiry:
@@ -333,8 +337,8 @@ def quiet_until(placer: Placer) -> Instant | None:
 
 
 def _grace_ends(board: Board) -> Iterator[Instant]:
-    for group in range(len(board.groups)):
-        ends = grace_ends_at(board, group) if is_stale(board, group) else None
+    for group in stale_groups(board):
+        ends = grace_ends_at(board, group)
         if ends is not None:
             yield ends
 

@@ -6,7 +6,7 @@ best group. Heads and standings are kept until something they were worked out fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from fairpool.scheduler.board import NOWHERE
@@ -42,7 +42,10 @@ class Walk:
             queue = queue_of[group]
             if queue != NOWHERE:
                 key = self.keys[group] = group_key(self.board, group)
-                self.heaps.setdefault(queue, []).append(key)
+                heap = self.heaps.get(queue)
+                if heap is None:
+                    heap = self.heaps[queue] = []
+                heap.append(key)
         for heap in self.heaps.values():
             heapify(heap)
 
@@ -67,6 +70,27 @@ class Walk:
         del self.keys[group]
         self._forget_heads(self.board.queue_of[group])
         return group
+
+    def leaves(self) -> list[int]:
+        """Leaf queues that have a group on the list, in id order."""
+        self._follow_moves()
+        return [leaf for leaf in sorted(self.heaps) if self.first(leaf) != NOBODY]
+
+    def in_order(self, leaf: int) -> Iterator[int]:
+        """The groups of one leaf queue, as they would come if nothing changed."""
+        for key in sorted(self.heaps[leaf]):
+            if self.keys.get(key[-1]) == key:
+                yield key[-1]
+
+    def served(self, groups: Iterable[int]) -> None:
+        """Take groups off the list that were served together."""
+        for group in groups:
+            del self.keys[group]
+        self._follow_moves()
+        for leaf, heap in self.heaps.items():
+            heap[:] = [key for key in heap if self.keys.get(key[-1]) == key]
+            heapify(heap)
+            self._forget_heads(leaf)
 
     def _forget_heads(self, queue: int) -> None:
         for level in self.queues.path[queue]:
@@ -100,12 +124,13 @@ class Walk:
             best = self._best(children)
             head = NOBODY if best == NOBODY else self._head_of[best]
         else:
-            head = self._first(queue)
+            head = self.first(queue)
         self._head_of[queue] = head
         self._head_version[queue] = self.queues.version[queue]
         return head
 
-    def _first(self, leaf: int) -> int:
+    def first(self, leaf: int) -> int:
+        """The group at the head of a leaf queue; NOBODY if it is empty."""
         heap = self.heaps.get(leaf)
         while heap:
             group = heap[0][-1]
