@@ -309,7 +309,7 @@ def _min_runtime(data: Json) -> Iterator[str]:
         pods = board.sets.pods[board.sets_of[victim][0]]
         evicted = pods[: data["evicted_tasks"]]
         is_protected = protected_until(board, by, taker, victim) is not None
-        allowed = not is_protected or keeps_minimum(board, victim, evicted, [len(pods)])
+        allowed = not is_protected or keeps_minimum(board, victim, evicted)
     yield from _verdict("allowed", allowed, data["expected"]["allowed"])
 
 

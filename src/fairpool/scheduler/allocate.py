@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from fairpool.model.ids import SECOND_MS
 from fairpool.scheduler.board import NOWHERE, REAL, Board
 from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
+from fairpool.scheduler.order import group_key
 from fairpool.scheduler.placement import Placer
+from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.run import serve_runs
 from fairpool.scheduler.solver import may_start
 from fairpool.scheduler.walk import Walk
@@ -18,7 +20,7 @@ def allocate(placer: Placer) -> None:
     board, trial = placer.board, placer.trial
     if board.policy.durable_promises:
         _honour_promises(placer)
-    walk = Walk(trial, waiting_groups(placer))
+    walk = Walk(trial, waiting_groups(placer, Pass.ALLOCATE))
     serve_runs(placer, walk)
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
@@ -33,10 +35,17 @@ def allocate(placer: Placer) -> None:
             walk.push(group)
 
 
-def waiting_groups(placer: Placer) -> list[int]:
-    """Groups that have waiting pods and enough pods to start."""
+def waiting_groups(placer: Placer, by: Pass) -> list[int]:
+    """Groups that have waiting pods and enough pods to start: all, or the first of each queue if a pass is bounded."""
     board = placer.board
-    return sorted(group for group in board.sets.waiting_groups() if board.queue_of[group] != NOWHERE)
+    groups = sorted(group for group in board.sets.waiting_groups() if board.queue_of[group] != NOWHERE)
+    bound = board.policy.groups_per_queue.get(by)
+    if bound is None:
+        return groups
+    by_queue: dict[int, list[int]] = {}
+    for group in sorted(groups, key=lambda each: group_key(board, each)):
+        by_queue.setdefault(board.queue_of[group], []).append(group)
+    return sorted(group for line in by_queue.values() for group in line[:bound])
 
 
 def keep_together(placer: Placer, group: int, chunk: Sequence[int]) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from fairpool.model.node import Placement
 from fairpool.scheduler.allocate import waiting_groups
-from fairpool.scheduler.board import COMING, NOWHERE, STAYING, Board
+from fairpool.scheduler.board import COMING, STAYING, Board
 from fairpool.scheduler.charge import mig_milli
 from fairpool.scheduler.chunk import is_ready
+from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU
 from fairpool.scheduler.solver import Scenario, Solver, asked
 from fairpool.scheduler.victims import VictimWalk
@@ -14,48 +18,44 @@ from fairpool.scheduler.walk import Walk
 
 def consolidate(solver: Solver) -> list[Scenario]:
     """For each waiting group that may be preempted itself, look for moves that make it fit."""
-    board, trial = solver.board, solver.trial
+    board = solver.board
     bound = board.policy.max_moved_groups
-    if bound == 0:
+    if bound == 0 or (board.policy.consolidate_only_packed and board.gpu_placement is not Placement.BINPACK):
         return []
     accepted = []
-    walk = Walk(trial, (group for group in waiting_groups(solver.placer) if not board.is_firm(group)))
+    walk = Walk(
+        solver.trial,
+        (group for group in waiting_groups(solver.placer, Pass.CONSOLIDATE) if not board.is_firm(group)),
+    )
+    solver.begin()
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
         if asked(solver.placer, group)[GPU] > free_milli(board):
             continue
-        movable = [each for each in range(len(board.groups)) if each != group and _may_move(solver, each)]
-        found = solver.solve(group, _first(solver, movable, bound), lambda each: _nobody_loses(solver, each))
+        found = solver.solve(group, _movable(solver, group, bound), lambda each: _nobody_loses(solver, each))
         if found:
             accepted.append(found)
     return accepted
 
 
-def _may_move(solver: Solver, group: int) -> bool:
+def _movable(solver: Solver, group: int, bound: int | None) -> Callable[[int], bool]:
+    """Groups that may be moved: at most so many, the first in the order in which they give."""
     board = solver.board
-    return (
-        board.queue_of[group] != NOWHERE
-        and not board.is_firm(group)
-        and board.groups[group].movable
-        and any(board.sets.active[each] for each in board.sets_of[group])
-    )
 
+    def may_move(other: int) -> bool:
+        return other != group and board.groups[other].movable
 
-def _first(solver: Solver, groups: list[int], bound: int | None) -> list[int]:
-    """The first so many groups in the order in which they give."""
-    if bound is None or len(groups) <= bound:
-        return groups
-    if not solver.board.policy.sort_before_bounding:
-        return groups[: bound + 1]
-    walk = VictimWalk(solver.trial, groups)
-    chosen: list[int] = []
-    while len(chosen) < bound and (given := walk.pop()) is not None:
-        group, unit = given
-        walk.take(group, unit)
-        if group not in chosen:
-            chosen.append(group)
-    return sorted(chosen)
+    if bound is None:
+        return may_move
+    solver.givers.refresh()
+    walk = VictimWalk(solver.trial, solver.givers, may_move)
+    chosen: set[int] = set()
+    admitted = bound if board.policy.sort_before_bounding else bound + 1
+    while len(chosen) < admitted and (given := walk.pop()) is not None:
+        walk.take(*given)
+        chosen.add(given[0])
+    return chosen.__contains__
 
 
 def _nobody_loses(solver: Solver, scenario: Scenario) -> bool:

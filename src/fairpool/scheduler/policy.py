@@ -118,7 +118,8 @@ class Policy:
 
     # Taking
     max_moved_groups: int | None = 16  # of one consolidation; None: unbounded, 0: never
-    sort_before_bounding: bool = True  # B7
+    sort_before_bounding: bool = True  # B7: the reference admits one more, before sorting
+    consolidate_only_packed: bool = True  # what is spread on purpose is not moved together
     moves_in_reclaim_are_free: bool = True
     whole_gang_restarts: bool = True
     recheck_readiness: bool = True
@@ -153,6 +154,7 @@ class Policy:
             over_share_by_requested=False,
             tier_remainders_first=False,
             sort_before_bounding=False,
+            consolidate_only_packed=False,
             whole_gang_restarts=False,
             recheck_readiness=False,
             victims_keep_devices=False,

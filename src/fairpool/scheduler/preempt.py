@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fairpool.scheduler import gate
 from fairpool.scheduler.allocate import waiting_groups
 from fairpool.scheduler.chunk import is_ready
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.reclaim import active_counts, is_moving, respects_runtimes
+from fairpool.scheduler.reclaim import is_moving, respects_runtimes
 from fairpool.scheduler.runtime import may_be_victim
 from fairpool.scheduler.solver import Scenario, Solver, asked
 from fairpool.scheduler.walk import Walk
@@ -14,20 +16,18 @@ from fairpool.scheduler.walk import Walk
 
 def preempt(solver: Solver) -> list[Scenario]:
     """For each waiting group, look for groups of lower priority in its own queue."""
-    board, trial = solver.board, solver.trial
+    board = solver.board
     accepted = []
-    walk = Walk(trial, waiting_groups(solver.placer))
+    walk = Walk(solver.trial, waiting_groups(solver.placer, Pass.PREEMPT))
+    solver.begin()
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
         need = asked(solver.placer, group)
         if board.is_firm(group) and gate.is_over_quota(board.queues, board.queue_of[group], need):
             continue
-        active = active_counts(board)
         found = solver.solve(
-            group,
-            [each for each in range(len(board.groups)) if _may_give(solver, group, each)],
-            lambda each, active=active: respects_runtimes(solver, each, Pass.PREEMPT, active),  # type: ignore[misc]
+            group, partial(_may_give, solver, group), lambda each: respects_runtimes(solver, each, Pass.PREEMPT)
         )
         if found:
             accepted.append(found)

@@ -5,36 +5,58 @@ A group gives one unit at a time and then takes part with what it has left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 
+from fairpool.scheduler.board import NOWHERE
 from fairpool.scheduler.chunk import evictable_unit
 from fairpool.scheduler.order import GroupKey, compare_queues, group_key
 from fairpool.scheduler.queues import NONE, Vector, plus
+from fairpool.scheduler.roster import Cursor, Roster
 from fairpool.scheduler.trial import Trial
+
+NOBODY = -1
+
+
+def givers(trial: Trial) -> Roster:
+    """All groups that may be preempted and hold something, last in their queue first."""
+    board = trial.board
+    sets = board.sets
+
+    def belongs(group: int) -> bool:
+        return (
+            board.queue_of[group] != NOWHERE
+            and not board.is_firm(group)
+            and any(sets.active[number] for number in board.sets_of[group])
+        )
+
+    active = {group for group, pods in zip(sets.group, sets.active, strict=True) if pods}
+    return Roster(trial, (group for group in active if belongs(group)), belongs, lambda group: victim_key(trial, group))
+
+
+def victim_key(trial: Trial, group: int, gone: Iterable[int] = ()) -> GroupKey:
+    """The reverse of the order in which groups are served."""
+    priority, surplus, created_at, number = group_key(trial.board, group, tuple(gone))
+    return (-priority, -surplus, -created_at, -number)
 
 
 class VictimWalk:
-    """A list of groups to take from."""
+    """A list of groups to take from, for one search."""
 
-    def __init__(self, trial: Trial, groups: Iterable[int]) -> None:
+    def __init__(self, trial: Trial, roster: Roster, may_give: Callable[[int], bool]) -> None:
         self.trial = trial
         self.board = trial.board
+        self.roster = roster
+        self.may_give = may_give
         self.gone: dict[int, set[int]] = {}
         """Pods of each group that count as taken."""
         self.taken: dict[int, Vector] = {}
         """By queue, what the pods taken from it hold."""
-        self.keys: dict[int, GroupKey] = {}
-        self.heaps: dict[int, list[GroupKey]] = {}
-        for group in groups:
-            self.heaps.setdefault(self.board.queue_of[group], []).append(self._key(group))
-        for heap in self.heaps.values():
-            heapify(heap)
-
-    def _key(self, group: int) -> GroupKey:
-        priority, surplus, created_at, number = group_key(self.board, group, self.gone.get(group, ()))
-        key = self.keys[group] = (-priority, -surplus, -created_at, -number)
-        return key
+        self._cursors: dict[int, Cursor] = {}
+        self._again: dict[int, list[GroupKey]] = {}
+        """Groups that have given something and have more."""
+        self._leaves = set(roster.leaves())
+        self._answers: dict[int, bool] = {}
 
     def pop(self) -> tuple[int, list[int]] | None:
         """The group that gives next and the pods it gives. They count as taken once `take` says so."""
@@ -46,14 +68,17 @@ class VictimWalk:
 
     def take(self, group: int, pods: Iterable[int]) -> None:
         """Count pods as taken, and put the group back if it has more."""
-        gone = self.gone.setdefault(group, set())
         queue = self.board.queue_of[group]
+        if group in self.gone:
+            heappop(self._again[queue])
+        else:
+            self._cursors[queue].advance()
+        gone = self.gone.setdefault(group, set())
         fresh = [pod for pod in pods if pod not in gone]
         self.taken[queue] = plus(self.taken.get(queue, NONE), self._held(fresh))
         gone.update(fresh)
-        del self.keys[group]
         if evictable_unit(self.trial, group, gone):
-            heappush(self.heaps[queue], self._key(group))
+            heappush(self._again.setdefault(queue, []), victim_key(self.trial, group, gone))
 
     def _held(self, pods: Iterable[int]) -> Vector:
         held = NONE
@@ -66,24 +91,41 @@ class VictimWalk:
         last: tuple[int, int] | None = None
         for queue in siblings:
             group = self._head(queue)
-            if group is None:
+            if group == NOBODY:
                 continue
             if last is None or self._is_before(*last, queue, group):
                 last = (queue, group)
         return last
 
-    def _head(self, queue: int) -> int | None:
+    def _head(self, queue: int) -> int:
         children = self.board.queues.children[queue]
         if children:
             below = self._last(children)
-            return below and below[1]
-        heap = self.heaps.get(queue)
-        while heap:
-            group = -heap[0][-1]
-            if self.keys.get(group) == heap[0]:
-                return group
-            heappop(heap)
+            return NOBODY if below is None else below[1]
+        if queue not in self._leaves:
+            return NOBODY
+        again = self._again.get(queue)
+        fresh = self._fresh(queue)
+        if again and (fresh is None or again[0] < fresh):
+            return -again[0][-1]
+        return NOBODY if fresh is None else -fresh[-1]
+
+    def _fresh(self, leaf: int) -> GroupKey | None:
+        """The next group of a leaf queue that may give and has not given yet."""
+        cursor = self._cursors.get(leaf)
+        if cursor is None:
+            cursor = self._cursors[leaf] = self.roster.cursor(leaf)
+        while (key := cursor.peek()) is not None:
+            if self._may_give(-key[-1]):
+                return key
+            cursor.advance()
         return None
+
+    def _may_give(self, group: int) -> bool:
+        answer = self._answers.get(group)
+        if answer is None:
+            answer = self._answers[group] = self.may_give(group)
+        return answer
 
     def _is_before(self, queue: int, group: int, other: int, other_group: int) -> bool:
         given = (self._given(group), self._given(other_group))

@@ -13,6 +13,7 @@ from fairpool.scheduler.board import NOWHERE
 from fairpool.scheduler.chunk import chunk_need, next_chunk
 from fairpool.scheduler.order import GroupKey, Standing, compare_standings, group_key, queue_standing
 from fairpool.scheduler.queues import NONE, Vector
+from fairpool.scheduler.roster import Cursor, Roster
 from fairpool.scheduler.trial import Trial
 
 NOBODY = -1
@@ -160,3 +161,88 @@ class Walk:
             need = chunk_need(self.board, next_chunk(self.trial, group, evicted_too=True))
             self._needs[group] = need
         return need
+
+
+class Rehearsal(Walk):
+    """The walk of a simulation: a few groups act, all others that wait only take their turns.
+
+    Turns of the others change nothing, but they come before those of the actors and decide which queue is looked at
+    with what in mind.
+    """
+
+    def __init__(self, trial: Trial, waiting: Roster, actors: Iterable[int], asked: dict[int, Vector]) -> None:
+        self._waiting = waiting
+        self._cursors: dict[int, Cursor] = {}
+        self._asked = asked
+        super().__init__(trial, actors)
+        self._actors = set(self.keys)
+
+    def pop(self) -> int | None:
+        """The next actor."""
+        while self.keys:
+            self._follow_moves()
+            group = self._head_of[self._best(self.queues.roots)]
+            leaf = self.board.queue_of[group]
+            if group in self.keys:
+                del self.keys[group]
+                self._forget_heads(leaf)
+                return group
+            self._pass_over(leaf, group)
+        return None
+
+    def _pass_over(self, leaf: int, group: int) -> None:
+        """The turns of all that ask for the same as the one at the head, one after the other."""
+        cursor = self._cursors[leaf]
+        need = self.need(group)
+        while True:
+            cursor.advance()
+            key = self._waiting_key(leaf)
+            first_actor = self._first_actor(leaf)
+            if key is None or self.need(key[-1]) != need or (first_actor is not None and first_actor < key):
+                break
+        self._forget_heads(leaf)
+
+    def first(self, leaf: int) -> int:
+        key, actor = self._waiting_key(leaf), self._first_actor(leaf)
+        if key is None:
+            return NOBODY if actor is None else actor[-1]
+        return key[-1] if actor is None or key < actor else actor[-1]
+
+    def _first_actor(self, leaf: int) -> GroupKey | None:
+        heap = self.heaps.get(leaf)
+        while heap:
+            if self.keys.get(heap[0][-1]) == heap[0]:
+                return heap[0]
+            heappop(heap)
+        return None
+
+    def _waiting_key(self, leaf: int) -> GroupKey | None:
+        cursor = self._cursors.get(leaf)
+        if cursor is None:
+            cursor = self._cursors[leaf] = self._waiting.cursor(leaf)
+        key = cursor.peek()
+        while key is not None and key[-1] in self._actors:
+            cursor.advance()
+            key = cursor.peek()
+        return key
+
+    def need(self, group: int) -> Vector:
+        """What the next chunk of a group asks for; of those that do not act it is known already."""
+        if group in self._actors:
+            return super().need(group)
+        need = self._asked.get(group)
+        if need is None:
+            need = self._asked[group] = super().need(group)
+        return need
+
+
+def waiting(trial: Trial) -> Roster:
+    """All groups with waiting pods, ready or not, in the order in which they are served."""
+    board = trial.board
+    sets = board.sets
+
+    def belongs(group: int) -> bool:
+        return board.queue_of[group] != NOWHERE and any(sets.waiting[number] for number in board.sets_of[group])
+
+    some = {group for group, pods in zip(sets.group, sets.waiting, strict=True) if pods}
+    return Roster(trial, (group for group in some if belongs(group)), belongs, lambda group: group_key(board, group))
