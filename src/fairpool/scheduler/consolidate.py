@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from fairpool.model.node import Placement
 from fairpool.scheduler.allocate import waiting_groups
-from fairpool.scheduler.board import COMING, STAYING, Board
-from fairpool.scheduler.charge import mig_milli
 from fairpool.scheduler.chunk import is_ready
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU
 from fairpool.scheduler.solver import Scenario, Solver, asked
-from fairpool.scheduler.victims import VictimWalk
+from fairpool.scheduler.victims import Candidates, VictimWalk
 from fairpool.scheduler.walk import Walk
 
 
@@ -31,7 +27,7 @@ def consolidate(solver: Solver) -> list[Scenario]:
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
-        if asked(solver.placer, group)[GPU] > free_milli(board):
+        if asked(solver.placer, group)[GPU] > solver.placer.free.milli():
             continue
         found = solver.solve(group, _movable(solver, group, bound), lambda each: _nobody_loses(solver, each))
         if found:
@@ -39,7 +35,7 @@ def consolidate(solver: Solver) -> list[Scenario]:
     return accepted
 
 
-def _movable(solver: Solver, group: int, bound: int | None) -> Callable[[int], bool]:
+def _movable(solver: Solver, group: int, bound: int | None) -> Candidates:
     """Groups that may be moved: at most so many, the first in the order in which they give."""
     board = solver.board
 
@@ -47,33 +43,16 @@ def _movable(solver: Solver, group: int, bound: int | None) -> Callable[[int], b
         return other != group and board.groups[other].movable
 
     if bound is None:
-        return may_move
+        return Candidates(may_move)
     solver.givers.refresh()
-    walk = VictimWalk(solver.trial, solver.givers, may_move)
+    walk = VictimWalk(solver.trial, solver.givers, Candidates(may_move))
     chosen: set[int] = set()
     admitted = bound if board.policy.sort_before_bounding else bound + 1
     while len(chosen) < admitted and (given := walk.pop()) is not None:
         walk.take(*given)
         chosen.add(given[0])
-    return chosen.__contains__
+    return Candidates(chosen.__contains__)
 
 
 def _nobody_loses(solver: Solver, scenario: Scenario) -> bool:
     return all(solver.trial.is_active(pod) for pod in scenario.victims)
-
-
-def free_milli(board: Board) -> float:
-    """GPUs that are idle or being released anywhere, parts of shared devices included."""
-    nodes = board.nodes
-    free = 0.0
-    for node in range(len(nodes.rows)):
-        free += 1000 * (nodes.gpus_idle[node] + nodes.gpus_releasing[node] + len(nodes.claim_free[node]))
-        profiles = nodes.rows[node].mig_instances
-        instances = ((name, nodes.other_idle[name][node] + nodes.other_releasing[name][node]) for name in profiles)
-        free += mig_milli(instances, board.policy)
-        mib = nodes.device_mib[node]
-        for device in nodes.shared[node].values():
-            used = device[STAYING] + device[COMING]
-            if used:
-                free += 1000 * (mib - used) / mib
-    return free

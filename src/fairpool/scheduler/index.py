@@ -55,7 +55,8 @@ class NodeIndex:
         """Rank and number of every node where the shape fits."""
         self._catch_up()
         version = self.columns.version
-        return [entry[:3] for entry in dict.fromkeys(self.heap) if entry[3] == version[entry[2]]]
+        self.heap = sorted(entry for entry in set(self.heap) if entry[3] == version[entry[2]])
+        return [entry[:3] for entry in self.heap]
 
     def _rebuild(self) -> None:
         self.heap = [entry for node in self._promising() if (entry := self._entry(node)) is not None]

@@ -12,6 +12,7 @@ from fairpool.model.workload import PodSet, SubGroup
 from fairpool.scheduler.board import RELEASING
 from fairpool.scheduler.chunk import set_order
 from fairpool.scheduler.fit import Fit
+from fairpool.scheduler.free import FreeGpus
 from fairpool.scheduler.index import NodeIndex, NodeSet
 from fairpool.scheduler.policy import ScoreTerm
 from fairpool.scheduler.score import ALIKE, Rank, Score
@@ -26,6 +27,7 @@ class Placer:
         self.trial = trial
         self.board = trial.board
         self.fit = Fit(trial)
+        self.free = FreeGpus(self.board)
         self.indexes: dict[int, NodeIndex] = {}
         self.everywhere = NodeSet(range(len(self.board.nodes.rows)))
 

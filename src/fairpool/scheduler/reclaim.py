@@ -9,17 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from fairpool.scheduler.allocate import waiting_groups
 from fairpool.scheduler.board import NOWHERE, RELEASING, Board
 from fairpool.scheduler.chunk import is_ready
-from fairpool.scheduler.consolidate import free_milli
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, NONE, RESOURCES, QueueTable, Vector, minus, plus, within
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
 from fairpool.scheduler.solver import Scenario, Solver, asked
 from fairpool.scheduler.trial import Trial
+from fairpool.scheduler.victims import Candidates
 from fairpool.scheduler.walk import Walk
 
 Unit = tuple[int, Vector]
@@ -52,7 +51,7 @@ def reclaim(solver: Solver) -> list[Scenario]:
             continue
         if not could_be_enough(solver, group, need):
             continue
-        found = solver.solve(group, partial(_may_give, solver, group), _Rules(solver).accepts)
+        found = solver.solve(group, _candidates(solver, group), _Rules(solver).accepts)
         if found:
             accepted.append(found)
     return accepted
@@ -64,7 +63,7 @@ def could_be_enough(solver: Solver, group: int, need: Vector) -> bool:
     From a queue that holds no more than it should nothing may be lost, whatever else is taken.
     """
     board = solver.board
-    missing = need[GPU] - free_milli(board)
+    missing = need[GPU] - solver.placer.free.milli()
     if missing <= 0:
         return True
     queues, queue = board.queues, board.queue_of[group]
@@ -84,15 +83,13 @@ def may_reclaim(queues: QueueTable, queue: int, need: Vector, firm: bool) -> boo
     return not firm or within(plus(queues.held_firm[queue], need), queues.quota[queue])
 
 
-def _may_give(solver: Solver, taker: int, group: int) -> bool:
+def _candidates(solver: Solver, taker: int) -> Candidates:
     board = solver.board
-    return (
-        board.queue_of[group] not in (NOWHERE, board.queue_of[taker])
-        and not board.is_firm(group)
-        and any(board.sets.active[each] for each in board.sets_of[group])
-        and not is_moving(solver.trial, group)
-        and may_be_victim(board, Pass.RECLAIM, taker, group)
-    )
+
+    def may_give(group: int) -> bool:
+        return not is_moving(solver.trial, group) and may_be_victim(board, Pass.RECLAIM, taker, group)
+
+    return Candidates(may_give, not_leaf=board.queue_of[taker])
 
 
 class _Rules:

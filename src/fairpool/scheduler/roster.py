@@ -6,8 +6,8 @@ changed since are few and kept apart. It is brought up to date between searches,
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterable
 
 from fairpool.scheduler.order import GroupKey
 from fairpool.scheduler.trial import Trial
@@ -28,6 +28,7 @@ class Roster:
         """Groups whose key is not the one they were sorted by."""
         self.begins: dict[int, int] = {}
         """How many at the beginning of a sorted list are no longer there."""
+        self._run_ends: dict[int, list[int]] = {}
         queue_of = trial.board.queue_of
         for group in groups:
             mine = self.keys[group] = key(group)
@@ -44,9 +45,24 @@ class Roster:
         for group in dict.fromkeys(touched[self._read :]):
             was = self.keys.get(group)
             now = self.key(group) if self.belongs(group) else None
-            if was != now:
+            if was is not None or now is not None:
                 self._replace(group, was, now)
         self._read = len(touched)
+
+    def run_ends(self, leaf: int, kind: Callable[[int], Hashable]) -> list[int]:
+        """For each place in the sorted line of a leaf queue, where the run of groups of the same kind ends."""
+        ends = self._run_ends.get(leaf)
+        if ends is None:
+            line = self.sorted.get(leaf, [])
+            ends = [0] * len(line)
+            end, last = len(line), None
+            for at in range(len(line) - 1, -1, -1):
+                this = kind(abs(line[at][-1]))
+                if this != last:
+                    end, last = at + 1, this
+                ends[at] = end
+            self._run_ends[leaf] = ends
+        return ends
 
     def _replace(self, group: int, was: GroupKey | None, now: GroupKey | None) -> None:
         queue = self.trial.board.queue_of[group]
@@ -104,3 +120,13 @@ class Cursor:
             self._at += 1
         if self._changed_at < len(self._changed) and self._changed[self._changed_at] == here:
             self._changed_at += 1
+
+    def skip_run(self, ends: list[int], before: GroupKey | None) -> None:
+        """Go on to the next group of another kind, or to the first that comes after a key."""
+        if self._changed_at < len(self._changed) or self._at >= len(self._line):
+            self.advance()
+            return
+        end = ends[self._at]
+        if before is not None:
+            end = min(end, bisect_left(self._line, before, self._at, end))
+        self._at = max(end, self._at + 1)

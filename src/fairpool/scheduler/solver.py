@@ -18,7 +18,7 @@ from fairpool.scheduler.index import NodeSet
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.proposal import can_propose, propose
 from fairpool.scheduler.queues import NONE, Vector, plus
-from fairpool.scheduler.victims import VictimWalk, givers
+from fairpool.scheduler.victims import Candidates, VictimWalk, givers
 from fairpool.scheduler.walk import Rehearsal, waiting
 
 
@@ -38,7 +38,6 @@ class Scenario:
 
 
 Validator = Callable[[Scenario], bool]
-MayGive = Callable[[int], bool]
 
 
 class Solver:
@@ -60,7 +59,7 @@ class Solver:
         self._failed.clear()
         self._read = len(self.trial.touched)
 
-    def solve(self, group: int, may_give: MayGive, accepts: Validator) -> Scenario | None:
+    def solve(self, group: int, candidates: Candidates, accepts: Validator) -> Scenario | None:
         """Find victims so that the next chunk of a group is placed."""
         chunk = next_chunk(self.trial, group)
         if not chunk:
@@ -70,7 +69,7 @@ class Solver:
             return None
         self._refresh()
         start = self.trial.mark()
-        found = self._find(group, chunk, may_give, accepts)
+        found = self._find(group, chunk, candidates, accepts)
         if found is None:
             self.trial.undo(start)
             if kind is not None:
@@ -95,27 +94,29 @@ class Solver:
         self.givers.refresh()
         self.waiting.refresh()
 
-    def _find(self, group: int, chunk: Sequence[int], may_give: MayGive, accepts: Validator) -> Scenario | None:
+    def _find(self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator) -> Scenario | None:
         """First propose victims by counting; if that is no solution, search step by step."""
         start = self.trial.mark()
         if can_propose(self.placer, group, chunk):
-            victims = propose(self.placer, chunk, VictimWalk(self.trial, self.givers, may_give))
+            victims = propose(self.placer, chunk, VictimWalk(self.trial, self.givers, candidates))
             if victims is None:
                 return None
-            found = Search(self, group, chunk, [], may_give, accepts).attempt(victims)
+            found = Search(self, group, chunk, [], candidates, accepts).attempt(victims)
             if found is not None:
                 return found
             self.trial.undo(start)
-        return self._step_by_step(group, chunk, may_give, accepts)
+        return self._step_by_step(group, chunk, candidates, accepts)
 
-    def _step_by_step(self, group: int, chunk: Sequence[int], may_give: MayGive, accepts: Validator) -> Scenario | None:
+    def _step_by_step(
+        self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator
+    ) -> Scenario | None:
         """Solve for the first pod of the chunk, then for the first two, keeping the victims found so far."""
         start = self.trial.mark()
         found: Scenario | None = None
         for size in range(1, len(chunk) + 1):
             recorded = self._not_restored(found) if found else []
             self.trial.undo(start)
-            found = Search(self, group, chunk[:size], recorded, may_give, accepts).run()
+            found = Search(self, group, chunk[:size], recorded, candidates, accepts).run()
             if found is None:
                 return None
         return found
@@ -151,7 +152,7 @@ class Search:
         group: int,
         chunk: Sequence[int],
         recorded: list[int],
-        may_give: MayGive,
+        candidates: Candidates,
         accepts: Validator,
     ) -> None:
         self.solver = solver
@@ -162,7 +163,7 @@ class Search:
         self.chunk = chunk
         self.recorded = recorded
         self.accepts = accepts
-        self.walk = VictimWalk(self.trial, solver.givers, may_give)
+        self.walk = VictimWalk(self.trial, solver.givers, candidates)
         self.potential: list[int] = []
         self.start = self.trial.mark()
         self._feasible: set[int] | None = None

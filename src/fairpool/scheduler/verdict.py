@@ -6,7 +6,7 @@ Looked at once everything is decided, on the board as the plan leaves it. `expla
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.lifecycle import PodPhase
@@ -50,20 +50,23 @@ def verdicts(placer: Placer) -> Iterator[Verdict]:
             promised.setdefault(board.group_of[pod], []).append(pod)
     columns = zip(sets.group, sets.waiting, sets.gated, strict=True)
     left = {group for group, waiting, gated in columns if waiting or gated}
+    places = zip(board.hold, board.hold_node, strict=True)
+    leaving = Counter(node for hold, node in places if hold == RELEASING) if promised else Counter()
     for group in sorted(left.union(promised)):
         numbers = board.sets_of[group]
         coming = promised.get(group, [])
         waiting = sum(sets.waiting[number] + sets.gated[number] for number in numbers)
         active = sum(sets.active[number] for number in numbers)
-        why = _Inquiry(placer, group).why(coming)
+        why = _Inquiry(placer, group, leaving).why(coming)
         yield Verdict(board.groups[group].id, why, waiting + len(coming), active - len(coming), board.now)
 
 
 class _Inquiry:
     """Questions about one group."""
 
-    def __init__(self, placer: Placer, group: int) -> None:
+    def __init__(self, placer: Placer, group: int, leaving: Mapping[int, int]) -> None:
         self.placer = placer
+        self.leaving = leaving
         self.trial = placer.trial
         self.board: Board = placer.board
         self.group = group
@@ -94,7 +97,7 @@ class _Inquiry:
     def _waits_for(self, promised: Sequence[int]) -> WaitsForVictims:
         board = self.board
         places = sorted({board.promise_node[pod] for pod in promised})
-        leaving = sum(hold == RELEASING and board.hold_node[pod] in places for pod, hold in enumerate(board.hold))
+        leaving = sum(self.leaving.get(node, 0) for node in places)
         kept = [pod for pod in promised if board.pods[pod].phase is PodPhase.PROMISED]
         since = Instant(promised_at(board, kept)) if kept else board.now
         return WaitsForVictims(tuple(board.nodes.names[node] for node in places), leaving, since)

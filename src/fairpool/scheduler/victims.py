@@ -6,6 +6,7 @@ A group gives one unit at a time and then takes part with what it has left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from fairpool.scheduler.board import NOWHERE
@@ -40,14 +41,27 @@ def victim_key(trial: Trial, group: int, gone: Iterable[int] = ()) -> GroupKey:
     return (-priority, -surplus, -created_at, -number)
 
 
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Which groups may be taken from."""
+
+    may_give: Callable[[int], bool]
+    leaves: tuple[int, ...] | None = None
+    """Only groups of these leaf queues; None: all."""
+    not_leaf: int = NOBODY
+    priority_below: int | None = None
+    """Only groups of lower priority."""
+
+
 class VictimWalk:
     """A list of groups to take from, for one search."""
 
-    def __init__(self, trial: Trial, roster: Roster, may_give: Callable[[int], bool]) -> None:
+    def __init__(self, trial: Trial, roster: Roster, candidates: Candidates) -> None:
         self.trial = trial
         self.board = trial.board
         self.roster = roster
-        self.may_give = may_give
+        self.may_give = candidates.may_give
+        self.priority_below = candidates.priority_below
         self.gone: dict[int, set[int]] = {}
         """Pods of each group that count as taken."""
         self.taken: dict[int, Vector] = {}
@@ -55,7 +69,8 @@ class VictimWalk:
         self._cursors: dict[int, Cursor] = {}
         self._again: dict[int, list[GroupKey]] = {}
         """Groups that have given something and have more."""
-        self._leaves = set(roster.leaves())
+        self._leaves = set(roster.leaves() if candidates.leaves is None else candidates.leaves)
+        self._leaves -= {candidates.not_leaf}
         self._answers: dict[int, bool] = {}
 
     def pop(self) -> tuple[int, list[int]] | None:
@@ -116,6 +131,8 @@ class VictimWalk:
         if cursor is None:
             cursor = self._cursors[leaf] = self.roster.cursor(leaf)
         while (key := cursor.peek()) is not None:
+            if self.priority_below is not None and key[0] >= self.priority_below:
+                return None
             if self._may_give(-key[-1]):
                 return key
             cursor.advance()

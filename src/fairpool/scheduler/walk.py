@@ -187,19 +187,13 @@ class Rehearsal(Walk):
                 del self.keys[group]
                 self._forget_heads(leaf)
                 return group
-            self._pass_over(leaf, group)
+            self._pass_over(leaf)
         return None
 
-    def _pass_over(self, leaf: int, group: int) -> None:
-        """The turns of all that ask for the same as the one at the head, one after the other."""
-        cursor = self._cursors[leaf]
-        need = self.need(group)
-        while True:
-            cursor.advance()
-            key = self._waiting_key(leaf)
-            first_actor = self._first_actor(leaf)
-            if key is None or self.need(key[-1]) != need or (first_actor is not None and first_actor < key):
-                break
+    def _pass_over(self, leaf: int) -> None:
+        """The turns of all that ask for the same as the one at the head: nothing changes in between."""
+        ends = self._waiting.run_ends(leaf, self.need)
+        self._cursors[leaf].skip_run(ends, self._first_actor(leaf))
         self._forget_heads(leaf)
 
     def first(self, leaf: int) -> int:
