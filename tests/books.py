@@ -148,14 +148,14 @@ class Lent:
 
 def _one_round(pool: Fraction, tier: list[Claimant], usage_factor: float) -> Lent | None:
     needy = [each for each in tier if each.wants > 0]
-    weights = sum(Fraction(each.queue.gpu.weight) for each in needy)
+    weights = sum(exact(each.queue.gpu.weight) for each in needy)
     if not weights:
         return None
-    k = Fraction(max(usage_factor, 0.0))
+    k = exact(max(usage_factor, 0.0))
     parts = {
-        each: max(Fraction(0), weight + k * (weight - Fraction(each.queue.gpu.usage)))
+        each: max(Fraction(0), weight + k * (weight - exact(each.queue.gpu.usage)))
         for each in needy
-        for weight in [Fraction(each.queue.gpu.weight) / weights]
+        for weight in [exact(each.queue.gpu.weight) / weights]
     }
     whole = sum(parts.values())
     if not whole:
@@ -175,6 +175,11 @@ def _one_round(pool: Fraction, tier: list[Claimant], usage_factor: float) -> Len
         claimant.fair += give
         given += give
     return Lent(given, again)
+
+
+def exact(written: float) -> Fraction:
+    """0.4 as it was written, not as the machine keeps it: ties must be ties."""
+    return Fraction(str(written))
 
 
 def total(amounts: Iterable[Amounts]) -> Amounts:

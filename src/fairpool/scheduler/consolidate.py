@@ -43,7 +43,7 @@ def _movable(solver: Solver, group: int, bound: int | None) -> Candidates:
         return other != group and board.groups[other].movable
 
     if bound is None:
-        return Candidates(may_move)
+        return Candidates(may_move, are_lost=False)
     solver.givers.refresh()
     walk = VictimWalk(solver.trial, solver.givers, Candidates(may_move))
     chosen: set[int] = set()
@@ -51,7 +51,7 @@ def _movable(solver: Solver, group: int, bound: int | None) -> Candidates:
     while len(chosen) < admitted and (given := walk.pop()) is not None:
         walk.take(*given)
         chosen.add(given[0])
-    return Candidates(chosen.__contains__)
+    return Candidates(chosen.__contains__, are_lost=False)
 
 
 def _nobody_loses(solver: Solver, scenario: Scenario) -> bool:

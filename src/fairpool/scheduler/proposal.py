@@ -1,7 +1,8 @@
-"""Victims proposed by counting: how many must go, and which, so that a gang of equal pods finds room.
+"""Victims by counting: when a gang of equal pods that take whole devices can find room at all.
 
-Simulating after each victim would cost a simulation for each; for pods that take whole devices it can be counted when
-a node has room for one more. What is proposed here is then simulated once, with all the rules.
+Simulating after each victim would cost a simulation for each. For such pods it can be counted when a node has room for
+one more: attempts that cannot succeed are left out, and where every victim is lost for good, all victims of a gang are
+proposed at once and simulated once. Neither changes what is decided.
 """
 
 from __future__ import annotations
@@ -15,102 +16,113 @@ from fairpool.scheduler.trial import Trial
 from fairpool.scheduler.victims import VictimWalk
 
 
-def can_propose(placer: Placer, group: int, chunk: Sequence[int]) -> bool:
-    """Whether counting tells when a chunk fits: equal pods that take whole devices, and not all of them fit now."""
+def can_count(placer: Placer, group: int, chunk: Sequence[int]) -> bool:
+    """Whether counting tells when a chunk fits: equal pods that take whole devices and may be anywhere."""
     board = placer.board
     shape = board.shape_of[chunk[0]]
     facts = board.facts[shape]
     if not board.is_plain[group] or not facts.whole or facts.others:
         return False
-    if any(board.shape_of[pod] != shape or placer.fit.is_particular(pod) for pod in chunk):
-        return False
-    return _room(placer, shape) < len(chunk)
+    return all(board.shape_of[pod] == shape and not placer.fit.is_particular(pod) for pod in chunk)
 
 
-def _room(placer: Placer, shape: int) -> int:
+def room(placer: Placer, shape: int) -> int:
     """How many pods of a shape find room without any victim."""
     board = placer.board
-    none = _Freed(placer.trial)
-    return sum(none.copies(board.facts[shape], node) for _, _, node in placer.index(shape).entries())
+    nobody = Freed(placer.trial)
+    return sum(nobody.copies(board.facts[shape], node) for _, _, node in placer.index(shape).entries())
 
 
-def propose(placer: Placer, chunk: Sequence[int], walk: VictimWalk) -> list[int] | None:
-    """Victims, in order, so that there is room for a chunk; None if all that may be taken is not enough."""
-    board, trial = placer.board, placer.trial
-    shape = board.shape_of[chunk[0]]
-    count = _Count(trial, board.facts[shape], set(placer.fit.nodes(shape)))
-    missing = len(chunk) - _room(placer, shape)
-    while missing > 0:
-        given = walk.pop()
-        if given is None:
-            return None
-        walk.take(*given)
-        missing -= count.offer(*given)
-    return count.victims
+class Count:
+    """Counts the places that victims make for pods of one shape."""
 
-
-class _Count:
-    """Counts the places that victims free, and keeps those that make one."""
-
-    def __init__(self, trial: Trial, facts: ShapeFacts, allowed: set[int]) -> None:
-        self.trial = trial
-        self.facts = facts
-        self.allowed = allowed
-        self.victims: list[int] = []
-        self.taken = _Freed(trial)
-        self.offered = _Freed(trial)
+    def __init__(self, placer: Placer, shape: int, recorded: Iterable[int] = ()) -> None:
+        self.trial = placer.trial
+        self.board = placer.board
+        self.facts = placer.board.facts[shape]
+        self.allowed = set(placer.fit.nodes(shape))
+        self.taken = Freed(self.trial)
+        self.places = room(placer, shape)
+        """That there are with what is taken."""
+        self.offered = Freed(self.trial)
         """Everything, taken or not."""
         self.pods_of: dict[int, list[int]] = {}
         """By group, what was offered and not taken."""
         self.groups_on: dict[int, dict[int, None]] = {}
         self.scattered: set[int] = set()
         """Groups with pods on several nodes."""
+        self._take(tuple(recorded))
+        for pod in recorded:
+            self.offered.add(pod)
 
-    def offer(self, group: int, unit: Sequence[int]) -> int:
-        """One more unit; returns how many places it makes together with what was offered before on its nodes."""
+    def offer(self, group: int, unit: Sequence[int]) -> list[int]:
+        """Note one more unit; returns the nodes that it is on."""
         self.pods_of.setdefault(group, []).extend(unit)
         for pod in unit:
-            node = self.trial.place(pod)[0]
             self.offered.add(pod)
-            self.groups_on.setdefault(node, {})[group] = None
-        nodes = sorted({self.trial.place(pod)[0] for pod in self.pods_of[group]})
-        if len(nodes) > 1:
+            self.groups_on.setdefault(self.trial.place(pod)[0], {})[group] = None
+        if len({self.trial.place(pod)[0] for pod in self.pods_of[group]}) > 1:
             self.scattered.add(group)
-        for node in sorted({self.trial.place(pod)[0] for pod in unit}):
-            gain = self._gain(node)
-            if gain > 0:
-                return gain
-        return 0
+        return sorted({self.trial.place(pod)[0] for pod in unit})
 
-    def _gain(self, node: int) -> int:
-        """Places made by taking all groups offered on a node; they are taken if there are any."""
-        groups = self.groups_on[node]
-        if self.scattered.isdisjoint(groups):
+    def pods_around(self, node: int) -> list[int]:
+        """What was offered by the groups that have something on a node."""
+        return [pod for group in self.groups_on[node] for pod in self.pods_of[group]]
+
+    def gain(self, node: int) -> int:
+        """Places made by taking all that was offered around a node."""
+        if self.scattered.isdisjoint(self.groups_on[node]):
             if node not in self.allowed:
                 return 0
-            if self.offered.copies(self.facts, node) <= self.taken.copies(self.facts, node):
-                return 0
-        pods = [pod for group in groups for pod in self.pods_of[group]]
-        nodes = sorted({self.trial.place(pod)[0] for pod in pods} & self.allowed)
-        before = sum(self.taken.copies(self.facts, each) for each in nodes)
-        for pod in pods:
-            self.taken.add(pod)
-        gain = sum(self.taken.copies(self.facts, each) for each in nodes) - before
-        if gain > 0:
-            self._keep(groups, pods)
-        else:
-            for pod in pods:
-                self.taken.add(pod, -1)
+            return self.offered.copies(self.facts, node) - self.taken.copies(self.facts, node)
+        before = self.places
+        pods = self.pods_around(node)
+        self._take(pods)
+        gain = self.places - before
+        self._take(pods, -1)
         return gain
 
-    def _keep(self, groups: Iterable[int], pods: Sequence[int]) -> None:
-        self.victims += pods
-        for group in list(groups):
+    def take_around(self, node: int) -> list[int]:
+        """Take what was offered around a node."""
+        pods = self.pods_around(node)
+        self._take(pods)
+        for group in list(self.groups_on[node]):
             for pod in self.pods_of.pop(group):
                 self.groups_on[self.trial.place(pod)[0]].pop(group, None)
+        return pods
+
+    def _take(self, pods: Sequence[int], sign: int = 1) -> None:
+        nodes = sorted({self.trial.place(pod)[0] for pod in pods} & self.allowed)
+        self.places -= sum(self.taken.copies(self.facts, each) for each in nodes)
+        for pod in pods:
+            self.taken.add(pod, sign)
+        self.places += sum(self.taken.copies(self.facts, each) for each in nodes)
 
 
-class _Freed:
+def propose(placer: Placer, chunk: Sequence[int], walk: VictimWalk) -> list[int] | None:
+    """Victims, in order, so that there is room for a chunk where there was none at all; None if counting cannot tell.
+
+    An empty list says that all that may be taken is not enough.
+    """
+    count = Count(placer, placer.board.shape_of[chunk[0]])
+    victims: list[int] = []
+    if count.places:
+        return None
+    while count.places < len(chunk):
+        given = walk.pop()
+        if given is None:
+            return []
+        group, unit = given
+        walk.take(group, unit)
+        nodes = count.offer(group, unit)
+        if len(nodes) > 1 or count.scattered or not placer.board.is_plain[group]:
+            return None
+        if count.gain(nodes[0]) > 0:
+            victims += count.take_around(nodes[0])
+    return victims
+
+
+class Freed:
     """What nodes would have if some pods left."""
 
     def __init__(self, trial: Trial) -> None:

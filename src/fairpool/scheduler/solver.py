@@ -16,7 +16,7 @@ from fairpool.scheduler.board import COMING, LEAVING, REAL, STAYING, Board
 from fairpool.scheduler.chunk import chunk_need, next_chunk
 from fairpool.scheduler.index import NodeSet
 from fairpool.scheduler.placement import Placer
-from fairpool.scheduler.proposal import can_propose, propose
+from fairpool.scheduler.proposal import Count, can_count, propose
 from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.victims import Candidates, VictimWalk, givers
 from fairpool.scheduler.walk import Rehearsal, waiting
@@ -96,15 +96,13 @@ class Solver:
 
     def _find(self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator) -> Scenario | None:
         """First propose victims by counting; if that is no solution, search step by step."""
-        start = self.trial.mark()
-        if can_propose(self.placer, group, chunk):
+        if candidates.are_lost and len(chunk) > 1 and can_count(self.placer, group, chunk):
             victims = propose(self.placer, chunk, VictimWalk(self.trial, self.givers, candidates))
-            if victims is None:
-                return None
-            found = Search(self, group, chunk, [], candidates, accepts).attempt(victims)
-            if found is not None:
-                return found
-            self.trial.undo(start)
+            if victims is not None:
+                search = Search(self, group, chunk, [], candidates, accepts)
+                found = search.attempt(victims) if victims else None
+                if found is not None or not victims:
+                    return found
         return self._step_by_step(group, chunk, candidates, accepts)
 
     def _step_by_step(
@@ -175,6 +173,8 @@ class Search:
             if found:
                 return found
         recorded = set(self.recorded)
+        countable = can_count(self.placer, self.group, self.chunk)
+        count = Count(self.placer, self.board.shape_of[self.chunk[0]], self.recorded) if countable else None
         while (given := self.walk.pop()) is not None:
             group, unit = given
             if recorded.intersection(unit):
@@ -182,14 +182,19 @@ class Search:
                 continue
             self.walk.take(group, unit)
             self.potential += unit
-            found = self._attempt_near(unit)
+            found = self._attempt_near(group, unit, count)
             if found:
                 return found
         return None
 
-    def _attempt_near(self, unit: Sequence[int]) -> Scenario | None:
+    def _attempt_near(self, group: int, unit: Sequence[int], count: Count | None) -> Scenario | None:
         """Try each node where the last victims are: evict the potential victims of every group that has one there."""
-        for node in sorted({self.trial.place(pod)[0] for pod in unit}):
+        nodes = sorted({self.trial.place(pod)[0] for pod in unit})
+        if count is not None:
+            count.offer(group, unit)
+        for node in nodes:
+            if count is not None and count.places + count.gain(node) < len(self.chunk):
+                continue
             groups = {self.board.group_of[pod] for pod in self.potential if self.trial.place(pod)[0] == node}
             taken = [pod for pod in self.potential if self.board.group_of[pod] in groups]
             found = self.attempt([*self.recorded, *taken])

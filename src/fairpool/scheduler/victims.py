@@ -51,6 +51,8 @@ class Candidates:
     not_leaf: int = NOBODY
     priority_below: int | None = None
     """Only groups of lower priority."""
+    are_lost: bool = True
+    """They need not find another place."""
 
 
 class VictimWalk:
