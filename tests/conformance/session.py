@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fairpool.model.node import Placement
+from fairpool.model.node import NodePool, Placement
 from fairpool.scheduler.policy import DeviceChoice, Pass, Policy, ScoreTerm
 from tests.conformance.case import Case, Json
 
@@ -37,17 +37,23 @@ def plugins(case: Case) -> dict[str, Json]:
     return {row["name"]: row.get("arguments") or {} for row in rows}
 
 
+def pool_of(case: Case) -> NodePool:
+    """The pool of a case: all its nodes, placed as its plugins say."""
+    placement = plugins(case).get("nodeplacement", {})
+    return NodePool(
+        gpu_placement=Placement(placement.get("gpu", "binpack")),
+        cpu_placement=Placement(placement.get("cpu", "binpack")),
+    )
+
+
 def policy_of(case: Case) -> Policy:
     """The policy that a case is planned with."""
     loaded = plugins(case)
     session = case.data["session"]
-    placement = loaded.get("nodeplacement", {})
     reference = Policy.reference()
     return replace(
         reference,
         passes=tuple(PASSES[action] for action in case.data["runner"]["actions"]),
-        gpu_placement=Placement(placement.get("gpu", "binpack")),
-        cpu_placement=Placement(placement.get("cpu", "binpack")),
         device_choice=_device_choice(loaded),
         score_terms=reference.score_terms & {term for name, term in SCORES.items() if name in loaded},
         fair_order="proportion" in loaded,

@@ -18,7 +18,7 @@ from fairpool.scheduler.board import Board
 from fairpool.scheduler.cleaning import clean
 from fairpool.scheduler.fairshare import Claimant, divide, divide_surplus, fair_shares
 from fairpool.scheduler.gate import is_over_limit, is_over_quota
-from fairpool.scheduler.order import VictimWalk, Walk, compare_queues
+from fairpool.scheduler.order import compare_queues
 from fairpool.scheduler.plan import share
 from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
 from fairpool.scheduler.queues import UNIT, QueueTable, Vector
@@ -26,6 +26,8 @@ from fairpool.scheduler.reclaim import Holdings, is_justified, may_reclaim
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, min_runtime_s, protected_until
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.trial import Trial
+from fairpool.scheduler.victims import VictimWalk
+from fairpool.scheduler.walk import Walk
 from tests.conformance.case import Case, Json
 from tests.conformance.state import ACTIVE
 from tests.conformance.world import MINUTE_MS, NOW, PHASES, entitlement
@@ -307,7 +309,7 @@ def _min_runtime(data: Json) -> Iterator[str]:
         pods = board.sets.pods[board.sets_of[victim][0]]
         evicted = pods[: data["evicted_tasks"]]
         is_protected = protected_until(board, by, taker, victim) is not None
-        allowed = not is_protected or keeps_minimum(board, victim, evicted, [len(pods)])
+        allowed = not is_protected or keeps_minimum(board, victim, evicted)
     yield from _verdict("allowed", allowed, data["expected"]["allowed"])
 
 

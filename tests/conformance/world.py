@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from fairpool.model.ids import SECOND_MS, ClaimId, GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.node import MigStrategy, Node, NodePool, Topology
+from fairpool.model.node import MigStrategy, Node, Topology
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.workload import (
@@ -31,7 +31,7 @@ from fairpool.model.workload import (
 )
 from fairpool.scheduler.snapshot import Snapshot
 from tests.conformance.case import Case, Json
-from tests.conformance.session import plugins, policy_of
+from tests.conformance.session import plugins, policy_of, pool_of
 from tests.conformance.state import (
     ACTIVE,
     ALLOCATED,
@@ -77,7 +77,7 @@ def snapshot_of(case: Case, state: State) -> Snapshot:
         topologies=tuple(
             Topology(name=row["name"], levels=tuple(row["levels"])) for row in case.data.get("topologies", ())
         ),
-        pool=NodePool(gpu_placement=policy.gpu_placement, cpu_placement=policy.cpu_placement),
+        pool=pool_of(case),
         policy=policy,
     )
 

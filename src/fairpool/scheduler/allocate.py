@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairpool.model.ids import SECOND_MS
-from fairpool.model.lifecycle import PodPhase
 from fairpool.scheduler.board import NOWHERE, REAL, Board
 from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
-from fairpool.scheduler.order import Walk
+from fairpool.scheduler.order import group_key
 from fairpool.scheduler.placement import Placer
+from fairpool.scheduler.policy import Pass
+from fairpool.scheduler.run import serve_runs
 from fairpool.scheduler.solver import may_start
+from fairpool.scheduler.walk import Walk
 
 
 def allocate(placer: Placer) -> None:
@@ -18,7 +20,8 @@ def allocate(placer: Placer) -> None:
     board, trial = placer.board, placer.trial
     if board.policy.durable_promises:
         _honour_promises(placer)
-    walk = Walk(trial, waiting_groups(placer))
+    walk = Walk(trial, waiting_groups(placer, Pass.ALLOCATE))
+    serve_runs(placer, walk)
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
@@ -32,14 +35,17 @@ def allocate(placer: Placer) -> None:
             walk.push(group)
 
 
-def waiting_groups(placer: Placer) -> list[int]:
-    """Groups that have waiting pods and enough pods to start."""
+def waiting_groups(placer: Placer, by: Pass) -> list[int]:
+    """Groups that have waiting pods and enough pods to start: all, or the first of each queue if a pass is bounded."""
     board = placer.board
-    return [
-        group
-        for group in range(len(board.groups))
-        if board.queue_of[group] != NOWHERE and has_waiting(board, group) and is_ready(board, group)
-    ]
+    groups = sorted(group for group in board.sets.waiting_groups() if board.queue_of[group] != NOWHERE)
+    bound = board.policy.groups_per_queue.get(by)
+    if bound is None:
+        return groups
+    by_queue: dict[int, list[int]] = {}
+    for group in sorted(groups, key=lambda each: group_key(board, each)):
+        by_queue.setdefault(board.queue_of[group], []).append(group)
+    return sorted(group for line in by_queue.values() for group in line[:bound])
 
 
 def keep_together(placer: Placer, group: int, chunk: Sequence[int]) -> None:
@@ -61,8 +67,8 @@ def _honour_promises(placer: Placer) -> None:
     """Pods that were promised a place get it, or keep the promise, or lose it, before anybody else is looked at."""
     board = placer.board
     promised: dict[int, list[int]] = {}
-    for pod, row in enumerate(board.pods):
-        if row.phase is PodPhase.PROMISED and placer.trial.is_waiting(pod) and not row.gated:
+    for pod in placer.trial.was_promised:
+        if placer.trial.is_waiting(pod) and not board.pods[pod].gated:
             promised.setdefault(board.group_of[pod], []).append(pod)
     for group in sorted(promised, key=lambda each: (promised_at(board, promised[each]), each)):
         pods = promised[group]

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from fairpool.model.ids import ClaimId, GroupId, NodeName, PodId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.workload import Claim, GpuKind, Pod, PodGroup, PodShape
-from fairpool.scheduler.charge import Charges, is_best_effort, mig_milli
-from fairpool.scheduler.policy import KindRule
+from fairpool.model.node import Placement, TaintEffect
+from fairpool.model.quantity import WHOLE_GPU_MILLI
+from fairpool.model.workload import Claim, Pod, PodGroup, PodShape
+from fairpool.scheduler.charge import Charges, ShapeFacts, mig_milli
+from fairpool.scheduler.policy import DeviceChoice, KindRule
 from fairpool.scheduler.queues import CPU, GPU, MEMORY, QueueTable, Vector
 from fairpool.scheduler.snapshot import Snapshot
 
 NOWHERE = -1
 
-# What a pod physically holds.
-NOTHING, REAL, RELEASING = 0, 1, 2
+# What a pod physically holds; PROMISED is the way in which it fills a place that it does not hold yet.
+NOTHING, REAL, RELEASING, PROMISED = 0, 1, 2, 3
 
 # Of a shared device: memory of pods that stay, of pods that leave, and of pods that are promised a place.
-STAYING, LEAVING, COMING = 0, 1, 2
+STAYING, LEAVING, COMING = REAL - 1, RELEASING - 1, PROMISED - 1
 
 
 class NodeColumns:
@@ -53,17 +55,21 @@ class NodeColumns:
         self.claim_free: list[set[str]] = [set(node.claim_devices) for node in self.rows]
         self.unschedulable_pods: list[int] = [0] * count
         """Active pods of a kind that must not be started; MIG pods stay away from them."""
+        self.version: list[int] = [0] * count
+        """Counts the changes of a node, so that what was worked out from it can be kept."""
+        self.changes: list[int] = []
+        """Nodes that changed, in order; whoever keeps an index of nodes reads on from where it was."""
 
     def total(self, charges: Charges) -> Vector:
         """Capacity of the healthy nodes, in the three resources that quotas are about."""
-        total: Vector = [0, 0, 0]
+        total = [0, 0, 0]
         for number, node in enumerate(self.rows):
             if self.healthy[number]:
                 gpus = self.gpus[number] + len(node.claim_devices)
                 total[GPU] += gpus * 1000 + mig_milli(node.mig_instances.items(), charges.policy)
                 total[CPU] += node.cpu_milli
                 total[MEMORY] += node.memory_bytes
-        return total
+        return tuple(total)
 
 
 class SetColumns:
@@ -82,13 +88,27 @@ class SetColumns:
         self.gated: list[int] = []
 
     def add(self, name: str, minimum: int, group: int) -> int:
-        for column, value in ((self.minimum, max(minimum, 1)), (self.group, group)):
-            column.append(value)
-        for counter in (self.active, self.leaving, self.waiting, self.gated):
-            counter.append(0)
         self.name.append(name)
+        self.minimum.append(max(minimum, 1))
+        self.group.append(group)
         self.pods.append([])
+        self.active.append(0)
+        self.leaving.append(0)
+        self.waiting.append(0)
+        self.gated.append(0)
         return len(self.name) - 1
+
+    def waiting_groups(self) -> set[int]:
+        """Groups with a pod that waits and enough pods, in every set, to run."""
+        waiting = {group for group, pods in zip(self.group, self.waiting, strict=True) if pods}
+        columns = zip(self.group, self.active, self.waiting, self.minimum, strict=True)
+        return waiting - {group for group, active, pods, minimum in columns if active + pods < minimum}
+
+    def broken_groups(self) -> set[int]:
+        """Groups that hold something, but in some set less than they need."""
+        columns = list(zip(self.group, self.active, self.leaving, self.minimum, strict=True))
+        short = {group for group, active, leaving, minimum in columns if active + leaving < minimum}
+        return short & {group for group, active, leaving, _ in columns if active or leaving}
 
 
 class Board:
@@ -97,6 +117,13 @@ class Board:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.policy = snapshot.policy
+        self.gpu_placement = snapshot.pool.gpu_placement
+        self.cpu_placement = snapshot.pool.cpu_placement
+        packs = self.gpu_placement is Placement.BINPACK
+        self.device_choice = self.policy.device_choice or (DeviceChoice.PACK if packs else DeviceChoice.SPREAD)
+        self.has_soft_taints = any(
+            taint.effect is TaintEffect.PREFER_NO_SCHEDULE for node in snapshot.nodes for taint in node.taints
+        )
         self.now = snapshot.now
         self.charges = Charges(snapshot.nodes, self.policy)
         self.nodes = NodeColumns(snapshot, self.charges)
@@ -110,9 +137,19 @@ class Board:
     def _number_groups(self, snapshot: Snapshot) -> None:
         self.groups: list[PodGroup] = sorted(snapshot.groups, key=lambda group: group.id)
         self.group_index: dict[GroupId, int] = {group.id: number for number, group in enumerate(self.groups)}
+        self.is_plain: list[bool] = [
+            len(group.tree.pod_sets) == 1
+            and not group.tree.groups
+            and group.tree.constraint is None
+            and group.tree.pod_sets[0].constraint is None
+            for group in self.groups
+        ]
+        """One pod set and no topology."""
         self.queue_of: list[int] = []
         """Leaf queue of each group; NOWHERE when it has none that can hold it."""
         self.rules: list[KindRule] = []
+        self.plain_key: list[tuple[int, int, int, int]] = []
+        """Place of a group that has nothing yet among the groups of its queue; see `order.group_key`."""
         self.sets = SetColumns()
         self.sets_of: list[list[int]] = []
         self.set_index: dict[tuple[int, str], int] = {}
@@ -120,13 +157,18 @@ class Board:
             queue = self.queues.index.get(group.queue, NOWHERE)
             is_leaf = queue != NOWHERE and not self.queues.children[queue]
             self.queue_of.append(queue if is_leaf else NOWHERE)
-            self.rules.append(self.policy.rule_for(group.kind, group.priority, group.preemptible))
+            rule = self.policy.rule_for(group.kind, group.priority, group.preemptible)
+            self.rules.append(rule)
+            priority = -rule.priority if self.policy.priority_order else 0
+            self.plain_key.append((priority, 0, group.created_at, number))
             numbers = []
             for pod_set in group.tree.all_pod_sets():
                 set_number = self.sets.add(pod_set.name, pod_set.minimum, number)
                 self.set_index[number, pod_set.name] = set_number
                 numbers.append(set_number)
-            self.sets_of.append(sorted(numbers, key=lambda each: self.sets.name[each]))
+            if len(numbers) > 1:
+                numbers.sort(key=lambda each: self.sets.name[each])
+            self.sets_of.append(numbers)
 
     def _number_pods(self, snapshot: Snapshot) -> None:
         alive = (pod for pod in snapshot.pods if pod.phase is not PodPhase.ENDED)
@@ -137,10 +179,9 @@ class Board:
         self.set_of: list[int] = [
             self.set_index[self.group_of[number], pod.pod_set] for number, pod in enumerate(self.pods)
         ]
-        self.shapes: list[PodShape] = []
+        self.facts: list[ShapeFacts] = []
+        """Different shapes and what they come to."""
         self.shape_of: list[int] = self._intern_shapes()
-        self.is_best_effort: list[bool] = [is_best_effort(shape) for shape in self.shapes]
-        self.is_shared: list[bool] = [shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY) for shape in self.shapes]
         self.claimed_gpus: list[int] = [self._claimed_gpus(pod) if pod.claims else 0 for pod in self.pods]
         self.hold: list[int] = [NOTHING] * count
         self.hold_node: list[int] = [NOWHERE] * count
@@ -150,7 +191,8 @@ class Board:
         for number in range(count):
             self.sets.pods[self.set_of[number]].append(number)
         for pods in self.sets.pods:
-            pods.sort(key=self._pod_order)
+            if len(pods) > 1:
+                pods.sort(key=self._pod_order)
 
     def _intern_shapes(self) -> list[int]:
         known: dict[PodShape, int] = {}
@@ -159,9 +201,9 @@ class Board:
         for pod in self.pods:
             number = by_identity.get(id(pod.shape))
             if number is None:
-                number = known.setdefault(pod.shape, len(self.shapes))
-                if number == len(self.shapes):
-                    self.shapes.append(pod.shape)
+                number = known.setdefault(pod.shape, len(self.facts))
+                if number == len(self.facts):
+                    self.facts.append(ShapeFacts(pod.shape, self.charges))
                 by_identity[id(pod.shape)] = number
             numbers.append(number)
         return numbers
@@ -178,19 +220,20 @@ class Board:
         return (not row.leader, row.order is None, -(row.order or 0), row.created_at, row.id)
 
     def shape(self, pod: int) -> PodShape:
-        return self.shapes[self.shape_of[pod]]
+        return self.facts[self.shape_of[pod]].shape
 
     def waiting_need(self, pod: int) -> Vector:
         """What a pod is charged before its node is known."""
-        shape = self.shape(pod)
-        gpu = self.charges.waiting_milli(shape, self.claimed_gpus[pod])
-        return [gpu, shape.cpu_milli, shape.memory_bytes]
+        need = self.facts[self.shape_of[pod]].waiting
+        return self._with_claims(pod, need) if self.claimed_gpus[pod] else need
 
     def placed_need(self, pod: int, node: int) -> Vector:
         """What a pod is charged on a node."""
-        shape = self.shape(pod)
-        gpu = self.charges.placed_milli(shape, self.nodes.device_mib[node], self.claimed_gpus[pod])
-        return [gpu, shape.cpu_milli, shape.memory_bytes]
+        need = self.facts[self.shape_of[pod]].placed(self.nodes.device_mib[node])
+        return self._with_claims(pod, need) if self.claimed_gpus[pod] else need
+
+    def _with_claims(self, pod: int, need: Vector) -> Vector:
+        return (need[GPU] + WHOLE_GPU_MILLI * self.claimed_gpus[pod], need[CPU], need[MEMORY])
 
     def is_firm(self, group: int) -> bool:
         """Whether a group may not be preempted, and so must stay within quota."""

@@ -11,6 +11,7 @@ from fairpool.model.node import Node
 from fairpool.model.quantity import WHOLE_GPU_MILLI, memory_portion_milli
 from fairpool.model.workload import GpuKind, GpuRequest, PodShape
 from fairpool.scheduler.policy import Policy
+from fairpool.scheduler.queues import Vector
 
 BEST_EFFORT_CPU_MILLI = 10
 BEST_EFFORT_MEMORY_BYTES = 10 * 2**20
@@ -46,21 +47,21 @@ class Charges:
         step = self.policy.portion_step_milli
         return (gpu.portion_milli + step // 2) // step * step
 
-    def waiting_milli(self, shape: PodShape, claimed_gpus: int = 0) -> int:
+    def waiting_milli(self, shape: PodShape) -> int:
         """GPUs a pod is charged before its node is known."""
         gpu = shape.gpu
         if gpu.kind is GpuKind.MEMORY:
             if not self.smallest_device_mib:
                 return gpu.devices * WHOLE_GPU_MILLI
             return gpu.devices * memory_portion_milli(gpu.memory_mib, self.smallest_device_mib)
-        return self._known_milli(gpu) + claimed_gpus * WHOLE_GPU_MILLI
+        return self._known_milli(gpu)
 
-    def placed_milli(self, shape: PodShape, device_mib: int, claimed_gpus: int = 0) -> int:
+    def placed_milli(self, shape: PodShape, device_mib: int) -> int:
         """GPUs a pod is charged on a node with devices of this size."""
         gpu = shape.gpu
         if gpu.kind is GpuKind.MEMORY:
             return gpu.devices * memory_portion_milli(gpu.memory_mib, device_mib, self.policy.portion_step_milli)
-        return self._known_milli(gpu) + claimed_gpus * WHOLE_GPU_MILLI
+        return self._known_milli(gpu)
 
     def _known_milli(self, gpu: GpuRequest) -> int:
         if gpu.mig:
@@ -75,11 +76,43 @@ class Charges:
         return max(1, self.portion_milli(gpu) * device_mib // WHOLE_GPU_MILLI)
 
 
-def is_best_effort(shape: PodShape) -> bool:
-    """Asks for next to nothing, so that it need not wait for idle resources."""
-    gpu = shape.gpu
-    return (
-        shape.cpu_milli < BEST_EFFORT_CPU_MILLI
-        and shape.memory_bytes < BEST_EFFORT_MEMORY_BYTES
-        and gpu.kind is GpuKind.NONE
-    )
+class ShapeFacts:
+    """What a shape comes to, worked out once."""
+
+    def __init__(self, shape: PodShape, charges: Charges) -> None:
+        gpu = shape.gpu
+        self.shape = shape
+        self.charges = charges
+        self.cpu_milli = shape.cpu_milli
+        self.memory_bytes = shape.memory_bytes
+        self.on_gpus = gpu.kind is not GpuKind.NONE
+        self.whole = gpu.devices if gpu.kind is GpuKind.WHOLE else 0
+        """Whole devices it takes."""
+        self.shared = gpu.devices if gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY) else 0
+        """Devices it shares."""
+        self.others = (*shape.extended, *gpu.mig)
+        self.is_best_effort = (
+            shape.cpu_milli < BEST_EFFORT_CPU_MILLI
+            and shape.memory_bytes < BEST_EFFORT_MEMORY_BYTES
+            and gpu.kind is GpuKind.NONE
+        )
+        """Asks for next to nothing, so that it need not wait for idle resources."""
+        self.waiting: Vector = (charges.waiting_milli(shape), shape.cpu_milli, shape.memory_bytes)
+        """What it is charged before its node is known."""
+        self._placed: dict[int, Vector] = {}
+        self._occupied_mib: dict[int, int] = {}
+
+    def placed(self, device_mib: int) -> Vector:
+        """What it is charged on a node with devices of this size."""
+        known = self._placed.get(device_mib)
+        if known is None:
+            milli = self.charges.placed_milli(self.shape, device_mib)
+            known = self._placed[device_mib] = (milli, self.cpu_milli, self.memory_bytes)
+        return known
+
+    def occupied_mib(self, device_mib: int) -> int:
+        """Memory it takes of each shared device of this size."""
+        known = self._occupied_mib.get(device_mib)
+        if known is None:
+            known = self._occupied_mib[device_mib] = self.charges.occupied_mib(self.shape, device_mib)
+        return known

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from fairpool.scheduler.board import Board
-from fairpool.scheduler.queues import Vector, plus
+from fairpool.scheduler.board import NOTHING, NOWHERE, Board
+from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.trial import Trial
 
 BELOW, AT, ABOVE = 0, 1, 2
@@ -29,6 +29,10 @@ def has_waiting(board: Board, group: int) -> bool:
 def standing(board: Board, group: int, gone: Collection[int] = ()) -> int:
     """Below, at or above the minimum; `gone` are pods that count as already taken."""
     sets = board.sets
+    if len(board.sets_of[group]) == 1:
+        number = board.sets_of[group][0]
+        alone = sets.active[number] - sets.minimum[number] - len(gone)
+        return BELOW if alone < 0 else ABOVE if alone else AT
     surplus = [sets.active[each] - sets.minimum[each] for each in board.sets_of[group]]
     if gone:
         numbers = board.sets_of[group]
@@ -54,6 +58,9 @@ def set_order(board: Board, group: int, active: Callable[[int], int] | None = No
 def next_chunk(trial: Trial, group: int, *, evicted_too: bool = False) -> list[int]:
     """The pods of a group to try next. In simulations pods that were evicted may come back."""
     board, sets = trial.board, trial.board.sets
+    if len(board.sets_of[group]) == 1:
+        number = board.sets_of[group][0]
+        return _candidates(trial, number, max(sets.minimum[number] - sets.active[number], 1), evicted_too)
     below = sum(sets.active[each] < sets.minimum[each] for each in board.sets_of[group])
     visits = max(below, 1)
     chunk: list[int] = []
@@ -71,17 +78,24 @@ def next_chunk(trial: Trial, group: int, *, evicted_too: bool = False) -> list[i
 
 def _candidates(trial: Trial, number: int, count: int, evicted_too: bool) -> list[int]:
     found: list[int] = []
-    for pod in trial.board.sets.pods[number]:
-        if len(found) == count:
-            break
-        if trial.is_candidate(pod) if evicted_too else trial.is_waiting(pod) and not trial.board.pods[pod].gated:
+    board = trial.board
+    for pod in board.sets.pods[number]:
+        if board.hold[pod] == NOTHING:
+            fits = board.promise_node[pod] == NOWHERE and not board.pods[pod].gated
+        else:
+            fits = evicted_too and trial.is_evicted(pod)
+        if fits:
             found.append(pod)
+            if len(found) == count:
+                break
     return found
 
 
 def chunk_need(board: Board, chunk: Collection[int]) -> Vector:
     """What the pods of a chunk are charged together before their nodes are known."""
-    need: Vector = [0, 0, 0]
+    if len(chunk) == 1:
+        return board.waiting_need(next(iter(chunk)))
+    need = NONE
     for pod in chunk:
         need = plus(need, board.waiting_need(pod))
     return need

@@ -64,7 +64,7 @@ def _share_below(queues: QueueTable, siblings: list[int], total: float, resource
         tier_remainders_first=policy.tier_remainders_first,
     )
     for queue, claimant in zip(siblings, claimants, strict=True):
-        queues.fair[queue][resource] = claimant.fair
+        queues.set_fair(queue, resource, claimant.fair)
         if queues.children[queue]:
             _share_below(queues, queues.children[queue], claimant.fair, resource, policy)
 

@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from fairpool.model.node import MigStrategy, Node, TaintEffect
+from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, LabelOperator, LabelRule, Neighbourhood, PodShape
 from fairpool.scheduler import gate
 from fairpool.scheduler.board import COMING, LEAVING, RELEASING, STAYING, Board
+from fairpool.scheduler.charge import ShapeFacts
 from fairpool.scheduler.policy import DeviceChoice
 from fairpool.scheduler.trial import Trial
 
@@ -34,19 +37,21 @@ class Fit:
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.board: Board = trial.board
-        self._nodes: dict[int, list[int]] = {}
+        self._nodes: dict[Hashable, list[int]] = {}
         self._labelled = [
             pod for pod, row in enumerate(self.board.pods) if row.shape.labels or row.shape.near or row.shape.apart
         ]
+        self.one_device_size = len(set(self.board.nodes.device_mib)) <= 1
 
-    def nodes(self, pod: int) -> list[int]:
+    def nodes(self, shape: int) -> list[int]:
         """Nodes that would take this shape if they were empty, smaller requests aside."""
-        shape = self.board.shape_of[pod]
-        known = self._nodes.get(shape)
+        row = self.board.facts[shape].shape
+        kind = _kind_of_node(row)
+        key = (kind, row.node_rules, row.tolerations, row.schedulable)
+        known = self._nodes.get(key)
         if known is None:
-            rows = self.board.nodes.rows
-            known = [node for node in range(len(rows)) if self.objection(self.board.shapes[shape], node) is None]
-            self._nodes[shape] = known
+            count = len(self.board.nodes.rows)
+            known = self._nodes[key] = [node for node in range(count) if self.objection(row, node) is None]
         return known
 
     def objection(self, shape: PodShape, node: int) -> str | None:
@@ -70,57 +75,84 @@ class Fit:
     def _legacy_objection(self, shape: PodShape, node: int) -> str | None:
         return "runs unsupported MIG pods" if shape.gpu.mig and self.board.nodes.unschedulable_pods[node] else None
 
+    def is_particular(self, pod: int) -> bool:
+        """Whether more than its shape decides where a pod fits, so that nodes must be looked at one by one."""
+        board = self.board
+        row = board.pods[pod]
+        if not board.policy.predicates:
+            return False
+        return bool(
+            row.claims
+            or row.shape.near
+            or row.shape.apart
+            or board.groups[board.group_of[pod]].avoid
+            or (row.shape.gpu.memory_mib and not self.one_device_size)
+        )
+
     def room(self, pod: int, node: int) -> Room | None:
         """Where on this node the pod could go now or soon; None if nowhere."""
-        board = self.board
-        shape = board.shape(pod)
-        if not self._amounts_fit(shape, node, soon=True):
+        facts = self.board.facts[self.board.shape_of[pod]]
+        if not self.amounts_fit(facts, node):
             return None
-        if board.policy.predicates and not self._predicates_hold(pod, node):
+        if self.board.policy.predicates and not (self.within_limits(pod, node) and self._suits(pod, node)):
             return None
-        now = self.amounts_fit_now(pod, node)
-        if not board.is_shared[board.shape_of[pod]]:
-            return Room(now)
-        return self._shared_room(pod, node, now)
+        return self.seats(pod, node)
 
-    def amounts_fit_now(self, pod: int, node: int) -> bool:
-        """Whether what a pod asks for, shared devices aside, is idle."""
-        shape = self.board.shape_of[pod]
-        return self.board.is_best_effort[shape] or self._amounts_fit(self.board.shapes[shape], node, soon=False)
+    def seats(self, pod: int, node: int) -> Room:
+        """The place on a node where the amounts fit."""
+        facts = self.board.facts[self.board.shape_of[pod]]
+        now = self.amounts_fit_now(facts, node)
+        return self._shared_room(pod, node, now) if facts.shared else Room(now)
 
-    def _amounts_fit(self, shape: PodShape, node: int, *, soon: bool) -> bool:
+    def amounts_fit(self, facts: ShapeFacts, node: int) -> bool:
+        """Whether there is enough on a node, counting what is being released."""
         nodes = self.board.nodes
-        cpu, memory, slots = nodes.cpu_idle[node], nodes.memory_idle[node], nodes.slots_idle[node]
-        gpus = nodes.gpus_idle[node]
-        if soon:
-            cpu += nodes.cpu_releasing[node]
-            memory += nodes.memory_releasing[node]
-            slots += nodes.slots_releasing[node]
-            gpus += nodes.gpus_releasing[node]
-        if shape.cpu_milli > cpu or shape.memory_bytes > memory:
+        if (
+            facts.cpu_milli > nodes.cpu_idle[node] + nodes.cpu_releasing[node]
+            or facts.memory_bytes > nodes.memory_idle[node] + nodes.memory_releasing[node]
+            or (nodes.slots_idle[node] + nodes.slots_releasing[node] < 1 and self.board.policy.predicates)
+        ):
             return False
-        if slots < 1 and self.board.policy.predicates:
+        whole = nodes.gpus_idle[node] + nodes.gpus_releasing[node]
+        if facts.whole > whole:
             return False
-        if shape.gpu.kind is GpuKind.WHOLE and shape.gpu.devices > gpus:
+        if facts.shared and not self._shares_fit(facts, node, whole):
             return False
-        for name, amount in (*shape.extended, *shape.gpu.mig):
+        for name, amount in facts.others:
             idle = nodes.other_idle.get(name)
-            free = 0 if idle is None else idle[node] + (nodes.other_releasing[name][node] if soon else 0)
-            if amount > free:
+            if idle is None or amount > idle[node] + nodes.other_releasing[name][node]:
                 return False
         return True
 
-    def _predicates_hold(self, pod: int, node: int) -> bool:
-        board = self.board
-        group = board.group_of[pod]
-        shape = board.shape(pod)
-        if shape.gpu.kind is GpuKind.MEMORY and (
-            not board.nodes.rows[node].gpu_memory_mib or shape.gpu.memory_mib > board.nodes.device_mib[node]
+    def amounts_fit_now(self, facts: ShapeFacts, node: int) -> bool:
+        """Whether there is enough idle on a node, shared devices aside."""
+        nodes = self.board.nodes
+        if facts.is_best_effort:
+            return True
+        if (
+            facts.cpu_milli > nodes.cpu_idle[node]
+            or facts.memory_bytes > nodes.memory_idle[node]
+            or facts.whole > nodes.gpus_idle[node]
+            or (nodes.slots_idle[node] < 1 and self.board.policy.predicates)
         ):
             return False
-        if board.nodes.names[node] in board.groups[group].avoid:
-            return False
-        if board.policy.fair_order and not self._within_limits(pod, node, group):
+        return all(amount <= nodes.other_idle[name][node] for name, amount in facts.others)
+
+    def within_limits(self, pod: int, node: int) -> bool:
+        """Whether limits and quotas allow a pod, as it is charged on this node."""
+        board = self.board
+        group = board.group_of[pod]
+        if not board.policy.fair_order:
+            return True
+        need = board.placed_need(pod, node)
+        if not board.policy.charge_all_devices_per_node and board.shape(pod).gpu.kind is GpuKind.WHOLE:
+            need = (min(need[0], WHOLE_GPU_MILLI), need[1], need[2])
+        return gate.passes(board.queues, board.queue_of[group], need, firm=board.is_firm(group))
+
+    def _suits(self, pod: int, node: int) -> bool:
+        board = self.board
+        shape = board.shape(pod)
+        if board.nodes.names[node] in board.groups[board.group_of[pod]].avoid:
             return False
         if board.pods[pod].claims and not self._claims_fit(pod, node):
             return False
@@ -128,61 +160,60 @@ class Fit:
             self._is_beside(pod, node, term) for term in shape.apart
         )
 
-    def _within_limits(self, pod: int, node: int, group: int) -> bool:
-        board = self.board
-        need = board.placed_need(pod, node)
-        if not board.policy.charge_all_devices_per_node and board.shape(pod).gpu.kind is GpuKind.WHOLE:
-            need[0] = min(need[0], 1000)
-        return gate.passes(board.queues, board.queue_of[group], need, firm=board.is_firm(group))
-
     # ---- shared devices
 
-    def _shared_room(self, pod: int, node: int, now: bool) -> Room | None:
+    def _shares_fit(self, facts: ShapeFacts, node: int, whole: int) -> bool:
+        """Whether enough devices of a node have room for a sharer."""
+        nodes = self.board.nodes
+        if facts.shape.gpu.memory_mib and self.board.policy.predicates:
+            is_known = nodes.rows[node].gpu_memory_mib > 0
+            if not is_known or facts.shape.gpu.memory_mib > nodes.device_mib[node]:
+                return False
+        missing = facts.shared - max(0, whole)
+        return missing <= 0 or len(self.hosts(facts, node)) >= missing
+
+    def _shared_room(self, pod: int, node: int, now: bool) -> Room:
         """Choose as many different devices as the pod asks for, best first."""
         board, nodes = self.board, self.board.nodes
-        wanted = board.shape(pod).gpu.devices
-        hosts = self.hosts(pod, node)
+        facts = board.facts[board.shape_of[pod]]
+        wanted = facts.shared
+        hosts = self.hosts(facts, node)
         whole = max(0, nodes.gpus_idle[node] + nodes.gpus_releasing[node])
-        if len(hosts) + whole < wanted:
-            return None
-        choice = board.policy.device_choice
-        if choice is DeviceChoice.SPREAD:
+        if board.device_choice is DeviceChoice.SPREAD:
             opened = min(wanted, whole)
-            seats = sorted(hosts, key=lambda seat: (sum(nodes.shared[node][seat]), seat < 0, abs(seat)))[
-                : wanted - opened
-            ]
+            hosts.sort(key=lambda seat: (sum(nodes.shared[node][seat]), seat < 0, abs(seat)))
+            seats = hosts[: wanted - opened]
         else:
-            if choice is DeviceChoice.PACK:
+            if board.device_choice is DeviceChoice.PACK:
                 hosts.sort(key=lambda seat: (-sum(nodes.shared[node][seat]), seat < 0, abs(seat)))
             seats = hosts[:wanted]
             opened = wanted - len(seats)
-        now = now and all(self._hosts_now(pod, node, seat) for seat in seats)
+        now = now and all(self._hosts_now(facts, node, seat) for seat in seats)
         opens_now = now and opened <= nodes.gpus_idle[node]
         if opened:
             seats = [*seats, *self._open(pod, node, opened)]
         return Room(opens_now if opened else now, tuple(seats))
 
-    def hosts(self, pod: int, node: int) -> list[int]:
-        """Devices already shared on a node that have room for a pod, counting what is being released."""
-        board = self.board
-        mib = board.nodes.device_mib[node]
-        need = board.charges.occupied_mib(board.shape(pod), mib)
+    def hosts(self, facts: ShapeFacts, node: int) -> list[int]:
+        """Devices already shared on a node that have room for a sharer, counting what is being released."""
+        shared = self.board.nodes.shared[node]
+        if not shared:
+            return []
+        mib = self.board.nodes.device_mib[node]
+        free = mib - facts.occupied_mib(mib)
         return [
-            seat
-            for seat, device in board.nodes.shared[node].items()
-            if (device[STAYING] or device[COMING]) and mib - device[STAYING] - device[COMING] >= need
+            seat for seat, (staying, _, coming) in shared.items() if (staying or coming) and staying + coming <= free
         ]
 
-    def hosts_now(self, pod: int, node: int) -> bool:
+    def hosts_now(self, facts: ShapeFacts, node: int) -> bool:
         """Whether one of them has room at once."""
-        return any(self._hosts_now(pod, node, seat) for seat in self.hosts(pod, node))
+        return any(self._hosts_now(facts, node, seat) for seat in self.hosts(facts, node))
 
-    def _hosts_now(self, pod: int, node: int, seat: int) -> bool:
-        board = self.board
-        mib = board.nodes.device_mib[node]
-        device = board.nodes.shared[node][seat]
+    def _hosts_now(self, facts: ShapeFacts, node: int, seat: int) -> bool:
+        mib = self.board.nodes.device_mib[node]
+        device = self.board.nodes.shared[node][seat]
         used = device[STAYING] + device[LEAVING]
-        return used > 0 and mib - used >= board.charges.occupied_mib(board.shape(pod), mib)
+        return used > 0 and mib - used >= facts.occupied_mib(mib)
 
     def _open(self, pod: int, node: int, count: int) -> list[int]:
         """Devices to open for sharing; an evicted pod gets its own back if everybody on them leaves."""
@@ -243,6 +274,13 @@ class Fit:
             elif place[0] != node:
                 return False
         return needed <= len(board.nodes.claim_free[node])
+
+
+def _kind_of_node(shape: PodShape) -> str:
+    """Shapes of one kind meet the same objections to the kind of node."""
+    if shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY):
+        return "shared"
+    return shape.gpu.kind
 
 
 def _wrong_kind_of_node(shape: PodShape, node: Node) -> str | None:

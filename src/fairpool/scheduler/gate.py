@@ -12,7 +12,7 @@ NAMES = (Resource.GPU, Resource.CPU, Resource.MEMORY)
 
 def is_over_limit(queues: QueueTable, queue: int, need: Vector) -> bool:
     """Whether `need` more would take a queue on the path beyond its limit."""
-    for level in queues.path[queue]:
+    for level in queues.limited[queue]:
         held, limit = queues.held[level], queues.limit[level]
         for resource in RESOURCES:
             if need[resource] > 0 and held[resource] + need[resource] > limit[resource]:

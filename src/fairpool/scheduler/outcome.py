@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from fairpool.model.ids import GroupId, NodeName
+from fairpool.model.ids import ClaimId, GroupId, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
+from fairpool.model.workload import Pod
 from fairpool.scheduler.allocate import is_expired
 from fairpool.scheduler.board import NOTHING, NOWHERE, REAL, RELEASING, Board
 from fairpool.scheduler.decision import (
@@ -27,7 +28,7 @@ from fairpool.scheduler.queues import GPU
 from fairpool.scheduler.reclaim import parting
 from fairpool.scheduler.seating import Seats, seat
 from fairpool.scheduler.solver import Scenario
-from fairpool.scheduler.stale import is_stale
+from fairpool.scheduler.stale import stale_groups
 from fairpool.scheduler.verdict import quiet_until, verdicts
 
 
@@ -77,7 +78,7 @@ class Outcome:
             promises=tuple(self._promise(pod, seats) for pod in changed if board.promise_node[pod] != NOWHERE),
             withdrawals=tuple(self._withdrawals()),
             started=self._started(changed),
-            stale=tuple(group.id for number, group in enumerate(board.groups) if is_stale(board, number)),
+            stale=tuple(board.groups[group].id for group in stale_groups(board)),
             verdicts={verdict.group: verdict for verdict in verdicts(self.placer)},
             queues=tuple(queue_figures(board, queue) for queue in range(len(board.queues.ids))),
             problems=self.problems,
@@ -97,11 +98,12 @@ class Outcome:
         board = self.board
         row = board.pods[pod]
         node = board.nodes.names[board.hold_node[pod]]
-        places = self.trial.claim_place
-        claims = tuple(
-            (name, places[name][1]) for name in row.claims if board.claims[name].node is None and name in places
-        )
-        return Bind(row.id, row.group, node, seats.get(pod, ()), claims)
+        return Bind(row.id, row.group, node, seats.get(pod, ()), self._claims(row) if row.claims else ())
+
+    def _claims(self, row: Pod) -> tuple[tuple[ClaimId, tuple[str, ...]], ...]:
+        """Claims that are allocated for this pod, and their devices."""
+        places, claims = self.trial.claim_place, self.board.claims
+        return tuple((name, places[name][1]) for name in row.claims if claims[name].node is None and name in places)
 
     def _promise(self, pod: int, seats: Seats) -> Promise:
         board = self.board
@@ -125,18 +127,13 @@ class Outcome:
         """Groups that had nothing and now have pods bound."""
         board, trial = self.board, self.trial
         bound = {board.group_of[pod] for pod in changed if self._is_bound(pod)}
-        return tuple(
-            board.groups[group].id
-            for group in sorted(bound)
-            if not any(
-                trial.started_as[pod][0] == REAL for number in board.sets_of[group] for pod in board.sets.pods[number]
-            )
-        )
+        return tuple(board.groups[group].id for group in sorted(bound - trial.running_groups))
 
     def _withdrawals(self) -> Iterator[Withdraw]:
         board = self.board
-        for pod, row in enumerate(board.pods):
-            if row.phase is PodPhase.PROMISED and row.node is not None and self.trial.is_waiting(pod):
+        for pod in self.trial.was_promised:
+            row = board.pods[pod]
+            if row.node is not None and self.trial.is_waiting(pod):
                 yield Withdraw(row.id, row.group, row.node, self._why_withdrawn(pod, row.node))
 
     def _why_withdrawn(self, pod: int, name: NodeName) -> WithdrawReason:

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from fairpool.model.workload import PodSet, SubGroup
 from fairpool.scheduler.board import RELEASING
 from fairpool.scheduler.chunk import set_order
-from fairpool.scheduler.fit import Fit, Room
-from fairpool.scheduler.score import Score, score
-from fairpool.scheduler.topology import ALIKE, Closeness, NodeSet, node_sets
+from fairpool.scheduler.fit import Fit
+from fairpool.scheduler.free import FreeGpus
+from fairpool.scheduler.index import NodeIndex, NodeSet
+from fairpool.scheduler.policy import ScoreTerm
+from fairpool.scheduler.score import ALIKE, Rank, Score
+from fairpool.scheduler.topology import node_sets
 from fairpool.scheduler.trial import Trial
 
 
@@ -24,14 +27,24 @@ class Placer:
         self.trial = trial
         self.board = trial.board
         self.fit = Fit(trial)
+        self.free = FreeGpus(self.board)
+        self.indexes: dict[int, NodeIndex] = {}
+        self.everywhere = NodeSet(range(len(self.board.nodes.rows)))
 
-    def place(self, group: int, chunk: Sequence[int], nodes: Sequence[int] | None = None, *, now: bool) -> bool:
-        """Place a chunk on some of these nodes (all of them by default), or nothing.
+    def place(self, group: int, chunk: Sequence[int], among: NodeSet | None = None, *, now: bool) -> bool:
+        """Place a chunk on some nodes (all of them by default), or nothing.
 
         With `now`, pods that fit what is idle are bound and the others promised; without it all are promised.
         """
-        everywhere = range(len(self.board.nodes.rows)) if nodes is None else nodes
-        return self._place_below(self.board.groups[group].tree, group, chunk, NodeSet(everywhere, ALIKE), now)
+        among = among or self.everywhere
+        if not self.board.is_plain[group]:
+            return self._place_below(self.board.groups[group].tree, group, chunk, among, now)
+        mark = self.trial.mark()
+        for pod in chunk:
+            if not self._place_pod(pod, among, now):
+                self.trial.undo(mark)
+                return False
+        return True
 
     def _place_below(self, tree: SubGroup, group: int, chunk: Sequence[int], outer: NodeSet, now: bool) -> bool:
         names = {pod_set.name for pod_set in tree.all_pod_sets()}
@@ -63,25 +76,25 @@ class Placer:
             return True
         for inner in node_sets(self.trial, pod_set.constraint, [number], mine, outer):
             mark = self.trial.mark()
-            if all(self._place_pod(pod, inner.nodes, inner.closeness, now) for pod in mine):
+            if all(self._place_pod(pod, inner, now) for pod in mine):
                 return True
             self.trial.undo(mark)
         return False
 
     def place_on(self, pod: int, node: int) -> bool:
         """Place one pod on one node, bound if it fits now."""
-        return self._place_pod(pod, (node,), ALIKE, now=True)
+        return self._place_pod(pod, NodeSet((node,), is_part=True), now=True)
 
     def place_anywhere(self, pod: int) -> bool:
         """Promise one pod a place on any node."""
-        return self._place_pod(pod, range(len(self.board.nodes.rows)), ALIKE, now=False)
+        return self._place_pod(pod, self.everywhere, now=False)
 
-    def _place_pod(self, pod: int, nodes: Sequence[int], closeness: Closeness, now: bool) -> bool:
-        found = self.best(pod, nodes, closeness)
-        if found is None:
+    def _place_pod(self, pod: int, among: NodeSet, now: bool) -> bool:
+        node = self._best(pod, among)
+        if node is None:
             return False
-        node, room = found
         trial, board = self.trial, self.board
+        room = self.fit.seats(pod, node)
         if trial.is_evicted(pod) and board.hold_node[pod] == node and set(room.seats) == set(board.hold_seats[pod]):
             trial.restore(pod)
         elif now and room.now and board.hold[pod] != RELEASING:
@@ -90,18 +103,45 @@ class Placer:
             trial.promise(pod, node, room.seats)
         return True
 
-    def best(self, pod: int, nodes: Sequence[int], closeness: Closeness) -> tuple[int, Room] | None:
+    def _best(self, pod: int, among: NodeSet) -> int | None:
         """The best node for a pod among some, ties by name."""
-        allowed = self.fit.nodes(pod)
-        if len(nodes) < len(self.board.nodes.rows):
-            among = set(nodes)
-            allowed = [node for node in allowed if node in among]
-        best: tuple[Score, int, Room] | None = None
-        for node in allowed:
-            room = self.fit.room(pod, node)
-            if room is None:
-                continue
-            points = score(self.fit, pod, node, room, closeness)
-            if best is None or points > best[0]:
-                best = (points, node, room)
-        return best and (best[1], best[2])
+        board = self.board
+        if self.fit.is_particular(pod):
+            return self._best_one_by_one(pod, among)
+        if board.policy.predicates and board.nodes.names and not self.fit.within_limits(pod, 0):
+            return None
+        shape = board.shape_of[pod]
+        nominated = self._nominated(pod, shape)
+        if nominated is not None and among.holds(nominated):
+            return nominated
+        if among.is_part:
+            return among.index(self.fit, shape).best()
+        # A node without a free GPU takes no pod that needs one, so being left out changes nothing for those.
+        return self.index(shape).best(None if board.facts[shape].on_gpus else among.members)
+
+    def index(self, shape: int) -> NodeIndex:
+        """All nodes for one shape."""
+        index = self.indexes.get(shape)
+        if index is None:
+            index = self.indexes[shape] = NodeIndex(self.fit, shape, None, ALIKE)
+        return index
+
+    def _nominated(self, pod: int, shape: int) -> int | None:
+        name = self.board.pods[pod].nominated
+        node = self.board.nodes.index.get(name) if name is not None else None
+        if node is None or ScoreTerm.NOMINATED not in self.board.policy.score_terms:
+            return None
+        fits = node in self.fit.nodes(shape) and self.fit.amounts_fit(self.board.facts[shape], node)
+        return node if fits else None
+
+    def _best_one_by_one(self, pod: int, among: NodeSet) -> int | None:
+        shape = self.board.shape_of[pod]
+        score = Score(self.fit, self.board.facts[shape], among.closeness)
+        nominated = self.board.pods[pod].nominated
+        best: tuple[bool, Rank, int] | None = None
+        for node in self.fit.nodes(shape):
+            if among.holds(node) and self.fit.room(pod, node) is not None:
+                rank = (self.board.nodes.names[node] != nominated, score.rank(node), node)
+                if best is None or rank < best:
+                    best = rank
+        return best and best[2]

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from fairpool.model.node import Placement
 from fairpool.model.workload import WorkloadKind
 
 
@@ -89,9 +88,8 @@ class Policy:
     kinds: Mapping[WorkloadKind, KindRule] = field(default_factory=lambda: PRODUCT_KINDS)
 
     # Placement
-    gpu_placement: Placement = Placement.BINPACK
-    cpu_placement: Placement = Placement.BINPACK
-    device_choice: DeviceChoice = DeviceChoice.PACK
+    device_choice: DeviceChoice | None = None
+    """None: as the pool places GPUs, packed or spread."""
     score_terms: frozenset[ScoreTerm] = frozenset(ScoreTerm)
     pack_partial_devices: bool = True  # B10: free parts of shared devices count in pack and spread
     predicates: bool = True  # off: only amounts decide where a pod fits
@@ -120,7 +118,8 @@ class Policy:
 
     # Taking
     max_moved_groups: int | None = 16  # of one consolidation; None: unbounded, 0: never
-    sort_before_bounding: bool = True  # B7
+    sort_before_bounding: bool = True  # B7: the reference admits one more, before sorting
+    consolidate_only_packed: bool = True  # what is spread on purpose is not moved together
     moves_in_reclaim_are_free: bool = True
     whole_gang_restarts: bool = True
     recheck_readiness: bool = True
@@ -155,6 +154,7 @@ class Policy:
             over_share_by_requested=False,
             tier_remainders_first=False,
             sort_before_bounding=False,
+            consolidate_only_packed=False,
             whole_gang_restarts=False,
             recheck_readiness=False,
             victims_keep_devices=False,

@@ -5,43 +5,45 @@ from __future__ import annotations
 from fairpool.scheduler import gate
 from fairpool.scheduler.allocate import waiting_groups
 from fairpool.scheduler.chunk import is_ready
-from fairpool.scheduler.order import Walk
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.reclaim import active_counts, is_moving, respects_runtimes
+from fairpool.scheduler.reclaim import is_moving, respects_runtimes
 from fairpool.scheduler.runtime import may_be_victim
 from fairpool.scheduler.solver import Scenario, Solver, asked
+from fairpool.scheduler.victims import Candidates
+from fairpool.scheduler.walk import Walk
 
 
 def preempt(solver: Solver) -> list[Scenario]:
     """For each waiting group, look for groups of lower priority in its own queue."""
-    board, trial = solver.board, solver.trial
+    board = solver.board
     accepted = []
-    walk = Walk(trial, waiting_groups(solver.placer))
+    walk = Walk(solver.trial, waiting_groups(solver.placer, Pass.PREEMPT))
+    solver.begin()
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
         need = asked(solver.placer, group)
         if board.is_firm(group) and gate.is_over_quota(board.queues, board.queue_of[group], need):
             continue
-        active = active_counts(board)
         found = solver.solve(
-            group,
-            [each for each in range(len(board.groups)) if _may_give(solver, group, each)],
-            lambda each, active=active: respects_runtimes(solver, each, Pass.PREEMPT, active),  # type: ignore[misc]
+            group, _candidates(solver, group), lambda each: respects_runtimes(solver, each, Pass.PREEMPT)
         )
         if found:
             accepted.append(found)
     return accepted
 
 
-def _may_give(solver: Solver, taker: int, group: int) -> bool:
+def _candidates(solver: Solver, taker: int) -> Candidates:
     board = solver.board
-    return (
-        group != taker
-        and board.queue_of[group] == board.queue_of[taker]
-        and not board.is_firm(group)
-        and board.rules[group].priority < board.rules[taker].priority
-        and any(board.sets.active[each] for each in board.sets_of[group])
-        and not is_moving(solver.trial, group)
-        and may_be_victim(board, Pass.PREEMPT, taker, group)
-    )
+    priority = board.rules[taker].priority
+
+    def may_give(group: int) -> bool:
+        return (
+            group != taker
+            and board.rules[group].priority < priority
+            and not is_moving(solver.trial, group)
+            and may_be_victim(board, Pass.PREEMPT, taker, group)
+        )
+
+    bound = priority if board.policy.priority_order else None
+    return Candidates(may_give, leaves=(board.queue_of[taker],), priority_below=bound)

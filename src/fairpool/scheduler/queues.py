@@ -7,7 +7,7 @@ Amounts of one queue are a list of three: GPU thousandths, CPU thousandths, byte
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fairpool.model.ids import QueueId
 from fairpool.model.organization import Entitlement, Queue
@@ -18,8 +18,10 @@ RESOURCES = (GPU, CPU, MEMORY)
 UNIT = (WHOLE_GPU_MILLI, 1, 1)
 """What is handed out at a time when shares are rounded: one GPU, one thousandth of a core, one byte."""
 
-Vector = list[float]
+Vector = Sequence[float]
 """Amounts of the three resources."""
+
+NONE: Vector = (0, 0, 0)
 
 
 def _bound(amount: int) -> float:
@@ -49,12 +51,19 @@ class QueueTable:
         self.limit: list[Vector] = [[_bound(each.limit) for each in three] for three in entitlements]
         self.weight: list[Vector] = [[each.weight for each in three] for three in entitlements]
         self.usage: list[Vector] = [[each.usage for each in three] for three in entitlements]
-        self.fair: list[Vector] = [[0, 0, 0] for _ in self.rows]
-        self.request: list[Vector] = [[0, 0, 0] for _ in self.rows]
-        self.held: list[Vector] = [[0, 0, 0] for _ in self.rows]
-        self.held_firm: list[Vector] = [[0, 0, 0] for _ in self.rows]
+        self.fair: list[list[float]] = [[0, 0, 0] for _ in self.rows]
+        self.request: list[list[float]] = [[0, 0, 0] for _ in self.rows]
+        self.held: list[list[float]] = [[0, 0, 0] for _ in self.rows]
+        self.held_firm: list[list[float]] = [[0, 0, 0] for _ in self.rows]
         """The part of `held` that may not be preempted."""
-        self.total: Vector = [0, 0, 0]
+        self.limited: list[tuple[int, ...]] = [
+            tuple(level for level in path if min(self.limit[level]) < math.inf) for path in self.path
+        ]
+        """Queues on the path of each that have a limit."""
+        self.version: list[int] = [0] * count
+        """Counts the changes of `held`, so that what was worked out from it can be kept."""
+        self.total: Vector = NONE
+        self._allocatable: list[Vector] | None = None
 
     def _path(self, number: int) -> tuple[int, ...]:
         path = [number]
@@ -62,23 +71,39 @@ class QueueTable:
             path.append(self.parent[path[-1]])
         return tuple(reversed(path))
 
-    def allocatable(self, queue: int, resource: int) -> float:
+    def allocatable(self, queue: int) -> Vector:
         """What a queue may hold without being called over its share: the larger of quota and fair share, capped."""
+        if self._allocatable is None:
+            self._allocatable = [
+                tuple(self._allocatable_of(queue, resource) for resource in RESOURCES) for queue in range(len(self.ids))
+            ]
+        return self._allocatable[queue]
+
+    def _allocatable_of(self, queue: int, resource: int) -> float:
         if self.quota[queue][resource] == math.inf:
             return self.limit[queue][resource]
         return min(max(self.quota[queue][resource], self.fair[queue][resource]), self.limit[queue][resource])
 
-    def dominant_share(self, queue: int, amounts: Vector) -> float:
+    def set_fair(self, queue: int, resource: int, amount: float) -> None:
+        """Fair shares are worked out once; what follows from them is then kept."""
+        self.fair[queue][resource] = amount
+        self._allocatable = None
+
+    def dominant_share(self, queue: int, gpu: float, cpu: float, memory: float) -> float:
         """The largest part, over resources, that these amounts are of what the queue may hold."""
-        largest = 0.0
-        for resource in RESOURCES:
-            amount = amounts[resource]
-            allocatable = self.allocatable(queue, resource)
-            if allocatable == math.inf:
-                allocatable = self.total[resource]
-            share = amount / allocatable if allocatable else amount * 1000 / UNIT[resource]
-            largest = max(largest, share)
-        return largest
+        allocatable, total = self.allocatable(queue), self.total
+        return max(
+            0.0,
+            _part(gpu, allocatable[GPU], total[GPU], WHOLE_GPU_MILLI),
+            _part(cpu, allocatable[CPU], total[CPU], 1),
+            _part(memory, allocatable[MEMORY], total[MEMORY], 1),
+        )
+
+
+def _part(amount: float, allocatable: float, total: float, unit: int) -> float:
+    if allocatable == math.inf:
+        allocatable = total
+    return amount / allocatable if allocatable else amount * 1000 / unit
 
 
 def within(amounts: Vector, bounds: Vector) -> bool:
@@ -87,8 +112,8 @@ def within(amounts: Vector, bounds: Vector) -> bool:
 
 
 def plus(one: Vector, other: Vector) -> Vector:
-    return [one[0] + other[0], one[1] + other[1], one[2] + other[2]]
+    return (one[0] + other[0], one[1] + other[1], one[2] + other[2])
 
 
 def minus(one: Vector, other: Vector) -> Vector:
-    return [one[0] - other[0], one[1] - other[1], one[2] - other[2]]
+    return (one[0] - other[0], one[1] - other[1], one[2] - other[2])

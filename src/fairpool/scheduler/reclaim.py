@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from fairpool.scheduler.allocate import waiting_groups
 from fairpool.scheduler.board import NOWHERE, RELEASING, Board
 from fairpool.scheduler.chunk import is_ready
-from fairpool.scheduler.order import Walk
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import RESOURCES, QueueTable, Vector, minus, plus, within
+from fairpool.scheduler.queues import GPU, NONE, RESOURCES, QueueTable, Vector, minus, plus, within
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
 from fairpool.scheduler.solver import Scenario, Solver, asked
 from fairpool.scheduler.trial import Trial
+from fairpool.scheduler.victims import Candidates
+from fairpool.scheduler.walk import Walk
 
 Unit = tuple[int, Vector]
 """A leaf queue and what pods that are taken together hold there."""
@@ -33,29 +34,46 @@ class Holdings:
 
     @classmethod
     def of(cls, queues: QueueTable) -> Holdings:
-        return cls([list(each) for each in queues.held], [list(each) for each in queues.held_firm])
+        return cls([tuple(each) for each in queues.held], [tuple(each) for each in queues.held_firm])
 
 
 def reclaim(solver: Solver) -> list[Scenario]:
     """For each waiting group whose queue is owed more, look for groups of other queues to take from."""
-    board, trial = solver.board, solver.trial
+    board = solver.board
     accepted = []
-    walk = Walk(trial, waiting_groups(solver.placer))
+    walk = Walk(solver.trial, waiting_groups(solver.placer, Pass.RECLAIM))
+    solver.begin()
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
-        if not may_reclaim(board.queues, board.queue_of[group], asked(solver.placer, group), board.is_firm(group)):
+        need = asked(solver.placer, group)
+        if not may_reclaim(board.queues, board.queue_of[group], need, board.is_firm(group)):
             continue
-        before = Holdings.of(board.queues)
-        active = active_counts(board)
-        found = solver.solve(
-            group,
-            [each for each in range(len(board.groups)) if _may_give(solver, group, each)],
-            lambda each, before=before, active=active: _accepts(solver, each, before, active),  # type: ignore[misc]
-        )
+        if not could_be_enough(solver, group, need):
+            continue
+        found = solver.solve(group, _candidates(solver, group), _Rules(solver).accepts)
         if found:
             accepted.append(found)
     return accepted
+
+
+def could_be_enough(solver: Solver, group: int, need: Vector) -> bool:
+    """Whether what is free and what may be taken at all add up to what is asked; if not, no search can succeed.
+
+    From a queue that holds no more than it should nothing may be lost, whatever else is taken.
+    """
+    board = solver.board
+    missing = need[GPU] - solver.placer.free.milli()
+    if missing <= 0:
+        return True
+    queues, queue = board.queues, board.queue_of[group]
+    for leaf in range(len(queues.ids)):
+        if leaf == queue or queues.children[leaf] or not queues.held[leaf][GPU]:
+            continue
+        mine, theirs = parting(queues, queue, leaf)
+        if _unit_is_justified(queues, mine, theirs, need, queues.held, queues.held):
+            missing -= queues.held[leaf][GPU] - queues.held_firm[leaf][GPU]
+    return missing <= 0
 
 
 def may_reclaim(queues: QueueTable, queue: int, need: Vector, firm: bool) -> bool:
@@ -65,35 +83,36 @@ def may_reclaim(queues: QueueTable, queue: int, need: Vector, firm: bool) -> boo
     return not firm or within(plus(queues.held_firm[queue], need), queues.quota[queue])
 
 
-def _may_give(solver: Solver, taker: int, group: int) -> bool:
+def _candidates(solver: Solver, taker: int) -> Candidates:
     board = solver.board
-    return (
-        board.queue_of[group] not in (NOWHERE, board.queue_of[taker])
-        and not board.is_firm(group)
-        and any(board.sets.active[each] for each in board.sets_of[group])
-        and not is_moving(solver.trial, group)
-        and may_be_victim(board, Pass.RECLAIM, taker, group)
-    )
+
+    def may_give(group: int) -> bool:
+        return not is_moving(solver.trial, group) and may_be_victim(board, Pass.RECLAIM, taker, group)
+
+    return Candidates(may_give, not_leaf=board.queue_of[taker])
 
 
-def _accepts(solver: Solver, scenario: Scenario, before: Holdings, active: dict[int, list[int]]) -> bool:
-    board = solver.board
-    lost = scenario.victims
-    if board.policy.moves_in_reclaim_are_free:
-        lost = [pod for pod in lost if not solver.trial.is_active(pod)]
-    if not respects_runtimes(solver, scenario, Pass.RECLAIM, active):
-        return False
-    queue = board.queue_of[scenario.group]
-    units = _units(board, lost, scenario.lost_from)
-    return is_justified(
-        board.queues,
-        queue,
-        scenario.need,
-        units,
-        before=before,
-        firm=board.is_firm(scenario.group),
-        multiplier=board.policy.saturation_multiplier,
-    )
+class _Rules:
+    """The rules of reclaim for one search, with what everybody held before it."""
+
+    def __init__(self, solver: Solver) -> None:
+        self.solver = solver
+        self.before = Holdings.of(solver.board.queues)
+
+    def accepts(self, scenario: Scenario) -> bool:
+        solver, board = self.solver, self.solver.board
+        lost = scenario.victims
+        if board.policy.moves_in_reclaim_are_free:
+            lost = [pod for pod in lost if not solver.trial.is_active(pod)]
+        return respects_runtimes(solver, scenario, Pass.RECLAIM) and is_justified(
+            board.queues,
+            board.queue_of[scenario.group],
+            scenario.need,
+            _units(board, lost, scenario.lost_from),
+            before=self.before,
+            firm=board.is_firm(scenario.group),
+            multiplier=board.policy.saturation_multiplier,
+        )
 
 
 def _units(board: Board, lost: Sequence[int], lost_from: dict[int, int]) -> list[Unit]:
@@ -116,7 +135,7 @@ def _units(board: Board, lost: Sequence[int], lost_from: dict[int, int]) -> list
 
 
 def _unit(board: Board, pods: Iterable[int], lost_from: dict[int, int]) -> Unit:
-    amounts: Vector = [0, 0, 0]
+    amounts = NONE
     queue = NOWHERE
     for pod in pods:
         queue = board.queue_of[board.group_of[pod]]
@@ -135,7 +154,7 @@ def is_justified(
     multiplier: float = 1.0,
 ) -> bool:
     """Whether a group of this queue may take these units, given what everybody held before."""
-    left = [list(amounts) for amounts in before.held]
+    left: list[Vector] = list(before.held)
     losses: dict[int, Vector] = {}
     for victim, amounts in units:
         mine, theirs = parting(queues, queue, victim)
@@ -143,7 +162,7 @@ def is_justified(
             return False
         for level in queues.path[victim]:
             left[level] = minus(left[level], amounts)
-            losses[level] = plus(losses.get(level, [0, 0, 0]), amounts)
+            losses[level] = plus(losses.get(level, NONE), amounts)
     return all(
         _stays_less_saturated(queues, level, need, left, losses, max(multiplier, 1.0))
         and not (firm and not within(plus(before.held_firm[level], need), queues.quota[level]))
@@ -163,7 +182,7 @@ def _unit_is_justified(
     queues: QueueTable, mine: int, theirs: int, need: Vector, held: Sequence[Vector], left: Sequence[Vector]
 ) -> bool:
     """The victim's side is above what it may hold; or the taker's stays within quota and the victim's is above its."""
-    if not within(left[theirs], [queues.allocatable(theirs, each) for each in RESOURCES]):
+    if not within(left[theirs], queues.allocatable(theirs)):
         return True
     return within(plus(held[mine], need), queues.quota[mine]) and not within(left[theirs], queues.quota[theirs])
 
@@ -210,27 +229,16 @@ def is_moving(trial: Trial, group: int) -> bool:
     )
 
 
-def active_counts(board: Board) -> dict[int, list[int]]:
-    """Pods that hold a place, by group and pod set; in parity those that leave count too (B8)."""
-    sets = board.sets
-    leaving = sets.leaving if not board.policy.count_only_evicted else [0] * len(sets.leaving)
-    return {
-        group: [sets.active[each] + leaving[each] for each in numbers]
-        for group, numbers in enumerate(board.sets_of)
-        if any(sets.active[each] for each in numbers)
-    }
-
-
-def respects_runtimes(solver: Solver, scenario: Scenario, by: Pass, active: dict[int, list[int]]) -> bool:
+def respects_runtimes(solver: Solver, scenario: Scenario, by: Pass) -> bool:
     """A protected elastic group gives surplus pods only."""
     board = solver.board
-    counted = scenario.considered
+    counted: Iterable[int] = scenario.considered
     if board.policy.count_only_evicted:
         counted = [pod for pod in scenario.victims if not solver.trial.is_active(pod)]
     by_group: dict[int, list[int]] = {}
     for pod in sorted(counted):
         by_group.setdefault(board.group_of[pod], []).append(pod)
     return all(
-        protected_until(board, by, scenario.group, group) is None or keeps_minimum(board, group, pods, active[group])
+        protected_until(board, by, scenario.group, group) is None or keeps_minimum(board, group, pods)
         for group, pods in by_group.items()
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from fairpool.model.ids import SECOND_MS, Instant
@@ -49,11 +50,13 @@ def is_elastic(board: Board, group: int) -> bool:
     return any(len(sets.pods[each]) > sets.minimum[each] for each in board.sets_of[group])
 
 
-def keeps_minimum(board: Board, group: int, evicted: Iterable[int], active: list[int]) -> bool:
-    """Whether a group keeps its minimum in every pod set that loses pods. `active` counts pods before the loss."""
-    left = dict(zip(board.sets_of[group], active, strict=True))
-    losing = set()
-    for pod in evicted:
-        left[board.set_of[pod]] -= 1
-        losing.add(board.set_of[pod])
-    return all(left[each] >= board.sets.minimum[each] for each in losing)
+def keeps_minimum(board: Board, group: int, evicted: Iterable[int]) -> bool:
+    """Whether a group keeps its minimum in every pod set that loses pods, asked once they are evicted.
+
+    In parity (B8) pods that leave count as there, and everybody who was considered counts as evicted.
+    """
+    sets = board.sets
+    if board.policy.count_only_evicted:
+        return all(sets.active[each] >= sets.minimum[each] for each in {board.set_of[pod] for pod in evicted})
+    losses = Counter(board.set_of[pod] for pod in evicted)
+    return all(sets.active[each] + sets.leaving[each] - loss >= sets.minimum[each] for each, loss in losses.items())

@@ -6,7 +6,6 @@ decided, each gets its real one: lowest number first, idle devices before those 
 
 from __future__ import annotations
 
-from fairpool.model.workload import GpuKind
 from fairpool.scheduler.board import NOTHING, NOWHERE, REAL
 from fairpool.scheduler.trial import Trial
 
@@ -16,15 +15,14 @@ Seats = dict[int, tuple[int, ...]]
 
 def seat(trial: Trial) -> Seats:
     """Devices for every pod that has got a place in this trial."""
-    board = trial.board
     on_node: dict[int, list[int]] = {}
     for pod in sorted({pod for pod, _ in trial.journal}):
         if trial.is_active(pod) and trial.state(pod) != trial.started_as[pod]:
             on_node.setdefault(trial.place(pod)[0], []).append(pod)
     residents: dict[int, list[int]] = {node: [] for node in on_node}
-    for pod, hold in enumerate(board.hold):
-        if hold != NOTHING and board.hold_node[pod] in residents:
-            residents[board.hold_node[pod]].append(pod)
+    for pod, state in enumerate(trial.started_as):
+        if state[0] != NOTHING and state[1] in residents:
+            residents[state[1]].append(pod)
     seats: Seats = {}
     for node, pods in sorted(on_node.items()):
         seats.update(_NodeSeating(trial, node, residents[node]).seat(pods))
@@ -41,8 +39,7 @@ class _NodeSeating:
         staying: set[int] = set()
         leaving: set[int] = set()
         for pod in residents:
-            if trial.started_as[pod][0] != NOTHING:
-                (staying if self.board.hold[pod] == REAL else leaving).update(self.board.pods[pod].devices)
+            (staying if self.board.hold[pod] == REAL else leaving).update(self.board.pods[pod].devices)
         usable = [device for device in range(row.gpus) if device not in row.gpus_withheld and device not in staying]
         self.idle = [device for device in usable if device not in leaving]
         self.soon = self.idle + [device for device in usable if device in leaving]
@@ -54,15 +51,13 @@ class _NodeSeating:
             for number in self.trial.place(pod)[1]:
                 if number in self.soon:
                     self.soon.remove(number)
-        seats: Seats = {}
-        for promised in (False, True):
-            for pod in pods:
-                if (self.board.promise_node[pod] != NOWHERE) == promised:
-                    seats[pod] = self._share(pod) if self._is_shared(pod) else self._take(pod)
-        return seats
+        promise_node = self.board.promise_node
+        bound = [pod for pod in pods if promise_node[pod] == NOWHERE]
+        promised = [pod for pod in pods if promise_node[pod] != NOWHERE] if len(bound) < len(pods) else []
+        return {pod: self._share(pod) if self._is_shared(pod) else self._take(pod) for pod in (*bound, *promised)}
 
     def _is_shared(self, pod: int) -> bool:
-        return self.board.is_shared[self.board.shape_of[pod]]
+        return self.board.facts[self.board.shape_of[pod]].shared > 0
 
     def _share(self, pod: int) -> tuple[int, ...]:
         devices = []
@@ -73,8 +68,10 @@ class _NodeSeating:
         return tuple(sorted(devices))
 
     def _take(self, pod: int) -> tuple[int, ...]:
-        gpu = self.board.shape(pod).gpu
-        return tuple(sorted(self._next() for _ in range(gpu.devices))) if gpu.kind is GpuKind.WHOLE else ()
+        count = self.board.facts[self.board.shape_of[pod]].whole
+        taken = self.soon[:count]
+        del self.soon[:count]
+        return tuple(sorted(taken))
 
     def _next(self) -> int:
         return self.soon.pop(0)

@@ -7,16 +7,19 @@ room more than the waiting group keeps it, and whatever still fits somewhere sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fairpool.model.workload import GpuKind
 from fairpool.scheduler import gate
-from fairpool.scheduler.board import COMING, LEAVING, NOWHERE, REAL, STAYING
-from fairpool.scheduler.chunk import chunk_need, has_waiting, next_chunk
-from fairpool.scheduler.order import VictimWalk, Walk
+from fairpool.scheduler.board import COMING, LEAVING, REAL, STAYING, Board
+from fairpool.scheduler.chunk import chunk_need, next_chunk
+from fairpool.scheduler.index import NodeSet
 from fairpool.scheduler.placement import Placer
-from fairpool.scheduler.queues import Vector
+from fairpool.scheduler.proposal import Count, can_count, propose
+from fairpool.scheduler.queues import NONE, Vector, plus
+from fairpool.scheduler.victims import Candidates, VictimWalk, givers
+from fairpool.scheduler.walk import Rehearsal, waiting
 
 
 @dataclass(slots=True)
@@ -44,23 +47,76 @@ class Solver:
         self.placer = placer
         self.trial = placer.trial
         self.board = placer.board
+        self.needs: dict[int, Vector] = {}
+        """What waiting groups ask for."""
+        self._failed: dict[Hashable, int] = {}
 
-    def solve(self, group: int, candidates: Sequence[int], accepts: Validator) -> Scenario | None:
-        """Find victims among the candidate groups so that the next chunk of a group is placed."""
+    def begin(self) -> None:
+        """Get ready for a pass."""
+        self.givers = givers(self.trial)
+        self.waiting = waiting(self.trial)
+        self.needs.clear()
+        self._failed.clear()
+        self._read = len(self.trial.touched)
+
+    def solve(self, group: int, candidates: Candidates, accepts: Validator) -> Scenario | None:
+        """Find victims so that the next chunk of a group is placed."""
         chunk = next_chunk(self.trial, group)
-        if not chunk or not candidates:
+        if not chunk:
             return None
+        kind = self._kind(group, chunk)
+        if kind is not None and self._failed.get(kind) == self.trial.mark():
+            return None
+        self._refresh()
+        start = self.trial.mark()
+        found = self._find(group, chunk, candidates, accepts)
+        if found is None:
+            self.trial.undo(start)
+            if kind is not None:
+                self._failed[kind] = start
+        elif self.board.policy.whole_gang_restarts:
+            self._restart_broken(found)
+        return found
+
+    def _kind(self, group: int, chunk: Sequence[int]) -> Hashable | None:
+        """Groups of one kind fare alike as long as nothing changes; None for groups that are like no other."""
+        board = self.board
+        if not board.is_plain[group] or any(self.placer.fit.is_particular(pod) for pod in chunk):
+            return None
+        shapes = tuple(board.shape_of[pod] for pod in chunk)
+        number = board.sets_of[group][0]
+        return (board.queue_of[group], shapes, board.rules[group], board.sets.active[number] > 0)
+
+    def _refresh(self) -> None:
+        for group in self.trial.touched[self._read :]:
+            self.needs.pop(group, None)
+        self._read = len(self.trial.touched)
+        self.givers.refresh()
+        self.waiting.refresh()
+
+    def _find(self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator) -> Scenario | None:
+        """First propose victims by counting; if that is no solution, search step by step."""
+        if candidates.are_lost and len(chunk) > 1 and can_count(self.placer, group, chunk):
+            victims = propose(self.placer, chunk, VictimWalk(self.trial, self.givers, candidates))
+            if victims is not None:
+                search = Search(self, group, chunk, [], candidates, accepts)
+                found = search.attempt(victims) if victims else None
+                if found is not None or not victims:
+                    return found
+        return self._step_by_step(group, chunk, candidates, accepts)
+
+    def _step_by_step(
+        self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator
+    ) -> Scenario | None:
+        """Solve for the first pod of the chunk, then for the first two, keeping the victims found so far."""
         start = self.trial.mark()
         found: Scenario | None = None
         for size in range(1, len(chunk) + 1):
             recorded = self._not_restored(found) if found else []
             self.trial.undo(start)
-            found = _Search(self, group, chunk[:size], recorded, candidates, accepts).run()
+            found = Search(self, group, chunk[:size], recorded, candidates, accepts).run()
             if found is None:
-                self.trial.undo(start)
                 return None
-        if found and self.board.policy.whole_gang_restarts:
-            self._restart_broken(found)
         return found
 
     def _not_restored(self, scenario: Scenario) -> list[int]:
@@ -85,7 +141,7 @@ class Solver:
                 scenario.victims.append(pod)
 
 
-class _Search:
+class Search:
     """The search for the first pods of a chunk, given the victims found for fewer of them."""
 
     def __init__(
@@ -94,7 +150,7 @@ class _Search:
         group: int,
         chunk: Sequence[int],
         recorded: list[int],
-        candidates: Sequence[int],
+        candidates: Candidates,
         accepts: Validator,
     ) -> None:
         self.solver = solver
@@ -105,51 +161,56 @@ class _Search:
         self.chunk = chunk
         self.recorded = recorded
         self.accepts = accepts
-        self.walk = VictimWalk(self.trial, candidates)
+        self.walk = VictimWalk(self.trial, solver.givers, candidates)
         self.potential: list[int] = []
         self.start = self.trial.mark()
-        self.nodes = self._feasible_nodes() | {self.trial.place(pod)[0] for pod in recorded}
+        self._feasible: set[int] | None = None
 
     def run(self) -> Scenario | None:
+        """Add victims one unit at a time until a scenario works."""
         if self.recorded:
-            found = self._attempt(self.recorded)
+            found = self.attempt(self.recorded)
             if found:
                 return found
         recorded = set(self.recorded)
-        while True:
-            given = self.walk.pop()
-            if given is None:
-                return None
+        countable = can_count(self.placer, self.group, self.chunk)
+        count = Count(self.placer, self.board.shape_of[self.chunk[0]], self.recorded) if countable else None
+        while (given := self.walk.pop()) is not None:
             group, unit = given
             if recorded.intersection(unit):
                 self.walk.take(group, [pod for pod in self.recorded if self.board.group_of[pod] == group])
                 continue
             self.walk.take(group, unit)
             self.potential += unit
-            found = self._attempt_near(unit)
-            if found:
-                return found
-
-    def _attempt_near(self, unit: Sequence[int]) -> Scenario | None:
-        """Try each node where the last victims are: evict the potential victims of every group that has one there."""
-        for node in sorted({self.trial.place(pod)[0] for pod in unit}):
-            groups = {self.board.group_of[pod] for pod in self.potential if self.trial.place(pod)[0] == node}
-            taken = [pod for pod in self.potential if self.board.group_of[pod] in groups]
-            found = self._attempt([*self.recorded, *taken])
+            found = self._attempt_near(group, unit, count)
             if found:
                 return found
         return None
 
-    def _attempt(self, victims: list[int]) -> Scenario | None:
+    def _attempt_near(self, group: int, unit: Sequence[int], count: Count | None) -> Scenario | None:
+        """Try each node where the last victims are: evict the potential victims of every group that has one there."""
+        nodes = sorted({self.trial.place(pod)[0] for pod in unit})
+        if count is not None:
+            count.offer(group, unit)
+        for node in nodes:
+            if count is not None and count.places + count.gain(node) < len(self.chunk):
+                continue
+            groups = {self.board.group_of[pod] for pod in self.potential if self.trial.place(pod)[0] == node}
+            taken = [pod for pod in self.potential if self.board.group_of[pod] in groups]
+            found = self.attempt([*self.recorded, *taken])
+            if found:
+                return found
+        return None
+
+    def attempt(self, victims: list[int]) -> Scenario | None:
         """Evict the victims, offer everybody a place in fair order, and see whether the rules hold."""
         lost_from = {pod: self.trial.place(pod)[0] for pod in victims}
-        nodes = sorted(self.nodes.union(lost_from.values()))
+        nodes = self._nodes(victims, lost_from)
         for pod in victims:
             self.trial.evict(pod)
         if self._place_in_order(victims, nodes):
-            placed = self._need()
-            considered = {*self.recorded, *self.potential}
-            scenario = Scenario(self.group, self.chunk, placed, victims, lost_from, considered)
+            considered = {*victims, *self.potential}
+            scenario = Scenario(self.group, self.chunk, self._need(), victims, lost_from, considered)
             if self.accepts(scenario):
                 return scenario
         self.trial.undo(self.start)
@@ -157,62 +218,89 @@ class _Search:
 
     def _need(self) -> Vector:
         """What the chunk is charged where it was placed."""
-        need: Vector = [0, 0, 0]
+        need = NONE
         for pod in self.chunk:
-            for resource, amount in enumerate(self.board.placed_need(pod, self.trial.place(pod)[0])):
-                need[resource] += amount
+            need = plus(need, self.board.placed_need(pod, self.trial.place(pod)[0]))
         return need
 
-    def _place_in_order(self, victims: Sequence[int], nodes: Sequence[int]) -> bool:
+    def _place_in_order(self, victims: Sequence[int], nodes: NodeSet) -> bool:
         """Walk all groups in fair order, acting on victims and on the waiting group only.
 
         A victim group gets one try for one chunk and may fail; if the waiting group fails, so does the scenario.
         """
-        victim_groups = {self.board.group_of[pod] for pod in victims}
-        with _Restricted(self, victim_groups) as others:
-            walk = Walk(self.trial, sorted(others | victim_groups | {self.group}))
-            pending = set(victim_groups)
-            placed = False
-            while pending or not placed:
-                group = walk.pop()
-                if group is None:
-                    break
+        groups = {self.board.group_of[pod] for pod in victims}
+        evicted = set(victims)
+        hopeless: set[tuple[int, ...]] = set()
+        with _Restricted(self):
+            walk = Rehearsal(self.trial, self.solver.waiting, (*sorted(groups), self.group), self.solver.needs)
+            while (group := walk.pop()) is not None:
                 if group == self.group:
                     if not self._place(group, self.chunk, nodes):
                         return False
-                    placed = True
-                elif group in pending:
-                    pending.discard(group)
-                    chunk = [pod for pod in next_chunk(self.trial, group, evicted_too=True) if pod in victims]
-                    if chunk:
-                        self._place(group, chunk, nodes)
-        return placed
+                    continue
+                chunk = [pod for pod in next_chunk(self.trial, group, evicted_too=True) if pod in evicted]
+                self._offer(group, chunk, nodes, hopeless)
+        return True
 
-    def _place(self, group: int, chunk: Sequence[int], nodes: Sequence[int]) -> bool:
+    def _offer(self, group: int, chunk: Sequence[int], nodes: NodeSet, hopeless: set[tuple[int, ...]]) -> None:
+        """Give victims a place again if there is one. What found none for its like is not tried again: room only
+        becomes less in a simulation.
+        """
+        if not chunk:
+            return
+        shapes = tuple(self.board.shape_of[pod] for pod in chunk)
+        if shapes in hopeless:
+            return
+        if not may_start(self.placer, group, chunk):
+            return
+        mark = self.trial.mark()
+        if self.placer.place(group, chunk, nodes, now=False):
+            return
+        self.trial.undo(mark)
+        is_simple = self.board.is_plain[group] and not any(self.placer.fit.is_particular(pod) for pod in chunk)
+        if is_simple and self.board.policy.charge_all_devices_per_node:
+            hopeless.add(shapes)
+
+    def _place(self, group: int, chunk: Sequence[int], nodes: NodeSet) -> bool:
         mark = self.trial.mark()
         if may_start(self.placer, group, chunk) and self.placer.place(group, chunk, nodes, now=False):
             return True
         self.trial.undo(mark)
         return False
 
-    def _feasible_nodes(self) -> set[int]:
-        """Nodes worth trying: any, or for pods that all need a GPU those with some GPU idle or being released."""
-        board = self.board
-        pods = (pod for number in board.sets_of[self.group] for pod in board.sets.pods[number])
-        everywhere = set(range(len(board.nodes.rows)))
-        if any(board.shape(pod).gpu.kind is GpuKind.NONE and not board.claimed_gpus[pod] for pod in pods):
-            return everywhere
-        return {node for node in everywhere if self._has_free_gpu(node)}
+    def _nodes(self, victims: Iterable[int], lost_from: dict[int, int]) -> NodeSet:
+        """Nodes worth trying: those with some GPU idle or being released before, and those of the victims.
 
-    def _has_free_gpu(self, node: int) -> bool:
-        nodes = self.board.nodes
-        if nodes.gpus_idle[node] > 0 or nodes.gpus_releasing[node] > 0 or nodes.claim_free[node]:
-            return True
-        mib = nodes.device_mib[node]
-        if any(device[LEAVING] or mib > device[STAYING] + device[COMING] for device in nodes.shared[node].values()):
-            return True
-        profiles = nodes.rows[node].mig_instances
-        return any(nodes.other_idle[name][node] + nodes.other_releasing[name][node] > 0 for name in profiles)
+        Pods that need a GPU find none elsewhere anyway, so this only matters to others, and to topologies.
+        """
+        board = self.board
+        pods = (*self.chunk, *victims)
+        if all(board.is_plain[board.group_of[pod]] and board.facts[board.shape_of[pod]].on_gpus for pod in pods):
+            return self.placer.everywhere
+        if self._feasible is None:
+            recorded = {self.trial.place(pod)[0] for pod in self.recorded}
+            self._feasible = feasible_nodes(board, self.group) | recorded
+        return NodeSet(sorted(self._feasible.union(lost_from.values())), is_limited=True)
+
+
+def feasible_nodes(board: Board, group: int) -> set[int]:
+    """Any node, or for pods that all need a GPU those with some GPU idle or being released."""
+    pods = (pod for number in board.sets_of[group] for pod in board.sets.pods[number])
+    everywhere = set(range(len(board.nodes.rows)))
+    if any(not board.facts[board.shape_of[pod]].on_gpus and not board.claimed_gpus[pod] for pod in pods):
+        return everywhere
+    return {node for node in everywhere if _has_free_gpu(board, node)}
+
+
+def _has_free_gpu(board: Board, node: int) -> bool:
+    nodes = board.nodes
+    if nodes.gpus_idle[node] > 0 or nodes.gpus_releasing[node] > 0 or nodes.claim_free[node]:
+        return True
+    mib = nodes.device_mib[node]
+    if any(device[LEAVING] or mib > device[STAYING] + device[COMING] for device in nodes.shared[node].values()):
+        return True
+    profiles = nodes.rows[node].mig_instances
+    return any(nodes.other_idle[name][node] + nodes.other_releasing[name][node] > 0 for name in profiles)
 
 
 class _Restricted:
@@ -221,36 +309,27 @@ class _Restricted:
     Its minimum is their number in each pod set, and its other waiting pods do not exist.
     """
 
-    def __init__(self, search: _Search, victim_groups: Collection[int]) -> None:
+    def __init__(self, search: Search) -> None:
         self.board = search.board
         self.search = search
-        self.victim_groups = victim_groups
         self.minimum: dict[int, int] = {}
-        self.hidden: list[tuple[int, list[int]]] = []
+        self.pods: dict[int, list[int]] = {}
 
-    def __enter__(self) -> set[int]:
-        board, search = self.board, self.search
-        waiting = {
-            group
-            for group in range(len(board.groups))
-            if board.queue_of[group] != NOWHERE and has_waiting(board, group)
-        }
+    def __enter__(self) -> None:
+        sets, search = self.board.sets, self.search
         chunk = set(search.chunk)
-        for number in board.sets_of[search.group]:
-            count = sum(board.set_of[pod] == number for pod in search.chunk)
-            self.minimum[number] = board.sets.minimum[number]
+        for number in self.board.sets_of[search.group]:
+            count = sum(self.board.set_of[pod] == number for pod in search.chunk)
+            self.minimum[number] = sets.minimum[number]
+            self.pods[number] = sets.pods[number]
             if count:
-                board.sets.minimum[number] = count
-            pods = board.sets.pods[number]
-            self.hidden.append((number, pods))
-            board.sets.pods[number] = [pod for pod in pods if pod in chunk or not search.trial.is_waiting(pod)]
-        return waiting
+                sets.minimum[number] = count
+            sets.pods[number] = [pod for pod in sets.pods[number] if pod in chunk or not search.trial.is_waiting(pod)]
 
     def __exit__(self, *_: object) -> None:
         for number, minimum in self.minimum.items():
             self.board.sets.minimum[number] = minimum
-        for number, pods in self.hidden:
-            self.board.sets.pods[number] = pods
+            self.board.sets.pods[number] = self.pods[number]
 
 
 def may_start(placer: Placer, group: int, chunk: Iterable[int]) -> bool:
@@ -258,12 +337,12 @@ def may_start(placer: Placer, group: int, chunk: Iterable[int]) -> bool:
     board = placer.board
     if not board.policy.fair_order:
         return True
-    need: Vector = [0, 0, 0]
+    need = NONE
     for pod in chunk:
         amounts = board.waiting_need(pod)
         if not board.policy.charge_memory_at_gate and board.shape(pod).gpu.kind is GpuKind.MEMORY:
-            amounts[0] = 0
-        need = [need[each] + amounts[each] for each in range(3)]
+            amounts = (0, amounts[1], amounts[2])
+        need = plus(need, amounts)
     return gate.passes(board.queues, board.queue_of[group], need, firm=board.is_firm(group))
 
 

@@ -7,12 +7,9 @@ from fairpool.scheduler.board import Board
 from fairpool.scheduler.trial import Trial
 
 
-def is_stale(board: Board, group: int) -> bool:
-    """Has active pods, but in some pod set fewer than it needs, and none that already ended well."""
-    sets, numbers = board.sets, board.sets_of[group]
-    used = [sets.active[each] + sets.leaving[each] for each in numbers]
-    short = any(pods < sets.minimum[each] for pods, each in zip(used, numbers, strict=True))
-    return short and any(used) and not board.groups[group].succeeded
+def stale_groups(board: Board) -> list[int]:
+    """Groups that have active pods, but in some pod set fewer than they need, and none that already ended well."""
+    return sorted(group for group in board.sets.broken_groups() if not board.groups[group].succeeded)
 
 
 def grace_ends_at(board: Board, group: int) -> Instant | None:
@@ -27,9 +24,7 @@ def end_stale(trial: Trial) -> list[int]:
     """Evict the pods of groups that have been stale for too long; returns the groups."""
     board = trial.board
     ended = []
-    for group in range(len(board.groups)):
-        if not is_stale(board, group):
-            continue
+    for group in stale_groups(board):
         ends_at = grace_ends_at(board, group)
         if ends_at is None or ends_at > board.now:
             continue

@@ -6,26 +6,16 @@ drawn to the roomiest domain of the preferred level, so that as many as possible
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from fairpool.model.node import Topology
 from fairpool.model.workload import GpuKind, TopologyConstraint
 from fairpool.scheduler.board import NOWHERE, Board
+from fairpool.scheduler.index import NodeSet
+from fairpool.scheduler.score import Closeness
 from fairpool.scheduler.trial import Trial
 
 Domain = tuple[str, ...]
-Closeness = Mapping[int, int]
-
-ALIKE: Closeness = {}
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSet:
-    """Nodes to try a (sub-)group on, and how close each is to where most of it should go."""
-
-    nodes: Sequence[int]
-    closeness: Closeness
 
 
 def node_sets(
@@ -54,7 +44,7 @@ def node_sets(
             if anchors and domain[:required] not in anchors:
                 continue
             if tree.fits(domain):
-                yield NodeSet(tree.nodes_of(domain), closeness)
+                yield NodeSet(tree.nodes_of(domain), closeness, is_part=True)
 
 
 def _domains_in_use(

@@ -6,11 +6,15 @@ the last mark. All accounting, of nodes, shared devices, pod sets and queues, fo
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from fairpool.model.ids import ClaimId, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.workload import Claim, GpuKind, Pod
-from fairpool.scheduler.board import COMING, LEAVING, NOTHING, NOWHERE, REAL, RELEASING, STAYING, Board
-from fairpool.scheduler.queues import RESOURCES
+from fairpool.scheduler.board import NOTHING, NOWHERE, PROMISED, REAL, RELEASING, Board
+from fairpool.scheduler.charge import ShapeFacts
+from fairpool.scheduler.queues import NONE, Vector, plus
 
 State = tuple[int, int, tuple[int, ...], int, tuple[int, ...]]
 """What a pod holds, on which node and seats; and the node and seats it is promised."""
@@ -32,7 +36,13 @@ class Trial:
         self.claim_users: dict[ClaimId, set[PodId]] = {}
         self.claim_place: dict[ClaimId, tuple[int, tuple[str, ...]]] = {}
         self._load_claims()
-        self.started_as: list[State] = [self._initial(pod) for pod in board.pods]
+        self.was_promised = [pod for pod, row in enumerate(board.pods) if row.phase is PodPhase.PROMISED]
+        self.started_as: list[State] = [
+            WAITS if pod.phase is PodPhase.WAITING else self._initial(pod) for pod in board.pods
+        ]
+        self.running_groups: set[int] = {
+            board.group_of[pod] for pod, state in enumerate(self.started_as) if state[0] == REAL
+        }
         self._load_pods()
 
     # ---- the four verbs
@@ -49,8 +59,38 @@ class Trial:
             self._become(pod, state)
 
     def bind(self, pod: int, node: int, seats: tuple[int, ...]) -> None:
-        """Give a waiting pod a place that is free now."""
-        self._move(pod, (REAL, node, seats, NOWHERE, ()))
+        """Give a waiting pod a place that is free now. As `_move`, only faster, because most moves are binds."""
+        board = self.board
+        if board.pods[pod].claims:
+            self._move(pod, (REAL, node, seats, NOWHERE, ()))
+            return
+        group, number = board.group_of[pod], board.set_of[pod]
+        self.journal.append((pod, WAITS))
+        self._fill(board.facts[board.shape_of[pod]], node, seats, REAL, +1)
+        board.hold[pod], board.hold_node[pod], board.hold_seats[pod] = REAL, node, seats
+        board.sets.waiting[number] -= 1
+        board.sets.active[number] += 1
+        self._charge(group, board.placed_need(pod, node), +1)
+        self.touched.append(group)
+
+    def count_many(self, shape: int, places: Sequence[int], leaves: Sequence[int], size: int) -> None:
+        """Count binds of many equal pods, already noted one by one: once for each node and each leaf queue."""
+        board = self.board
+        nodes, facts = board.nodes, board.facts[shape]
+        for node, count in Counter(places).items():
+            nodes.version[node] += 1
+            nodes.changes.append(node)
+            nodes.cpu_idle[node] -= count * facts.cpu_milli
+            nodes.memory_idle[node] -= count * facts.memory_bytes
+            nodes.slots_idle[node] -= count
+            nodes.gpus_idle[node] -= count * facts.whole
+        for leaf, count in Counter(leaves).items():
+            need = [count * size * amount for amount in facts.placed(nodes.device_mib[0])]
+            for level in board.queues.path[leaf]:
+                board.queues.version[level] += 1
+                held = board.queues.held[level]
+                for resource, amount in enumerate(need):
+                    held[resource] += amount
 
     def promise(self, pod: int, node: int, seats: tuple[int, ...]) -> None:
         """Give a pod a place that is being released; what it holds elsewhere it holds until it has left."""
@@ -137,80 +177,100 @@ class Trial:
 
     def _become(self, pod: int, state: State) -> None:
         board = self.board
-        was_active = self.is_active(pod)
-        self._count(pod, -1)
-        if was_active:
-            self._charge(pod, -1)
-        self._occupy(pod, -1)
+        was, facts = self.state(pod), board.facts[board.shape_of[pod]]
+        was_charged = self._charged(pod)
+        if was[:3] != state[:3]:
+            if was[0] != NOTHING:
+                self._fill(facts, was[1], was[2], was[0], -1)
+            if state[0] != NOTHING:
+                self._fill(facts, state[1], state[2], state[0], +1)
+        if was[3:] != state[3:]:
+            if was[3] != NOWHERE:
+                self._fill(facts, was[3], was[4], PROMISED, -1)
+            if state[3] != NOWHERE:
+                self._fill(facts, state[3], state[4], PROMISED, +1)
+        counter = self._counter(pod)
         board.hold[pod], board.hold_node[pod], board.hold_seats[pod] = state[:3]
         board.promise_node[pod], board.promise_seats[pod] = state[3:]
-        self._occupy(pod, +1)
-        if self.is_active(pod):
-            self._charge(pod, +1)
-        self._count(pod, +1)
+        counter[board.set_of[pod]] -= 1
+        self._counter(pod)[board.set_of[pod]] += 1
+        charged = self._charged(pod)
+        if charged is not was_charged:
+            self._charge(board.group_of[pod], was_charged, -1)
+            self._charge(board.group_of[pod], charged, +1)
         if board.pods[pod].claims:
             self._use_claims(board.pods[pod], self._uses_claims(pod), self.place(pod)[0])
         self.touched.append(board.group_of[pod])
 
-    def _count(self, pod: int, sign: int) -> None:
-        board = self.board
-        sets, number = board.sets, board.set_of[pod]
-        if self.is_active(pod):
-            sets.active[number] += sign
-        elif board.hold[pod] == RELEASING:
-            sets.leaving[number] += sign
-        elif board.pods[pod].gated:
-            sets.gated[number] += sign
-        else:
-            sets.waiting[number] += sign
+    def _counter(self, pod: int) -> list[int]:
+        """The column in which a pod counts for its set."""
+        board, sets = self.board, self.board.sets
+        if board.hold[pod] == REAL or board.promise_node[pod] != NOWHERE:
+            return sets.active
+        if board.hold[pod] == RELEASING:
+            return sets.leaving
+        return sets.gated if board.pods[pod].gated else sets.waiting
 
-    def _charge(self, pod: int, sign: int) -> None:
-        """What queues hold: of pods that stay or are promised a place, at the place they will have."""
+    def _charged(self, pod: int) -> Vector:
+        """What queues hold of a pod: if it stays or is promised a place, at the place it will have."""
         board = self.board
-        group = board.group_of[pod]
-        queue = board.queue_of[group]
-        if queue == NOWHERE:
-            return
-        need = board.placed_need(pod, self.place(pod)[0])
-        firm = board.is_firm(group)
-        for level in board.queues.path[queue]:
-            for resource in RESOURCES:
-                amount = sign * need[resource]
-                board.queues.held[level][resource] += amount
-                if firm:
-                    board.queues.held_firm[level][resource] += amount
-
-    def _occupy(self, pod: int, sign: int) -> None:
-        board = self.board
-        if board.hold[pod] != NOTHING:
-            leaves = board.hold[pod] == RELEASING
-            self._fill(pod, board.hold_node[pod], board.hold_seats[pod], LEAVING if leaves else STAYING, sign)
         if board.promise_node[pod] != NOWHERE:
-            self._fill(pod, board.promise_node[pod], board.promise_seats[pod], COMING, sign)
+            return board.placed_need(pod, board.promise_node[pod])
+        return board.placed_need(pod, board.hold_node[pod]) if board.hold[pod] == REAL else NONE
 
-    def _fill(self, pod: int, node: int, seats: tuple[int, ...], how: int, sign: int) -> None:
-        """Staying pods use up what is idle, leaving ones too, but that is being released; coming ones use up that."""
-        nodes, shape = self.board.nodes, self.board.shape(pod)
-        idle = -sign if how != COMING else 0
-        releasing = 0 if how == STAYING else sign if how == LEAVING else -sign
-        nodes.cpu_idle[node] += idle * shape.cpu_milli
-        nodes.cpu_releasing[node] += releasing * shape.cpu_milli
-        nodes.memory_idle[node] += idle * shape.memory_bytes
-        nodes.memory_releasing[node] += releasing * shape.memory_bytes
-        nodes.slots_idle[node] += idle
-        nodes.slots_releasing[node] += releasing
-        gpu = shape.gpu
-        if gpu.kind is GpuKind.WHOLE:
-            nodes.gpus_idle[node] += idle * gpu.devices
-            nodes.gpus_releasing[node] += releasing * gpu.devices
-        elif self.board.is_shared[self.board.shape_of[pod]]:
-            need = sign * self.board.charges.occupied_mib(shape, nodes.device_mib[node])
+    def _charge(self, group: int, need: Vector, sign: int) -> None:
+        queues, queue = self.board.queues, self.board.queue_of[group]
+        if need is NONE or queue == NOWHERE:
+            return
+        gpu, cpu, memory = sign * need[0], sign * need[1], sign * need[2]
+        firm = self.board.is_firm(group)
+        for level in queues.path[queue]:
+            queues.version[level] += 1
+            held = queues.held[level]
+            held[0] += gpu
+            held[1] += cpu
+            held[2] += memory
+            if firm:
+                held = queues.held_firm[level]
+                held[0] += gpu
+                held[1] += cpu
+                held[2] += memory
+
+    def _fill(self, facts: ShapeFacts, node: int, seats: tuple[int, ...], how: int, sign: int) -> None:
+        """Staying pods use up what is idle, leaving ones too, but that is being released; promised ones use up that."""
+        nodes = self.board.nodes
+        nodes.version[node] += 1
+        nodes.changes.append(node)
+        cpu, memory, gpus = sign * facts.cpu_milli, sign * facts.memory_bytes, sign * facts.whole
+        if how != PROMISED:
+            nodes.cpu_idle[node] -= cpu
+            nodes.memory_idle[node] -= memory
+            nodes.slots_idle[node] -= sign
+            nodes.gpus_idle[node] -= gpus
+        if how != REAL:
+            if how == PROMISED:
+                cpu, memory, gpus, slot = -cpu, -memory, -gpus, -sign
+            else:
+                slot = sign
+            nodes.cpu_releasing[node] += cpu
+            nodes.memory_releasing[node] += memory
+            nodes.slots_releasing[node] += slot
+            nodes.gpus_releasing[node] += gpus
+        if facts.shared:
+            need = sign * facts.occupied_mib(nodes.device_mib[node])
             for seat in seats:
-                self._share(node, seat, how, need)
-        for name, amount in (*shape.extended, *gpu.mig):
-            if name in nodes.other_idle:
-                nodes.other_idle[name][node] += idle * amount
-                nodes.other_releasing[name][node] += releasing * amount
+                self._share(node, seat, how - 1, need)
+        for name, amount in facts.others:
+            self._fill_other(name, node, how, sign * amount)
+
+    def _fill_other(self, name: str, node: int, how: int, amount: int) -> None:
+        nodes = self.board.nodes
+        if name not in nodes.other_idle:
+            return
+        if how != PROMISED:
+            nodes.other_idle[name][node] -= amount
+        if how != REAL:
+            nodes.other_releasing[name][node] += amount if how == RELEASING else -amount
 
     def _share(self, node: int, seat: int, how: int, mib: int) -> None:
         """Change what is on a shared device, and what that makes of it as a whole device."""
@@ -280,14 +340,29 @@ class Trial:
         return (NOTHING, NOWHERE, (), node, seats) if stands else (hold, node, seats, NOWHERE, ())
 
     def _load_pods(self) -> None:
+        """As `_become` for every pod, but queues are charged once for each group."""
         board = self.board
+        held: dict[int, Vector] = {}
         for pod, state in enumerate(self.started_as):
-            self._count(pod, +1)
             if state is not WAITS:
-                self._become(pod, state)
-                if not board.shape(pod).schedulable:
-                    board.nodes.unschedulable_pods[self.place(pod)[0]] += 1
-        self.touched.clear()
+                board.hold[pod], board.hold_node[pod], board.hold_seats[pod] = state[:3]
+                board.promise_node[pod], board.promise_seats[pod] = state[3:]
+                node, seats = self.place(pod)
+                how = PROMISED if state[3] != NOWHERE else state[0]
+                self._fill(board.facts[board.shape_of[pod]], node, seats, how, +1)
+                charged = self._charged(pod)
+                if charged is not NONE:
+                    group = board.group_of[pod]
+                    held[group] = plus(held[group], charged) if group in held else charged
+                row = board.pods[pod]
+                if row.claims:
+                    self._use_claims(row, self._uses_claims(pod), node)
+                if not row.shape.schedulable:
+                    board.nodes.unschedulable_pods[node] += 1
+            self._counter(pod)[board.set_of[pod]] += 1
+        for group, amounts in held.items():
+            self._charge(group, amounts, +1)
+        board.nodes.changes.clear()
 
 
 def _as_whole(device: list[int]) -> tuple[int, int]:

@@ -6,7 +6,7 @@ Looked at once everything is decided, on the board as the plan leaves it. `expla
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.lifecycle import PodPhase
@@ -37,29 +37,36 @@ from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU
 from fairpool.scheduler.reclaim import may_reclaim
 from fairpool.scheduler.runtime import protected_until
-from fairpool.scheduler.stale import grace_ends_at, is_stale
+from fairpool.scheduler.stale import grace_ends_at, stale_groups
 from fairpool.scheduler.topology import DomainTree
 
 
 def verdicts(placer: Placer) -> Iterator[Verdict]:
     """A verdict for every group with a pod that neither runs nor starts now."""
-    board = placer.board
-    names = {group.id for group in placer.board.snapshot.groups}
-    for group, row in enumerate(board.groups):
-        pods = [pod for number in board.sets_of[group] for pod in board.sets.pods[number]]
-        promised = [pod for pod in pods if board.promise_node[pod] != NOWHERE]
-        waiting = [pod for pod in pods if placer.trial.is_waiting(pod)]
-        if (waiting or promised) and row.id in names:
-            active = sum(board.sets.active[number] for number in board.sets_of[group])
-            why = _Inquiry(placer, group).why(promised)
-            yield Verdict(row.id, why, len(waiting) + len(promised), active - len(promised), board.now)
+    board, sets = placer.board, placer.board.sets
+    promised: dict[int, list[int]] = {}
+    for pod, node in enumerate(board.promise_node):
+        if node != NOWHERE:
+            promised.setdefault(board.group_of[pod], []).append(pod)
+    columns = zip(sets.group, sets.waiting, sets.gated, strict=True)
+    left = {group for group, waiting, gated in columns if waiting or gated}
+    places = zip(board.hold, board.hold_node, strict=True)
+    leaving = Counter(node for hold, node in places if hold == RELEASING) if promised else Counter()
+    for group in sorted(left.union(promised)):
+        numbers = board.sets_of[group]
+        coming = promised.get(group, [])
+        waiting = sum(sets.waiting[number] + sets.gated[number] for number in numbers)
+        active = sum(sets.active[number] for number in numbers)
+        why = _Inquiry(placer, group, leaving).why(coming)
+        yield Verdict(board.groups[group].id, why, waiting + len(coming), active - len(coming), board.now)
 
 
 class _Inquiry:
     """Questions about one group."""
 
-    def __init__(self, placer: Placer, group: int) -> None:
+    def __init__(self, placer: Placer, group: int, leaving: Mapping[int, int]) -> None:
         self.placer = placer
+        self.leaving = leaving
         self.trial = placer.trial
         self.board: Board = placer.board
         self.group = group
@@ -90,7 +97,7 @@ class _Inquiry:
     def _waits_for(self, promised: Sequence[int]) -> WaitsForVictims:
         board = self.board
         places = sorted({board.promise_node[pod] for pod in promised})
-        leaving = sum(hold == RELEASING and board.hold_node[pod] in places for pod, hold in enumerate(board.hold))
+        leaving = sum(self.leaving.get(node, 0) for node in places)
         kept = [pod for pod in promised if board.pods[pod].phase is PodPhase.PROMISED]
         since = Instant(promised_at(board, kept)) if kept else board.now
         return WaitsForVictims(tuple(board.nodes.names[node] for node in places), leaving, since)
@@ -161,18 +168,20 @@ class _Inquiry:
         board = self.board
         if any(board.shape(pod).gpu.kind is not GpuKind.NONE for pod in chunk):
             return None
-        short = Counter(_short_of(board, board.shape(chunk[0]), node) for node in self.placer.fit.nodes(chunk[0]))
+        short = Counter(
+            _short_of(board, board.shape(chunk[0]), node) for node in self.placer.fit.nodes(board.shape_of[chunk[0]])
+        )
         return NoRoom(_ranked(short), len(chunk), self._found(chunk))
 
     def _scattered(self, chunk: Sequence[int]) -> Fragmented | None:
         """Enough is free on nodes that would take the pods, but not together."""
         board = self.board
-        free = {node: free_milli(board, node) for node in self.placer.fit.nodes(chunk[0])}
+        free = {node: free_milli(board, node) for node in self.placer.fit.nodes(board.shape_of[chunk[0]])}
         asked = int(chunk_need(board, chunk)[GPU])
         if not free or sum(free.values()) < asked:
             return None
         first = chunk[0]
-        one_device = board.is_shared[board.shape_of[first]]
+        one_device = board.facts[board.shape_of[first]].shared > 0
         if one_device:
             blocks = {node: largest_on_a_device(board, node) for node in free}
         else:
@@ -226,7 +235,7 @@ class _Inquiry:
             asked_milli=int(need[GPU]),
             pods=len(chunk),
             found=self._found(chunk),
-            free_milli=sum(max(0, free_milli(board, node)) for node in self.placer.fit.nodes(chunk[0])),
+            free_milli=sum(max(0, free_milli(board, node)) for node in self.placer.fit.nodes(board.shape_of[chunk[0]])),
             ahead=self._ahead(),
             may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_firm(self.group)),
         )
@@ -244,7 +253,7 @@ class _Inquiry:
 
 
 def _different(board: Board, chunk: Iterable[int]) -> list[PodShape]:
-    return [board.shapes[shape] for shape in sorted({board.shape_of[pod] for pod in chunk})]
+    return [board.facts[shape].shape for shape in sorted({board.shape_of[pod] for pod in chunk})]
 
 
 def _ranked(reasons: Counter[str]) -> tuple[tuple[str, int], ...]:
@@ -331,8 +340,8 @@ def quiet_until(placer: Placer) -> Instant | None:
 
 
 def _grace_ends(board: Board) -> Iterator[Instant]:
-    for group in range(len(board.groups)):
-        ends = grace_ends_at(board, group) if is_stale(board, group) else None
+    for group in stale_groups(board):
+        ends = grace_ends_at(board, group)
         if ends is not None:
             yield ends
 

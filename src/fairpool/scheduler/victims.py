@@ -1,0 +1,158 @@
+"""Groups in the order in which they give: the queue served last gives first, and in it the last group.
+
+A group gives one unit at a time and then takes part with what it has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from fairpool.scheduler.board import NOWHERE
+from fairpool.scheduler.chunk import evictable_unit
+from fairpool.scheduler.order import GroupKey, compare_queues, group_key
+from fairpool.scheduler.queues import NONE, Vector, plus
+from fairpool.scheduler.roster import Cursor, Roster
+from fairpool.scheduler.trial import Trial
+
+NOBODY = -1
+
+
+def givers(trial: Trial) -> Roster:
+    """All groups that may be preempted and hold something, last in their queue first."""
+    board = trial.board
+    sets = board.sets
+
+    def belongs(group: int) -> bool:
+        return (
+            board.queue_of[group] != NOWHERE
+            and not board.is_firm(group)
+            and any(sets.active[number] for number in board.sets_of[group])
+        )
+
+    active = {group for group, pods in zip(sets.group, sets.active, strict=True) if pods}
+    return Roster(trial, (group for group in active if belongs(group)), belongs, lambda group: victim_key(trial, group))
+
+
+def victim_key(trial: Trial, group: int, gone: Iterable[int] = ()) -> GroupKey:
+    """The reverse of the order in which groups are served."""
+    priority, surplus, created_at, number = group_key(trial.board, group, tuple(gone))
+    return (-priority, -surplus, -created_at, -number)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Which groups may be taken from."""
+
+    may_give: Callable[[int], bool]
+    leaves: tuple[int, ...] | None = None
+    """Only groups of these leaf queues; None: all."""
+    not_leaf: int = NOBODY
+    priority_below: int | None = None
+    """Only groups of lower priority."""
+    are_lost: bool = True
+    """They need not find another place."""
+
+
+class VictimWalk:
+    """A list of groups to take from, for one search."""
+
+    def __init__(self, trial: Trial, roster: Roster, candidates: Candidates) -> None:
+        self.trial = trial
+        self.board = trial.board
+        self.roster = roster
+        self.may_give = candidates.may_give
+        self.priority_below = candidates.priority_below
+        self.gone: dict[int, set[int]] = {}
+        """Pods of each group that count as taken."""
+        self.taken: dict[int, Vector] = {}
+        """By queue, what the pods taken from it hold."""
+        self._cursors: dict[int, Cursor] = {}
+        self._again: dict[int, list[GroupKey]] = {}
+        """Groups that have given something and have more."""
+        self._leaves = set(roster.leaves() if candidates.leaves is None else candidates.leaves)
+        self._leaves -= {candidates.not_leaf}
+        self._answers: dict[int, bool] = {}
+
+    def pop(self) -> tuple[int, list[int]] | None:
+        """The group that gives next and the pods it gives. They count as taken once `take` says so."""
+        found = self._last(self.board.queues.roots)
+        if found is None:
+            return None
+        group = found[1]
+        return group, evictable_unit(self.trial, group, self.gone.get(group, ()))
+
+    def take(self, group: int, pods: Iterable[int]) -> None:
+        """Count pods as taken, and put the group back if it has more."""
+        queue = self.board.queue_of[group]
+        if group in self.gone:
+            heappop(self._again[queue])
+        else:
+            self._cursors[queue].advance()
+        gone = self.gone.setdefault(group, set())
+        fresh = [pod for pod in pods if pod not in gone]
+        self.taken[queue] = plus(self.taken.get(queue, NONE), self._held(fresh))
+        gone.update(fresh)
+        if evictable_unit(self.trial, group, gone):
+            heappush(self._again.setdefault(queue, []), victim_key(self.trial, group, gone))
+
+    def _held(self, pods: Iterable[int]) -> Vector:
+        held = NONE
+        for pod in pods:
+            if self.trial.is_active(pod):
+                held = plus(held, self.board.placed_need(pod, self.trial.place(pod)[0]))
+        return held
+
+    def _last(self, siblings: list[int]) -> tuple[int, int] | None:
+        last: tuple[int, int] | None = None
+        for queue in siblings:
+            group = self._head(queue)
+            if group == NOBODY:
+                continue
+            if last is None or self._is_before(*last, queue, group):
+                last = (queue, group)
+        return last
+
+    def _head(self, queue: int) -> int:
+        children = self.board.queues.children[queue]
+        if children:
+            below = self._last(children)
+            return NOBODY if below is None else below[1]
+        if queue not in self._leaves:
+            return NOBODY
+        again = self._again.get(queue)
+        fresh = self._fresh(queue)
+        if again and (fresh is None or again[0] < fresh):
+            return -again[0][-1]
+        return NOBODY if fresh is None else -fresh[-1]
+
+    def _fresh(self, leaf: int) -> GroupKey | None:
+        """The next group of a leaf queue that may give and has not given yet."""
+        cursor = self._cursors.get(leaf)
+        if cursor is None:
+            cursor = self._cursors[leaf] = self.roster.cursor(leaf)
+        while (key := cursor.peek()) is not None:
+            if self.priority_below is not None and key[0] >= self.priority_below:
+                return None
+            if self._may_give(-key[-1]):
+                return key
+            cursor.advance()
+        return None
+
+    def _may_give(self, group: int) -> bool:
+        answer = self._answers.get(group)
+        if answer is None:
+            answer = self._answers[group] = self.may_give(group)
+        return answer
+
+    def _is_before(self, queue: int, group: int, other: int, other_group: int) -> bool:
+        given = (self._given(group), self._given(other_group))
+        return compare_queues(self.board.queues, self.board.policy, queue, other, (NONE, NONE), given) < 0
+
+    def _given(self, group: int) -> Vector:
+        """What the queue of a group gives if this group is taken too."""
+        gone = self.gone.get(group, ())
+        pods = (pod for number in self.board.sets_of[group] for pod in self.board.sets.pods[number])
+        mine = self._held(pod for pod in pods if pod not in gone)
+        return plus(self.taken.get(self.board.queue_of[group], NONE), mine)

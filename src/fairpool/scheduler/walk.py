@@ -1,0 +1,242 @@
+"""Groups in the order in which they are served, looked at anew after each.
+
+Going down the queue tree, at each level the best queue is taken, with the group at its head in mind; in a leaf, the
+best group. Heads and standings are kept until something they were worked out from changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+from fairpool.scheduler.board import NOWHERE
+from fairpool.scheduler.chunk import chunk_need, next_chunk
+from fairpool.scheduler.order import GroupKey, Standing, compare_standings, group_key, queue_standing
+from fairpool.scheduler.queues import NONE, Vector
+from fairpool.scheduler.roster import Cursor, Roster
+from fairpool.scheduler.trial import Trial
+
+NOBODY = -1
+
+
+class Walk:
+    """A list of groups to serve."""
+
+    def __init__(self, trial: Trial, groups: Iterable[int]) -> None:
+        self.trial = trial
+        self.board = trial.board
+        self.queues = trial.board.queues
+        self.keys: dict[int, GroupKey] = {}
+        self.heaps: dict[int, list[GroupKey]] = {}
+        count = len(self.queues.ids)
+        self._head_of: list[int] = [NOBODY] * count
+        self._head_version: list[int] = [NOBODY] * count
+        """Version of the queue for which its head was found; NOBODY: look again."""
+        self._standing_of: list[tuple[int, Vector, Standing] | None] = [None] * count
+        self._needs: dict[int, Vector] = {}
+        self._read = len(trial.touched)
+        self._fill(groups)
+
+    def _fill(self, groups: Iterable[int]) -> None:
+        queue_of = self.board.queue_of
+        for group in groups:
+            queue = queue_of[group]
+            if queue != NOWHERE:
+                key = self.keys[group] = group_key(self.board, group)
+                heap = self.heaps.get(queue)
+                if heap is None:
+                    heap = self.heaps[queue] = []
+                heap.append(key)
+        for heap in self.heaps.values():
+            heapify(heap)
+
+    def push(self, group: int) -> None:
+        """Put a group (back) on the list."""
+        queue = self.board.queue_of[group]
+        if queue == NOWHERE:
+            return
+        key = group_key(self.board, group)
+        self.keys[group] = key
+        self._needs.pop(group, None)
+        heappush(self.heaps.setdefault(queue, []), key)
+        self._forget_heads(queue)
+
+    def pop(self) -> int | None:
+        """Take the group whose turn it is off the list."""
+        self._follow_moves()
+        queue = self._best(self.queues.roots)
+        if queue == NOBODY:
+            return None
+        group = self._head_of[queue]
+        del self.keys[group]
+        self._forget_heads(self.board.queue_of[group])
+        return group
+
+    def leaves(self) -> list[int]:
+        """Leaf queues that have a group on the list, in id order."""
+        self._follow_moves()
+        return [leaf for leaf in sorted(self.heaps) if self.first(leaf) != NOBODY]
+
+    def in_order(self, leaf: int) -> Iterator[int]:
+        """The groups of one leaf queue, as they would come if nothing changed."""
+        for key in sorted(self.heaps[leaf]):
+            if self.keys.get(key[-1]) == key:
+                yield key[-1]
+
+    def served(self, groups: Iterable[int]) -> None:
+        """Take groups off the list that were served together."""
+        for group in groups:
+            del self.keys[group]
+        self._follow_moves()
+        for leaf, heap in self.heaps.items():
+            heap[:] = [key for key in heap if self.keys.get(key[-1]) == key]
+            heapify(heap)
+            self._forget_heads(leaf)
+
+    def _forget_heads(self, queue: int) -> None:
+        for level in self.queues.path[queue]:
+            self._head_version[level] = NOBODY
+
+    def _follow_moves(self) -> None:
+        touched = self.trial.touched
+        if len(touched) == self._read:
+            return
+        for group in dict.fromkeys(touched[self._read :]):
+            if group in self.keys:
+                self.push(group)
+        self._read = len(touched)
+
+    def _best(self, siblings: list[int]) -> int:
+        """The best queue among siblings that have a group; NOBODY if none has."""
+        best = NOBODY
+        for queue in siblings:
+            if self._head(queue) == NOBODY:
+                continue
+            if best == NOBODY or self._is_before(queue, best):
+                best = queue
+        return best
+
+    def _head(self, queue: int) -> int:
+        """The group at the head of a queue."""
+        if self._head_version[queue] == self.queues.version[queue]:
+            return self._head_of[queue]
+        children = self.queues.children[queue]
+        if children:
+            best = self._best(children)
+            head = NOBODY if best == NOBODY else self._head_of[best]
+        else:
+            head = self.first(queue)
+        self._head_of[queue] = head
+        self._head_version[queue] = self.queues.version[queue]
+        return head
+
+    def first(self, leaf: int) -> int:
+        """The group at the head of a leaf queue; NOBODY if it is empty."""
+        heap = self.heaps.get(leaf)
+        while heap:
+            group = heap[0][-1]
+            if self.keys.get(group) == heap[0]:
+                return group
+            heappop(heap)
+        return NOBODY
+
+    def _is_before(self, queue: int, other: int) -> bool:
+        one, two = self._standing(queue), self._standing(other)
+        return compare_standings(self.queues, self.board.policy, queue, one, other, two) < 0
+
+    def _standing(self, queue: int) -> Standing:
+        need = self.need(self._head_of[queue])
+        known = self._standing_of[queue]
+        version = self.queues.version[queue]
+        if known is not None and known[0] == version and known[1] == need:
+            return known[2]
+        standing = queue_standing(self.queues, self.board.policy, queue, need, NONE)
+        self._standing_of[queue] = (version, need, standing)
+        return standing
+
+    def need(self, group: int) -> Vector:
+        """What the next chunk of a group asks for."""
+        need = self._needs.get(group)
+        if need is None:
+            need = chunk_need(self.board, next_chunk(self.trial, group, evicted_too=True))
+            self._needs[group] = need
+        return need
+
+
+class Rehearsal(Walk):
+    """The walk of a simulation: a few groups act, all others that wait only take their turns.
+
+    Turns of the others change nothing, but they come before those of the actors and decide which queue is looked at
+    with what in mind.
+    """
+
+    def __init__(self, trial: Trial, waiting: Roster, actors: Iterable[int], asked: dict[int, Vector]) -> None:
+        self._waiting = waiting
+        self._cursors: dict[int, Cursor] = {}
+        self._asked = asked
+        super().__init__(trial, actors)
+        self._actors = set(self.keys)
+
+    def pop(self) -> int | None:
+        """The next actor."""
+        while self.keys:
+            self._follow_moves()
+            group = self._head_of[self._best(self.queues.roots)]
+            leaf = self.board.queue_of[group]
+            if group in self.keys:
+                del self.keys[group]
+                self._forget_heads(leaf)
+                return group
+            self._pass_over(leaf)
+        return None
+
+    def _pass_over(self, leaf: int) -> None:
+        """The turns of all that ask for the same as the one at the head: nothing changes in between."""
+        ends = self._waiting.run_ends(leaf, self.need)
+        self._cursors[leaf].skip_run(ends, self._first_actor(leaf))
+        self._forget_heads(leaf)
+
+    def first(self, leaf: int) -> int:
+        key, actor = self._waiting_key(leaf), self._first_actor(leaf)
+        if key is None:
+            return NOBODY if actor is None else actor[-1]
+        return key[-1] if actor is None or key < actor else actor[-1]
+
+    def _first_actor(self, leaf: int) -> GroupKey | None:
+        heap = self.heaps.get(leaf)
+        while heap:
+            if self.keys.get(heap[0][-1]) == heap[0]:
+                return heap[0]
+            heappop(heap)
+        return None
+
+    def _waiting_key(self, leaf: int) -> GroupKey | None:
+        cursor = self._cursors.get(leaf)
+        if cursor is None:
+            cursor = self._cursors[leaf] = self._waiting.cursor(leaf)
+        key = cursor.peek()
+        while key is not None and key[-1] in self._actors:
+            cursor.advance()
+            key = cursor.peek()
+        return key
+
+    def need(self, group: int) -> Vector:
+        """What the next chunk of a group asks for; of those that do not act it is known already."""
+        if group in self._actors:
+            return super().need(group)
+        need = self._asked.get(group)
+        if need is None:
+            need = self._asked[group] = super().need(group)
+        return need
+
+
+def waiting(trial: Trial) -> Roster:
+    """All groups with waiting pods, ready or not, in the order in which they are served."""
+    board = trial.board
+    sets = board.sets
+
+    def belongs(group: int) -> bool:
+        return board.queue_of[group] != NOWHERE and any(sets.waiting[number] for number in board.sets_of[group])
+
+    some = {group for group, pods in zip(sets.group, sets.waiting, strict=True) if pods}
+    return Roster(trial, (group for group in some if belongs(group)), belongs, lambda group: group_key(board, group))
