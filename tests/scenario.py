@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 
 from fairpool.model.ids import GroupId, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.node import NodePool
 from fairpool.model.workload import Pod
 from fairpool.scheduler.decision import Bind, Evict, Plan, Promise, Verdict, Withdraw
 from fairpool.scheduler.explain import explain, explain_eviction
@@ -55,9 +56,10 @@ SETTLES_WITHIN = 8
 Action = Evict | Bind | Promise | Withdraw
 
 
-def check(text: str, policy: Policy | None = None) -> None:
+def check(text: str, policy: Policy | None = None, pool: NodePool | None = None) -> None:
     """Play a scenario and see that everything it says holds."""
     world = World(policy=policy)
+    world.snapshot = replace(world.snapshot, pool=pool or NodePool())
     expected: list[PlanLine] = []
     for number, line in _lines(text):
         try:

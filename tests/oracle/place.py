@@ -285,9 +285,11 @@ def _choose_devices(world: World, pod: PodState, node: Node, room: Room) -> tupl
 
     by_name = sorted(shared_ones, key=lambda device: (len(device), device))
     chosen = by_name[:count]
-    if world.policy.device_choice is DeviceChoice.PACK:
+    packs = world.snapshot.pool.gpu_placement is Placement.BINPACK
+    choice = world.policy.device_choice or (DeviceChoice.PACK if packs else DeviceChoice.SPREAD)
+    if choice is DeviceChoice.PACK:
         chosen = sorted(by_name, key=used, reverse=True)[:count]
-    if world.policy.device_choice is DeviceChoice.SPREAD:
+    if choice is DeviceChoice.SPREAD:
         chosen = sorted(by_name, key=used)[: max(0, count - fresh)]
     own = _own_devices(world, pod, node)
     chosen += [device for device in own if room.devices[device].is_all_leaving][: count - len(chosen)]
@@ -355,12 +357,12 @@ def _has_gpus(node: Node) -> bool:
 def _placement(world: World, pod: PodState, name: NodeName, among: Iterable[NodeName]) -> Fraction:
     """Pack: the fuller the better, 0 to 9. Spread: the emptier the better, 0 to 1."""
     is_gpu = wants_gpu(world, pod)
-    pool, policy = world.snapshot.pool, world.policy
-    strategies = (pool.gpu_placement, policy.gpu_placement) if is_gpu else (pool.cpu_placement, policy.cpu_placement)
+    pool = world.snapshot.pool
+    strategy = pool.gpu_placement if is_gpu else pool.cpu_placement
     capacity = _capacity(world, world.nodes[name], is_gpu)
     if not capacity:
         return Fraction(0)
-    if Placement.SPREAD in strategies:
+    if strategy is Placement.SPREAD:
         return Fraction(_free(world, name, is_gpu), capacity)
     free = [_free(world, each, is_gpu) for each in among if _capacity(world, world.nodes[each], is_gpu)]
     least, most = min(free), max(free)

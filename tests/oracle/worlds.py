@@ -104,7 +104,7 @@ class _Maker:
         if self.policy.durable_promises and "promises" in self.has:
             self._sprinkle_promises()
         placement = Placement.SPREAD if "spread" in self.has else Placement.BINPACK
-        policy = replace(self.policy, gpu_placement=placement, cpu_placement=placement, stale_grace_s=30)
+        policy = replace(self.policy, stale_grace_s=30)
         return Snapshot(
             now=NOW,
             nodes=tuple(self.nodes),

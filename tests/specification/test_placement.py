@@ -7,15 +7,9 @@ from dataclasses import replace
 import pytest
 
 from fairpool.model.node import NodePool, Placement
-from fairpool.scheduler.policy import DeviceChoice, Policy
 from tests.scenario import World, check
 
-SPREADING = replace(
-    Policy.product(),
-    gpu_placement=Placement.SPREAD,
-    cpu_placement=Placement.SPREAD,
-    device_choice=DeviceChoice.SPREAD,
-)
+SPREADING = NodePool(gpu_placement=Placement.SPREAD, cpu_placement=Placement.SPREAD)
 
 
 def test_two_halves_share_one_device() -> None:
@@ -221,7 +215,7 @@ def test_spreading_opens_the_emptiest_node() -> None:
         pending b of vision: 1 gpu
         then    bind b on n1
         """,
-        policy=SPREADING,
+        pool=SPREADING,
     )
 
 
@@ -234,7 +228,7 @@ def test_spreading_opens_a_fresh_device() -> None:
         pending b of vision: 0.5 gpu
         then    bind b on n1 device 1
         """,
-        policy=SPREADING,
+        pool=SPREADING,
     )
 
 

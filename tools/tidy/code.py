@@ -103,14 +103,8 @@ def acting_code(tree: Tree) -> Iterator[Finding]:
         if ".".join(module.name.split(".")[:2]) not in DECIDING:
             continue
         for node in ast.walk(module.syntax):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in ACTING_CALLS
-            ):
-                yield Finding(
-                    module.path, node.lineno, f"{node.func.id}() acts; deciding code only returns values"
-                )
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ACTING_CALLS:
+                yield Finding(module.path, node.lineno, f"{node.func.id}() acts; deciding code only returns values")
             if isinstance(node, ast.Attribute) and ast.unparse(node) in {"np.random", "numpy.random"}:
                 yield Finding(module.path, node.lineno, "dice: the same snapshot must give the same plan")
 

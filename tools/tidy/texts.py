@@ -37,18 +37,9 @@ _OTHER_REGISTRIES = ("crates" + ".io", "rubygems" + ".org", "anaconda" + ".org",
 _INDEX_SETTINGS = ("index" + "-url", "find" + "-links", "trusted" + "-host")
 _HOMES = ("home", "Users", "root", "work")
 FOREIGN_ADDRESSES = (
-    *(
-        (re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host")
-        for host in _REGISTRIES
-    ),
-    *(
-        (re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host")
-        for host in _OTHER_REGISTRIES
-    ),
-    *(
-        (re.compile(rf"--(extra-)?{setting}"), "chooses a package index for everyone")
-        for setting in _INDEX_SETTINGS
-    ),
+    *((re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host") for host in _REGISTRIES),
+    *((re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host") for host in _OTHER_REGISTRIES),
+    *((re.compile(rf"--(extra-)?{setting}"), "chooses a package index for everyone") for setting in _INDEX_SETTINGS),
     (re.compile(rf"(?<![\w.~$)}}/-])/(?:{'|'.join(_HOMES)})/[\w.]"), "names a path of somebody's machine"),
     (re.compile(r"\b[A-Z]:\\Users\\"), "names a path of somebody's machine"),
 )
@@ -84,9 +75,7 @@ def large_files(tree: Tree) -> Iterator[Finding]:
 def foreign_addresses(tree: Tree) -> Iterator[Finding]:
     """Fairpool builds anywhere: no package registry's host, no path of one machine."""
     patterns = [*FOREIGN_ADDRESSES]
-    if (
-        len(tree.root.parts) > 2
-    ):  # a folder right below the top, as in a container, is too short a name to look for
+    if len(tree.root.parts) > 2:  # a folder right below the top, as in a container, is too short a name to look for
         checkout = re.compile(rf"(?<![\w.]){re.escape(str(tree.root))}\b")
         patterns.append((checkout, "names this very checkout"))
     for path in tree.paths:
@@ -140,9 +129,7 @@ def map_of_rooms(tree: Tree) -> Iterator[Finding]:
     drawn = set(re.findall(r"\b\w+\.py\b", section[1]))
     there = {f"{module.stem}.py": module.path for module in tree.modules_in("src") if not module.is_package}
     yield from (Finding(there[name], 0, f"is not on the map in {page}") for name in there.keys() - drawn)
-    yield from (
-        Finding(page, 0, f"the map shows {name}, which is not there") for name in drawn - there.keys()
-    )
+    yield from (Finding(page, 0, f"the map shows {name}, which is not there") for name in drawn - there.keys())
 
 
 def feature_list(tree: Tree) -> Iterator[Finding]:
