@@ -305,15 +305,17 @@ class Cycle:
         """A young elastic group keeps its minimum in every pod set that it loses pods from."""
         if self.policy.count_only_evicted:
             gone = [victim.pod for victim in solution.victims if victim.is_lost]
-        else:  # oddity B8: also those that this try did not evict
+            staying = ALLOCATED
+        else:  # oddity B8: also those that this try did not evict, and those that leave still count as there
+            staying = ACTIVE
             gone = list({pod.id: pod for pod in (*solution.considered, *(v.pod for v in solution.victims))}.values())
         for group in {pod.group.id: pod.group for pod in gone}.values():
             if not self._is_young(group, runtime_s(group)):
                 continue
             for name in sorted({pod.row.pod_set for pod in gone if pod.group is group}):
                 lost = {pod.id for pod in gone if pod.group is group and pod.row.pod_set == name}
-                used = {pod.id for pod in group.in_set(name, ACTIVE)} | lost
-                if len(used - lost) < group.minimum[name]:
+                rest = [pod for pod in group.in_set(name, staying) if pod.id not in lost]
+                if len(rest) < group.minimum[name]:
                     return False
         return True
 

@@ -275,9 +275,10 @@ def test_a_full_device_of_the_outside_world_gets_nobody_else() -> None:
 @pytest.mark.parametrize("gpus", [0, 1])
 @pytest.mark.parametrize("request_", ["1 gpu", "0.5 gpu", "2 x 0.5 gpus", "4000 MiB"])
 def test_a_node_that_lost_devices_in_use_is_planned_around(gpus: int, request_: str) -> None:
-    """The devices fell off the bus, the pods on them are still told of; what is left of the node can be used."""
+    """The devices fell off the bus, the pods on them are still told of; nobody else goes there for a GPU."""
     rows = World(f"""
         node    n1: 3 gpus, of 10000 MiB
+        node    n2: 3 gpus, of 10000 MiB
         queue   vision: quota 8
         running x of vision: 1 gpu on n1, device 0
         running a of vision: {request_} on n1, devices 1 2
@@ -287,7 +288,8 @@ def test_a_node_that_lost_devices_in_use_is_planned_around(gpus: int, request_: 
     """).snapshot
     rows = node("n1", gpus=gpus)(rows)
     decided = plan(rows)
-    assert {each.group for each in decided.binds} == {"d"}
+    assert {each.group for each in decided.binds} == {"b", "c", "d"}
+    assert {each.node for each in decided.binds if each.devices} == {"n2"}
     assert_safe(rows, decided)
 
 
