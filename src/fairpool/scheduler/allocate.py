@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairpool.model.ids import SECOND_MS
-from fairpool.scheduler.board import NOWHERE, REAL, Board
+from fairpool.scheduler.board import NOWHERE, REAL, RELEASING, Board
 from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
+from fairpool.scheduler.decision import WithdrawReason
 from fairpool.scheduler.order import group_key
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
@@ -25,14 +26,19 @@ def allocate(placer: Placer) -> None:
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
-        mark = trial.mark()
-        chunk = next_chunk(trial, group)
-        if not chunk or not may_start(placer, group, chunk) or not placer.place(group, chunk, now=True):
-            trial.undo(mark)
-            continue
-        keep_together(placer, group, chunk)
-        if has_waiting(board, group):
+        if place_next(placer, group) and has_waiting(board, group):
             walk.push(group)
+
+
+def place_next(placer: Placer, group: int) -> bool:
+    """Give places to the next chunk of a group, if limits allow and there is room; nobody has to go for it."""
+    mark = placer.trial.mark()
+    chunk = next_chunk(placer.trial, group)
+    if chunk and may_start(placer, group, chunk) and placer.place(group, chunk, now=True):
+        keep_together(placer, group, chunk)
+        return True
+    placer.trial.undo(mark)
+    return False
 
 
 def waiting_groups(placer: Placer, by: Pass) -> list[int]:
@@ -73,8 +79,12 @@ def _honour_promises(placer: Placer) -> None:
     for group in sorted(promised, key=lambda each: (promised_at(board, promised[each]), each)):
         pods = promised[group]
         mark = placer.trial.mark()
-        if board.queue_of[group] == NOWHERE or not _keep_promises(placer, group, pods):
+        reason = _keep_promises(placer, group, pods)
+        if reason is None:
+            placer.winners.add(group)  # somebody went for it in an earlier cycle
+        else:
             placer.trial.undo(mark)
+            placer.withdrawn.update(dict.fromkeys(pods, reason))
 
 
 def promised_at(board: Board, pods: Sequence[int]) -> int:
@@ -82,20 +92,37 @@ def promised_at(board: Board, pods: Sequence[int]) -> int:
     return min(board.pods[pod].promised_at or 0 for pod in pods)
 
 
-def is_expired(placer: Placer, pods: Sequence[int]) -> bool:
-    """Whether promises have been waiting for longer than they may."""
+def _keep_promises(placer: Placer, group: int, pods: Sequence[int]) -> WithdrawReason | None:
+    """Place promised pods where they were promised to be; why not, if not."""
     board = placer.board
-    return board.now - promised_at(board, pods) >= board.policy.promise_lifetime_s * SECOND_MS
-
-
-def _keep_promises(placer: Placer, group: int, pods: Sequence[int]) -> bool:
-    board = placer.board
-    if is_expired(placer, pods) or not is_ready(board, group) or not may_start(placer, group, pods):
-        return False
+    if board.queue_of[group] == NOWHERE or not is_ready(board, group):
+        return WithdrawReason.NO_LONGER_FITS
     for pod in pods:
         name = board.pods[pod].node
         node = board.nodes.index.get(name) if name is not None else None
-        if node is None or not placer.place_on(pod, node):
-            return False
+        if node is None or not board.nodes.healthy[node]:
+            return WithdrawReason.NODE_GONE
+        if not placer.place_on(pod, node):
+            return WithdrawReason.NO_LONGER_FITS
+    if board.now - promised_at(board, pods) >= board.policy.promise_lifetime_s * SECOND_MS:
+        return WithdrawReason.EXPIRED
     keep_together(placer, group, pods)
-    return True
+    return None
+
+
+def start_what_can(placer: Placer) -> None:
+    """Bind promised groups whose places turn out to be idle, because what was in the way was never started."""
+    board, trial = placer.board, placer.trial
+    promised: dict[int, list[int]] = {}
+    for pod, node in enumerate(board.promise_node):
+        if node != NOWHERE:
+            promised.setdefault(board.group_of[pod], []).append(pod)
+    for _, pods in sorted(promised.items()):
+        if any(board.hold[pod] == RELEASING for pod in pods):
+            continue
+        mark = trial.mark()
+        for pod in pods:
+            if not placer.has_idle_place(pod):
+                trial.undo(mark)
+                break
+            trial.start(pod)

@@ -18,6 +18,7 @@ from fairpool.model.organization import Entitlement, Queue, oversubscribed_paren
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, GpuRequest, Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
+from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
 
 DEVICES_PER_NODE_MAX = 1024
@@ -46,6 +47,7 @@ def clean(snapshot: Snapshot) -> tuple[Snapshot, list[Problem]]:
     pods, orphans = _PodCleaning(nodes, groups, problems).run(pods)
     rows = replace(
         snapshot,
+        policy=_sound_policy(snapshot.policy, problems),
         nodes=tuple(nodes),
         queues=tuple(queues),
         groups=(*groups, *orphans),
@@ -74,6 +76,27 @@ def _unique(rows: Iterable[Row], noun: str, name: Callable[[Row], Hashable], pro
         for key in doubled
     ]
     return iter(kept.values())
+
+
+# ---- policy
+
+
+def _sound_policy(policy: Policy, problems: list[Problem]) -> Policy:
+    """Numbers that nothing can be worked out with are replaced by the usual ones."""
+    usual = Policy.product()
+    sound = {
+        "usage_factor": math.isfinite(policy.usage_factor),
+        "saturation_multiplier": math.isfinite(policy.saturation_multiplier),
+        "portion_step_milli": 0 < policy.portion_step_milli <= WHOLE_GPU_MILLI,
+        "device_memory_step_mib": policy.device_memory_step_mib > 0,
+        "mig_slices_per_gpu": policy.mig_slices_per_gpu > 0,
+        "smallest_device_mib": policy.smallest_device_mib is None or policy.smallest_device_mib > 0,
+    }
+    wrong = {name: getattr(usual, name) for name, is_sound in sound.items() if not is_sound}
+    for name, value in wrong.items():
+        what = f"{name} of the policy is {getattr(policy, name)}"
+        problems.append(Problem("policy.amounts", what, f"set a sensible number; until then it is {value}"))
+    return replace(policy, **wrong) if wrong else policy
 
 
 # ---- nodes
@@ -254,12 +277,17 @@ class _PodCleaning:
         node = self.nodes.get(pod.node) if pod.node is not None else None
         if node is None:
             return pod
-        devices = tuple(sorted({device for device in pod.devices if 0 <= device < node.gpus}))[: pod.shape.gpu.devices]
+        devices = tuple(sorted({device for device in pod.devices if 0 <= device < node.gpus}))
         if devices != tuple(sorted(pod.devices)):
             self._note("pod.devices", pod, f"names devices that {node.name} does not have", "it counts without them")
         if pod.phase not in HOLDS_DEVICES:
             return replace(pod, devices=devices)
         is_whole = pod.shape.gpu.kind is GpuKind.WHOLE
+        if len(devices) > pod.shape.gpu.devices:
+            what = f"is on {len(devices)} devices and asked for {pod.shape.gpu.devices}"
+            self._note("pod.devices", pod, what, "they count as held; restart it to get them back")
+            gpu = replace(pod.shape.gpu, devices=len(devices), mig=())
+            return replace(pod, shape=replace(pod.shape, gpu=gpu), devices=devices)
         doubled = [device for device in devices if self.whole_on.get((node.name, device), 0) > is_whole]
         if doubled:
             what = f"is on device {doubled[0]} of {node.name}, which another holds as a whole"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairpool.model.node import Placement
-from fairpool.scheduler.allocate import waiting_groups
+from fairpool.scheduler.allocate import place_next, waiting_groups
 from fairpool.scheduler.chunk import is_ready
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU
@@ -27,6 +27,8 @@ def consolidate(solver: Solver) -> list[Scenario]:
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
+        if board.policy.place_before_taking and place_next(solver.placer, group):
+            continue
         if asked(solver.placer, group)[GPU] > solver.placer.free.milli():
             continue
         found = solver.solve(group, _movable(solver, group, bound), lambda each: _nobody_loses(solver, each))
@@ -40,7 +42,7 @@ def _movable(solver: Solver, group: int, bound: int | None) -> Candidates:
     board = solver.board
 
     def may_move(other: int) -> bool:
-        return other != group and board.groups[other].movable
+        return other != group and solver.may_be_taken(other) and board.groups[other].movable
 
     if bound is None:
         return Candidates(may_move, are_lost=False)

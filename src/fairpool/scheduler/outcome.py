@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from fairpool.model.ids import ClaimId, GroupId, NodeName
+from fairpool.model.ids import ClaimId, GroupId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
 from fairpool.model.workload import Pod
-from fairpool.scheduler.allocate import is_expired
 from fairpool.scheduler.board import NOTHING, NOWHERE, REAL, RELEASING, Board
 from fairpool.scheduler.decision import (
     Bind,
@@ -17,7 +16,6 @@ from fairpool.scheduler.decision import (
     EvictionReason,
     Plan,
     Promise,
-    QueueFigures,
     Withdraw,
     WithdrawReason,
 )
@@ -41,7 +39,6 @@ class Outcome:
         self.board: Board = placer.board
         self.problems = tuple(problems)
         self.reasons: dict[int, EvictionReason] = {}
-        self.held_before = [amounts[GPU] for amounts in self.board.queues.held]
 
     def note(self, by: Pass, scenarios: Iterable[Scenario]) -> None:
         """Remember for whom pods were taken or moved."""
@@ -62,11 +59,14 @@ class Outcome:
         if by is not Pass.RECLAIM:
             return EvictionReason(by, winner, wanted_milli=wanted)
         mine, theirs = parting(board.queues, board.queue_of[scenario.group], board.queue_of[board.group_of[pod]])
-        return EvictionReason(by, winner, self._figures(theirs), self._figures(mine), wanted)
-
-    def _figures(self, queue: int) -> QueueFigures:
-        """A queue's GPUs as they stood before the plan."""
-        return queue_figures(self.board, queue, self.held_before[queue])
+        before = scenario.held_before
+        return EvictionReason(
+            by,
+            winner,
+            taken=queue_figures(board, theirs, before[theirs][GPU]),
+            gaining=queue_figures(board, mine, before[mine][GPU]),
+            wanted_milli=wanted,
+        )
 
     def to_plan(self) -> Plan:
         board, trial = self.board, self.trial
@@ -109,7 +109,7 @@ class Outcome:
         board = self.board
         row = board.pods[pod]
         node = board.nodes.names[board.promise_node[pod]]
-        is_kept = row.phase is PodPhase.PROMISED and row.node == node and not is_expired(self.placer, [pod])
+        is_kept = row.phase is PodPhase.PROMISED and row.node == node and pod not in self.placer.withdrawn
         since = row.promised_at if is_kept and row.promised_at is not None else board.now
         return Promise(row.id, row.group, node, seats.get(pod, ()), since)
 
@@ -130,15 +130,9 @@ class Outcome:
         return tuple(board.groups[group].id for group in sorted(bound - trial.running_groups))
 
     def _withdrawals(self) -> Iterator[Withdraw]:
-        board = self.board
+        """Promises of earlier cycles that were neither kept nor replaced by another place."""
         for pod in self.trial.was_promised:
-            row = board.pods[pod]
+            row = self.board.pods[pod]
             if row.node is not None and self.trial.is_waiting(pod):
-                yield Withdraw(row.id, row.group, row.node, self._why_withdrawn(pod, row.node))
-
-    def _why_withdrawn(self, pod: int, name: NodeName) -> WithdrawReason:
-        board = self.board
-        node = board.nodes.index.get(name)
-        if node is None or not board.nodes.healthy[node]:
-            return WithdrawReason.NODE_GONE
-        return WithdrawReason.EXPIRED if is_expired(self.placer, [pod]) else WithdrawReason.NO_LONGER_FITS
+                why = self.placer.withdrawn.get(pod, WithdrawReason.NO_LONGER_FITS)
+                yield Withdraw(row.id, row.group, row.node, why)

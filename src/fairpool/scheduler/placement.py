@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairpool.model.workload import PodSet, SubGroup
-from fairpool.scheduler.board import RELEASING
+from fairpool.scheduler.board import LEAVING, RELEASING, STAYING
 from fairpool.scheduler.chunk import set_order
+from fairpool.scheduler.decision import WithdrawReason
 from fairpool.scheduler.fit import Fit
 from fairpool.scheduler.free import FreeGpus
 from fairpool.scheduler.index import NodeIndex, NodeSet
@@ -28,6 +29,9 @@ class Placer:
         self.board = trial.board
         self.fit = Fit(trial)
         self.free = FreeGpus(self.board)
+        self.winners: set[int] = set()
+        """Groups for which others go or went; what they got is not taken from them in the same plan."""
+        self.withdrawn: dict[int, WithdrawReason] = {}
         self.indexes: dict[int, NodeIndex] = {}
         self.everywhere = NodeSet(range(len(self.board.nodes.rows)))
 
@@ -88,6 +92,27 @@ class Placer:
     def place_anywhere(self, pod: int) -> bool:
         """Promise one pod a place on any node."""
         return self._place_pod(pod, self.everywhere, now=False)
+
+    def has_idle_place(self, pod: int) -> bool:
+        """Whether the place that a pod is promised is idle now."""
+        board = self.board
+        node, seats = board.promise_node[pod], board.promise_seats[pod]
+        facts = board.facts[board.shape_of[pod]]
+        if not self.fit.amounts_fit_now(facts, node):
+            return False
+        fresh = sum(not self._is_shared_by_others(pod, node, seat) for seat in seats)
+        if fresh > board.nodes.gpus_idle[node]:
+            return False
+        mib = board.nodes.device_mib[node]
+        return all(
+            mib - board.nodes.shared[node][seat][STAYING] - board.nodes.shared[node][seat][LEAVING]
+            >= facts.occupied_mib(mib)
+            for seat in seats
+        )
+
+    def _is_shared_by_others(self, pod: int, node: int, seat: int) -> bool:
+        device = self.board.nodes.shared[node][seat]
+        return bool(device[STAYING] or device[LEAVING])
 
     def _place_pod(self, pod: int, among: NodeSet, now: bool) -> bool:
         node = self._best(pod, among)

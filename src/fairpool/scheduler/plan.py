@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairpool.scheduler.allocate import allocate
+from fairpool.scheduler.allocate import allocate, start_what_can
 from fairpool.scheduler.board import NOTHING, NOWHERE, Board
 from fairpool.scheduler.cleaning import clean
 from fairpool.scheduler.consolidate import consolidate
@@ -41,7 +41,9 @@ def plan(snapshot: Snapshot) -> Plan:
                 outcome.note(each, preempt(solver))
             case Pass.STALE:  # 7. end gangs that lost a part
                 outcome.note_stale(end_stale(trial))
-    return outcome.to_plan()  # 8. and say why the rest waits
+    if board.policy.place_before_taking:  # 8. start what turns out to be free at once
+        start_what_can(placer)
+    return outcome.to_plan()  # 9. and say why the rest waits
 
 
 def share(trial: Trial) -> None:

@@ -126,6 +126,8 @@ class Policy:
     victims_keep_devices: bool = True  # a sharer that stays on its node stays on its devices
     cpu_pods_join_shared: bool = False  # the reference sends pods without GPU to nodes whose GPUs are shared
     withdraw_unstarted: bool = True  # taking back what this plan gave is no eviction
+    winners_keep: bool = True  # what was taken for a group is not taken from it in the same plan
+    place_before_taking: bool = True  # nobody is evicted where a place is free
     durable_promises: bool = True  # B22
     promise_lifetime_s: int = 600
     default_preempt_min_runtime_s: int = 0
@@ -160,6 +162,8 @@ class Policy:
             victims_keep_devices=False,
             cpu_pods_join_shared=True,
             withdraw_unstarted=False,
+            winners_keep=False,
+            place_before_taking=False,
             durable_promises=False,
             count_only_evicted=False,
             max_moved_groups=None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairpool.scheduler import gate
-from fairpool.scheduler.allocate import waiting_groups
+from fairpool.scheduler.allocate import place_next, waiting_groups
 from fairpool.scheduler.chunk import is_ready
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.reclaim import is_moving, respects_runtimes
@@ -21,6 +21,8 @@ def preempt(solver: Solver) -> list[Scenario]:
     solver.begin()
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
+            continue
+        if board.policy.place_before_taking and place_next(solver.placer, group):
             continue
         need = asked(solver.placer, group)
         if board.is_firm(group) and gate.is_over_quota(board.queues, board.queue_of[group], need):
@@ -40,6 +42,7 @@ def _candidates(solver: Solver, taker: int) -> Candidates:
     def may_give(group: int) -> bool:
         return (
             group != taker
+            and solver.may_be_taken(group)
             and board.rules[group].priority < priority
             and not is_moving(solver.trial, group)
             and may_be_victim(board, Pass.PREEMPT, taker, group)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fairpool.scheduler.allocate import waiting_groups
+from fairpool.scheduler.allocate import place_next, waiting_groups
 from fairpool.scheduler.board import NOWHERE, RELEASING, Board
 from fairpool.scheduler.chunk import is_ready
 from fairpool.scheduler.policy import Pass
@@ -45,6 +45,8 @@ def reclaim(solver: Solver) -> list[Scenario]:
     solver.begin()
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
+            continue
+        if board.policy.place_before_taking and place_next(solver.placer, group):
             continue
         need = asked(solver.placer, group)
         if not may_reclaim(board.queues, board.queue_of[group], need, board.is_firm(group)):
@@ -87,7 +89,11 @@ def _candidates(solver: Solver, taker: int) -> Candidates:
     board = solver.board
 
     def may_give(group: int) -> bool:
-        return not is_moving(solver.trial, group) and may_be_victim(board, Pass.RECLAIM, taker, group)
+        return (
+            solver.may_be_taken(group)
+            and not is_moving(solver.trial, group)
+            and may_be_victim(board, Pass.RECLAIM, taker, group)
+        )
 
     return Candidates(may_give, not_leaf=board.queue_of[taker])
 
@@ -101,6 +107,7 @@ class _Rules:
 
     def accepts(self, scenario: Scenario) -> bool:
         solver, board = self.solver, self.solver.board
+        scenario.held_before = self.before.held
         lost = scenario.victims
         if board.policy.moves_in_reclaim_are_free:
             lost = [pod for pod in lost if not solver.trial.is_active(pod)]

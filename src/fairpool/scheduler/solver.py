@@ -35,6 +35,8 @@ class Scenario:
     """Node on which each victim was when it was evicted."""
     considered: Collection[int] = ()
     """All pods that were looked at as victims, evicted in this scenario or not."""
+    held_before: Sequence[Vector] = ()
+    """For reclaim, what queues held before anything was taken."""
 
 
 Validator = Callable[[Scenario], bool]
@@ -74,9 +76,16 @@ class Solver:
             self.trial.undo(start)
             if kind is not None:
                 self._failed[kind] = start
-        elif self.board.policy.whole_gang_restarts:
+            return None
+        if self.board.policy.whole_gang_restarts:
             self._restart_broken(found)
+        if self.board.policy.winners_keep:
+            self.placer.winners.add(group)
         return found
+
+    def may_be_taken(self, group: int) -> bool:
+        """Whether nothing was taken for this group in the same plan, nor is about to be."""
+        return group not in self.placer.winners
 
     def _kind(self, group: int, chunk: Sequence[int]) -> Hashable | None:
         """Groups of one kind fare alike as long as nothing changes; None for groups that are like no other."""
@@ -238,8 +247,11 @@ class Search:
                     if not self._place(group, self.chunk, nodes):
                         return False
                     continue
-                chunk = [pod for pod in next_chunk(self.trial, group, evicted_too=True) if pod in evicted]
-                self._offer(group, chunk, nodes, hopeless)
+                chunk = next_chunk(self.trial, group, evicted_too=True)
+                mine = [pod for pod in chunk if pod in evicted]
+                # A part of a gang is no use without the rest, and the rest is not to be started here.
+                if len(mine) == len(chunk) or not self.board.policy.whole_gang_restarts:
+                    self._offer(group, mine, nodes, hopeless)
         return True
 
     def _offer(self, group: int, chunk: Sequence[int], nodes: NodeSet, hopeless: set[tuple[int, ...]]) -> None:

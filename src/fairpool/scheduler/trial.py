@@ -103,6 +103,11 @@ class Trial:
         board = self.board
         self._move(pod, (NOTHING, NOWHERE, (), board.hold_node[pod], board.hold_seats[pod]))
 
+    def start(self, pod: int) -> None:
+        """Turn a promise into a bind of the same place."""
+        board = self.board
+        self._move(pod, (REAL, board.promise_node[pod], board.promise_seats[pod], NOWHERE, ()))
+
     def evict(self, pod: int) -> None:
         """Take a pod's place away. What this very plan gave is simply taken back, if the policy says so."""
         board = self.board

@@ -168,15 +168,13 @@ class _Inquiry:
         board = self.board
         if any(board.shape(pod).gpu.kind is not GpuKind.NONE for pod in chunk):
             return None
-        short = Counter(
-            _short_of(board, board.shape(chunk[0]), node) for node in self.placer.fit.nodes(board.shape_of[chunk[0]])
-        )
+        short = Counter(_short_of(board, board.shape(chunk[0]), node) for node in self._nodes(chunk))
         return NoRoom(_ranked(short), len(chunk), self._found(chunk))
 
     def _scattered(self, chunk: Sequence[int]) -> Fragmented | None:
         """Enough is free on nodes that would take the pods, but not together."""
         board = self.board
-        free = {node: free_milli(board, node) for node in self.placer.fit.nodes(board.shape_of[chunk[0]])}
+        free = {node: free_milli(board, node) for node in self._nodes(chunk)}
         asked = int(chunk_need(board, chunk)[GPU])
         if not free or sum(free.values()) < asked:
             return None
@@ -197,6 +195,13 @@ class _Inquiry:
             largest_node=board.nodes.names[largest],
             one_device=one_device,
         )
+
+    def _nodes(self, chunk: Sequence[int]) -> list[int]:
+        """Nodes that the pods may go to at all."""
+        board = self.board
+        avoid = board.groups[self.group].avoid
+        nodes = self.placer.fit.nodes(board.shape_of[chunk[0]])
+        return [node for node in nodes if board.nodes.names[node] not in avoid] if avoid else nodes
 
     def _protected(self, chunk: Sequence[int]) -> ProtectedVictims | None:
         """Groups it could take from if they were not within their minimum runtime."""
@@ -235,7 +240,7 @@ class _Inquiry:
             asked_milli=int(need[GPU]),
             pods=len(chunk),
             found=self._found(chunk),
-            free_milli=sum(max(0, free_milli(board, node)) for node in self.placer.fit.nodes(board.shape_of[chunk[0]])),
+            free_milli=sum(max(0, free_milli(board, node)) for node in self._nodes(chunk)),
             ahead=self._ahead(),
             may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_firm(self.group)),
         )
@@ -347,12 +352,11 @@ def _grace_ends(board: Board) -> Iterator[Instant]:
 
 
 def _promise_ends(placer: Placer) -> Iterator[Instant]:
+    """When promises, those that are kept and those that are not, would have been given up for their age."""
     board = placer.board
-    lifetime_ms = board.policy.promise_lifetime_s * SECOND_MS
-    for pod, row in enumerate(board.pods):
-        if board.promise_node[pod] != NOWHERE and board.policy.durable_promises:
-            kept = row.phase is PodPhase.PROMISED and row.promised_at is not None
-            yield Instant((row.promised_at or 0 if kept else board.now) + lifetime_ms)
+    if board.policy.durable_promises:
+        for pod in placer.trial.was_promised:
+            yield Instant((board.pods[pod].promised_at or 0) + board.policy.promise_lifetime_s * SECOND_MS)
 
 
 def _protection_ends(board: Board) -> Iterator[Instant]:
