@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from fairpool.model.ids import SECOND_MS, GroupId, NodeName, QueueId
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.node import Placement
 from fairpool.model.quantity import WHOLE_GPU_MILLI, Amounts
 from fairpool.scheduler.policy import Pass, RuntimeScope
 from tests.oracle.order import chunk, group_key, is_within, is_within_firm_quota, next_group, passes_gate
@@ -38,8 +39,8 @@ class Cycle:
         self.world = world
         self.policy = world.policy
         self.shares = FairShares(world)
-        self.failed: set[GroupId] | None = None
-        """Groups that allocate could not place, once it has run; others need no help."""
+        self.winners: set[GroupId] = set()
+        """Groups for which others went; what they got is not taken from them in the same cycle."""
 
     def run(self) -> None:
         steps: dict[Pass, Callable[[], None]] = {
@@ -55,7 +56,6 @@ class Cycle:
     # allocate
 
     def _allocate(self) -> None:
-        self.failed = set()
         if self.policy.durable_promises:
             for each in promised_groups(self.world):
                 self._honour(each)
@@ -65,9 +65,7 @@ class Cycle:
             if self.policy.recheck_readiness and not group.is_ready:
                 continue
             pods = chunk(self.world, group)
-            if not self._place(group, pods, self.world.nodes):
-                self.failed.add(group.id)
-            elif group.has(Status.WAITING):
+            if self._place(group, pods, self.world.nodes) and group.has(Status.WAITING):
                 pool.add(group.id)
 
     def _place(self, group: GroupState, pods: list[PodState], nodes: Iterable[NodeName]) -> bool:
@@ -92,22 +90,21 @@ class Cycle:
         """Place the promised pods of a group on the nodes that they were promised, all of them or none."""
         world = self.world
         pods = [pod for pod in group.pods if pod.row.phase is PodPhase.PROMISED and pod.status is Status.WAITING]
-        if any(not self._is_good(pod) for pod in pods):
+        if not group.is_ready or any(not self._is_good(pod) for pod in pods):
             return
         mark = world.mark()
-        if not passes_gate(world, group, pods):
-            return
         for pod in pods:
             assert pod.row.node is not None
             if not place_chunk(world, group, [pod], [pod.row.node], may_bind=True):
                 world.undo(mark)
                 return
         self._promise_split_gang(group, pods)
+        self.winners.add(group.id)
 
     def _is_good(self, pod: PodState) -> bool:
         node = None if pod.row.node is None else self.world.nodes.get(pod.row.node)
         since = self.world.now if pod.row.promised_at is None else pod.row.promised_at
-        is_old = self.world.now - since > self.policy.promise_lifetime_s * SECOND_MS
+        is_old = self.world.now - since >= self.policy.promise_lifetime_s * SECOND_MS
         return node is not None and node.is_healthy and not is_old
 
     def _waiting_groups(self, by: Pass) -> set[GroupId]:
@@ -139,19 +136,22 @@ class Cycle:
     ) -> None:
         """Look for victims for every group that allocate left waiting; each is helped at most once."""
         pool = {
-            name
-            for name in self._waiting_groups(by)
-            if (self.failed is None or name in self.failed)
-            and (self.world.groups[name].preemptible or not preemptible_only)
+            name for name in self._waiting_groups(by) if self.world.groups[name].preemptible or not preemptible_only
         }
         while (group := next_group(self.shares, pool)) is not None:
             pool.discard(group.id)
             if self.policy.recheck_readiness and not group.is_ready:
                 continue
-            if chunk(self.world, group) and is_eligible(group):
-                solution = search(group).run()
-                if solution is not None and self.policy.whole_gang_restarts:
-                    self._restart_gangs(solution)
+            pods = chunk(self.world, group)
+            if self.policy.place_before_taking and self._place(group, pods, self.world.nodes):
+                continue
+            solution = search(group).run() if pods and is_eligible(group) else None
+            if solution is None:
+                continue
+            if self.policy.whole_gang_restarts:
+                self._restart_gangs(solution)
+            if self.policy.winners_keep:
+                self.winners.add(group.id)
 
     def _restart_gangs(self, solution: Solution) -> None:
         """A gang that lost or moved pods and no longer has its minimum in place restarts as a whole."""
@@ -178,14 +178,19 @@ class Cycle:
         return [
             group.id
             for group in self.world.groups.values()
-            if group.queue is not None and group.preemptible and group.has(*ALLOCATED) and allows(group)
+            if group.queue is not None
+            and group.preemptible
+            and group.has(*ALLOCATED)
+            and group.id not in self.winners
+            and allows(group)
         ]
 
     # consolidate
 
     def _consolidate(self) -> None:
         most = self.policy.max_moved_groups
-        if most == 0:
+        is_packed = self.world.snapshot.pool.gpu_placement is Placement.BINPACK
+        if most == 0 or (self.policy.consolidate_only_packed and not is_packed):
             return
 
         def is_eligible(group: GroupState) -> bool:
@@ -206,7 +211,7 @@ class Cycle:
             free += WHOLE_GPU_MILLI * (room.soon(GPUS) + room.soon(CLAIM_DEVICES))
             free += sum(self.world.mig_milli(profile, room.soon(profile)) for profile in node.mig_instances)
             free += sum(free_parts(self.world, name, room))
-            if not self.policy.withdraw_unstarted:
+            if self.policy.promised_portions_twice:
                 # The reference subtracts a promised portion twice: as used, and again from what is released.
                 memory = self.world.device_memory(node)
                 free -= sum(WHOLE_GPU_MILLI * each.promised // memory for each in room.devices.values())

@@ -136,8 +136,10 @@ class Search:
                     return False
                 is_placed = True
             elif group.id in losers:
-                back = [pod for pod in chunk(world, group, with_evicted=True) if pod in evicted]
-                if back:
+                together = chunk(world, group, with_evicted=True)
+                back = [pod for pod in together if pod in evicted]
+                # A part of a gang is no use without the rest, which is not to be started here.
+                if back and (len(back) == len(together) or not world.policy.whole_gang_restarts):
                     self._offer(group, back, nodes)
         return is_placed
 

@@ -43,4 +43,6 @@ class FreeGpus:
             used = device[STAYING] + device[COMING]
             if used:
                 free += 1000 * (mib - used) / mib
+            if board.policy.promised_portions_twice:
+                free -= 1000 * device[COMING] / mib
         return free

@@ -121,6 +121,7 @@ class Policy:
     sort_before_bounding: bool = True  # B7: the reference admits one more, before sorting
     consolidate_only_packed: bool = True  # what is spread on purpose is not moved together
     moves_in_reclaim_are_free: bool = True
+    promised_portions_twice: bool = False  # the reference subtracts them once as used and once from what is released
     whole_gang_restarts: bool = True
     recheck_readiness: bool = True
     victims_keep_devices: bool = True  # a sharer that stays on its node stays on its devices
@@ -157,6 +158,7 @@ class Policy:
             tier_remainders_first=False,
             sort_before_bounding=False,
             consolidate_only_packed=False,
+            promised_portions_twice=True,
             whole_gang_restarts=False,
             recheck_readiness=False,
             victims_keep_devices=False,
