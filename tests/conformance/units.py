@@ -23,10 +23,11 @@ from fairpool.scheduler.plan import share
 from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
 from fairpool.scheduler.queues import UNIT, QueueTable, Vector
 from fairpool.scheduler.reclaim import Holdings, is_justified, may_reclaim
+from fairpool.scheduler.roster import Roster
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, min_runtime_s, protected_until
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.victims import VictimWalk
+from fairpool.scheduler.victims import Candidates, VictimWalk, victim_key
 from fairpool.scheduler.walk import Walk
 from tests.conformance.case import Case, Json
 from tests.conformance.state import ACTIVE
@@ -54,10 +55,10 @@ def table_of(rows: Iterable[Json]) -> QueueTable:
     table = QueueTable(_queue(row, row["parent"] if row["parent"] in names else None) for row in rows)
     for row in rows:
         number = table.index[QueueId(row["id"])]
-        table.fair[number] = _vector(row, "fair_share")
-        table.held[number] = _vector(row, "allocated")
-        table.held_firm[number] = _vector(row, "allocated_non_preemptible")
-        table.request[number] = _vector(row, "request")
+        table.fair[number] = list(_vector(row, "fair_share"))
+        table.held[number] = list(_vector(row, "allocated"))
+        table.held_firm[number] = list(_vector(row, "allocated_non_preemptible"))
+        table.request[number] = list(_vector(row, "request"))
     return table
 
 
@@ -103,7 +104,7 @@ def _fair_share_division(data: Json) -> Iterator[str]:
         fair_shares(table, policy)
         yield from _share_differences(data, {row["id"]: table.fair[table.index[row["id"]]] for row in data["queues"]})
         return
-    shares: dict[str, Vector] = {row["id"]: list(NOTHING) for row in data["queues"]}
+    shares: dict[str, list[float]] = {row["id"]: list(NOTHING) for row in data["queues"]}
     names = RESOURCE_NAMES if data["operation"] == "divide_all" else (data["resource"],)
     for name in names:
         resource = RESOURCE_NAMES.index(name)
@@ -205,7 +206,8 @@ def _job_order(data: Json) -> Iterator[str]:
     trial = Trial(board)
     share(trial)
     if data["victims"]:
-        taken = _victims_in_order(VictimWalk(trial, range(len(board.groups))))
+        everybody = Roster(trial, range(len(board.groups)), lambda _: True, lambda group: victim_key(trial, group))
+        taken = _victims_in_order(VictimWalk(trial, everybody, Candidates(lambda _: True)))
     else:
         walk = Walk(trial, range(len(board.groups)))
         taken = list(iter(walk.pop, None))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -88,6 +88,17 @@ class NodePool:
     label_value: str = ""
     gpu_placement: Placement = Placement.BINPACK
     cpu_placement: Placement = Placement.BINPACK
+
+
+def nodes_by_pool(nodes: Iterable[Node], pools: Sequence[NodePool]) -> dict[PoolName, tuple[Node, ...]]:
+    """The nodes of each pool: the first pool, by name, whose label a node carries; the default pool takes the rest."""
+    labelled = sorted((pool for pool in pools if pool.label_key), key=lambda pool: pool.name)
+    rest = next((pool.name for pool in pools if not pool.label_key), DEFAULT_POOL)
+    members: dict[PoolName, list[Node]] = {pool.name: [] for pool in pools}
+    for node in nodes:
+        home = next((pool.name for pool in labelled if node.labels.get(pool.label_key) == pool.label_value), rest)
+        members.setdefault(home, []).append(node)
+    return {name: tuple(each) for name, each in members.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from fairpool.model.ids import PoolName
 from fairpool.scheduler.allocate import allocate, start_what_can
 from fairpool.scheduler.board import NOTHING, NOWHERE, Board
 from fairpool.scheduler.cleaning import clean
 from fairpool.scheduler.consolidate import consolidate
-from fairpool.scheduler.decision import Plan
+from fairpool.scheduler.decision import Plan, Verdict, WaitsForVictims
 from fairpool.scheduler.fairshare import fair_shares
 from fairpool.scheduler.outcome import Outcome
 from fairpool.scheduler.placement import Placer
@@ -44,6 +47,18 @@ def plan(snapshot: Snapshot) -> Plan:
     if board.policy.place_before_taking:  # 8. start what turns out to be free at once
         start_what_can(placer)
     return outcome.to_plan()  # 9. and say why the rest waits
+
+
+def next_pool(wanted: Sequence[PoolName], current: PoolName, verdict: Verdict | None) -> PoolName:
+    """Where a group tries next: on to the next pool of its list after a verdict without a promise, and round again.
+
+    Each pool is planned by itself, so whoever plans them all moves groups along between cycles.
+    """
+    if current not in wanted:
+        return wanted[0] if wanted else current
+    if verdict is None or verdict.running or isinstance(verdict.why, WaitsForVictims):
+        return current
+    return wanted[(wanted.index(current) + 1) % len(wanted)]
 
 
 def share(trial: Trial) -> None:
