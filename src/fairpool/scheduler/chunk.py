@@ -104,6 +104,10 @@ def chunk_need(board: Board, chunk: Collection[int]) -> Vector:
 def evictable_unit(trial: Trial, group: int, gone: Collection[int] = ()) -> list[int]:
     """The pods that go next if this group must give: one surplus pod if there is one, else everything."""
     board, sets = trial.board, trial.board.sets
+    if len(board.sets_of[group]) == 1:
+        number = board.sets_of[group][0]
+        alive = [pod for pod in sets.pods[number] if trial.is_active(pod) and pod not in gone]
+        return alive[-1:] if len(alive) > sets.minimum[number] else alive
     live = {
         number: [pod for pod in sets.pods[number] if trial.is_active(pod) and pod not in gone]
         for number in board.sets_of[group]

@@ -172,6 +172,9 @@ class Search:
         self.accepts = accepts
         self.walk = VictimWalk(self.trial, solver.givers, candidates)
         self.potential: list[int] = []
+        self.potential_on: dict[int, list[int]] = {}
+        self.tried: set[tuple[frozenset[int], int]] = set()
+        """Victims that did not do: the same ones will not do from another of their nodes either."""
         self.start = self.trial.mark()
         self._feasible: set[int] | None = None
 
@@ -199,13 +202,18 @@ class Search:
     def _attempt_near(self, group: int, unit: Sequence[int], count: Count | None) -> Scenario | None:
         """Try each node where the last victims are: evict the potential victims of every group that has one there."""
         nodes = sorted({self.trial.place(pod)[0] for pod in unit})
+        for pod in unit:
+            self.potential_on.setdefault(self.trial.place(pod)[0], []).append(pod)
         if count is not None:
             count.offer(group, unit)
         for node in nodes:
             if count is not None and count.places + count.gain(node) < len(self.chunk):
                 continue
-            groups = {self.board.group_of[pod] for pod in self.potential if self.trial.place(pod)[0] == node}
+            groups = frozenset(self.board.group_of[pod] for pod in self.potential_on[node])
             taken = [pod for pod in self.potential if self.board.group_of[pod] in groups]
+            if (groups, len(taken)) in self.tried:
+                continue
+            self.tried.add((groups, len(taken)))
             found = self.attempt([*self.recorded, *taken])
             if found:
                 return found

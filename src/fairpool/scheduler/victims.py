@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from fairpool.scheduler.board import NOWHERE
 from fairpool.scheduler.chunk import evictable_unit
-from fairpool.scheduler.order import GroupKey, compare_queues, group_key
+from fairpool.scheduler.order import GroupKey, Standing, compare_standings, group_key, queue_standing
 from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.roster import Cursor, Roster
 from fairpool.scheduler.trial import Trial
@@ -74,13 +74,15 @@ class VictimWalk:
         self._leaves = set(roster.leaves() if candidates.leaves is None else candidates.leaves)
         self._leaves -= {candidates.not_leaf}
         self._answers: dict[int, bool] = {}
+        self._heads: dict[int, int] = {}
+        self._standings: dict[int, Standing] = {}
 
     def pop(self) -> tuple[int, list[int]] | None:
         """The group that gives next and the pods it gives. They count as taken once `take` says so."""
-        found = self._last(self.board.queues.roots)
-        if found is None:
+        last = self._last(self.board.queues.roots)
+        if last == NOBODY:
             return None
-        group = found[1]
+        group = self._heads[last]
         return group, evictable_unit(self.trial, group, self.gone.get(group, ()))
 
     def take(self, group: int, pods: Iterable[int]) -> None:
@@ -96,6 +98,9 @@ class VictimWalk:
         gone.update(fresh)
         if evictable_unit(self.trial, group, gone):
             heappush(self._again.setdefault(queue, []), victim_key(self.trial, group, gone))
+        for level in self.board.queues.path[queue]:
+            self._heads.pop(level, None)
+            self._standings.pop(level, None)
 
     def _held(self, pods: Iterable[int]) -> Vector:
         held = NONE
@@ -104,21 +109,27 @@ class VictimWalk:
                 held = plus(held, self.board.placed_need(pod, self.trial.place(pod)[0]))
         return held
 
-    def _last(self, siblings: list[int]) -> tuple[int, int] | None:
-        last: tuple[int, int] | None = None
+    def _last(self, siblings: list[int]) -> int:
+        """The queue among siblings that would be served last; NOBODY if none has a group."""
+        last = NOBODY
         for queue in siblings:
-            group = self._head(queue)
-            if group == NOBODY:
+            if self._head(queue) == NOBODY:
                 continue
-            if last is None or self._is_before(*last, queue, group):
-                last = (queue, group)
+            if last == NOBODY or self._is_before(last, queue):
+                last = queue
         return last
 
     def _head(self, queue: int) -> int:
+        head = self._heads.get(queue)
+        if head is None:
+            head = self._heads[queue] = self._find_head(queue)
+        return head
+
+    def _find_head(self, queue: int) -> int:
         children = self.board.queues.children[queue]
         if children:
             below = self._last(children)
-            return NOBODY if below is None else below[1]
+            return NOBODY if below == NOBODY else self._heads[below]
         if queue not in self._leaves:
             return NOBODY
         again = self._again.get(queue)
@@ -146,9 +157,17 @@ class VictimWalk:
             answer = self._answers[group] = self.may_give(group)
         return answer
 
-    def _is_before(self, queue: int, group: int, other: int, other_group: int) -> bool:
-        given = (self._given(group), self._given(other_group))
-        return compare_queues(self.board.queues, self.board.policy, queue, other, (NONE, NONE), given) < 0
+    def _is_before(self, queue: int, other: int) -> bool:
+        one, two = self._standing(queue), self._standing(other)
+        return compare_standings(self.board.queues, self.board.policy, queue, one, other, two) < 0
+
+    def _standing(self, queue: int) -> Standing:
+        standing = self._standings.get(queue)
+        if standing is None:
+            given = self._given(self._heads[queue])
+            standing = queue_standing(self.board.queues, self.board.policy, queue, NONE, given)
+            self._standings[queue] = standing
+        return standing
 
     def _given(self, group: int) -> Vector:
         """What the queue of a group gives if this group is taken too."""
