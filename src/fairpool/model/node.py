@@ -76,7 +76,11 @@ class Placement(StrEnum):
     """Where a pod goes among the nodes where it fits."""
 
     BINPACK = "binpack"
+    """On the fullest node."""
     SPREAD = "spread"
+    """On the emptiest node."""
+    FRAGMENTATION = "fragmentation"
+    """Where typical requests lose least of what they could still use; see `scheduler/fragments.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

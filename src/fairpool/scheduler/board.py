@@ -24,6 +24,12 @@ NOTHING, REAL, RELEASING, PROMISED = 0, 1, 2, 3
 # Of a shared device: memory of pods that stay, of pods that leave, and of pods that are promised a place.
 STAYING, LEAVING, COMING = REAL - 1, RELEASING - 1, PROMISED - 1
 
+DEVICE_CHOICES = {
+    Placement.BINPACK: DeviceChoice.PACK,
+    Placement.SPREAD: DeviceChoice.SPREAD,
+    Placement.FRAGMENTATION: DeviceChoice.FRAGMENTATION,
+}
+
 
 class NodeColumns:
     """What is idle and what is being released on each node."""
@@ -119,8 +125,7 @@ class Board:
         self.policy = snapshot.policy
         self.gpu_placement = snapshot.pool.gpu_placement
         self.cpu_placement = snapshot.pool.cpu_placement
-        packs = self.gpu_placement is Placement.BINPACK
-        self.device_choice = self.policy.device_choice or (DeviceChoice.PACK if packs else DeviceChoice.SPREAD)
+        self.device_choice = self.policy.device_choice or DEVICE_CHOICES[self.gpu_placement]
         self.has_soft_taints = any(
             taint.effect is TaintEffect.PREFER_NO_SCHEDULE for node in snapshot.nodes for taint in node.taints
         )

@@ -16,7 +16,7 @@ def consolidate(solver: Solver) -> list[Scenario]:
     """For each waiting group that may be preempted itself, look for moves that make it fit."""
     board = solver.board
     bound = board.policy.max_moved_groups
-    if bound == 0 or (board.policy.consolidate_only_packed and board.gpu_placement is not Placement.BINPACK):
+    if bound == 0 or (board.policy.consolidate_only_packed and board.gpu_placement is Placement.SPREAD):
         return []
     accepted = []
     walk = Walk(

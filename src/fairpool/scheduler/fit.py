@@ -15,6 +15,7 @@ from fairpool.model.workload import GpuKind, LabelOperator, LabelRule, Neighbour
 from fairpool.scheduler import gate
 from fairpool.scheduler.board import COMING, LEAVING, RELEASING, STAYING, Board
 from fairpool.scheduler.charge import ShapeFacts
+from fairpool.scheduler.fragments import Fragments
 from fairpool.scheduler.policy import DeviceChoice
 from fairpool.scheduler.trial import Trial
 
@@ -42,12 +43,22 @@ class Fit:
             pod for pod, row in enumerate(self.board.pods) if row.shape.labels or row.shape.near or row.shape.apart
         ]
         self.one_device_size = len(set(self.board.nodes.device_mib)) <= 1
+        self._fragments: Fragments | None = None
+
+    @property
+    def fragments(self) -> Fragments:
+        """What places cost, for pools that avoid fragmentation."""
+        if self._fragments is None:
+            self._fragments = Fragments(self.board, self.nodes_for)
+        return self._fragments
 
     def nodes(self, shape: int) -> list[int]:
         """Nodes that would take this shape if they were empty, smaller requests aside."""
-        row = self.board.facts[shape].shape
-        kind = _kind_of_node(row)
-        key = (kind, row.node_rules, row.tolerations, row.schedulable)
+        return self.nodes_for(self.board.facts[shape].shape)
+
+    def nodes_for(self, row: PodShape) -> list[int]:
+        """The same for any shape."""
+        key = (_kind_of_node(row), row.node_rules, row.tolerations, row.schedulable)
         known = self._nodes.get(key)
         if known is None:
             count = len(self.board.nodes.rows)
@@ -184,7 +195,9 @@ class Fit:
             hosts.sort(key=lambda seat: (sum(nodes.shared[node][seat]), seat < 0, abs(seat)))
             seats = hosts[: wanted - opened]
         else:
-            if board.device_choice is DeviceChoice.PACK:
+            if board.device_choice is DeviceChoice.FRAGMENTATION:
+                hosts = self._least_loss(facts, node, hosts)
+            elif board.device_choice is DeviceChoice.PACK:
                 hosts.sort(key=lambda seat: (-sum(nodes.shared[node][seat]), seat < 0, abs(seat)))
             seats = hosts[:wanted]
             opened = wanted - len(seats)
@@ -193,6 +206,18 @@ class Fit:
         if opened:
             seats = [*seats, *self._open(pod, node, opened)]
         return Room(opens_now if opened else now, tuple(seats))
+
+    def _least_loss(self, facts: ShapeFacts, node: int, hosts: list[int]) -> list[int]:
+        """Those of the shared devices that a sharer should join; what it lacks then are devices to open."""
+        mib, shared = self.board.nodes.device_mib[node], self.board.nodes.shared[node]
+        rooms = list(self.fragments.rooms_to_take(facts, node))
+        chosen = []
+        for seat in sorted(hosts, key=lambda seat: (seat < 0, abs(seat))):
+            room = mib - shared[seat][STAYING] - shared[seat][COMING]
+            if room in rooms:
+                rooms.remove(room)
+                chosen.append(seat)
+        return chosen
 
     def hosts(self, facts: ShapeFacts, node: int) -> list[int]:
         """Devices already shared on a node that have room for a sharer, counting what is being released."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from fairpool.model.workload import WorkloadKind
+from fairpool.model.workload import PodShape, WorkloadKind
 
 
 class Pass(StrEnum):
@@ -37,6 +37,8 @@ class DeviceChoice(StrEnum):
     SPREAD = "spread"
     """A fresh device first, then the emptiest."""
     ANY = "any"
+    FRAGMENTATION = "fragmentation"
+    """Whichever leaves most that typical requests can use, then the fullest."""
 
 
 class ScoreTerm(StrEnum):
@@ -58,6 +60,14 @@ class RuntimeScope(StrEnum):
     """That of the victim's side just below the lowest common ancestor, and upwards."""
     QUEUE = "queue"
     """That of the victim's own queue, and upwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalShape:
+    """What people usually ask for, and how often compared with the others; see `fragments.py`."""
+
+    shape: PodShape
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,9 @@ class Policy:
 
     # Placement
     device_choice: DeviceChoice | None = None
-    """None: as the pool places GPUs, packed or spread."""
+    """None: as the pool places GPUs."""
+    typical: tuple[TypicalShape, ...] = ()
+    """For pools that avoid fragmentation. Empty: the shapes of the pods in the snapshot, each as often as it occurs."""
     score_terms: frozenset[ScoreTerm] = frozenset(ScoreTerm)
     pack_partial_devices: bool = True  # B10: free parts of shared devices count in pack and spread
     predicates: bool = True  # off: only amounts decide where a pod fits

@@ -42,8 +42,8 @@ class Count:
         self.facts = placer.board.facts[shape]
         self.allowed = set(placer.fit.nodes(shape))
         self.taken = Freed(self.trial)
-        self.places = room(placer, shape)
-        """That there are with what is taken."""
+        self.began_with = self.places = room(placer, shape)
+        """Places that there are with what is taken."""
         self.offered = Freed(self.trial)
         """Everything, taken or not."""
         self.pods_of: dict[int, list[int]] = {}
@@ -85,11 +85,15 @@ class Count:
     def take_around(self, node: int) -> list[int]:
         """Take what was offered around a node."""
         pods = self.pods_around(node)
-        self._take(pods)
-        for group in list(self.groups_on[node]):
-            for pod in self.pods_of.pop(group):
-                self.groups_on[self.trial.place(pod)[0]].pop(group, None)
+        self.take(pods)
         return pods
+
+    def take(self, pods: Sequence[int]) -> None:
+        """Take pods that were offered."""
+        self._take(pods)
+        for group in {self.board.group_of[pod] for pod in pods}:
+            for pod in self.pods_of.pop(group, []):
+                self.groups_on[self.trial.place(pod)[0]].pop(group, None)
 
     def _take(self, pods: Sequence[int], sign: int = 1) -> None:
         nodes = sorted({self.trial.place(pod)[0] for pod in pods} & self.allowed)

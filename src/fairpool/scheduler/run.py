@@ -40,6 +40,8 @@ class Run:
 
 def serve_runs(placer: Placer, walk: Walk) -> None:
     """Serve what is at the heads of all queues, as long as it asks for the same everywhere."""
+    if placer.board.gpu_placement is Placement.FRAGMENTATION:  # what a place costs changes with every pod
+        return
     while True:
         runs = _equal_heads(placer, walk)
         if runs is None or not _serve(placer, walk, runs):

@@ -45,6 +45,8 @@ class Score:
         self.by_type = ScoreTerm.RESOURCE_TYPE in terms and not facts.on_gpus
         self.by_taints = ScoreTerm.SOFT_TAINTS in terms and board.has_soft_taints
         self.by_placement = ScoreTerm.PLACEMENT in terms
+        strategy = board.gpu_placement if facts.on_gpus else board.cpu_placement
+        self.fragments = fit.fragments if strategy is Placement.FRAGMENTATION else None
 
     def rank(self, node: int) -> Rank:
         """How good a node is on which the amounts fit."""
@@ -80,7 +82,9 @@ class Score:
         return not row.gpus and not row.mig_instances
 
     def _placement(self, node: int) -> float:
-        """Pack: fullest first. Spread: the largest free part first."""
+        """Pack: fullest first. Spread: the largest free part first. Fragmentation: what hurts others least."""
+        if self.fragments is not None:
+            return self.fragments.rank(self.facts, node)
         board, nodes = self.board, self.board.nodes
         if self.facts.on_gpus:
             free = free_gpus_milli(board, node)

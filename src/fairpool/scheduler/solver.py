@@ -18,7 +18,7 @@ from fairpool.scheduler.index import NodeSet
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.proposal import Count, can_count, propose
 from fairpool.scheduler.queues import NONE, Vector, plus
-from fairpool.scheduler.victims import Candidates, VictimWalk, givers
+from fairpool.scheduler.victims import Candidates, Line, VictimWalk, givers
 from fairpool.scheduler.walk import Rehearsal, waiting
 
 
@@ -120,12 +120,18 @@ class Solver:
         """Solve for the first pod of the chunk, then for the first two, keeping the victims found so far."""
         start = self.trial.mark()
         found: Scenario | None = None
+        before: Search | None = None
         for size in range(1, len(chunk) + 1):
             recorded = self._not_restored(found) if found else []
             self.trial.undo(start)
-            found = Search(self, group, chunk[:size], recorded, candidates, accepts).run()
+            search = Search(self, group, chunk[:size], recorded, candidates, accepts)
+            if before is not None:
+                search.go_on_from(before)
+            found = search.run()
             if found is None:
                 return None
+            search.victims = list(found.victims)
+            before = search
         return found
 
     def _not_restored(self, scenario: Scenario) -> list[int]:
@@ -170,13 +176,42 @@ class Search:
         self.chunk = chunk
         self.recorded = recorded
         self.accepts = accepts
-        self.walk = VictimWalk(self.trial, solver.givers, candidates)
+        self.line = Line(VictimWalk(self.trial, solver.givers, candidates))
+        self.at = 0
+        """Place in the line."""
+        self.count: Count | None = None
+        self.victims: list[int] = []
+        """Of the scenario that was found."""
+        self.refused = False
+        """Some scenario had room but was refused by a rule."""
         self.potential: list[int] = []
         self.potential_on: dict[int, list[int]] = {}
         self.tried: set[tuple[frozenset[int], int]] = set()
         """Victims that did not do: the same ones will not do from another of their nodes either."""
         self.start = self.trial.mark()
         self._feasible: set[int] | None = None
+
+    def go_on_from(self, before: Search) -> None:
+        """Take over the line of victims from the search for one pod less, which began in the same state.
+
+        Victims that made no place then make none now, so it is not gone through again from the beginning; unless
+        there was room before any victim, a scenario was refused by a rule, or groups gave in part or from several
+        nodes: then things may look different.
+        """
+        board, count = self.board, before.count
+        groups = {board.group_of[pod] for pod in self.recorded}
+        whole = sum(board.sets.active[number] for group in groups for number in board.sets_of[group])
+        if whole != len(self.recorded) or set(self.recorded) != set(before.victims):
+            return
+        self.line = before.line
+        if count is None or count.began_with or count.scattered or before.refused:
+            return
+        recorded = set(self.recorded)
+        self.at, self.count = before.at, count
+        count.take([pod for pod in self.recorded if pod not in set(before.recorded)])
+        self.potential = [pod for pod in before.potential if pod not in recorded]
+        for pod in self.potential:
+            self.potential_on.setdefault(self.trial.place(pod)[0], []).append(pod)
 
     def run(self) -> Scenario | None:
         """Add victims one unit at a time until a scenario works."""
@@ -185,16 +220,16 @@ class Search:
             if found:
                 return found
         recorded = set(self.recorded)
-        countable = can_count(self.placer, self.group, self.chunk)
-        count = Count(self.placer, self.board.shape_of[self.chunk[0]], self.recorded) if countable else None
-        while (given := self.walk.pop()) is not None:
+        if self.count is None and can_count(self.placer, self.group, self.chunk):
+            self.count = Count(self.placer, self.board.shape_of[self.chunk[0]], self.recorded)
+        while (given := self.line.unit(self.at)) is not None:
+            self.at += 1
             group, unit = given
             if recorded.intersection(unit):
-                self.walk.take(group, [pod for pod in self.recorded if self.board.group_of[pod] == group])
+                self.line.taken_before(group, [pod for pod in self.recorded if self.board.group_of[pod] == group])
                 continue
-            self.walk.take(group, unit)
             self.potential += unit
-            found = self._attempt_near(group, unit, count)
+            found = self._attempt_near(group, unit, self.count)
             if found:
                 return found
         return None
@@ -217,6 +252,7 @@ class Search:
             found = self.attempt([*self.recorded, *taken])
             if found:
                 return found
+            self.refused = True
         return None
 
     def attempt(self, victims: list[int]) -> Scenario | None:

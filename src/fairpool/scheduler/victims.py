@@ -102,6 +102,15 @@ class VictimWalk:
             self._heads.pop(level, None)
             self._standings.pop(level, None)
 
+    def take_more(self, group: int, pods: Iterable[int]) -> None:
+        """Count more pods of a group that has just given as taken."""
+        queue = self.board.queue_of[group]
+        if evictable_unit(self.trial, group, self.gone[group]):
+            self.take(group, pods)
+        else:
+            self.gone[group].update(pods)
+        self._heads.pop(queue, None)
+
     def _held(self, pods: Iterable[int]) -> Vector:
         held = NONE
         for pod in pods:
@@ -175,3 +184,27 @@ class VictimWalk:
         pods = (pod for number in self.board.sets_of[group] for pod in self.board.sets.pods[number])
         mine = self._held(pod for pod in pods if pod not in gone)
         return plus(self.taken.get(self.board.queue_of[group], NONE), mine)
+
+
+class Line:
+    """The units of a victim walk in order, remembered so that they can be gone through again."""
+
+    def __init__(self, walk: VictimWalk) -> None:
+        self.walk = walk
+        self._units: list[tuple[int, list[int]]] = []
+
+    def unit(self, place: int) -> tuple[int, list[int]] | None:
+        """The unit at a place, and the group that gives it; None after the last."""
+        while len(self._units) <= place:
+            given = self.walk.pop()
+            if given is None:
+                return None
+            self.walk.take(*given)
+            self._units.append(given)
+        return self._units[place]
+
+    def taken_before(self, group: int, pods: list[int]) -> None:
+        """The rest of what a group has already lost is not offered again."""
+        gone = self.walk.gone[group]
+        if len(gone) < len(pods):
+            self.walk.take_more(group, pods)
