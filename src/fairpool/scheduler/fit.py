@@ -38,7 +38,10 @@ class Fit:
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.board: Board = trial.board
-        self._nodes: dict[Hashable, list[int]] = {}
+        self._nodes: dict[Hashable, tuple[list[int], frozenset[int]]] = {}
+        self._with_free: set[int] = set()
+        self._free_read: int | None = None
+        self.classes = node_classes(self.board)
         self._labelled = [
             pod for pod, row in enumerate(self.board.pods) if row.shape.labels or row.shape.near or row.shape.apart
         ]
@@ -54,16 +57,35 @@ class Fit:
 
     def nodes(self, shape: int) -> list[int]:
         """Nodes that would take this shape if they were empty, smaller requests aside."""
-        return self.nodes_for(self.board.facts[shape].shape)
+        return self._allowed(self.board.facts[shape].shape)[0]
 
-    def nodes_for(self, row: PodShape) -> list[int]:
-        """The same for any shape."""
+    def nodes_for(self, shape: PodShape) -> list[int]:
+        """The same for a shape that no pod needs to have."""
+        return self._allowed(shape)[0]
+
+    def node_set(self, shape: int) -> frozenset[int]:
+        """The same, to ask whether a node is among them."""
+        return self._allowed(self.board.facts[shape].shape)[1]
+
+    def _allowed(self, row: PodShape) -> tuple[list[int], frozenset[int]]:
         key = (_kind_of_node(row), row.node_rules, row.tolerations, row.schedulable)
         known = self._nodes.get(key)
         if known is None:
-            count = len(self.board.nodes.rows)
-            known = self._nodes[key] = [node for node in range(count) if self.objection(row, node) is None]
+            fitting = [members for members in self.classes if self.objection(row, members[0]) is None]
+            nodes = sorted(node for members in fitting for node in members)
+            known = self._nodes[key] = (nodes, frozenset(nodes))
         return known
+
+    def with_free_gpus(self) -> list[int]:
+        """Nodes that may have a GPU idle or being released: all that had one, and all that changed since."""
+        nodes = self.board.nodes
+        if self._free_read is None:
+            columns = zip(nodes.gpus_idle, nodes.gpus_releasing, strict=True)
+            self._with_free = {node for node, (idle, releasing) in enumerate(columns) if idle + releasing > 0}
+        else:
+            self._with_free.update(nodes.changes[self._free_read :])
+        self._free_read = len(nodes.changes)
+        return sorted(self._with_free)
 
     def objection(self, shape: PodShape, node: int) -> str | None:
         """What keeps a shape off a node whatever else is on it; None if nothing does."""
@@ -299,6 +321,23 @@ class Fit:
             elif place[0] != node:
                 return False
         return needed <= len(board.nodes.claim_free[node])
+
+
+def node_classes(board: Board) -> list[list[int]]:
+    """Nodes that are alike in everything that decides whether a shape may go there when they are empty."""
+    keys = sorted({rule.key for facts in board.facts for rules in facts.shape.node_rules for rule in rules})
+    classes: dict[Hashable, list[int]] = {}
+    for node, row in enumerate(board.nodes.rows):
+        alike = (
+            (row.ready, row.cordoned, row.mig_strategy, bool(row.claim_devices), row.taints),
+            (row.gpus, board.nodes.gpus[node], row.gpu_memory_mib, row.cpu_milli, row.memory_bytes),
+            tuple(sorted(row.extended.items())) if row.extended else (),
+            tuple(sorted(row.mig_instances.items())) if row.mig_instances else (),
+            tuple(row.labels.get(key) for key in keys),
+            board.nodes.unschedulable_pods[node] > 0,
+        )
+        classes.setdefault(alike, []).append(node)
+    return list(classes.values())
 
 
 def _kind_of_node(shape: PodShape) -> str:

@@ -25,10 +25,10 @@ class NodeIndex:
         self.score = Score(fit, self.facts, closeness)
         self.columns = fit.board.nodes
         self.allowed = fit.nodes(shape)
+        self.is_allowed = fit.node_set(shape)
         if nodes is not None:
-            among = set(nodes)
-            self.allowed = [node for node in self.allowed if node in among]
-        self._is_allowed = set(self.allowed)
+            self.is_allowed = self.is_allowed.intersection(nodes)
+            self.allowed = sorted(self.is_allowed)
         self.heap: list[Entry] = []
         self._rebuild()
 
@@ -68,7 +68,8 @@ class NodeIndex:
         idle, releasing, whole = self.columns.gpus_idle, self.columns.gpus_releasing, self.facts.whole
         if not whole:
             return self.allowed
-        return [node for node in self.allowed if idle[node] + releasing[node] >= whole]
+        allowed = self.is_allowed
+        return [node for node in self.fit.with_free_gpus() if idle[node] + releasing[node] >= whole and node in allowed]
 
     def _catch_up(self) -> None:
         changes = self.columns.changes
@@ -81,7 +82,7 @@ class NodeIndex:
         changed = changes[self._read :] if fresh == 1 else dict.fromkeys(changes[self._read :])
         self._read = len(changes)
         for node in changed:
-            if node in self._is_allowed:
+            if node in self.is_allowed:
                 entry = self._entry(node)
                 if entry is not None:
                     heappush(self.heap, entry)

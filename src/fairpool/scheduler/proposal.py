@@ -29,6 +29,8 @@ def can_count(placer: Placer, group: int, chunk: Sequence[int]) -> bool:
 def room(placer: Placer, shape: int) -> int:
     """How many pods of a shape find room without any victim."""
     board = placer.board
+    if placer.index(shape).best() is None:
+        return 0
     nobody = Freed(placer.trial)
     return sum(nobody.copies(board.facts[shape], node) for _, _, node in placer.index(shape).entries())
 
@@ -40,7 +42,7 @@ class Count:
         self.trial = placer.trial
         self.board = placer.board
         self.facts = placer.board.facts[shape]
-        self.allowed = set(placer.fit.nodes(shape))
+        self.allowed = placer.fit.node_set(shape)
         self.taken = Freed(self.trial)
         self.began_with = self.places = room(placer, shape)
         """Places that there are with what is taken."""

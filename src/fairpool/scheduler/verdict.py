@@ -6,9 +6,10 @@ Looked at once everything is decided, on the board as the plan leaves it. `expla
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
 from fairpool.scheduler import gate
@@ -52,23 +53,87 @@ def verdicts(placer: Placer) -> Iterator[Verdict]:
     left = {group for group, waiting, gated in columns if waiting or gated}
     places = zip(board.hold, board.hold_node, strict=True)
     leaving = Counter(node for hold, node in places if hold == RELEASING) if promised else Counter()
+    seen = _Seen(placer, leaving)
     for group in sorted(left.union(promised)):
         numbers = board.sets_of[group]
         coming = promised.get(group, [])
         waiting = sum(sets.waiting[number] + sets.gated[number] for number in numbers)
         active = sum(sets.active[number] for number in numbers)
-        why = _Inquiry(placer, group, leaving).why(coming)
+        why = seen.why(group, coming)
         yield Verdict(board.groups[group].id, why, waiting + len(coming), active - len(coming), board.now)
+
+
+class _Seen:
+    """What was found out for one group and holds for others too."""
+
+    def __init__(self, placer: Placer, leaving: Mapping[int, int]) -> None:
+        self.placer = placer
+        self.leaving = leaving
+        """Pods that leave, by node."""
+        self._answers: dict[Hashable, Why] = {}
+        self._free: dict[Hashable, FreeBlocks] = {}
+        policy, rows = placer.board.policy, placer.board.queues.rows
+        self.anybody_is_protected = bool(
+            policy.default_preempt_min_runtime_s
+            or policy.default_reclaim_min_runtime_s
+            or any(row.preempt_min_runtime_s or row.reclaim_min_runtime_s for row in rows)
+        )
+
+    def why(self, group: int, promised: Sequence[int]) -> Why:
+        """Groups that ask for the same in the same queue wait for the same reason."""
+        kind = None if promised else self._kind(group)
+        if kind is None:
+            return _Inquiry(self, group).why(promised)
+        if kind not in self._answers:
+            self._answers[kind] = _Inquiry(self, group).why(promised)
+        return self._answers[kind]
+
+    def _kind(self, group: int) -> Hashable | None:
+        board = self.placer.board
+        number = board.sets_of[group][0]
+        pods = board.sets.pods[number]
+        if not board.is_plain[group] or board.sets.waiting[number] != len(pods) or board.queue_of[group] == NOWHERE:
+            return None
+        if any(self.placer.fit.is_particular(pod) for pod in pods):
+            return None
+        shapes = tuple(board.shape_of[pod] for pod in pods)
+        return (board.queue_of[group], shapes, board.sets.minimum[number], board.rules[group])
+
+    def free(self, nodes: Sequence[int], key: Hashable, one_device: bool) -> FreeBlocks:
+        """What is free on some nodes, and the largest block of it on one node or one device."""
+        known = self._free.get((key, one_device))
+        if known is None:
+            known = self._free[key, one_device] = FreeBlocks.on(self.placer.board, nodes, one_device)
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class FreeBlocks:
+    """GPUs that are idle or being released on some nodes, in thousandths."""
+
+    total_milli: int = 0
+    largest_milli: int = 0
+    largest_node: NodeName | None = None
+
+    @classmethod
+    def on(cls, board: Board, nodes: Sequence[int], one_device: bool) -> FreeBlocks:
+        total, largest, where = 0, -1, NOWHERE
+        for node in nodes:
+            total += free_milli(board, node)
+            block = largest_on_a_device(board, node) if one_device else idle_milli(board, node)
+            if block > largest:
+                largest, where = block, node
+        return cls(total, max(largest, 0), None if where == NOWHERE else board.nodes.names[where])
 
 
 class _Inquiry:
     """Questions about one group."""
 
-    def __init__(self, placer: Placer, group: int, leaving: Mapping[int, int]) -> None:
-        self.placer = placer
-        self.leaving = leaving
-        self.trial = placer.trial
-        self.board: Board = placer.board
+    def __init__(self, seen: _Seen, group: int) -> None:
+        self.seen = seen
+        self.placer = seen.placer
+        self.trial = seen.placer.trial
+        self.board: Board = seen.placer.board
         self.group = group
         self.queue = self.board.queue_of[group]
 
@@ -97,7 +162,7 @@ class _Inquiry:
     def _waits_for(self, promised: Sequence[int]) -> WaitsForVictims:
         board = self.board
         places = sorted({board.promise_node[pod] for pod in promised})
-        leaving = sum(self.leaving.get(node, 0) for node in places)
+        leaving = sum(self.seen.leaving.get(node, 0) for node in places)
         kept = [pod for pod in promised if board.pods[pod].phase is PodPhase.PROMISED]
         since = Instant(promised_at(board, kept)) if kept else board.now
         return WaitsForVictims(tuple(board.nodes.names[node] for node in places), leaving, since)
@@ -119,20 +184,19 @@ class _Inquiry:
 
     def _nowhere(self, chunk: Sequence[int]) -> NoNodeMatches | None:
         """Some pod would not be taken by any node, however empty."""
-        for shape in _different(self.board, chunk):
-            excluded = Counter(
-                objection
-                for node in range(len(self.board.nodes.rows))
-                if (objection := self._objection(shape, chunk, node)) is not None
-            )
-            if sum(excluded.values()) == len(self.board.nodes.rows):
-                return NoNodeMatches(len(self.board.nodes.rows), _ranked(excluded))
+        board = self.board
+        avoid = {board.nodes.index[name] for name in board.groups[self.group].avoid if name in board.nodes.index}
+        for shape in _different(board, chunk):
+            excluded: Counter[str] = Counter()
+            for members in self.placer.fit.classes:
+                objection = self.placer.fit.objection(shape, members[0]) or _too_small(board, shape, members[0])
+                if objection is not None:
+                    excluded[objection] += len(members)
+                elif avoid:
+                    excluded["refused it lately"] += len(avoid.intersection(members))
+            if excluded.total() == len(board.nodes.rows):
+                return NoNodeMatches(len(board.nodes.rows), _ranked(+excluded))
         return None
-
-    def _objection(self, shape: PodShape, chunk: Sequence[int], node: int) -> str | None:
-        if self.board.nodes.names[node] in self.board.groups[self.group].avoid:
-            return "refused it lately"
-        return self.placer.fit.objection(shape, node) or _too_small(self.board, shape, node)
 
     def _no_domain(self, chunk: Sequence[int]) -> NoDomainFits | None:
         """A required level of a topology has no domain with room for all pods that must be together."""
@@ -174,27 +238,24 @@ class _Inquiry:
     def _scattered(self, chunk: Sequence[int]) -> Fragmented | None:
         """Enough is free on nodes that would take the pods, but not together."""
         board = self.board
-        free = {node: free_milli(board, node) for node in self._nodes(chunk)}
-        asked = int(chunk_need(board, chunk)[GPU])
-        if not free or sum(free.values()) < asked:
+        one_device = board.facts[board.shape_of[chunk[0]]].shared > 0
+        free = self._free(chunk, one_device=one_device)
+        if not free.total_milli or free.total_milli < chunk_need(board, chunk)[GPU]:
             return None
-        first = chunk[0]
-        one_device = board.facts[board.shape_of[first]].shared > 0
-        if one_device:
-            blocks = {node: largest_on_a_device(board, node) for node in free}
-        else:
-            nodes = board.nodes
-            blocks = {node: max(0, 1000 * (nodes.gpus_idle[node] + nodes.gpus_releasing[node])) for node in free}
-        largest = max(sorted(blocks), key=lambda node: blocks[node])
         return Fragmented(
-            asked_milli=int(board.waiting_need(first)[GPU]),
+            asked_milli=int(board.waiting_need(chunk[0])[GPU]),
             pods=len(chunk),
             found=self._found(chunk),
-            free_milli=sum(free.values()),
-            largest_milli=blocks[largest],
-            largest_node=board.nodes.names[largest],
+            free_milli=free.total_milli,
+            largest_milli=free.largest_milli,
+            largest_node=free.largest_node,
             one_device=one_device,
         )
+
+    def _free(self, chunk: Sequence[int], *, one_device: bool = False) -> FreeBlocks:
+        nodes = self._nodes(chunk)
+        key = (self.board.groups[self.group].avoid, id(self.placer.fit.nodes(self.board.shape_of[chunk[0]])))
+        return self.seen.free(nodes, key, one_device)
 
     def _nodes(self, chunk: Sequence[int]) -> list[int]:
         """Nodes that the pods may go to at all."""
@@ -206,6 +267,8 @@ class _Inquiry:
     def _protected(self, chunk: Sequence[int]) -> ProtectedVictims | None:
         """Groups it could take from if they were not within their minimum runtime."""
         board = self.board
+        if not self.seen.anybody_is_protected:
+            return None
         takes = may_reclaim(board.queues, self.queue, chunk_need(board, chunk), board.is_firm(self.group))
         pods, gpus, until = 0, 0, None
         for group in range(len(board.groups)):
@@ -240,7 +303,7 @@ class _Inquiry:
             asked_milli=int(need[GPU]),
             pods=len(chunk),
             found=self._found(chunk),
-            free_milli=sum(max(0, free_milli(board, node)) for node in self._nodes(chunk)),
+            free_milli=self._free(chunk).total_milli,
             ahead=self._ahead(),
             may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_firm(self.group)),
         )
@@ -313,8 +376,15 @@ def _short_of(board: Board, shape: PodShape, node: int) -> str:
 def free_milli(board: Board, node: int) -> int:
     """GPUs of a node that are idle or being released, parts of shared devices included."""
     nodes = board.nodes
-    free = 1000 * max(0, nodes.gpus_idle[node] + nodes.gpus_releasing[node])
+    free = idle_milli(board, node)
+    if not nodes.shared[node]:
+        return free
     return free + sum(_free_part(board, node, device) for device in nodes.shared[node].values())
+
+
+def idle_milli(board: Board, node: int) -> int:
+    """Whole GPUs of a node that are idle or being released."""
+    return max(0, 1000 * (board.nodes.gpus_idle[node] + board.nodes.gpus_releasing[node]))
 
 
 def largest_on_a_device(board: Board, node: int) -> int:
