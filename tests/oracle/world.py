@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from fairpool.model.ids import ClaimId, GroupId, NodeName, PodId, QueueId
-from fairpool.model.lifecycle import PodPhase
+from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import MigStrategy, Node
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.quantity import WHOLE_GPU_MILLI, Amounts, memory_portion_milli, portion_memory_mib
@@ -409,8 +409,7 @@ class World:
         counted = {CPU: shape.cpu_milli, MEMORY: shape.memory_bytes, PODS: 1, **dict(shape.extended)}
         counted.update(shape.gpu.mig)
         if shape.gpu.kind is GpuKind.WHOLE:
-            withheld = len(set(pod.row.devices) & set(node.gpus_withheld)) if pod.row.node == node.name else 0
-            counted[GPUS] = shape.gpu.devices - withheld
+            counted[GPUS] = shape.gpu.devices - len(_devices_held(pod, node).intersection(node.gpus_withheld))
         return counted
 
     def has_room_for_gpus(self, name: NodeName) -> bool:
@@ -473,7 +472,7 @@ class World:
         if group is None or row.pod_set not in group.pod_sets or row.phase is PodPhase.ENDED:
             return
         pod = PodState(row, group, Stand(Status.GATED if row.gated else Status.WAITING))
-        if row.phase in (PodPhase.BOUND, PodPhase.RUNNING, PodPhase.RELEASING):
+        if row.phase in HOLDS_DEVICES:
             if row.node not in self.nodes:
                 return
             status = Status.LEAVING if row.phase is PodPhase.RELEASING else Status.RUNNING
@@ -499,6 +498,12 @@ def _sound_queues(rows: Iterable[Queue]) -> dict[QueueId, Queue]:
         return True
 
     return {queue: known[queue] for queue in sorted(known) if is_sound(queue)}
+
+
+def _devices_held(pod: PodState, node: Node) -> set[int]:
+    """Devices of a node that a pod has held since before this cycle."""
+    holds = pod.row.phase in HOLDS_DEVICES and pod.row.node == node.name
+    return set(pod.row.devices) if holds else set()
 
 
 def _labels(row: Pod, pod: PodState) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from fairpool.model.workload import GpuKind
 from fairpool.scheduler import gate
@@ -18,6 +19,7 @@ from fairpool.scheduler.index import NodeSet
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.proposal import Count, can_count, propose
 from fairpool.scheduler.queues import NONE, Vector, plus
+from fairpool.scheduler.roster import Roster
 from fairpool.scheduler.victims import Candidates, Line, VictimWalk, givers
 from fairpool.scheduler.walk import Rehearsal, waiting
 
@@ -52,14 +54,21 @@ class Solver:
         self.needs: dict[int, Vector] = {}
         """What waiting groups ask for."""
         self._failed: dict[Hashable, int] = {}
+        self._read = len(self.trial.touched)
+
+    @cached_property
+    def givers(self) -> Roster:
+        """Everybody who may have to give, sorted when it is first asked for and kept for all passes."""
+        return givers(self.trial)
+
+    @cached_property
+    def waiting(self) -> Roster:
+        """Everybody who waits, likewise."""
+        return waiting(self.trial)
 
     def begin(self) -> None:
-        """Get ready for a pass."""
-        self.givers = givers(self.trial)
-        self.waiting = waiting(self.trial)
-        self.needs.clear()
+        """Get ready for a pass: what failed by the rules of another may succeed by those of this one."""
         self._failed.clear()
-        self._read = len(self.trial.touched)
 
     def solve(self, group: int, candidates: Candidates, accepts: Validator) -> Scenario | None:
         """Find victims so that the next chunk of a group is placed."""
