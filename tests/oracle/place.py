@@ -328,6 +328,8 @@ def _score(
 
 
 def _joins_sharers(world: World, pod: PodState, node: Node, room: Room) -> bool:
+    if world.snapshot.pool.gpu_placement is not Placement.BINPACK:
+        return False
     if pod.shares_devices:
         memory, need = world.device_memory(node), world.device_need(pod, node)
         return any(_hosts_soon(shared, memory, need) for shared in room.devices.values())

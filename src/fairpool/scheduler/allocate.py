@@ -32,9 +32,11 @@ def allocate(placer: Placer) -> None:
 
 def place_next(placer: Placer, group: int) -> bool:
     """Give places to the next chunk of a group, if limits allow and there is room; nobody has to go for it."""
-    mark = placer.trial.mark()
     chunk = next_chunk(placer.trial, group)
-    if chunk and may_start(placer, group, chunk) and placer.place(group, chunk, now=True):
+    if not chunk or placer.has_no_room(chunk[0]):
+        return False
+    mark = placer.trial.mark()
+    if may_start(placer, group, chunk) and placer.place(group, chunk, now=True):
         keep_together(placer, group, chunk)
         return True
     placer.trial.undo(mark)

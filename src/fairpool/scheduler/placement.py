@@ -93,6 +93,10 @@ class Placer:
         """Promise one pod a place on any node."""
         return self._place_pod(pod, self.everywhere, now=False)
 
+    def has_no_room(self, pod: int) -> bool:
+        """Whether no node has room for a pod of this shape, whatever limits, neighbours or claims say."""
+        return self.index(self.board.shape_of[pod]).best() is None
+
     def has_idle_place(self, pod: int) -> bool:
         """Whether the place that a pod is promised is idle now."""
         board = self.board

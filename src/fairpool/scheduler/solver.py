@@ -299,6 +299,8 @@ class Search:
                 if group == self.group:
                     if not self._place(group, self.chunk, nodes):
                         return False
+                    if self._is_full_for(victims):
+                        break
                     continue
                 chunk = next_chunk(self.trial, group, evicted_too=True)
                 mine = [pod for pod in chunk if pod in evicted]
@@ -306,6 +308,14 @@ class Search:
                 if len(mine) == len(chunk) or not self.board.policy.whole_gang_restarts:
                     self._offer(group, mine, nodes, hopeless)
         return True
+
+    def _is_full_for(self, victims: Iterable[int]) -> bool:
+        """Whether no victim can come back anywhere, so that the rest of the walk changes nothing."""
+        board = self.board
+        kinds = {(board.shape_of[pod], board.is_plain[board.group_of[pod]]) for pod in victims}
+        if not all(plain for _, plain in kinds):
+            return False
+        return all(self.placer.index(shape).best() is None for shape, _ in kinds)
 
     def _offer(self, group: int, chunk: Sequence[int], nodes: NodeSet, hopeless: set[tuple[int, ...]]) -> None:
         """Give victims a place again if there is one. What found none for its like is not tried again: room only
