@@ -15,6 +15,7 @@ PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 STACKED = "Rooms are stacked: a room may look down, never up or sideways"
 PURE = "Deciding code has no clock, dice, disk, log or network"
 COLUMNS = "NumPy stays in the scheduler"
+COMMANDS = "Click stays with the commands"
 
 TRESPASSES = [
     ("model/node.py", "import fairpool.scheduler.plan", STACKED),
@@ -31,6 +32,7 @@ TRESPASSES = [
     ("scheduler/plan.py", "import socket", PURE),
     ("model/node.py", "import numpy", COLUMNS),
     ("cli/main.py", "import numpy as np", COLUMNS),
+    ("scheduler/plan.py", "import click", COMMANDS),
 ]
 
 

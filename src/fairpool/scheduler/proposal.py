@@ -119,9 +119,10 @@ def propose(placer: Placer, chunk: Sequence[int], walk: VictimWalk) -> list[int]
         if given is None:
             return []
         group, unit = given
+        is_whole = len(unit) == sum(placer.board.sets.active[number] for number in placer.board.sets_of[group])
         walk.take(group, unit)
         nodes = count.offer(group, unit)
-        if len(nodes) > 1 or count.scattered or not placer.board.is_plain[group]:
+        if len(nodes) > 1 or not is_whole or not placer.board.is_plain[group]:
             return None
         if count.gain(nodes[0]) > 0:
             victims += count.take_around(nodes[0])

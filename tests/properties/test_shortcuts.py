@@ -1,0 +1,58 @@
+"""Shortcuts change nothing: whole plans with and without them are equal."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairpool.scheduler import allocate, proposal, solver
+from fairpool.scheduler.decision import Plan
+from fairpool.scheduler.plan import plan
+from fairpool.scheduler.policy import Policy
+from fairpool.scheduler.snapshot import Snapshot
+from tests.oracle.worlds import FEATURES, PROFILES, world
+
+POLICIES = {"product": Policy.product, "reference": Policy.reference}
+KINDS = [(profile, feature) for profile in PROFILES for feature in FEATURES]
+
+
+def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """Groups one by one, every victim simulated, every search from the beginning."""
+    with monkeypatch.context() as patch:
+        patch.setattr(allocate, "serve_runs", lambda *_: None)
+        patch.setattr(solver, "can_count", lambda *_: False)
+        patch.setattr(solver.Search, "go_on_from", lambda *_: None)
+        patch.setattr(solver.Search, "_is_full_for", lambda *_: False)
+        patch.setattr(solver.Solver, "_kind", lambda *_: None)
+        return plan(snapshot)
+
+
+def compare(seeds: range, profile: str, feature: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in seeds:
+        snapshot = world(seed, profile, feature, POLICIES[policy]())
+        assert plan(snapshot) == plan_the_long_way(snapshot, monkeypatch), (seed, profile, feature, policy)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("profile", "feature"), KINDS)
+def test_shortcuts_change_nothing(profile: str, feature: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(range(1000, 1005), profile, feature, policy, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("profile", "feature"), KINDS)
+def test_shortcuts_change_nothing_in_thousands_of_worlds(
+    profile: str, feature: str, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare(range(2000, 2060), profile, feature, policy, monkeypatch)
+
+
+def test_the_shortcuts_are_really_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the comparison would prove nothing."""
+    counted = []
+    propose = proposal.propose
+    monkeypatch.setattr(solver, "propose", lambda *given: counted.append(found := propose(*given)) or found)
+    for profile, feature in KINDS:
+        for seed in range(20):
+            plan(world(seed, profile, feature, Policy.product()))
+    assert any(counted)
