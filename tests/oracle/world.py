@@ -80,7 +80,7 @@ class Stand:
     left: tuple[Place, ...] = ()
     """Places that it was told to leave and still holds, when it has been given another one."""
     before: Stand | None = None
-    """How it stood when this cycle evicted it, or took back what it had given; None if it did neither."""
+    """How it stood when this cycle evicted it; None if it was not."""
 
 
 @dataclass(eq=False)
@@ -248,7 +248,7 @@ class World:
         stand = pod.stand
         if self.policy.withdraw_unstarted and stand.status in (Status.BOUND, Status.PROMISED):
             if stand.before is None:
-                self.set(pod, Stand(Status.WAITING, before=stand))
+                self.set(pod, Stand(Status.WAITING))
             else:
                 self.set(pod, Stand(Status.LEAVING, stand.before.place, (), stand.before))
         else:

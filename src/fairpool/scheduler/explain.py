@@ -105,24 +105,25 @@ def _(why: NoQueue, clock: Clock) -> str:
 
 @_say.register
 def _(why: OverLimit, clock: Clock) -> str:
-    unit = why.resource
-    missing = why.held + why.asked - why.limit
+    unit, missing = why.resource, why.held + why.asked - why.limit
+    raised = f"with a limit raised to {_number(why.limit + missing, unit)}"
+    remedy = f"starts when it holds {_number(missing, unit)} less, or {raised}"
     return (
         f"{_level(why.above)} {why.queue} holds {_number(why.held, unit)} of its limit of "
-        f"{_amount(why.limit, unit)}, and this asks for {_number(why.asked, unit)}: starts when it holds "
-        f"{_number(missing, unit)} less, or with a limit raised to {_number(why.limit + missing, unit)}"
+        f"{_amount(why.limit, unit)}, and this asks for {_number(why.asked, unit)}: "
+        f"{remedy if why.asked <= why.limit else 'starts only ' + raised}"
     )
 
 
 @_say.register
 def _(why: OverQuota, clock: Clock) -> str:
-    unit = why.resource
-    missing = why.held + why.asked - why.quota
+    unit, missing = why.resource, why.held + why.asked - why.quota
+    raised = f"with a quota raised to {_number(why.quota + missing, unit)}, or as preemptible work"
+    remedy = f"starts when {_number(missing, unit)} of it is given back, {raised}"
     return (
         f"work that may not be preempted stays within quota: in {_level(why.above)} {why.queue} such work holds "
         f"{_number(why.held, unit)} of a quota of {_amount(why.quota, unit)}, and this asks for "
-        f"{_number(why.asked, unit)}: starts when {_number(missing, unit)} of it is given back, with a quota raised to "
-        f"{_number(why.quota + missing, unit)}, or as preemptible work"
+        f"{_number(why.asked, unit)}: {remedy if why.asked <= why.quota else 'starts only ' + raised}"
     )
 
 
