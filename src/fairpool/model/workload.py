@@ -185,6 +185,8 @@ class SubGroup:
 
     def all_pod_sets(self) -> tuple[PodSet, ...]:
         """The pod sets of the whole subtree."""
+        if not self.groups:
+            return self.pod_sets
         below = tuple(pod_set for group in self.groups for pod_set in group.all_pod_sets())
         return self.pod_sets + below
 

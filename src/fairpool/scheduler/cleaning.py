@@ -166,6 +166,8 @@ def _rooted(queues: list[Queue], problems: list[Problem]) -> list[Queue]:
 
 
 def _sound_group(group: PodGroup, problems: list[Problem]) -> PodGroup:
+    if len(group.tree.pod_sets) == 1 and not group.tree.groups:
+        return group
     names = [pod_set.name for pod_set in group.tree.all_pod_sets()]
     if names and len(set(names)) == len(names):
         return group

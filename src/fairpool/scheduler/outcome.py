@@ -70,8 +70,8 @@ class Outcome:
 
     def to_plan(self) -> Plan:
         board, trial = self.board, self.trial
-        seats = seat(trial)
-        changed = sorted({pod for pod, _ in trial.journal if trial.state(pod) != trial.started_as[pod]})
+        changed = sorted({pod for pod, _ in trial.journal if trial.has_changed(pod)})
+        seats = seat(trial, changed)
         return Plan(
             evictions=tuple(self._evict(pod) for pod in changed if self._is_taken(pod)),
             binds=tuple(self._bind(pod, seats) for pod in changed if self._is_bound(pod)),

@@ -69,8 +69,9 @@ class Roster:
         changed = self.changed.setdefault(queue, [])
         if was is not None:
             del self.keys[group]
-            if was in changed:
-                changed.remove(was)
+            at = bisect_left(changed, was)
+            if at < len(changed) and changed[at] == was:
+                del changed[at]
         if now is not None:
             self.keys[group] = now
             insort(changed, now)

@@ -6,6 +6,8 @@ decided, each gets its real one: lowest number first, idle devices before those 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fairpool.scheduler.board import NOTHING, NOWHERE, REAL
 from fairpool.scheduler.trial import Trial
 
@@ -13,26 +15,30 @@ Seats = dict[int, tuple[int, ...]]
 """Devices of each pod that the plan binds or promises a place."""
 
 
-def seat(trial: Trial) -> Seats:
+def seat(trial: Trial, changed: Iterable[int]) -> Seats:
     """Devices for every pod that has got a place in this trial."""
     on_node: dict[int, list[int]] = {}
-    for pod in sorted({pod for pod, _ in trial.journal}):
-        if trial.is_active(pod) and trial.state(pod) != trial.started_as[pod]:
-            on_node.setdefault(trial.place(pod)[0], []).append(pod)
-    residents: dict[int, list[int]] = {node: [] for node in on_node}
+    for pod in changed:
+        if trial.is_active(pod):
+            node = trial.place(pod)[0]
+            if node in on_node:
+                on_node[node].append(pod)
+            else:
+                on_node[node] = [pod]
+    residents: dict[int, list[int]] = {}
     for pod, state in enumerate(trial.started_as):
-        if state[0] != NOTHING and state[1] in residents:
-            residents[state[1]].append(pod)
+        if state[0] != NOTHING and state[1] in on_node:
+            residents.setdefault(state[1], []).append(pod)
     seats: Seats = {}
     for node, pods in sorted(on_node.items()):
-        seats.update(_NodeSeating(trial, node, residents[node]).seat(pods))
+        seats.update(_NodeSeating(trial, node, residents.get(node, ())).seat(pods))
     return seats
 
 
 class _NodeSeating:
     """The devices of one node."""
 
-    def __init__(self, trial: Trial, node: int, residents: list[int]) -> None:
+    def __init__(self, trial: Trial, node: int, residents: Iterable[int]) -> None:
         self.trial = trial
         self.board = trial.board
         row = self.board.nodes.rows[node]
@@ -41,14 +47,14 @@ class _NodeSeating:
         for pod in residents:
             (staying if self.board.hold[pod] == REAL else leaving).update(self.board.pods[pod].devices)
         usable = [device for device in range(row.gpus) if device not in row.gpus_withheld and device not in staying]
-        self.idle = [device for device in usable if device not in leaving]
-        self.soon = self.idle + [device for device in usable if device in leaving]
+        self.soon = sorted(usable, key=leaving.__contains__) if leaving else usable
+        """Devices that can be had, idle ones first."""
         self.opened: dict[int, int] = {}
 
     def seat(self, pods: list[int]) -> Seats:
         """Devices already shared stay with their sharers; then binds, which need idle devices; then promises."""
         for pod in pods:
-            for number in self.trial.place(pod)[1]:
+            for number in self.trial.place(pod)[1] if self._is_shared(pod) else ():
                 if number in self.soon:
                     self.soon.remove(number)
         promise_node = self.board.promise_node
@@ -71,7 +77,7 @@ class _NodeSeating:
         count = self.board.facts[self.board.shape_of[pod]].whole
         taken = self.soon[:count]
         del self.soon[:count]
-        return tuple(sorted(taken))
+        return tuple(sorted(taken)) if count > 1 else tuple(taken)
 
     def _next(self) -> int:
         return self.soon.pop(0)

@@ -162,6 +162,17 @@ class Trial:
             board.promise_seats[pod],
         )
 
+    def has_changed(self, pod: int) -> bool:
+        """Whether the plan does something to a pod."""
+        board, was = self.board, self.started_as[pod]
+        return (
+            board.hold[pod] != was[0]
+            or board.promise_node[pod] != was[3]
+            or board.hold_node[pod] != was[1]
+            or board.hold_seats[pod] != was[2]
+            or board.promise_seats[pod] != was[4]
+        )
+
     def evicted_from(self, pod: int) -> State:
         """What an evicted pod had before."""
         return next(state for other, state in reversed(self.journal) if other == pod)
