@@ -117,6 +117,9 @@ def measure(point: Point) -> Result:
     """One case at one size."""
     case = case_named(point.case)
     snapshot = case.build(point.nodes)
+    # The input is not the scheduler's garbage: whoever keeps snapshots around freezes them, as the loop will.
+    gc.collect()
+    gc.freeze()
     say(event="built", pods=len(snapshot.pods))
     if point.check:
         return checked(case, snapshot)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from fairpool.model.node import Placement
-from fairpool.scheduler.allocate import place_next, waiting_groups
-from fairpool.scheduler.chunk import is_ready
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import GPU
-from fairpool.scheduler.solver import Scenario, Solver, asked
+from fairpool.scheduler.queues import GPU, Vector
+from fairpool.scheduler.solver import Scenario, Solver
+from fairpool.scheduler.taking import take_turns
 from fairpool.scheduler.victims import Candidates, VictimWalk
-from fairpool.scheduler.walk import Walk
 
 
 def consolidate(solver: Solver) -> list[Scenario]:
@@ -18,23 +16,13 @@ def consolidate(solver: Solver) -> list[Scenario]:
     bound = board.policy.max_moved_groups
     if bound == 0 or (board.policy.consolidate_only_packed and board.gpu_placement is Placement.SPREAD):
         return []
-    accepted = []
-    walk = Walk(
-        solver.trial,
-        (group for group in waiting_groups(solver.placer, Pass.CONSOLIDATE) if not board.is_firm(group)),
-    )
-    solver.begin()
-    while (group := walk.pop()) is not None:
-        if board.policy.recheck_readiness and not is_ready(board, group):
-            continue
-        if board.policy.place_before_taking and place_next(solver.placer, group):
-            continue
-        if asked(solver.placer, group)[GPU] > solver.placer.free.milli():
-            continue
-        found = solver.solve(group, _movable(solver, group, bound), lambda each: _nobody_loses(solver, each))
-        if found:
-            accepted.append(found)
-    return accepted
+
+    def search(group: int, need: Vector) -> Scenario | None:
+        if need[GPU] > solver.placer.free.milli():
+            return None
+        return solver.solve(group, _movable(solver, group, bound), lambda each: _nobody_loses(solver, each))
+
+    return take_turns(solver, Pass.CONSOLIDATE, search, lambda group: not board.is_firm(group))
 
 
 def _movable(solver: Solver, group: int, bound: int | None) -> Candidates:

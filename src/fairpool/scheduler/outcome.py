@@ -23,11 +23,12 @@ from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU
+from fairpool.scheduler.quiet import quiet_until
 from fairpool.scheduler.reclaim import parting
 from fairpool.scheduler.seating import Seats, seat
 from fairpool.scheduler.solver import Scenario
 from fairpool.scheduler.stale import stale_groups
-from fairpool.scheduler.verdict import quiet_until, verdicts
+from fairpool.scheduler.verdict import verdicts
 
 
 class Outcome:

@@ -10,16 +10,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fairpool.scheduler.allocate import place_next, waiting_groups
 from fairpool.scheduler.board import NOWHERE, RELEASING, Board
-from fairpool.scheduler.chunk import is_ready
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, NONE, RESOURCES, QueueTable, Vector, minus, plus, within
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
-from fairpool.scheduler.solver import Scenario, Solver, asked
+from fairpool.scheduler.solver import Scenario, Solver
+from fairpool.scheduler.taking import take_turns
 from fairpool.scheduler.trial import Trial
 from fairpool.scheduler.victims import Candidates
-from fairpool.scheduler.walk import Walk
 
 Unit = tuple[int, Vector]
 """A leaf queue and what pods that are taken together hold there."""
@@ -40,23 +38,15 @@ class Holdings:
 def reclaim(solver: Solver) -> list[Scenario]:
     """For each waiting group whose queue is owed more, look for groups of other queues to take from."""
     board = solver.board
-    accepted = []
-    walk = Walk(solver.trial, waiting_groups(solver.placer, Pass.RECLAIM))
-    solver.begin()
-    while (group := walk.pop()) is not None:
-        if board.policy.recheck_readiness and not is_ready(board, group):
-            continue
-        if board.policy.place_before_taking and place_next(solver.placer, group):
-            continue
-        need = asked(solver.placer, group)
+
+    def search(group: int, need: Vector) -> Scenario | None:
         if not may_reclaim(board.queues, board.queue_of[group], need, board.is_firm(group)):
-            continue
+            return None
         if not could_be_enough(solver, group, need):
-            continue
-        found = solver.solve(group, _candidates(solver, group), _Rules(solver).accepts)
-        if found:
-            accepted.append(found)
-    return accepted
+            return None
+        return solver.solve(group, _candidates(solver, group), _Rules(solver).accepts)
+
+    return take_turns(solver, Pass.RECLAIM, search)
 
 
 def could_be_enough(solver: Solver, group: int, need: Vector) -> bool:

@@ -14,7 +14,7 @@ from functools import cached_property
 from fairpool.model.workload import GpuKind
 from fairpool.scheduler import gate
 from fairpool.scheduler.board import COMING, LEAVING, REAL, STAYING, Board
-from fairpool.scheduler.chunk import chunk_need, next_chunk
+from fairpool.scheduler.chunk import next_chunk
 from fairpool.scheduler.index import NodeSet
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.proposal import Count, can_count, propose
@@ -419,8 +419,3 @@ def may_start(placer: Placer, group: int, chunk: Iterable[int]) -> bool:
             amounts = (0, amounts[1], amounts[2])
         need = plus(need, amounts)
     return gate.passes(board.queues, board.queue_of[group], need, firm=board.is_firm(group))
-
-
-def asked(placer: Placer, group: int) -> Vector:
-    """What the next chunk of a group asks for."""
-    return chunk_need(placer.board, next_chunk(placer.trial, group))
