@@ -203,16 +203,18 @@ def number(value: float) -> str:
 class Table:
     """A table that grows line by line, so that long runs show what they have."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[Column], size: str = "nodes", case_width: int = 19) -> None:
         self.columns = columns
+        self.size = size
+        self.case_width = case_width
 
     def head(self) -> None:
         titles = "".join(f"{column.title:>{column.width}}" for column in self.columns)
-        print(f"{'case':<19}{'nodes':>7}{titles}  outcome", flush=True)
+        print(f"{'case':<{self.case_width}}{self.size:>7}{titles}  outcome", flush=True)
 
     def add(self, line: Line, outcome: str) -> None:
         cells = "".join(f"{column.text(line):>{column.width}}" for column in self.columns)
-        print(f"{line.case:<19}{line.size:>7}{cells}  {outcome}", flush=True)
+        print(f"{line.case:<{self.case_width}}{line.size:>7}{cells}  {outcome}", flush=True)
 
 
 def progress(text: str) -> None:

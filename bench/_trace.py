@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId
+from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node, NodePool, Placement
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.quantity import WHOLE_GPU_MILLI
@@ -48,13 +49,16 @@ MIB = 1 << 20
 PODS_MAX = 1000
 """Slots of a node: the trace has no such limit, and its fullest nodes go beyond the usual 110."""
 
+Place = tuple[NodeName, tuple[int, ...]]
+"""Node and devices."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What one pod of the trace asks for."""
 
     shape: PodShape
-    models: frozenset[str]
+    models: tuple[str, ...]
     """GPU models it may use; none named: any."""
     is_best_effort: bool = False
     """May be moved."""
@@ -99,7 +103,7 @@ def _ask(row: dict[str, str]) -> Ask:
     started, ended = row.get("scheduled_time"), row.get("deletion_time")
     return Ask(
         shape=_shape(int(row["cpu_milli"]), int(row["memory_mib"]), int(row["num_gpu"]), int(row["gpu_milli"]), models),
-        models=frozenset(models.split("|")) if models else frozenset(),
+        models=tuple(models.split("|")) if models else (),
         is_best_effort=row.get("qos") == "BE",
         arrives_s=int(float(row.get("creation_time") or 0)),
         lasts_s=int(float(ended) - float(started)) if started and ended else None,
@@ -142,28 +146,39 @@ def typical(listed: Sequence[Ask]) -> tuple[TypicalShape, ...]:
 
 
 def snapshot(
-    arrived: Sequence[Ask], strategy: Placement, known: tuple[TypicalShape, ...] = (), *, movable: bool = False
+    arrived: Sequence[Ask],
+    strategy: Placement,
+    known: tuple[TypicalShape, ...] = (),
+    places: Sequence[Place | None] = (),
+    *,
+    moves: bool = False,
 ) -> Snapshot:
-    """An empty cluster with one queue that owns everything, and every pod waiting, older the earlier it arrived."""
+    """The cluster with one queue that owns everything; pods are older the earlier they arrived, and wait, or run on
+    their places. With `moves` those marked best-effort may be moved, otherwise nobody.
+    """
     groups = tuple(
-        PodGroup(
-            id=GroupId(f"pod-{number:05d}"),
-            queue=QUEUE,
-            created_at=Instant(number),
-            movable=movable and ask.is_best_effort,
-        )
+        PodGroup(id=GroupId(f"pod-{number:05d}"), queue=QUEUE, created_at=Instant(number), movable=ask.is_best_effort)
         for number, ask in enumerate(arrived)
-    )
-    pods = tuple(
-        Pod(id=PodId(group.id), group=group.id, shape=ask.shape, created_at=group.created_at)
-        for group, ask in zip(groups, arrived, strict=True)
     )
     return Snapshot(
         now=Instant(len(arrived)),
         nodes=nodes(),
         queues=(Queue(id=QUEUE, gpu=Entitlement()),),
         groups=groups,
-        pods=pods,
+        pods=tuple(map(_pod, groups, arrived, places or [None] * len(arrived))),
         pool=NodePool(gpu_placement=strategy, cpu_placement=strategy),
-        policy=Policy(typical=known),
+        policy=Policy(typical=known) if moves else Policy(typical=known, max_moved_groups=0),
+    )
+
+
+def _pod(group: PodGroup, ask: Ask, place: Place | None) -> Pod:
+    node, devices = place or (None, ())
+    return Pod(
+        id=PodId(group.id),
+        group=group.id,
+        shape=ask.shape,
+        phase=PodPhase.RUNNING if place else PodPhase.WAITING,
+        node=node,
+        devices=devices,
+        created_at=group.created_at,
     )

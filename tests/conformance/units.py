@@ -6,7 +6,7 @@ Amounts have no unit there; here GPUs become thousandths, so that one unit is on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, QueueId
@@ -141,7 +141,7 @@ def _claimant(row: Json, name: str, unit: int) -> Claimant:
     )
 
 
-def _share_differences(data: Json, shares: dict[str, Vector]) -> Iterator[str]:
+def _share_differences(data: Json, shares: Mapping[str, Vector]) -> Iterator[str]:
     for queue, wanted in data["expected"]["fair_share"].items():
         for name, want in wanted.items():
             resource = RESOURCE_NAMES.index(name)

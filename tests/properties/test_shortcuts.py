@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
-from fairpool.scheduler import allocate, proposal, solver
+from fairpool.scheduler import allocate, proposal, reclaim, run, solver
 from fairpool.scheduler.decision import Plan
+from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
+from fairpool.scheduler.victims import VictimWalk
 from tests.oracle.worlds import FEATURES, PROFILES, world
 
 POLICIES = {"product": Policy.product, "reference": Policy.reference}
@@ -23,10 +28,12 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
         patch.setattr(solver.Search, "go_on_from", lambda *_: None)
         patch.setattr(solver.Search, "_is_full_for", lambda *_: False)
         patch.setattr(solver.Solver, "_kind", lambda *_: None)
+        patch.setattr(reclaim, "could_be_enough", lambda *_: True)
         return plan(snapshot)
 
 
 def compare(seeds: range, profile: str, feature: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "WORTHWHILE", 1)
     for seed in seeds:
         snapshot = world(seed, profile, feature, POLICIES[policy]())
         assert plan(snapshot) == plan_the_long_way(snapshot, monkeypatch), (seed, profile, feature, policy)
@@ -49,10 +56,23 @@ def test_shortcuts_change_nothing_in_thousands_of_worlds(
 
 def test_the_shortcuts_are_really_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or the comparison would prove nothing."""
-    counted = []
-    propose = proposal.propose
-    monkeypatch.setattr(solver, "propose", lambda *given: counted.append(found := propose(*given)) or found)
+    proposed: list[list[int] | None] = []
+    bound: list[int] = []
+    propose, bind = proposal.propose, run._bind
+
+    def count_proposals(placer: Placer, chunk: Sequence[int], walk: VictimWalk) -> list[int] | None:
+        proposed.append(propose(placer, chunk, walk))
+        return proposed[-1]
+
+    def count_runs(*given: Any) -> None:
+        bound.append(len(given[3]))
+        bind(*given)
+
+    monkeypatch.setattr(run, "WORTHWHILE", 1)
+    monkeypatch.setattr(solver, "propose", count_proposals)
+    monkeypatch.setattr(run, "_bind", count_runs)
     for profile, feature in KINDS:
         for seed in range(20):
             plan(world(seed, profile, feature, Policy.product()))
-    assert any(counted)
+    assert any(proposed)
+    assert sum(bound) > 10

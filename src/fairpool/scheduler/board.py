@@ -1,7 +1,7 @@
 """The board: a snapshot as columns, numbered in id order so that ties go by number.
 
-Building it is linear in what exists. Everything here that a trial changes (idle and releasing amounts, shared devices,
-what pods hold, what queues hold) is changed through `trial.py` only.
+Building it is linear in what exists. Everything here that changes in the course of a plan (idle and releasing amounts,
+shared devices, what pods hold, what queues hold) is changed by `trial.py` and, for runs of equal groups, by `run.py`.
 """
 
 from __future__ import annotations

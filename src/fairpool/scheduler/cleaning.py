@@ -300,7 +300,7 @@ class _PodCleaning:
 
 
 def _sound_shape(shape: PodShape) -> PodShape:
-    """The shape itself if its amounts are possible, else one that holds at least nothing."""
+    """The shape itself if its amounts are possible, else one with the impossible ones set to nothing."""
     gpu = shape.gpu
     amounts = (shape.cpu_milli, shape.memory_bytes, gpu.devices, gpu.memory_mib)
     counts = (*shape.extended, *gpu.mig)

@@ -18,7 +18,7 @@ def consolidate(solver: Solver) -> list[Scenario]:
         return []
 
     def search(group: int, need: Vector) -> Scenario | None:
-        if need[GPU] > solver.placer.free.milli():
+        if need[GPU] > solver.placer.free.milli_for_moves():
             return None
         return solver.solve(group, _movable(solver, group, bound), lambda each: _nobody_loses(solver, each))
 

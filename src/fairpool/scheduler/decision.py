@@ -208,7 +208,7 @@ class NotItsTurn:
     found: int
     free_milli: int
     ahead: QueueFigures | None
-    """The queue that holds or gets what it would need, if one stands out."""
+    """The other project that holds most, if any holds something."""
     may_reclaim: bool
     """It is within its fair share, but nobody holds more than they should in a place where it fits."""
 

@@ -169,7 +169,7 @@ class Fit:
             or (nodes.slots_idle[node] < 1 and self.board.policy.predicates)
         ):
             return False
-        return all(amount <= nodes.other_idle[name][node] for name, amount in facts.others)
+        return not facts.others or all(amount <= nodes.other_idle[name][node] for name, amount in facts.others)
 
     def within_limits(self, pod: int, node: int) -> bool:
         """Whether limits and quotas allow a pod, as it is charged on this node."""

@@ -38,6 +38,8 @@ Rooms = tuple[int, ...]
 """Free MiB of each device of a node that has any, smallest first."""
 Ask = tuple[int, int]
 """Devices, and MiB of each."""
+Terms = tuple["array[int]", int, int]
+"""Of the cost of a shape in a state: expected use afterwards by idle cores, price, and what a step comes to."""
 Figures = npt.NDArray[np.int64]
 
 
@@ -54,17 +56,19 @@ class Fragments:
     def rank(self, facts: ShapeFacts, node: int) -> int:
         """Smaller is better: lowest cost, then least idle GPU, then least CPU left. Asked where the amounts fit."""
         nodes = self.board.nodes
-        state = self._state(node)
+        known = self._states[node]
+        state = known if known is not None and self._versions[node] == nodes.version[node] else self._state(node)
         cpu = nodes.cpu_idle[node] + nodes.cpu_releasing[node]
-        left = max(0, cpu - facts.cpu_milli)
-        cost = state.cost(self._ask(facts, node), cpu // CORE_MILLI, left // CORE_MILLI)
+        left = cpu - facts.cpu_milli
+        after, price, step = state.terms.get(facts) or state.terms_for(facts, self._ask(facts, node))
+        cost = (WHOLE_GPU_MILLI * (state.use[cpu // CORE_MILLI] - after[left // CORE_MILLI]) + price) // step
         return ((cost << IDLE_BITS) + state.idle_milli << CPU_BITS) + left
 
     def rooms_to_take(self, facts: ShapeFacts, node: int) -> Rooms:
         """Free MiB of the devices that a sharer should go to; none if it does not fit."""
         nodes = self.board.nodes
         left = nodes.cpu_idle[node] + nodes.cpu_releasing[node] - facts.cpu_milli
-        return self._state(node).best_way(self._ask(facts, node), max(0, left) // CORE_MILLI)
+        return self._state(node).best_way(self._ask(facts, node), left // CORE_MILLI)
 
     def _ask(self, facts: ShapeFacts, node: int) -> Ask:
         mib = self.board.nodes.device_mib[node]
@@ -143,21 +147,17 @@ class _State:
         self.figures = use
         self.use = array("q", use.tobytes())
         """Expected use for every number of idle cores."""
+        self.terms: dict[ShapeFacts, Terms] = {}
         self._after: dict[Ask, array[int]] = {}
         self._ways: dict[Ask, list[tuple[Rooms, _State]]] = {}
 
-    def cost(self, ask: Ask, cores: int, left: int) -> int:
-        """Steps of expected use that a request takes, with so many idle cores before and after it."""
+    def terms_for(self, facts: ShapeFacts, ask: Ask) -> Terms:
+        """What the cost of a shape here is worked out from, remembered."""
         devices, mib = ask
-        kind = self.kind
-        if not devices:
-            return WHOLE_GPU_MILLI * (self.use[cores] - self.use[left]) // (STEP_MILLI * kind.unit)
-        after = self._after.get(ask)
-        if after is None:
-            after = self._after[ask] = self._best_after(ask)
-        lost = WHOLE_GPU_MILLI * (self.use[cores] - after[left])
-        asked_milli = WHOLE_GPU_MILLI * devices * mib // kind.mib
-        return (lost + asked_milli * kind.price) // (STEP_MILLI * kind.unit)
+        asked_milli = WHOLE_GPU_MILLI * devices * mib // self.kind.mib
+        step = STEP_MILLI * self.kind.unit
+        terms = self.terms[facts] = (self._best_after(ask), asked_milli * self.kind.price, step)
+        return terms
 
     def best_way(self, ask: Ask, left: int) -> Rooms:
         """Rooms to take for a request: those that leave most expected use, then the tightest."""
@@ -182,9 +182,14 @@ class _State:
         return self.kind.state(tuple(sorted([*rest, *(room - mib for room in taken if room > mib)])))
 
     def _best_after(self, ask: Ask) -> array[int]:
-        rows = [state.figures for _, state in self.ways(ask)]
-        best = np.maximum.reduce(rows) if rows else np.zeros_like(self.figures)
-        return array("q", best.tobytes())
+        """Expected use that the best way leaves, for every number of cores left."""
+        if not ask[0]:
+            return self.use
+        known = self._after.get(ask)
+        if known is None:
+            best = np.maximum.reduce([state.figures for _, state in self.ways(ask)] or [0 * self.figures])
+            known = self._after[ask] = array("q", best.tobytes())
+        return known
 
 
 class _Kinds:

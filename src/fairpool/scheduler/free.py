@@ -11,25 +11,37 @@ class FreeGpus:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self._by_node: list[float] = []
-        self._total = 0.0
+        self._by_node: list[tuple[float, float]] = []
+        self._free = 0.0
+        self._promised = 0.0
         self._read = 0
 
     def milli(self) -> float:
         """All of them, in thousandths."""
+        self._catch_up()
+        return self._free
+
+    def milli_for_moves(self) -> float:
+        """What consolidation may hope for: the reference subtracts promised portions a second time."""
+        self._catch_up()
+        return self._free - self._promised if self.board.policy.promised_portions_twice else self._free
+
+    def _catch_up(self) -> None:
         changes = self.board.nodes.changes
         if not self._by_node:
             self._by_node = [self._on(node) for node in range(len(self.board.nodes.rows))]
-            self._total = sum(self._by_node)
+            self._free = sum(free for free, _ in self._by_node)
+            self._promised = sum(promised for _, promised in self._by_node)
         elif self._read < len(changes):
             for node in dict.fromkeys(changes[self._read :]):
-                free = self._on(node)
-                self._total += free - self._by_node[node]
-                self._by_node[node] = free
+                free, promised = self._on(node)
+                self._free += free - self._by_node[node][0]
+                self._promised += promised - self._by_node[node][1]
+                self._by_node[node] = (free, promised)
         self._read = len(changes)
-        return self._total
 
-    def _on(self, node: int) -> float:
+    def _on(self, node: int) -> tuple[float, float]:
+        """Free on one node, and portions promised there."""
         board, nodes = self.board, self.board.nodes
         free: float = 1000 * (nodes.gpus_idle[node] + nodes.gpus_releasing[node])
         if nodes.claim_free[node]:
@@ -38,11 +50,10 @@ class FreeGpus:
         if profiles:
             left = ((name, nodes.other_idle[name][node] + nodes.other_releasing[name][node]) for name in profiles)
             free += mig_milli(left, board.policy)
-        mib = nodes.device_mib[node]
+        mib, promised = nodes.device_mib[node], 0.0
         for device in nodes.shared[node].values():
             used = device[STAYING] + device[COMING]
             if used:
                 free += 1000 * (mib - used) / mib
-            if board.policy.promised_portions_twice:
-                free -= 1000 * device[COMING] / mib
-        return free
+            promised += 1000 * device[COMING] / mib
+        return free, promised

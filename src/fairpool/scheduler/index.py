@@ -76,10 +76,10 @@ class NodeIndex:
         fresh = len(changes) - self._read
         if not fresh:
             return
-        if fresh > len(self.allowed) + 16:
+        changed = changes[self._read :] if fresh == 1 else list(dict.fromkeys(changes[self._read :]))
+        if fresh > len(self.allowed) + 16 and 2 * len(changed) > len(self.allowed):
             self._rebuild()
             return
-        changed = changes[self._read :] if fresh == 1 else dict.fromkeys(changes[self._read :])
         self._read = len(changes)
         for node in changed:
             if node in self.is_allowed:

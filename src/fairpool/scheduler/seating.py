@@ -47,7 +47,8 @@ class _NodeSeating:
         for pod in residents:
             (staying if self.board.hold[pod] == REAL else leaving).update(self.board.pods[pod].devices)
         usable = [device for device in range(row.gpus) if device not in row.gpus_withheld and device not in staying]
-        self.soon = sorted(usable, key=leaving.__contains__) if leaving else usable
+        self.usable = usable or [0]
+        self.soon = sorted(usable, key=leaving.__contains__) if leaving else list(usable)
         """Devices that can be had, idle ones first."""
         self.opened: dict[int, int] = {}
 
@@ -80,4 +81,5 @@ class _NodeSeating:
         return tuple(sorted(taken)) if count > 1 else tuple(taken)
 
     def _next(self) -> int:
-        return self.soon.pop(0)
+        """The next device; only in parity can promises add up to more than there is, and then some share one."""
+        return self.soon.pop(0) if self.soon else self.usable[0]
