@@ -13,6 +13,10 @@ from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import RESOURCES, UNIT, QueueTable
 
 
+REST_DIGITS = 6
+"""Digits of a rest that count; what comes after is noise of the division."""
+
+
 @dataclass(slots=True)
 class Claimant:
     """One queue among its siblings, for one resource."""
@@ -129,7 +133,7 @@ def _lend_to_tier(left: float, tier: list[Claimant], unit: float, k: float) -> t
             else:
                 give = math.floor(slice_ / unit) * unit
                 if slice_ > give:
-                    rest[claimant.id] = slice_ - give
+                    rest[claimant.id] = round(slice_ - give, REST_DIGITS)  # equal rests must compare equal
             claimant.fair += give
             left -= give
     return left, rest
