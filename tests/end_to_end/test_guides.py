@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from fairpool import __version__
 from fairpool.cli.main import main
 
+README = Path(__file__).parents[2] / "README.md"
 GUIDES = sorted((Path(__file__).parents[2] / "docs" / "guides").glob("*.md"))
 
 
@@ -32,7 +33,7 @@ def test_commands_of_a_guide_run(guide: Path, tmp_path: Path, monkeypatch: pytes
             assert not shown or result.stdout == shown.replace("0.1.0.dev0", __version__), typed
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+@pytest.mark.parametrize("guide", [*GUIDES, README], ids=lambda guide: guide.stem)
 def test_python_of_a_guide_runs(guide: Path) -> None:
     for block in blocks(guide, "python"):
         exec(compile(block, str(guide), "exec"), {})
