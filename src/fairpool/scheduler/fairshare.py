@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import RESOURCES, UNIT, QueueTable
 
-
 REST_DIGITS = 6
 """Digits of a rest that count; what comes after is noise of the division."""
 
