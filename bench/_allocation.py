@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
+from bench._departures import departures
 from bench._fgd import Cluster, Fgd, Typical
 from bench._trace import SATURATED, Ask, Place, arrivals, asks, nodes, snapshot, typical
 from fairpool.model.node import Placement
@@ -55,6 +56,8 @@ class Point:
     """GPUs asked for in the end, as a part of those there are."""
     moves: bool = False
     """Then plan once more with pods marked movable, and say what that gains."""
+    departures: int = 0
+    """Instead, let pods come and go at their recorded times, on every so manieth node."""
 
 
 @dataclass(slots=True)
@@ -77,6 +80,8 @@ class Result:
 
 def measure(point: Point) -> Result:
     """Decide, then judge."""
+    if point.departures:
+        return Result(departures(point.name, Placement(point.strategy), point.departures))
     listed = asks(point.name)
     capacity = WHOLE_GPU_MILLI * sum(node.gpus for node in nodes())
     arrived = arrivals(listed, int(point.arrived * capacity), point.seed)
@@ -159,7 +164,7 @@ def moved(point: Point, arrived: Sequence[Ask], places: Sequence[Place | None], 
         planned = plan(rows)
     milli = {pod.id: ask.gpu_milli for pod, ask in zip(rows.pods, arrived, strict=True)}
     evicted = {each.pod for each in planned.evictions}
-    given = {each.pod for each in (*planned.binds, *planned.promises)}
+    given = {bind.pod for bind in planned.binds} | {promise.pod for promise in planned.promises}
     lost = sum(milli[pod] for pod in evicted - given)
     gained = sum(milli[pod] for pod in given - evicted) - lost
     figures = {

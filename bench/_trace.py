@@ -93,6 +93,15 @@ def asks(name: str) -> tuple[Ask, ...]:
     return tuple(_ask(row) for row in _rows(f"openb_pod_list_{name}"))
 
 
+def published(name: str, arrived_percent: int) -> float | None:
+    """What FGD leaves unallocated of a list according to its authors, in %, the mean of their ten runs."""
+    for row in _rows("fgd_reference"):
+        wanted = (f"openb_pod_list_{name}", "06-FGD", "alloc_pct", str(arrived_percent))
+        if (row["workload"], row["policy"], row["metric"], row["arrived_pct"]) == wanted:
+            return 100 - float(row["mean"])
+    return None
+
+
 def _rows(name: str) -> Iterator[dict[str, str]]:
     with gzip.open(DATA / f"{name}.csv.gz", "rt") as lines:
         yield from csv.DictReader(lines)

@@ -1,6 +1,7 @@
 """How much of a cluster the scheduler fills: a production trace, through the real scheduler, beside FGD.
 
-    python -m bench.alloc [--list NAME ...] [--seeds 42-51] [--strategy NAME ...] [--together] [--moves] [--json FILE]
+    python -m bench.alloc [--list NAME ...] [--seeds 42-51] [--strategy NAME ...] [--together] [--moves]
+                          [--departures] [--json FILE]
 
 The pods of a list arrive in random order until they ask for 1.3 times the GPUs there are; each is one decision, nothing
 ever leaves, and what fits nowhere is dropped. Every list, seed and strategy runs in a process of its own. A pod put
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from bench._allocation import FGD, Point, Way
 from bench._report import Column, FailedError, Line, OverLimitError, Setting, Table, progress, watched
-from bench._trace import LISTS, SATURATED
+from bench._trace import LISTS, SATURATED, published
 from fairpool.model.node import Placement
 
 COLUMNS = (
@@ -31,6 +32,7 @@ COLUMNS = (
     Column("refused", 9, "refused"),
     Column("moves", 7, "moves"),
     Column("idle%moved", 11, "unallocated_percent_after_moves"),
+    Column("mean%", 8, "mean_allocated_percent"),
     Column("per s", 8, "decisions_per_s"),
     Column("MiB", 6, "peak_mib"),
 )
@@ -62,7 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def points(name: str, options: argparse.Namespace) -> list[Point]:
     """What is measured of one list: each strategy on the same seeds, and FGD beside them."""
     way = Way.TOGETHER if options.together else Way.ONE_BY_ONE
-    strategies = [*(options.strategy or [Placement.FRAGMENTATION.value]), *([] if options.alone else [FGD])]
+    strategies = options.strategy or [Placement.FRAGMENTATION.value]
+    if options.departures:
+        strategies = options.strategy or [Placement.FRAGMENTATION.value, Placement.BINPACK.value]
+        return [Point(name=name, seed=0, strategy=each, departures=options.departures) for each in strategies]
+    strategies = [*strategies, *([] if options.alone else [FGD])]
     return [
         Point(
             name=name,
@@ -82,6 +88,8 @@ def measured(point: Point, limit_s: float) -> Line:
     params: dict[str, object] = {"list": point.name, "seed": point.seed, "strategy": point.strategy}
     if point.strategy != FGD:
         params["way"] = point.way
+    if point.departures:
+        params |= {"way": "departures", "every": point.departures}
     if point.arrived != SATURATED:
         params["arrived"] = point.arrived
     line = Line(f"{point.name}/{point.strategy}", params, point.seed)
@@ -119,6 +127,8 @@ def compare(name: str, lines: Sequence[Line]) -> None:
         gaps = [value - fgd[seed] for seed, value in by_seed.items() if seed in fgd]
         if gaps and strategy != FGD:
             text += f", {statistics.mean(gaps):+.2f} to FGD (worst seed {max(gaps):+.2f})"
+        if strategy == FGD and (theirs := published(name, 100)) is not None:
+            text += f" (published, on the authors' arrivals: {theirs:.2f})"
         print(f"{text}; {len(by_seed)} seeds", flush=True)
 
 
@@ -145,6 +155,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--alone", action="store_true", help="without FGD beside it")
     made.add_argument(
         "--moves", action="store_true", help="then let pods marked best-effort move, and say what it gains"
+    )
+    made.add_argument(
+        "--departures",
+        type=int,
+        nargs="?",
+        const=120,
+        default=0,
+        metavar="N",
+        help="instead: recorded times, on every Nth node (default 120), beside binpack",
     )
     made.add_argument(
         "--arrived", type=float, default=SATURATED, metavar="X", help=f"GPUs asked for / GPUs (default {SATURATED})"

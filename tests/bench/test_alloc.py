@@ -10,6 +10,7 @@ import pytest
 
 from bench import alloc
 from bench._allocation import FGD, Point, Way, judged, measure, one_by_one, together
+from bench._departures import departures
 from bench._fgd import Cluster, Fgd, Typical
 from bench._trace import LISTS, Ask, Place, arrivals, asks, nodes, snapshot, typical
 from fairpool.model.lifecycle import PodPhase
@@ -78,11 +79,19 @@ def test_one_by_one_and_together_decide_as_a_plan_for_each_arrival(strategy: Pla
 
 @pytest.mark.slow
 def test_the_default_list_finds_room_until_almost_all_is_taken() -> None:
-    result = measure(Point(name="default", seed=42, strategy=Placement.FRAGMENTATION, arrived=0.98))
+    result = measure(Point(name="default", seed=42, strategy=Placement.FRAGMENTATION, arrived=0.9))
     assert not result.faults
     assert result.metrics["pods"] == 8152
     assert result.metrics["unallocated_percent_at_95"] < 5.1
     assert result.metrics["first_refusal_at_percent"] > 94
+
+
+@pytest.mark.slow
+def test_pods_come_and_go() -> None:
+    figures = departures("default", Placement.FRAGMENTATION, 120, 150)
+    assert figures["pods"] == 150
+    assert figures["refused"] < 15
+    assert 5 < figures["mean_allocated_percent"] < 95
 
 
 def test_a_pod_where_it_does_not_fit_is_noticed() -> None:

@@ -104,7 +104,7 @@ def _keep_promises(placer: Placer, group: int, pods: Sequence[int]) -> WithdrawR
         node = board.nodes.index.get(name) if name is not None else None
         if node is None or not board.nodes.healthy[node]:
             return WithdrawReason.NODE_GONE
-        if not placer.place_on(pod, node):
+        if not placer.place_on(pod, node, board.pods[pod].devices):
             return WithdrawReason.NO_LONGER_FITS
     if board.now - promised_at(board, pods) >= board.policy.promise_lifetime_s * SECOND_MS:
         return WithdrawReason.EXPIRED

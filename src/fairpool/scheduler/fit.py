@@ -13,7 +13,7 @@ from fairpool.model.node import MigStrategy, Node, TaintEffect
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, LabelOperator, LabelRule, Neighbourhood, PodShape
 from fairpool.scheduler import gate
-from fairpool.scheduler.board import COMING, LEAVING, RELEASING, STAYING, Board
+from fairpool.scheduler.board import COMING, LEAVING, REAL, RELEASING, STAYING, Board
 from fairpool.scheduler.charge import ShapeFacts
 from fairpool.scheduler.fragments import Fragments
 from fairpool.scheduler.policy import DeviceChoice
@@ -240,6 +240,35 @@ class Fit:
                 rooms.remove(room)
                 chosen.append(seat)
         return chosen
+
+    def seats_on(self, pod: int, node: int, devices: tuple[int, ...]) -> Room | None:
+        """The place of a sharer on particular devices; None if one of them is not to be had."""
+        facts, nodes = self.board.facts[self.board.shape_of[pod]], self.board.nodes
+        if not facts.shared or len(devices) != facts.shared:
+            return None
+        shared, hosts = nodes.shared[node], self.hosts(facts, node)
+        opened = [device for device in devices if not any(shared.get(device, ())[::2])]
+        staying, leaving = self._held_whole(node)
+        if any(device not in hosts and device not in opened for device in devices) or staying.intersection(opened):
+            return None
+        if len(opened) > nodes.gpus_idle[node] + nodes.gpus_releasing[node]:
+            return None
+        is_free = len(opened) <= nodes.gpus_idle[node] and not any(
+            device in leaving or device in shared for device in opened
+        )
+        joined = (device for device in devices if device not in opened)
+        now = is_free and all(self._hosts_now(facts, node, device) for device in joined)
+        return Room(now and self.amounts_fit_now(facts, node), devices)
+
+    def _held_whole(self, node: int) -> tuple[set[int], set[int]]:
+        """Devices of a node that pods hold as a whole: those that stay, and those that leave."""
+        board = self.board
+        staying: set[int] = set()
+        leaving: set[int] = set()
+        for pod in self.trial.residents(node):
+            if board.facts[board.shape_of[pod]].whole:
+                (staying if board.hold[pod] == REAL else leaving).update(board.pods[pod].devices)
+        return staying, leaving
 
     def hosts(self, facts: ShapeFacts, node: int) -> list[int]:
         """Devices already shared on a node that have room for a sharer, counting what is being released."""

@@ -29,7 +29,14 @@ STEP_MILLI = 160
 """Costs are compared in steps of so many thousandths of a GPU: finer ones spread pods over nodes that are alike."""
 TYPICAL_MAX = 512
 """Of the shapes in a snapshot, the most frequent ones are typical."""
+EQUAL_MILLI = 5
+"""Devices whose choice makes less of a difference than this are equal: rounding to MiB is no reason."""
 CORE_MILLI = 1000
+CORES_MAX = 512
+"""Where more cores are idle than this, CPU is not what is short."""
+DEVICES_MAX = 1024
+ROOM_BITS, WEIGHT_BITS = 20, 20
+"""Precision that keeps every sum within 64 bits, whatever a snapshot says."""
 MILLION = 1_000_000
 
 IDLE_BITS, CPU_BITS = 24, 32
@@ -49,7 +56,7 @@ class Fragments:
     def __init__(self, board: Board, nodes_for: Callable[[PodShape], Sequence[int]]) -> None:
         self.board = board
         typical = [each for each in board.policy.typical or typical_shapes(board) if _is_on_devices(each.shape)]
-        self._kind_of = _Kinds(board, typical, nodes_for).of_node
+        self._kinds = _Kinds(board, typical, nodes_for)
         self._states: list[_State | None] = [None] * len(board.nodes.rows)
         self._versions = [-1] * len(board.nodes.rows)
 
@@ -61,14 +68,15 @@ class Fragments:
         cpu = nodes.cpu_idle[node] + nodes.cpu_releasing[node]
         left = cpu - facts.cpu_milli
         after, price, step = state.terms.get(facts) or state.terms_for(facts, self._ask(facts, node))
-        cost = (WHOLE_GPU_MILLI * (state.use[cpu // CORE_MILLI] - after[left // CORE_MILLI]) + price) // step
+        lost = state.use[min(cpu // CORE_MILLI, CORES_MAX)] - after[min(left // CORE_MILLI, CORES_MAX)]
+        cost = (WHOLE_GPU_MILLI * lost + price) // step
         return ((cost << IDLE_BITS) + state.idle_milli << CPU_BITS) + left
 
     def rooms_to_take(self, facts: ShapeFacts, node: int) -> Rooms:
         """Free MiB of the devices that a sharer should go to; none if it does not fit."""
         nodes = self.board.nodes
         left = nodes.cpu_idle[node] + nodes.cpu_releasing[node] - facts.cpu_milli
-        return self._state(node).best_way(self._ask(facts, node), left // CORE_MILLI)
+        return self._state(node).best_way(self._ask(facts, node), min(left // CORE_MILLI, CORES_MAX))
 
     def _ask(self, facts: ShapeFacts, node: int) -> Ask:
         mib = self.board.nodes.device_mib[node]
@@ -78,7 +86,7 @@ class Fragments:
         nodes = self.board.nodes
         known = self._states[node]
         if known is None or self._versions[node] != nodes.version[node]:
-            known = self._states[node] = self._kind_of[node].state(self._rooms(node))
+            known = self._states[node] = self._kinds.of_node[node].state(self._rooms(node))
             self._versions[node] = nodes.version[node]
         return known
 
@@ -100,17 +108,20 @@ class _Kind:
         self, typical: Sequence[TypicalShape], charges: Charges, mib: int, total_weight: int, most_cores: int
     ) -> None:
         self.mib = mib
-        self.unit = 2 * total_weight * mib
+        self._grain = 1 + (mib >> ROOM_BITS)
+        self.unit = 2 * total_weight * (mib // self._grain)
         """One GPU that every request can use, in the units of expected use; twice, because of the halves below."""
         self.price = 0
         """Of a GPU, in the same units."""
-        self._weight = _figures(each.weight for each in typical)
-        self._devices = _figures(each.shape.gpu.devices for each in typical)
-        self._portion = _figures(
+        portions = [
             mib if each.shape.gpu.kind is GpuKind.WHOLE else charges.occupied_mib(each.shape, mib) for each in typical
-        )
+        ]
+        self._weight = _figures(each.weight for each in typical)
+        self._devices = _figures(min(each.shape.gpu.devices, DEVICES_MAX) for each in typical)
+        self._portion = _figures(-(-min(portion, mib + 1) // self._grain) for portion in portions)
         cores = _figures(range(0, (most_cores + 1) * CORE_MILLI, CORE_MILLI))
-        need = _figures(each.shape.cpu_milli for each in typical)[:, None]
+        most_milli = CORE_MILLI * (most_cores + 1)
+        need = _figures(min(each.shape.cpu_milli, most_milli) for each in typical)[:, None]
         asked = (self._devices * self._portion)[:, None]
         self._runs = cores >= need
         self._fed = np.where(need > 0, cores * asked // np.maximum(need, 1), np.iinfo(np.int64).max)
@@ -128,7 +139,7 @@ class _Kind:
 
         Half of it as if CPU were given to this shape alone, half as if others left it enough.
         """
-        free = _figures(rooms)
+        free = _figures(room // self._grain for room in rooms)
         fits = free >= self._portion[:, None]
         able = fits.sum(axis=1) >= self._devices
         room = (fits[able] * free).sum(axis=1)[:, None]
@@ -160,8 +171,11 @@ class _State:
         return terms
 
     def best_way(self, ask: Ask, left: int) -> Rooms:
-        """Rooms to take for a request: those that leave most expected use, then the tightest."""
-        return max(self.ways(ask), key=lambda way: way[1].use[left], default=((), self))[0]
+        """Rooms to take for a request: those that leave most expected use, among equals the tightest."""
+        ways = self.ways(ask)
+        most = max((after.use[left] for _, after in ways), default=0)
+        enough = most - EQUAL_MILLI * self.kind.unit // WHOLE_GPU_MILLI
+        return next((rooms for rooms, after in ways if after.use[left] >= enough), ())
 
     def ways(self, ask: Ask) -> list[tuple[Rooms, _State]]:
         """Rooms that a request may take and what that leaves, tightest first."""
@@ -199,11 +213,13 @@ class _Kinds:
         self, board: Board, typical: Sequence[TypicalShape], nodes_for: Callable[[PodShape], Sequence[int]]
     ) -> None:
         self.board = board
-        self.typical = typical
+        grain = 1 + (sum(each.weight for each in typical) >> WEIGHT_BITS)
+        self.typical = [TypicalShape(each.shape, max(1, each.weight // grain)) for each in typical]
         self.usable_by = [frozenset(nodes_for(each.shape)) for each in typical]
         self.gpus_for = [sum(board.nodes.gpus[node] for node in usable) for usable in self.usable_by]
-        self.total_weight = max(1, sum(each.weight for each in typical))
-        self.most_cores = max((node.cpu_milli for node in board.nodes.rows), default=0) // CORE_MILLI
+        self.total_weight = max(1, sum(each.weight for each in self.typical))
+        most_milli = max((node.cpu_milli for node in board.nodes.rows), default=0)
+        self.most_cores = min(most_milli // CORE_MILLI, CORES_MAX)
         self.loads: dict[_Kind, int] = {}
         self.of_node: list[_Kind] = []
         self._sort_nodes()

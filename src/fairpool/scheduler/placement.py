@@ -12,7 +12,7 @@ from fairpool.model.workload import PodSet, SubGroup
 from fairpool.scheduler.board import LEAVING, RELEASING, STAYING
 from fairpool.scheduler.chunk import set_order
 from fairpool.scheduler.decision import WithdrawReason
-from fairpool.scheduler.fit import Fit
+from fairpool.scheduler.fit import Fit, Room
 from fairpool.scheduler.free import FreeGpus
 from fairpool.scheduler.index import NodeIndex, NodeSet
 from fairpool.scheduler.policy import ScoreTerm
@@ -85,9 +85,14 @@ class Placer:
             self.trial.undo(mark)
         return False
 
-    def place_on(self, pod: int, node: int) -> bool:
-        """Place one pod on one node, bound if it fits now."""
-        return self._place_pod(pod, NodeSet((node,), is_part=True), now=True)
+    def place_on(self, pod: int, node: int, devices: tuple[int, ...]) -> bool:
+        """Place one pod on one node, on these shared devices if it can be, bound if it fits now."""
+        among = NodeSet((node,), is_part=True)
+        if self._best(pod, among) is None:
+            return False
+        room = self.fit.seats_on(pod, node, devices) or self.fit.seats(pod, node)
+        self._settle(pod, node, room, now=True)
+        return True
 
     def place_anywhere(self, pod: int) -> bool:
         """Promise one pod a place on any node."""
@@ -122,15 +127,17 @@ class Placer:
         node = self._best(pod, among)
         if node is None:
             return False
+        self._settle(pod, node, self.fit.seats(pod, node), now)
+        return True
+
+    def _settle(self, pod: int, node: int, room: Room, now: bool) -> None:
         trial, board = self.trial, self.board
-        room = self.fit.seats(pod, node)
         if trial.is_evicted(pod) and board.hold_node[pod] == node and set(room.seats) == set(board.hold_seats[pod]):
             trial.restore(pod)
         elif now and room.now and board.hold[pod] != RELEASING:
             trial.bind(pod, node, room.seats)
         else:
             trial.promise(pod, node, room.seats)
-        return True
 
     def _best(self, pod: int, among: NodeSet) -> int | None:
         """The best node for a pod among some, ties by name."""

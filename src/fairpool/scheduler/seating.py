@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairpool.scheduler.board import NOTHING, NOWHERE, REAL
+from fairpool.scheduler.board import NOWHERE, REAL
 from fairpool.scheduler.trial import Trial
 
 Seats = dict[int, tuple[int, ...]]
@@ -25,39 +25,33 @@ def seat(trial: Trial, changed: Iterable[int]) -> Seats:
                 on_node[node].append(pod)
             else:
                 on_node[node] = [pod]
-    residents: dict[int, list[int]] = {}
-    for pod, state in enumerate(trial.started_as):
-        if state[0] != NOTHING and state[1] in on_node:
-            residents.setdefault(state[1], []).append(pod)
     seats: Seats = {}
     for node, pods in sorted(on_node.items()):
-        seats.update(_NodeSeating(trial, node, residents.get(node, ())).seat(pods))
+        seats.update(_NodeSeating(trial, node).seat(pods))
     return seats
 
 
 class _NodeSeating:
     """The devices of one node."""
 
-    def __init__(self, trial: Trial, node: int, residents: Iterable[int]) -> None:
+    def __init__(self, trial: Trial, node: int) -> None:
         self.trial = trial
         self.board = trial.board
         row = self.board.nodes.rows[node]
         staying: set[int] = set()
         leaving: set[int] = set()
-        for pod in residents:
+        for pod in trial.residents(node):
             (staying if self.board.hold[pod] == REAL else leaving).update(self.board.pods[pod].devices)
         usable = [device for device in range(row.gpus) if device not in row.gpus_withheld and device not in staying]
         self.usable = usable or [0]
-        self.soon = sorted(usable, key=leaving.__contains__) if leaving else list(usable)
+        self.shared = staying
+        """Devices that somebody stays on: who joins them there is seated."""
+        self.soon = sorted(usable, key=leaving.__contains__) if leaving else usable[:]
         """Devices that can be had, idle ones first."""
         self.opened: dict[int, int] = {}
 
     def seat(self, pods: list[int]) -> Seats:
-        """Devices already shared stay with their sharers; then binds, which need idle devices; then promises."""
-        for pod in pods:
-            for number in self.trial.place(pod)[1] if self._is_shared(pod) else ():
-                if number in self.soon:
-                    self.soon.remove(number)
+        """Binds first, since they need idle devices; then promises."""
         promise_node = self.board.promise_node
         bound = [pod for pod in pods if promise_node[pod] == NOWHERE]
         promised = [pod for pod in pods if promise_node[pod] != NOWHERE] if len(bound) < len(pods) else []
@@ -67,12 +61,19 @@ class _NodeSeating:
         return self.board.facts[self.board.shape_of[pod]].shared > 0
 
     def _share(self, pod: int) -> tuple[int, ...]:
-        devices = []
-        for number in self.trial.place(pod)[1]:
-            if number < 0 and number not in self.opened:
+        return tuple(sorted(self._device(number) for number in self.trial.place(pod)[1]))
+
+    def _device(self, number: int) -> int:
+        """The device that goes by this number in the trial: a particular one if it can be had, or the next."""
+        if number in self.shared:
+            return number
+        if number not in self.opened:
+            if number in self.soon:
+                self.soon.remove(number)
+                self.opened[number] = number
+            else:
                 self.opened[number] = self._next()
-            devices.append(self.opened.get(number, number))
-        return tuple(sorted(devices))
+        return self.opened[number]
 
     def _take(self, pod: int) -> tuple[int, ...]:
         count = self.board.facts[self.board.shape_of[pod]].whole

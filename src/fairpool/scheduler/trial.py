@@ -34,6 +34,7 @@ class Trial:
         self.touched: list[int] = []
         """Groups whose pods moved, undone moves included; whoever keeps a list of groups reads on from there."""
         self.fresh_seat = 0
+        self._residents: dict[int, list[int]] | None = None
         self.claim_users: dict[ClaimId, set[PodId]] = {}
         self.claim_place: dict[ClaimId, tuple[int, tuple[str, ...]]] = {}
         self._load_claims()
@@ -162,6 +163,15 @@ class Trial:
             board.promise_node[pod],
             board.promise_seats[pod],
         )
+
+    def residents(self, node: int) -> list[int]:
+        """Pods that held something on a node when the plan began."""
+        if self._residents is None:
+            self._residents = {}
+            for pod, state in enumerate(self.started_as):
+                if state[0] != NOTHING:
+                    self._residents.setdefault(state[1], []).append(pod)
+        return self._residents.get(node, [])
 
     def has_changed(self, pod: int) -> bool:
         """Whether the plan does something to a pod."""
