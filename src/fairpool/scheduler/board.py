@@ -58,7 +58,6 @@ class NodeColumns:
         self.other_releasing: dict[str, list[int]] = {name: [0] * count for name in self.other_idle}
         self.shared: list[dict[int, list[int]]] = [{} for _ in self.rows]
         """Shared devices by number: memory staying, leaving, coming. A trial opens devices with negative numbers."""
-        self.claim_free: list[set[str]] = [set(node.claim_devices) for node in self.rows]
         self.unschedulable_pods: list[int] = [0] * count
         """Active pods of a kind that must not be started; MIG pods stay away from them."""
         self.version: list[int] = [0] * count

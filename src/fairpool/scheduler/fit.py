@@ -19,8 +19,6 @@ from fairpool.scheduler.fragments import Fragments
 from fairpool.scheduler.policy import DeviceChoice
 from fairpool.scheduler.trial import Trial
 
-CLAIM_CONSUMERS_MAX = 256
-
 
 @dataclass(frozen=True, slots=True)
 class Room:
@@ -134,7 +132,8 @@ class Fit:
     def seats(self, pod: int, node: int) -> Room:
         """The place on a node where the amounts fit."""
         facts = self.board.facts[self.board.shape_of[pod]]
-        now = self.amounts_fit_now(facts, node)
+        claims = self.board.pods[pod].claims
+        now = self.amounts_fit_now(facts, node) and (not claims or self.trial.claims.is_free(claims, node))
         return self._shared_room(pod, node, now) if facts.shared else Room(now)
 
     def amounts_fit(self, facts: ShapeFacts, node: int) -> bool:
@@ -187,7 +186,8 @@ class Fit:
         shape = board.shape(pod)
         if board.nodes.names[node] in board.groups[board.group_of[pod]].avoid:
             return False
-        if board.pods[pod].claims and not self._claims_fit(pod, node):
+        claims, queue = board.pods[pod].claims, board.groups[board.group_of[pod]].queue
+        if claims and not self.trial.claims.fits(claims, node, queue):
             return False
         return all(self._is_near(pod, node, term) for term in shape.near) and not any(
             self._is_beside(pod, node, term) for term in shape.apart
@@ -301,7 +301,7 @@ class Fit:
             own = [seat for seat in board.hold_seats[pod] if not shared[seat][STAYING] and not shared[seat][COMING]]
         return (own + [self.trial.open_seat() for _ in range(count - len(own))])[:count]
 
-    # ---- neighbours and claims
+    # ---- neighbours
 
     def _matching(self, pod: int, term: Neighbourhood) -> list[int]:
         """Nodes of the other active pods that carry the labels of a term, in the same namespace."""
@@ -332,24 +332,6 @@ class Fit:
         if not others:
             return set(term.labels) <= set(self.board.shape(pod).labels)
         return self._is_beside(pod, node, term)
-
-    def _claims_fit(self, pod: int, node: int) -> bool:
-        """Every claim exists, is meant for this queue, has room for one more consumer, and can be had here."""
-        board, trial = self.board, self.trial
-        queue = board.groups[board.group_of[pod]].queue
-        needed = 0
-        for name in board.pods[pod].claims:
-            claim = board.claims.get(name)
-            if claim is None or trial.claim_consumers(name) >= CLAIM_CONSUMERS_MAX:
-                return False
-            if claim.counts_as_gpu and not claim.from_template and claim.queue != queue:
-                return False
-            place = trial.claim_place.get(name)
-            if place is None:
-                needed += claim.devices
-            elif place[0] != node:
-                return False
-        return needed <= len(board.nodes.claim_free[node])
 
 
 def node_classes(board: Board) -> list[list[int]]:

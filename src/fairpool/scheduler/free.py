@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from fairpool.scheduler.board import COMING, STAYING, Board
+from fairpool.scheduler.board import COMING, STAYING
 from fairpool.scheduler.charge import mig_milli
+from fairpool.scheduler.trial import Trial
 
 
 class FreeGpus:
     """GPUs that are idle or being released, parts of shared devices and MIG instances included."""
 
-    def __init__(self, board: Board) -> None:
-        self.board = board
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.board = trial.board
         self._by_node: list[tuple[float, float]] = []
         self._free = 0.0
         self._promised = 0.0
@@ -44,8 +46,9 @@ class FreeGpus:
         """Free on one node, and portions promised there."""
         board, nodes = self.board, self.board.nodes
         free: float = 1000 * (nodes.gpus_idle[node] + nodes.gpus_releasing[node])
-        if nodes.claim_free[node]:
-            free += 1000 * len(nodes.claim_free[node])
+        if nodes.rows[node].claim_devices:
+            claims = self.trial.claims
+            free += 1000 * (len(claims.free(node)) + len(claims.soon(node)))
         profiles = nodes.rows[node].mig_instances
         if profiles:
             left = ((name, nodes.other_idle[name][node] + nodes.other_releasing[name][node]) for name in profiles)

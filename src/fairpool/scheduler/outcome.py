@@ -103,7 +103,7 @@ class Outcome:
 
     def _claims(self, row: Pod) -> tuple[tuple[ClaimId, tuple[str, ...]], ...]:
         """Claims that are allocated for this pod, and their devices."""
-        places, claims = self.trial.claim_place, self.board.claims
+        places, claims = self.trial.claims.places, self.board.claims
         return tuple((name, places[name][1]) for name in row.claims if claims[name].node is None and name in places)
 
     def _promise(self, pod: int, seats: Seats) -> Promise:

@@ -28,7 +28,7 @@ class Placer:
         self.trial = trial
         self.board = trial.board
         self.fit = Fit(trial)
-        self.free = FreeGpus(self.board)
+        self.free = FreeGpus(trial)
         self.winners: set[int] = set()
         """Groups for which others go or went; what they got is not taken from them in the same plan."""
         self.withdrawn: dict[int, WithdrawReason] = {}
@@ -107,7 +107,8 @@ class Placer:
         board = self.board
         node, seats = board.promise_node[pod], board.promise_seats[pod]
         facts = board.facts[board.shape_of[pod]]
-        if not self.fit.amounts_fit_now(facts, node):
+        claims = board.pods[pod].claims
+        if not self.fit.amounts_fit_now(facts, node) or (claims and not self.trial.claims.is_free(claims, node)):
             return False
         fresh = sum(not self._is_shared_by_others(pod, node, seat) for seat in seats)
         if fresh > board.nodes.gpus_idle[node]:

@@ -13,13 +13,14 @@ from functools import cached_property
 
 from fairpool.model.workload import GpuKind
 from fairpool.scheduler import gate
-from fairpool.scheduler.board import COMING, LEAVING, REAL, STAYING, Board
+from fairpool.scheduler.board import COMING, LEAVING, REAL, STAYING
 from fairpool.scheduler.chunk import next_chunk
 from fairpool.scheduler.index import NodeSet
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.proposal import Count, can_count, propose
 from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.roster import Roster
+from fairpool.scheduler.trial import Trial
 from fairpool.scheduler.victims import Candidates, Line, VictimWalk, givers
 from fairpool.scheduler.walk import Rehearsal, waiting
 
@@ -354,22 +355,25 @@ class Search:
             return self.placer.everywhere
         if self._feasible is None:
             recorded = {self.trial.place(pod)[0] for pod in self.recorded}
-            self._feasible = feasible_nodes(board, self.group) | recorded
+            self._feasible = feasible_nodes(self.trial, self.group) | recorded
         return NodeSet(sorted(self._feasible.union(lost_from.values())), is_limited=True)
 
 
-def feasible_nodes(board: Board, group: int) -> set[int]:
+def feasible_nodes(trial: Trial, group: int) -> set[int]:
     """Any node, or for pods that all need a GPU those with some GPU idle or being released."""
+    board = trial.board
     pods = (pod for number in board.sets_of[group] for pod in board.sets.pods[number])
     everywhere = set(range(len(board.nodes.rows)))
     if any(not board.facts[board.shape_of[pod]].on_gpus and not board.claimed_gpus[pod] for pod in pods):
         return everywhere
-    return {node for node in everywhere if _has_free_gpu(board, node)}
+    return {node for node in everywhere if _has_free_gpu(trial, node)}
 
 
-def _has_free_gpu(board: Board, node: int) -> bool:
-    nodes = board.nodes
-    if nodes.gpus_idle[node] > 0 or nodes.gpus_releasing[node] > 0 or nodes.claim_free[node]:
+def _has_free_gpu(trial: Trial, node: int) -> bool:
+    nodes, claims = trial.board.nodes, trial.claims
+    if nodes.gpus_idle[node] > 0 or nodes.gpus_releasing[node] > 0:
+        return True
+    if nodes.rows[node].claim_devices and (claims.free(node) or claims.soon(node)):
         return True
     mib = nodes.device_mib[node]
     if any(device[LEAVING] or mib > device[STAYING] + device[COMING] for device in nodes.shared[node].values()):

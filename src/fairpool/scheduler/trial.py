@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from fairpool.model.ids import ClaimId, PodId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.workload import Claim, GpuKind, Pod
+from fairpool.model.workload import GpuKind, Pod
 from fairpool.scheduler.board import NOTHING, NOWHERE, PROMISED, REAL, RELEASING, Board
 from fairpool.scheduler.charge import ShapeFacts
+from fairpool.scheduler.claims import ClaimBook, Places, Users
 from fairpool.scheduler.queues import NONE, Vector, plus
 
 State = tuple[int, int, tuple[int, ...], int, tuple[int, ...]]
@@ -35,9 +35,8 @@ class Trial:
         """Groups whose pods moved, undone moves included; whoever keeps a list of groups reads on from there."""
         self.fresh_seat = 0
         self._residents: dict[int, list[int]] | None = None
-        self.claim_users: dict[ClaimId, set[PodId]] = {}
-        self.claim_place: dict[ClaimId, tuple[int, tuple[str, ...]]] = {}
-        self._load_claims()
+        self.claims = ClaimBook(board.claims.values(), board.nodes.rows, board.nodes.index)
+        self._claim_journal: list[tuple[int, Users, Places]] = []
         self.was_promised = [pod for pod, row in enumerate(board.pods) if row.phase is PodPhase.PROMISED]
         self.started_as: list[State] = [
             WAITS if pod.phase is PodPhase.WAITING else self._initial(pod) for pod in board.pods
@@ -55,10 +54,12 @@ class Trial:
 
     def undo(self, mark: int) -> None:
         """Take back everything since the mark, last first."""
-        journal = self.journal
+        journal, claim_journal = self.journal, self._claim_journal
         while len(journal) > mark:
             pod, state = journal.pop()
             self._become(pod, state)
+        while claim_journal and claim_journal[-1][0] >= mark:
+            _, self.claims.users, self.claims.places = claim_journal.pop()
 
     def bind(self, pod: int, node: int, seats: tuple[int, ...]) -> None:
         """Give a waiting pod a place that is free now. As `_move`, only faster, because most moves are binds."""
@@ -199,8 +200,13 @@ class Trial:
     # ---- the one primitive
 
     def _move(self, pod: int, state: State) -> None:
+        claims = self.board.pods[pod].claims
+        if claims:
+            self._claim_journal.append((len(self.journal), self.claims.users, self.claims.places))
         self.journal.append((pod, self.state(pod)))
         self._become(pod, state)
+        if claims:
+            self._use_claims(pod)
 
     def _become(self, pod: int, state: State) -> None:
         board = self.board
@@ -225,8 +231,6 @@ class Trial:
         if charged is not was_charged:
             self._charge(board.group_of[pod], was_charged, -1)
             self._charge(board.group_of[pod], charged, +1)
-        if board.pods[pod].claims:
-            self._use_claims(board.pods[pod], self._uses_claims(pod), self.place(pod)[0])
         self.touched.append(board.group_of[pod])
 
     def _counter(self, pod: int) -> list[int]:
@@ -311,45 +315,10 @@ class Trial:
         if device == [0, 0, 0]:
             del nodes.shared[node][seat]
 
-    # ---- device claims
-
-    def _uses_claims(self, pod: int) -> bool:
-        """A pod that this plan evicts lets go of its claims at once; one that was leaving before does not."""
-        return self.is_active(pod) or self.started_as[pod][0] == RELEASING
-
-    def _use_claims(self, pod: Pod, uses: bool, node: int) -> None:
-        """The first user of a claim allocates its devices, the last gives them back."""
-        for name in pod.claims:
-            claim = self.board.claims.get(name)
-            if claim is None:
-                continue
-            users = self.claim_users[name]
-            (users.add if uses else users.discard)(pod.id)
-            in_use = bool(users or claim.consumers_elsewhere)
-            if uses and name not in self.claim_place:
-                self._allocate_claim(claim, node)
-            elif not in_use and name in self.claim_place:
-                where, devices = self.claim_place.pop(name)
-                self.board.nodes.claim_free[where].update(devices)
-
-    def _allocate_claim(self, claim: Claim, node: int) -> None:
-        free = self.board.nodes.claim_free[node]
-        as_before = bool(claim.allocated) and free.issuperset(claim.allocated)
-        devices = claim.allocated if as_before else tuple(sorted(free)[: claim.devices])
-        self.claim_place[claim.id] = (node, devices)
-        free.difference_update(devices)
-
-    def claim_consumers(self, name: ClaimId) -> int:
-        """Pods that use a claim, those outside the snapshot included."""
-        return len(self.claim_users[name]) + self.board.claims[name].consumers_elsewhere
-
-    def _load_claims(self) -> None:
-        for claim in self.board.claims.values():
-            self.claim_users[claim.id] = set()
-            node = self.board.nodes.index.get(claim.node) if claim.node is not None else None
-            if node is not None and claim.allocated:
-                self.claim_place[claim.id] = (node, claim.allocated)
-                self.board.nodes.claim_free[node].difference_update(claim.allocated)
+    def _use_claims(self, pod: int) -> None:
+        """A pod that is evicted is leaving with its claims; it has them again if it gets another place."""
+        leaving = None if self.is_waiting(pod) else not self.is_active(pod)
+        self.claims.use(pod, self.board.pods[pod].claims, self.place(pod)[0], leaving)
 
     # ---- the beginning
 
@@ -383,7 +352,7 @@ class Trial:
                     held[group] = plus(held[group], charged) if group in held else charged
                 row = board.pods[pod]
                 if row.claims:
-                    self._use_claims(row, self._uses_claims(pod), node)
+                    self._use_claims(pod)
                 if not row.shape.schedulable:
                     board.nodes.unschedulable_pods[node] += 1
             self._counter(pod)[board.set_of[pod]] += 1
