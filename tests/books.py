@@ -31,8 +31,9 @@ class Books:
         self.nodes: dict[NodeName, Node] = {node.name: node for node in snapshot.nodes}
         self.groups: dict[GroupId, PodGroup] = {group.id: group for group in snapshot.groups}
         self.queues: dict[QueueId, Queue] = {queue.id: queue for queue in snapshot.queues}
-        known = [node.gpu_memory_mib for node in snapshot.nodes if node.gpus and node.gpu_memory_mib]
-        self.smallest_device_mib = min(known, default=0)
+        known = [node for node in snapshot.nodes if node.gpus and node.gpu_memory_mib]
+        working = [node for node in known if node.is_healthy] or known
+        self.smallest_device_mib = min((node.gpu_memory_mib for node in working), default=0)
 
     # Who is who
 

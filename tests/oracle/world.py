@@ -322,8 +322,9 @@ class World:
     def smallest_device(self) -> int:
         if self.policy.smallest_device_mib is not None:
             return self.policy.smallest_device_mib
-        known = [self.device_memory(node) for node in self.nodes.values() if node.gpus and node.gpu_memory_mib]
-        return min(known, default=WHOLE_GPU_MILLI)
+        known = [node for node in self.nodes.values() if node.gpus and node.gpu_memory_mib]
+        working = [node for node in known if node.is_healthy] or known
+        return min((self.device_memory(node) for node in working), default=WHOLE_GPU_MILLI)
 
     def capacity(self, node: Node) -> Amounts:
         gpu = WHOLE_GPU_MILLI * (node.gpus - len(node.gpus_withheld) + len(node.claim_devices))

@@ -63,8 +63,8 @@ def gpu_entitlement(
     then has weight 1.
     """
     if over_quota is OverQuota.OFF:
-        capped = quota_milli if limit_milli == UNLIMITED else min(quota_milli, limit_milli)
-        return Entitlement(quota_milli, quota_milli if quota_milli == UNLIMITED else capped, 0.0, usage)
+        bounds = [bound for bound in (quota_milli, limit_milli) if bound != UNLIMITED]
+        return Entitlement(quota_milli, min(bounds, default=UNLIMITED), 0.0, usage)
     if over_quota is not None:
         return Entitlement(quota_milli, limit_milli, OVER_QUOTA_WEIGHT[over_quota], usage)
     weight = quota_milli / WHOLE_GPU_MILLI if quota_milli > 0 else 1.0

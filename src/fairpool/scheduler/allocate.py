@@ -38,7 +38,8 @@ def place_next(placer: Placer, group: int) -> bool:
     mark = placer.trial.mark()
     if may_start(placer, group, chunk) and placer.place(group, chunk, now=True):
         keep_together(placer, group, chunk)
-        return True
+        if group not in placer.expired or all(placer.board.promise_node[pod] == NOWHERE for pod in chunk):
+            return True
     placer.trial.undo(mark)
     return False
 
@@ -106,9 +107,15 @@ def _keep_promises(placer: Placer, group: int, pods: Sequence[int]) -> WithdrawR
             return WithdrawReason.NODE_GONE
         if not placer.place_on(pod, node, board.pods[pod].devices):
             return WithdrawReason.NO_LONGER_FITS
+    rest: list[int] = []
+    if any(board.sets.active[each] < board.sets.minimum[each] for each in board.sets_of[group]):
+        rest = next_chunk(placer.trial, group)
+        if not may_start(placer, group, rest) or not placer.place(group, rest, now=True):
+            return WithdrawReason.NO_LONGER_FITS
     if board.now - promised_at(board, pods) >= board.policy.promise_lifetime_s * SECOND_MS:
+        placer.expired.add(group)
         return WithdrawReason.EXPIRED
-    keep_together(placer, group, pods)
+    keep_together(placer, group, [*pods, *rest])
     return None
 
 

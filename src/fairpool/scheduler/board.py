@@ -6,6 +6,8 @@ shared devices, what pods hold, what queues hold) is changed by `trial.py` and, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fairpool.model.ids import ClaimId, GroupId, NodeName, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Placement, TaintEffect
@@ -64,6 +66,13 @@ class NodeColumns:
         """Counts the changes of a node, so that what was worked out from it can be kept."""
         self.changes: list[int] = []
         """Nodes that changed, in order; whoever keeps an index of nodes reads on from where it was."""
+
+    def shared_devices(self, node: int) -> Iterable[list[int]]:
+        """What is on the shared devices of a node that are given out."""
+        withheld = self.rows[node].gpus_withheld
+        if not withheld:
+            return self.shared[node].values()
+        return [device for seat, device in self.shared[node].items() if seat not in withheld]
 
     def total(self, charges: Charges) -> Vector:
         """Capacity of the healthy nodes, in the three resources that quotas are about."""

@@ -35,8 +35,9 @@ class Charges:
 
     def __init__(self, nodes: Iterable[Node], policy: Policy) -> None:
         self.policy = policy
-        known = [self.device_mib(node) for node in nodes if node.gpus and node.gpu_memory_mib]
-        self.smallest_device_mib = policy.smallest_device_mib or min(known, default=0)
+        known = [(not node.is_healthy, self.device_mib(node)) for node in nodes if node.gpus and node.gpu_memory_mib]
+        # Of the nodes that work; of the others only if none does.
+        self.smallest_device_mib = policy.smallest_device_mib or min(known, default=(True, 0))[1]
 
     def device_mib(self, node: Node) -> int:
         """Memory of each device of a node; where it is not known, a thousandth of the device stands for a MiB."""
@@ -76,6 +77,14 @@ class Charges:
         return max(1, self.portion_milli(gpu) * device_mib // WHOLE_GPU_MILLI)
 
 
+def _sums(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for name, amount in amounts:
+        if amount:
+            sums[name] = sums.get(name, 0) + amount
+    return sums
+
+
 class ShapeFacts:
     """What a shape comes to, worked out once."""
 
@@ -90,9 +99,11 @@ class ShapeFacts:
         """Whole devices it takes."""
         self.shared = gpu.devices if gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY) else 0
         """Devices it shares."""
-        self.others = (*shape.extended, *gpu.mig)
+        self.others = tuple(sorted(_sums((*shape.extended, *gpu.mig)).items()))
+        """Other resources and how much of each."""
         self.is_best_effort = (
-            shape.cpu_milli < BEST_EFFORT_CPU_MILLI
+            charges.policy.best_effort_need_not_wait
+            and shape.cpu_milli < BEST_EFFORT_CPU_MILLI
             and shape.memory_bytes < BEST_EFFORT_MEMORY_BYTES
             and gpu.kind is GpuKind.NONE
         )

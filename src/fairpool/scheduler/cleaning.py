@@ -11,13 +11,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from fairpool.model.ids import GroupId, NodeName, QueueId
+from fairpool.model.ids import ClaimId, GroupId, NodeName, QueueId
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, Queue, oversubscribed_parents
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
-from fairpool.model.workload import GpuKind, GpuRequest, Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
+from fairpool.model.workload import Claim, GpuKind, GpuRequest, Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
 
@@ -52,7 +52,7 @@ def clean(snapshot: Snapshot) -> tuple[Snapshot, list[Problem]]:
         queues=tuple(queues),
         groups=(*groups, *orphans),
         pods=tuple(pods),
-        claims=tuple(_unique(snapshot.claims, "claim", lambda row: row.id, problems)),
+        claims=tuple(_sound_claims(_unique(snapshot.claims, "claim", lambda row: row.id, problems), problems)),
         topologies=tuple(_unique(snapshot.topologies, "topology", lambda row: row.name, problems)),
     )
     return rows, sorted(problems)
@@ -188,6 +188,25 @@ def _note_lost_groups(groups: list[PodGroup], queues: list[Queue], problems: lis
         problems.append(Problem("group.queue", f"group {group.id} is in {why}", "submit it to a project"))
 
 
+# ---- claims
+
+
+def _sound_claims(claims: Iterable[Claim], problems: list[Problem]) -> Iterator[Claim]:
+    """Claims for a possible number of devices; pods of the others wait."""
+    owner: dict[tuple[NodeName | None, str], ClaimId] = {}
+    for claim in sorted(claims, key=lambda each: each.id):
+        if not 0 <= claim.devices <= DEVICES_PER_NODE_MAX or claim.consumers_elsewhere < 0:
+            what = f"claim {claim.id} is for {claim.devices} devices"
+            problems.append(Problem("claim.amounts", what, "correct it; pods that name it wait until then"))
+            continue
+        for device in claim.allocated:
+            first = owner.setdefault((claim.node, device), claim.id)
+            if first != claim.id:
+                what = f"device {device} of {claim.node} is allocated to the claims {first} and {claim.id}"
+                problems.append(Problem("claim.overcommitted", what, "release one; the device is given to nobody else"))
+        yield claim
+
+
 # ---- pods
 
 
@@ -290,6 +309,11 @@ class _PodCleaning:
             self._note("pod.devices", pod, what, "they count as held; restart it to get them back")
             gpu = replace(pod.shape.gpu, devices=len(devices), mig=())
             return replace(pod, shape=replace(pod.shape, gpu=gpu), devices=devices)
+        if is_whole and any(device in node.gpus_withheld for device in devices):
+            # What it holds of withheld devices is not counted among what can be given out, so it takes nothing of that.
+            given_out = tuple(device for device in devices if device not in node.gpus_withheld)
+            pod = replace(pod, shape=replace(pod.shape, gpu=whole_gpus(len(given_out))), devices=given_out)
+            devices = given_out
         doubled = [device for device in devices if self.whole_on.get((node.name, device), 0) > is_whole]
         if doubled:
             what = f"is on device {doubled[0]} of {node.name}, which another holds as a whole"

@@ -100,7 +100,7 @@ def _(why: NotReady, clock: Clock) -> str:
 def _(why: NoQueue, clock: Clock) -> str:
     if why.exists:
         return f"{why.queue} is a department and cannot hold work itself: submit it to one of its projects"
-    return f"project {why.queue} does not exist: submit it to an existing project"
+    return f"project {why.queue} does not exist, or its department does not: submit it to an existing project"
 
 
 @_say.register
@@ -132,7 +132,9 @@ def _(why: NoNodeMatches, clock: Clock) -> str:
     if not why.nodes:
         return "there is no node in this pool"
     causes = ", ".join(f"{cause} ({_nodes(count)})" for cause, count in why.excluded)
-    return f"none of {_nodes(why.nodes)} can ever take it: {causes}; change what it asks for, or add such a node"
+    return (
+        f"none of {_nodes(why.nodes)} can take it, however empty: {causes}; change what it asks for, or add such a node"
+    )
 
 
 @_say.register
@@ -147,8 +149,8 @@ def _(why: Fragmented, clock: Clock) -> str:
         )
     if why.largest_milli >= why.asked_milli:
         return (
-            f"{_gpus(why.free_milli)} are free, but not on nodes with enough CPU, memory or pod slots beside "
-            f"{gpus_text(why.asked_milli)} of them"
+            f"{_gpus(why.free_milli)} are free, but not where it may go: CPU, memory, pod slots or rules about other "
+            f"pods are in the way beside {gpus_text(why.asked_milli)} of them"
         )
     return (
         f"enough is free but not together: {_gpus(why.free_milli)} in all, at most {gpus_text(why.largest_milli)} on "

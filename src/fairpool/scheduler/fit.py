@@ -43,6 +43,7 @@ class Fit:
         self._labelled = [
             pod for pod, row in enumerate(self.board.pods) if row.shape.labels or row.shape.near or row.shape.apart
         ]
+        self._somebody_keeps_apart = any(facts.shape.apart for facts in self.board.facts)
         self.one_device_size = len(set(self.board.nodes.device_mib)) <= 1
         self._fragments: Fragments | None = None
 
@@ -116,6 +117,7 @@ class Fit:
             row.claims
             or row.shape.near
             or row.shape.apart
+            or (row.shape.labels and self._somebody_keeps_apart)
             or board.groups[board.group_of[pod]].avoid
             or (row.shape.gpu.memory_mib and not self.one_device_size)
         )
@@ -189,8 +191,10 @@ class Fit:
         claims, queue = board.pods[pod].claims, board.groups[board.group_of[pod]].queue
         if claims and not self.trial.claims.fits(claims, node, queue):
             return False
-        return all(self._is_near(pod, node, term) for term in shape.near) and not any(
-            self._is_beside(pod, node, term) for term in shape.apart
+        return (
+            all(self._is_near(pod, node, term) for term in shape.near)
+            and not any(self._is_beside(pod, node, term) for term in shape.apart)
+            and not (shape.labels and self._somebody_keeps_apart and self._is_unwelcome(pod, node))
         )
 
     # ---- shared devices
@@ -277,8 +281,11 @@ class Fit:
             return []
         mib = self.board.nodes.device_mib[node]
         free = mib - facts.occupied_mib(mib)
+        withheld = self.board.nodes.rows[node].gpus_withheld
         return [
-            seat for seat, (staying, _, coming) in shared.items() if (staying or coming) and staying + coming <= free
+            seat
+            for seat, (staying, _, coming) in shared.items()
+            if (staying or coming) and staying + coming <= free and seat not in withheld
         ]
 
     def hosts_now(self, facts: ShapeFacts, node: int) -> bool:
@@ -323,6 +330,22 @@ class Fit:
             return False
         return any(rows[other].labels.get(term.topology_key) == domain for other in self._matching(pod, term))
 
+    def _is_unwelcome(self, pod: int, node: int) -> bool:
+        """Whether a pod that is already there, or comes there, keeps apart from pods like this one."""
+        board, labels = self.board, set(self.board.shape(pod).labels)
+        namespace = board.groups[board.group_of[pod]].namespace
+        here = board.nodes.rows[node].labels
+        for other in self._labelled:
+            if other == pod or not board.shape(other).apart or self.trial.is_waiting(other):
+                continue
+            there = board.nodes.rows[self.trial.place(other)[0]].labels
+            same = board.groups[board.group_of[other]].namespace == namespace
+            for term in board.shape(other).apart if same else ():
+                domain = here.get(term.topology_key)
+                if domain is not None and there.get(term.topology_key) == domain and set(term.labels) <= labels:
+                    return True
+        return False
+
     def _is_near(self, pod: int, node: int, term: Neighbourhood) -> bool:
         """Beside a pod it wants to be near; the first of its kind may go anywhere in the topology."""
         rows = self.board.nodes.rows
@@ -336,7 +359,8 @@ class Fit:
 
 def node_classes(board: Board) -> list[list[int]]:
     """Nodes that are alike in everything that decides whether a shape may go there when they are empty."""
-    keys = sorted({rule.key for facts in board.facts for rules in facts.shape.node_rules for rule in rules})
+    shapes = [*(facts.shape for facts in board.facts), *(typical.shape for typical in board.policy.typical)]
+    keys = sorted({rule.key for shape in shapes for rules in shape.node_rules for rule in rules})
     classes: dict[Hashable, list[int]] = {}
     for node, row in enumerate(board.nodes.rows):
         alike = (
@@ -390,9 +414,9 @@ def holds(rule: LabelRule, node: Node) -> bool:
         case LabelOperator.DOES_NOT_EXIST:
             return value is None
         case LabelOperator.GT:
-            return _number(value) > _number(rule.values[0])
+            return bool(rule.values) and _number(value) > _number(rule.values[0])
         case LabelOperator.LT:
-            return _number(value) < _number(rule.values[0])
+            return bool(rule.values) and _number(value) < _number(rule.values[0])
 
 
 def _number(text: str | None) -> float:

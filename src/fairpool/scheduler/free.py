@@ -54,7 +54,7 @@ class FreeGpus:
             left = ((name, nodes.other_idle[name][node] + nodes.other_releasing[name][node]) for name in profiles)
             free += mig_milli(left, board.policy)
         mib, promised = nodes.device_mib[node], 0.0
-        for device in nodes.shared[node].values():
+        for device in nodes.shared_devices(node):
             used = device[STAYING] + device[COMING]
             if used:
                 free += 1000 * (mib - used) / mib

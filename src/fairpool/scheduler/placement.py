@@ -32,6 +32,8 @@ class Placer:
         self.winners: set[int] = set()
         """Groups for which others go or went; what they got is not taken from them in the same plan."""
         self.withdrawn: dict[int, WithdrawReason] = {}
+        self.expired: set[int] = set()
+        """Groups that waited too long for a promise: they may start now, but get no other promise in this plan."""
         self.indexes: dict[int, NodeIndex] = {}
         self.everywhere = NodeSet(range(len(self.board.nodes.rows)))
 

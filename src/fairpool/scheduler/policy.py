@@ -115,6 +115,9 @@ class Policy:
     charge_all_devices_per_node: bool = True  # B6: the check per node counts every device
     mig_slices_per_gpu: int = 7  # B18: one 3g instance is 3/7 of a GPU; the reference counts 3
 
+    best_effort_need_not_wait: bool = False  # the reference binds pods that ask for next to nothing to what is leaving
+    domains_by_largest_pod: bool = False  # the reference asks a topology domain for copies of the largest pod
+
     # Order
     fair_order: bool = True  # off: queues go by age
     priority_order: bool = True
@@ -166,6 +169,8 @@ class Policy:
             charge_memory_at_gate=False,
             charge_all_devices_per_node=False,
             mig_slices_per_gpu=1,
+            best_effort_need_not_wait=True,
+            domains_by_largest_pod=True,
             over_share_by_requested=False,
             tier_remainders_first=False,
             sort_before_bounding=False,

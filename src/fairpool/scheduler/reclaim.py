@@ -62,10 +62,15 @@ def could_be_enough(solver: Solver, group: int, need: Vector) -> bool:
     for leaf in range(len(queues.ids)):
         if leaf == queue or queues.children[leaf] or not queues.held[leaf][GPU]:
             continue
-        mine, theirs = parting(queues, queue, leaf)
-        if _unit_is_justified(queues, mine, theirs, need, queues.held, queues.held):
+        if is_owed_by(queues, queue, leaf, need):
             missing -= queues.held[leaf][GPU] - queues.held_firm[leaf][GPU]
     return missing <= 0
+
+
+def is_owed_by(queues: QueueTable, queue: int, other: int, need: Vector) -> bool:
+    """Whether, as things stand, a queue that asks for so much may take anything from another."""
+    mine, theirs = parting(queues, queue, other)
+    return _unit_is_justified(queues, mine, theirs, need, queues.held, queues.held)
 
 
 def may_reclaim(queues: QueueTable, queue: int, need: Vector, firm: bool) -> bool:

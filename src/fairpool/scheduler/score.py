@@ -68,7 +68,7 @@ class Score:
             return bool(self.fit.hosts(self.facts, node))
         if self.facts.on_gpus or not self.board.policy.cpu_pods_join_shared:
             return False
-        return any(device[STAYING] or device[LEAVING] for device in self.board.nodes.shared[node].values())
+        return any(device[STAYING] or device[LEAVING] for device in self.board.nodes.shared_devices(node))
 
     def _is_available(self, node: int) -> bool:
         """Free at once, on whichever device: which one it gets is another question."""
@@ -105,7 +105,7 @@ def free_gpus_milli(board: Board, node: int) -> float:
     free = 1000 * (nodes.gpus_idle[node] + nodes.gpus_releasing[node])
     if nodes.shared[node] and board.policy.pack_partial_devices:
         mib = nodes.device_mib[node]
-        for device in nodes.shared[node].values():
+        for device in nodes.shared_devices(node):
             used = device[STAYING] + device[COMING]
             if used:
                 free += 1000 * (mib - used) // mib

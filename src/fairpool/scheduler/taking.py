@@ -32,6 +32,8 @@ def take_turns(
             continue
         if board.policy.place_before_taking and place_next(placer, group):
             continue
+        if group in placer.expired:
+            continue
         found = search(group, chunk_need(board, next_chunk(solver.trial, group)))
         if found is not None:
             accepted.append(found)

@@ -39,7 +39,7 @@ def node_sets(
     preferred = topology.levels.index(constraint.preferred) + 1 if constraint.preferred else 0
     closeness = tree.closeness(preferred) if preferred else outer.closeness
     anchors = _domains_in_use(trial, tree, sets, chunk, required) if required else set()
-    for depth in range(preferred or required, required - 1, -1):
+    for depth in range(max(preferred, required), required - 1, -1):
         for domain in tree.in_order(depth):
             if anchors and domain[:required] not in anchors:
                 continue
@@ -78,7 +78,8 @@ class DomainTree:
                 self._members.setdefault(domain[:depth], []).append(node)
         shapes = [board.shape(pod) for pod in chunk]
         on_gpus = [shape.gpu.kind is not GpuKind.NONE for shape in shapes]
-        self.homogeneous = all(on_gpus) or not any(on_gpus)
+        alike = all(on_gpus) or not any(on_gpus)
+        self.homogeneous = alike if board.policy.domains_by_largest_pod else len(set(map(id, shapes))) == 1
         self.largest = (
             max(shape.cpu_milli for shape in shapes),
             max(shape.memory_bytes for shape in shapes),

@@ -307,6 +307,9 @@ class Trial:
         """Change what is on a shared device, and what that makes of it as a whole device."""
         nodes = self.board.nodes
         device = nodes.shared[node].setdefault(seat, [0, 0, 0])
+        if seat in nodes.rows[node].gpus_withheld:  # not counted as idle, whoever is on it
+            device[how] += mib
+            return
         idle, releasing = _as_whole(device)
         device[how] += mib
         idle_then, releasing_then = _as_whole(device)

@@ -35,8 +35,8 @@ from fairpool.scheduler.decision import (
 from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import GPU
-from fairpool.scheduler.reclaim import may_reclaim
+from fairpool.scheduler.queues import GPU, Vector
+from fairpool.scheduler.reclaim import is_owed_by, may_reclaim
 from fairpool.scheduler.runtime import protected_until
 from fairpool.scheduler.topology import DomainTree
 
@@ -239,12 +239,13 @@ class _Inquiry:
         board = self.board
         one_device = board.facts[board.shape_of[chunk[0]]].shared > 0
         free = self._free(chunk, one_device=one_device)
-        if not free.total_milli or free.total_milli < chunk_need(board, chunk)[GPU]:
+        found = self._found(chunk)
+        if found == len(chunk) or not free.total_milli or free.total_milli < chunk_need(board, chunk)[GPU]:
             return None
         return Fragmented(
             asked_milli=int(board.waiting_need(chunk[0])[GPU]),
             pods=len(chunk),
-            found=self._found(chunk),
+            found=found,
             free_milli=free.total_milli,
             largest_milli=free.largest_milli,
             largest_node=free.largest_node,
@@ -268,10 +269,11 @@ class _Inquiry:
         board = self.board
         if not self.seen.anybody_is_protected:
             return None
-        takes = may_reclaim(board.queues, self.queue, chunk_need(board, chunk), board.is_firm(self.group))
+        need = chunk_need(board, chunk)
+        takes = may_reclaim(board.queues, self.queue, need, board.is_firm(self.group))
         pods, gpus, until = 0, 0, None
         for group in range(len(board.groups)):
-            by = self._would_take_by(group, takes)
+            by = self._would_take_by(group, takes, need)
             ends = None if by is None else protected_until(board, by, self.group, group)
             active = sum(board.sets.active[number] for number in board.sets_of[group])
             if ends is None or not active:
@@ -286,13 +288,15 @@ class _Inquiry:
             until = ends if until is None else min(until, ends)
         return None if until is None else ProtectedVictims(pods, gpus, until)
 
-    def _would_take_by(self, group: int, takes_back: bool) -> Pass | None:
+    def _would_take_by(self, group: int, takes_back: bool, need: Vector) -> Pass | None:
         board = self.board
         if group == self.group or board.is_firm(group) or board.queue_of[group] == NOWHERE:
             return None
         if board.queue_of[group] == self.queue:
             return Pass.PREEMPT if board.rules[group].priority < board.rules[self.group].priority else None
-        return Pass.RECLAIM if takes_back else None
+        return (
+            Pass.RECLAIM if takes_back and is_owed_by(board.queues, self.queue, board.queue_of[group], need) else None
+        )
 
     def _not_its_turn(self, chunk: Sequence[int]) -> NotItsTurn:
         board = self.board
@@ -378,7 +382,7 @@ def free_milli(board: Board, node: int) -> int:
     free = idle_milli(board, node)
     if not nodes.shared[node]:
         return free
-    return free + sum(_free_part(board, node, device) for device in nodes.shared[node].values())
+    return free + sum(_free_part(board, node, device) for device in nodes.shared_devices(node))
 
 
 def idle_milli(board: Board, node: int) -> int:
@@ -391,7 +395,7 @@ def largest_on_a_device(board: Board, node: int) -> int:
     nodes = board.nodes
     if nodes.gpus_idle[node] + nodes.gpus_releasing[node] > 0:
         return 1000
-    return max((_free_part(board, node, device) for device in nodes.shared[node].values()), default=0)
+    return max((_free_part(board, node, device) for device in nodes.shared_devices(node)), default=0)
 
 
 def _free_part(board: Board, node: int, device: list[int]) -> int:
