@@ -42,6 +42,9 @@ class Cycle:
         self.winners: set[GroupId] = set()
         """Groups for which others went; what they got is not taken from them in the same cycle."""
 
+        self.expired: set[GroupId] = set()
+        """Groups whose promise is too old: they may start now, but are promised nothing in this cycle."""
+
     def run(self) -> None:
         steps: dict[Pass, Callable[[], None]] = {
             Pass.ALLOCATE: self._allocate,
@@ -70,11 +73,15 @@ class Cycle:
 
     def _place(self, group: GroupState, pods: list[PodState], nodes: Iterable[NodeName]) -> bool:
         """Place a chunk, bound where there is room now, unless that would start a part of a gang."""
+        mark = self.world.mark()
         if not passes_gate(self.world, group, pods):
             return False
         if not place_chunk(self.world, group, pods, nodes, may_bind=True):
             return False
         self._promise_split_gang(group, pods)
+        if group.id in self.expired and any(pod.status is Status.PROMISED for pod in pods):
+            self.world.undo(mark)
+            return False
         return True
 
     def _promise_split_gang(self, group: GroupState, pods: list[PodState]) -> None:
@@ -90,7 +97,7 @@ class Cycle:
         """Place the promised pods of a group on the nodes that they were promised, all of them or none."""
         world = self.world
         pods = [pod for pod in group.pods if pod.row.phase is PodPhase.PROMISED and pod.status is Status.WAITING]
-        if not group.is_ready or any(not self._is_good(pod) for pod in pods):
+        if not group.is_ready or any(not self._has_its_node(pod) for pod in pods):
             return
         mark = world.mark()
         for pod in pods:
@@ -98,14 +105,26 @@ class Cycle:
             if not place_chunk(world, group, [pod], [pod.row.node], may_bind=True):
                 world.undo(mark)
                 return
-        self._promise_split_gang(group, pods)
+        rest = chunk(world, group) if group.is_below_minimum else []
+        if rest and not (
+            passes_gate(world, group, rest) and place_chunk(world, group, rest, world.nodes, may_bind=True)
+        ):
+            world.undo(mark)
+            return
+        if any(self._is_old(pod) for pod in pods):
+            world.undo(mark)
+            self.expired.add(group.id)
+            return
+        self._promise_split_gang(group, [*pods, *rest])
         self.winners.add(group.id)
 
-    def _is_good(self, pod: PodState) -> bool:
+    def _has_its_node(self, pod: PodState) -> bool:
         node = None if pod.row.node is None else self.world.nodes.get(pod.row.node)
-        since = self.world.now if pod.row.promised_at is None else pod.row.promised_at
-        is_old = self.world.now - since >= self.policy.promise_lifetime_s * SECOND_MS
-        return node is not None and node.is_healthy and not is_old
+        return node is not None and node.is_healthy
+
+    def _is_old(self, pod: PodState) -> bool:
+        since = 0 if pod.row.promised_at is None else pod.row.promised_at
+        return self.world.now - since >= self.policy.promise_lifetime_s * SECOND_MS
 
     def _waiting_groups(self, by: Pass) -> set[GroupId]:
         """Groups that take part in a pass: ready, with waiting pods; of each queue only the first few if so bounded."""
@@ -145,7 +164,8 @@ class Cycle:
             pods = chunk(self.world, group)
             if self.policy.place_before_taking and self._place(group, pods, self.world.nodes):
                 continue
-            solution = search(group).run() if pods and is_eligible(group) else None
+            may_try = bool(pods) and group.id not in self.expired and is_eligible(group)
+            solution = search(group).run() if may_try else None
             if solution is None:
                 continue
             if self.policy.whole_gang_restarts:

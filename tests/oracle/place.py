@@ -153,8 +153,24 @@ def _may_go(world: World, pod: PodState, node: Node) -> bool:
         and (not shape.node_rules or any(_obeys(node, rules) for rules in shape.node_rules))
         and all(_is_near(world, pod, rule, node) for rule in shape.near)
         and not any(_neighbours(world, pod, rule, node) for rule in shape.apart)
+        and not _is_unwelcome(world, pod, node)
         and is_allowed(world, pod.group, _charge_checked(world, pod, node))
     )
+
+
+def _is_unwelcome(world: World, pod: PodState, node: Node) -> bool:
+    """Whether a pod that is in one domain with this node keeps apart from pods with this pod's labels."""
+    for group in world.groups.values():
+        for other in group.pods if group.row.namespace == pod.group.row.namespace else ():
+            if other is pod or other.status not in ACTIVE or other.stand.place is None:
+                continue
+            there = world.nodes[other.stand.place.node]
+            for rule in other.row.shape.apart:
+                domain = node.labels.get(rule.topology_key)
+                is_together = domain is not None and there.labels.get(rule.topology_key) == domain
+                if is_together and set(rule.labels) <= set(pod.row.shape.labels):
+                    return True
+    return False
 
 
 def _needs(world: World, pod: PodState) -> dict[str, int]:

@@ -150,6 +150,11 @@ class GroupState:
             len(self.in_set(name, ALLOCATED | {Status.WAITING})) >= least for name, least in self.minimum.items()
         )
 
+    @property
+    def is_below_minimum(self) -> bool:
+        """In some pod set fewer pods have a place than must run."""
+        return any(len(self.in_set(name, ALLOCATED)) < least for name, least in self.minimum.items())
+
     @contextmanager
     def restricted_to(self, pods: Sequence[PodState]) -> Iterator[None]:
         """Pretend that of the waiting pods only these exist, and that all of them must run."""
@@ -534,7 +539,8 @@ def is_best_effort(world: World, pod: PodState) -> bool:
     """So small that it is not asked whether it fits what is idle now."""
     charge = world.charge(pod)
     return (
-        charge.cpu_milli < BEST_EFFORT_CPU_MILLI
+        world.policy.best_effort_need_not_wait
+        and charge.cpu_milli < BEST_EFFORT_CPU_MILLI
         and charge.memory_bytes < BEST_EFFORT_MEMORY_BYTES
         and charge.gpu_milli < BEST_EFFORT_GPU_MILLI
     )
