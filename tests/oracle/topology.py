@@ -37,7 +37,7 @@ def node_sets(
     if constraint.preferred is not None:
         scores = tree.scores(topology.levels.index(constraint.preferred) + 1)
     homes = _homes(group, tree, pod_sets, pods, highest) if constraint.required is not None else set()
-    for depth in range(deepest, highest - 1, -1):
+    for depth in range(max(deepest, highest), highest - 1, -1):
         for domain in tree.domains(depth):
             if tree.fits(domain) and (not homes or domain[:highest] in homes):
                 yield tree.nodes_in(domain), scores
@@ -68,6 +68,7 @@ class _Tree:
         self._levels = levels
         self.nodes = [name for name in nodes if all(level in self._labels[name] for level in levels)]
         self._rooms: dict[NodeName, Room] = {name: world.room(name) for name in self.nodes}
+        self.policy = world.policy
         self._pods = list(pods)
         self._asked = self._total_asked(world)
 
@@ -99,7 +100,8 @@ class _Tree:
     def fits(self, domain: Domain) -> bool:
         """Whether the pods have a chance in a domain: copies of the largest one, or the sums if they differ in kind."""
         uses_gpu = {pod.row.shape.gpu.kind is not GpuKind.NONE for pod in self._pods}
-        if len(uses_gpu) == 1:
+        shapes = {pod.row.shape for pod in self._pods}
+        if len(uses_gpu if self.policy.domains_by_largest_pod else shapes) == 1:
             return sum(self._copies(node) for node in self.nodes_in(domain)) >= len(self._pods)
         return self._ratio(domain) <= 1
 
