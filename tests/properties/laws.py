@@ -326,9 +326,13 @@ def who_reclaims_stays_within_its_fair_share(snapshot: Snapshot, plan: Plan) -> 
 
 
 def minimum_runtimes_are_kept(snapshot: Snapshot, plan: Plan) -> None:
-    """Protected groups that cannot shrink lose nothing, and those that can keep their minimum, if in another place."""
+    """Protected groups that cannot shrink lose nothing, and those that can keep their minimum, if in another place.
+
+    A minimum runtime protects from one pass: what the other takes by its own rules is another matter.
+    """
     reading = Reading(snapshot, plan)
     for by in (Pass.RECLAIM, Pass.PREEMPT):
+        lost = {each.pod for each in reading.lost(by)}
         for each in reading.lost(by):
             group = reading.before.groups[each.group]
             assert each.reason.winner is not None
@@ -337,7 +341,7 @@ def minimum_runtimes_are_kept(snapshot: Snapshot, plan: Plan) -> None:
                 continue
             for pod_set in group.tree.all_pod_sets():
                 stays = sum(
-                    pod.phase in COUNTED and (pod.id not in reading.evicted or pod.id in reading.places)
+                    pod.phase in COUNTED and pod.id not in lost
                     for pod in snapshot.pods
                     if pod.group == group.id and pod.pod_set == pod_set.name
                 )

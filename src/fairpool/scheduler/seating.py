@@ -38,37 +38,45 @@ class _NodeSeating:
         self.trial = trial
         self.board = trial.board
         row = self.board.nodes.rows[node]
-        staying: set[int] = set()
-        leaving: set[int] = set()
+        held: dict[bool, set[int]] = {True: set(), False: set()}
+        self.sharers: set[int] = set()
+        """Devices that somebody shares, leaving or not: whoever joins them there is seated."""
         for pod in trial.residents(node):
-            (staying if self.board.hold[pod] == REAL else leaving).update(self.board.pods[pod].devices)
-        usable = [device for device in range(row.gpus) if device not in row.gpus_withheld and device not in staying]
+            held[self.board.hold[pod] == REAL].update(self.board.pods[pod].devices)
+            if self._is_shared(pod):
+                self.sharers.update(self.board.pods[pod].devices)
+        usable = [device for device in range(row.gpus) if device not in row.gpus_withheld and device not in held[True]]
         self.usable = usable or [0]
-        self.shared = staying
-        """Devices that somebody stays on: who joins them there is seated."""
-        self.soon = sorted(usable, key=leaving.__contains__) if leaving else usable[:]
+        self.idle = {device for device in usable if device not in held[False]}
+        self.soon = sorted(usable, key=held[False].__contains__) if held[False] else usable[:]
         """Devices that can be had, idle ones first."""
         self.opened: dict[int, int] = {}
 
     def seat(self, pods: list[int]) -> Seats:
-        """Binds first, since they need idle devices; then promises."""
+        """Who joins others is seated; then binds, since they need idle devices; then promises."""
+        for pod in pods:
+            for number in self.trial.place(pod)[1] if self._is_shared(pod) else ():
+                if number in self.sharers and number in self.soon:
+                    self.soon.remove(number)
         promise_node = self.board.promise_node
         bound = [pod for pod in pods if promise_node[pod] == NOWHERE]
         promised = [pod for pod in pods if promise_node[pod] != NOWHERE] if len(bound) < len(pods) else []
-        return {pod: self._share(pod) if self._is_shared(pod) else self._take(pod) for pod in (*bound, *promised)}
+        seats = {pod: self._share(pod, self.idle) if self._is_shared(pod) else self._take(pod) for pod in bound}
+        soon = set(self.soon)
+        return seats | {pod: self._share(pod, soon) if self._is_shared(pod) else self._take(pod) for pod in promised}
 
     def _is_shared(self, pod: int) -> bool:
         return self.board.facts[self.board.shape_of[pod]].shared > 0
 
-    def _share(self, pod: int) -> tuple[int, ...]:
-        return tuple(sorted(self._device(number) for number in self.trial.place(pod)[1]))
+    def _share(self, pod: int, available: set[int]) -> tuple[int, ...]:
+        return tuple(sorted(self._device(number, available) for number in self.trial.place(pod)[1]))
 
-    def _device(self, number: int) -> int:
-        """The device that goes by this number in the trial: a particular one if it can be had, or the next."""
-        if number in self.shared:
+    def _device(self, number: int, available: set[int]) -> int:
+        """The device that goes by this number in the trial: that very one if it can be had, or the next."""
+        if number in self.sharers:
             return number
         if number not in self.opened:
-            if number in self.soon:
+            if number in self.soon and number in available:
                 self.soon.remove(number)
                 self.opened[number] = number
             else:
