@@ -54,7 +54,7 @@ def parse_gpus(text: str) -> int | Problem:
         return Problem("gpu.out_of_range", f"{text} GPUs is out of range", f"ask for 0 to {GPU_MAX} GPUs")
     milli = gpus * WHOLE_GPU_MILLI
     if milli != milli.to_integral_value():
-        near = (gpus.quantize(Decimal("0.001"))).normalize()
+        near = max(gpus.quantize(Decimal("0.001")), Decimal("0.001")).normalize()
         return Problem(
             "gpu.too_fine",
             f"{text} GPUs is finer than a thousandth of a GPU",

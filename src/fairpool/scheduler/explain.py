@@ -111,7 +111,7 @@ def _(why: OverLimit, clock: Clock) -> str:
     return (
         f"{_level(why.above)} {why.queue} holds {_number(why.held, unit)} of its limit of "
         f"{_amount(why.limit, unit)}, and this asks for {_number(why.asked, unit)}: "
-        f"{remedy if why.asked <= why.limit else 'starts only ' + raised}"
+        f"{remedy if why.asked <= why.limit else 'needs at least that, ' + raised}"
     )
 
 
@@ -123,7 +123,7 @@ def _(why: OverQuota, clock: Clock) -> str:
     return (
         f"work that may not be preempted stays within quota: in {_level(why.above)} {why.queue} such work holds "
         f"{_number(why.held, unit)} of a quota of {_amount(why.quota, unit)}, and this asks for "
-        f"{_number(why.asked, unit)}: {remedy if why.asked <= why.quota else 'starts only ' + raised}"
+        f"{_number(why.asked, unit)}: {remedy if why.asked <= why.quota else 'needs at least that, ' + raised}"
     )
 
 
@@ -199,6 +199,9 @@ def _(why: NotItsTurn, clock: Clock) -> str:
         sentence += f", {theirs.queue} holds {gpus_text(theirs.held_milli)} (quota {owed})"
     if why.may_reclaim:
         return sentence + ": starts when GPUs that it could use are given back"
+    with_it = mine.held_milli + why.asked_milli
+    if with_it > mine.fair_share_milli:
+        sentence += f"; with this it would hold {gpus_text(with_it)}, more than is fair now, so nobody gives way"
     return sentence + ": starts when GPUs are given back or its fair share grows"
 
 

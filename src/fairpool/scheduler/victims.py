@@ -36,7 +36,7 @@ def givers(trial: Trial) -> Roster:
 
 
 def victim_key(trial: Trial, group: int, gone: Iterable[int] = ()) -> GroupKey:
-    """The reverse of the order in which groups are served."""
+    """Lowest priority first, then whoever has more than its minimum, then the newest: the reverse of being served."""
     priority, surplus, created_at, number = group_key(trial.board, group, tuple(gone))
     return (-priority, -surplus, -created_at, -number)
 
