@@ -102,6 +102,20 @@ def test_long_names_are_broken_and_not_cut() -> None:
     assert "".join(line.split("  ")[0] for line in screen.lines[1:]) == name
 
 
+def test_what_is_broken_keeps_its_indentation(demo: str) -> None:
+    screen = Screen(width=20)
+    screen.table(("QUEUE", "QUOTA", "HELD"), [("a", "4", "4"), ("  language", "4", "4"), ("    modelling", "4", "4")])
+    assert [line[:8].rstrip() for line in screen.lines[1:]] == [
+        "a",
+        "  langua",
+        "  ge",
+        "    mode",
+        "    llin",
+        "    g",
+    ]
+    assert re.search(r"^  langua +4 .*\n  ge$", answered("plan", demo, columns=40), re.MULTILINE)
+
+
 def test_names_from_elsewhere_break_neither_table_nor_terminal(tmp_path: Path) -> None:
     snapshot = example_snapshot()
     odd = GroupId("a\nb\x1b[31m\ud800")
@@ -231,6 +245,20 @@ def test_every_fate_is_explained(demo: str, group: str, says: str) -> None:
     assert says in answered("plan", demo, "--explain", group, columns=200)
 
 
+@pytest.mark.parametrize(
+    ("amounts", "says"),
+    [
+        ("gpus=1,cpus=1,memory=64B", "1 GPU, 1 CPU, 64 bytes of memory"),
+        ("gpus=0,cpus=2,memory=512M", "no GPU, 2 CPUs, 512 MB of memory"),
+        ("gpus=1,cpus=0.5,memory=1.5T", "1 GPU, 0.5 CPU, 1.5 TB of memory"),
+        ("gpus=1,memory=0", "1 GPU, 1 CPU\n"),
+    ],
+)
+def test_amounts_are_shown_as_people_say_them(demo: str, amounts: str, says: str) -> None:
+    flags = ["--explain", "b", "--add-job", f"name=b,project=speech,{amounts}"]
+    assert says in answered("plan", demo, *flags, columns=200)
+
+
 def test_an_unknown_group_gets_a_suggestion(demo: str) -> None:
     answer = fairpool("plan", demo, "--explain", "tunnig")
     assert (answer.code, answer.out) == (1, "")
@@ -303,6 +331,8 @@ def test_the_same_file_gives_the_same_bytes_in_every_process(demo: str) -> None:
         ("--set project.vision.department=product", "department research → product"),
         ("--set project.vision.cpu_quota=12", "cpu_quota = 12"),
         ("--set project.vision.memory_limit=64Gi", "memory_limit = 64Gi"),
+        ("--set project.vision.memory_quota=0", "memory_quota = 0"),
+        ("--set department.research.department=none", "department none → none"),
         ("--set project.vision.reclaim_min_runtime=10m", "reclaim_min_runtime = 10m"),
         ("--set department.research.quota=6", "department research: quota 8 → 6"),
         ("--set node.gpu-4.cordoned=no", "node gpu-4: cordoned yes → no"),
@@ -366,6 +396,26 @@ def test_changes_can_speak_of_each_other(demo: str) -> None:
         ("--set project.vision.qota=6", "did you mean quota"),
         ("--set project.vision.quota=many", "'many' is not an amount"),
         ("--set project.vision.quota=-3", "'-3' is not an amount"),
+        ("--set project.vision.quota=-1", "fix: write unlimited"),
+        ("--set project.vision.memory_limit=-1", "fix: write unlimited"),
+        ("--set project.vision.memory_limit=64", "'64' has no unit"),
+        ("--set project.vision.memory_quota=999999999T", "is not an amount of memory that anybody has"),
+        ("--set node.gpu-1.memory_bytes=64", "fix: write 64G or 512Mi"),
+        ("--set node.gpu-1.memory_bytes=-1", "'-1' is not an amount of memory"),
+        ("--set node.gpu-1.gpus=-4", "fix: write a number from 0 to 1024"),
+        ("--set node.gpu-1.gpus=99999", "99999 is out of range"),
+        ("--set node.gpu-1.cpu_milli=9999999999999999", "is out of range"),
+        ("--set group.tuning.queue=research", "research is a department"),
+        ("--set group.tuning.queue=zebra", "there are: language, speech, vision\n"),
+        ("--add-job name=big,project=research", "fix: choose a project of it: speech, vision"),
+        ("--add-job name=big,project=zebra", "there are: language, speech, vision\n"),
+        ("--add-job name=big,project=vision,memory=64", "memory: '64' has no unit"),
+        ("--add-job name=big,project=vision,cpus=-1", "cpus: '-1' is not an amount"),
+        ("--add-job name=big,project=vision,memory=-1", "memory: '-1' is not an amount of memory"),
+        ("--add-job name=big,project=vision,gpus=-1", "-1 GPUs is out of range"),
+        ("--add-job name=big,project=vision,gpus=0.0001", "fix: ask for 0.001"),
+        ("--later ''", "'' is not a length of time"),
+        ("--later 1w", "fix: write 90s, 10m, 2h or 1d"),
         ("--set project.vision.quota=0.0001", "at most three decimals"),
         ("--set project.vision.quota=1e999", "is not an amount"),
         ("--set project.vision.quota", "is not a path and a value"),
@@ -463,6 +513,10 @@ def test_an_unusable_file_is_refused(tmp_path: Path, content: bytes | None, says
     assert "fix: " in answer.err
 
 
+def test_a_missing_file_is_named_once() -> None:
+    assert fairpool("plan", "nope.snapshot", columns=200).err.count("nope.snapshot") == 1
+
+
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     answer = fairpool("plan", str(tmp_path))
     assert answer.code == 2
@@ -486,6 +540,72 @@ def test_an_example_that_cannot_be_written_says_why(tmp_path: Path) -> None:
     answer = fairpool("snapshot", "example", str(tmp_path / "nowhere" / "x"))
     assert answer.code == 2
     assert "cannot be written: no such file or directory" in answer.err
+
+
+@pytest.mark.parametrize("flags", [[], ["--force"]])
+@pytest.mark.parametrize("through_a_link", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_only_a_file_is_ever_replaced(tmp_path: Path, kind: str, through_a_link: bool, flags: list[str]) -> None:
+    path = tmp_path / "x"
+    path.mkdir() if kind == "folder" else os.mkfifo(path)
+    mode = path.lstat().st_mode
+    named = tmp_path / "link" if through_a_link else path
+    if through_a_link:
+        named.symlink_to(path)
+    there = sorted(tmp_path.iterdir())
+    answer = fairpool("snapshot", "example", str(named), *flags)
+    assert answer.code == 2
+    assert f"{named} is a {kind}, not a file" in answer.err
+    assert "fix: name a file, or write to standard output with -" in answer.err
+    assert (path.lstat().st_mode, sorted(tmp_path.iterdir())) == (mode, there)
+
+
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_link_is_followed_to_its_file(tmp_path: Path, dangling: bool) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    link.symlink_to(target)
+    if not dangling:
+        target.write_text("something else")
+    assert "exists already" in fairpool("snapshot", "example", str(link)).err
+    assert "Wrote" in answered("snapshot", "example", str(link), "--force")
+    assert link.is_symlink()
+    assert "is sound" in answered("plan", str(target), "--check")
+
+
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(path: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fails)
+    answer = fairpool("snapshot", "example", str(tmp_path / "demo.snapshot"))
+    assert answer.code == 2
+    assert "cannot be written: no space left on device" in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_has_a_name() -> None:
+    answer = fairpool("snapshot", "example", "")
+    assert (answer.code, "the file name is empty" in answer.err) == (2, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", ["plan FILE", "plan FILE --json", "--help", "snapshot example -"])
+@pytest.mark.parametrize("closed", [False, True])
+def test_an_answer_that_cannot_be_written_is_a_sentence(demo: str, arguments: str, closed: bool) -> None:
+    command = shlex.join([*COMMAND, *arguments.replace("FILE", demo).split()])
+    with Path(demo).open("rb") as only_for_reading:
+        done = subprocess.run(
+            f"{command} >&-" if closed else command,
+            shell=True,
+            stdout=only_for_reading,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2, done.stderr
+    assert re.match(r"error: (the answer|standard output) cannot be written: ", done.stderr)
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
 
 
 @pytest.mark.parametrize("command", [[], ["plan"], ["snapshot"], ["snapshot", "example"]])

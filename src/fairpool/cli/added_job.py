@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fairpool.cli.complaint import did_you_mean, unknown_name
+from fairpool.cli.complaint import did_you_mean
 from fairpool.cli.replay import count
-from fairpool.cli.setting import Edit
+from fairpool.cli.setting import Edit, not_a_project
 from fairpool.cli.typed_text import bytes_amount, thousandths, whole_number, word, yes_or_no
 from fairpool.model.ids import GroupId, PodId, QueueId
 from fairpool.model.problem import Problem
-from fairpool.model.quantity import GPU_MAX, UNLIMITED, WHOLE_GPU_MILLI, gpus_text, parse_gpus
+from fairpool.model.quantity import GPU_MAX, WHOLE_GPU_MILLI, gpus_text, parse_gpus
 from fairpool.model.workload import (
     NO_GPU,
     GpuRequest,
@@ -85,10 +85,9 @@ def _pod_count(text: str) -> int | Problem:
 
 def _limited(read: Callable[[str], int | Problem]) -> Callable[[str], int | Problem]:
     def limited(text: str) -> int | Problem:
-        amount = read(text)
-        if amount == UNLIMITED:
+        if text.lower() == "unlimited":
             return Problem("job.unlimited", "a job cannot ask for an unlimited amount", "ask for an amount")
-        return amount
+        return read(text)
 
     return limited
 
@@ -123,8 +122,8 @@ def _against(snapshot: Snapshot, wanted: _Wanted) -> list[Problem]:
         for key in ("name", "project")
         if key not in said and not any(problem.what.startswith(f"{key} has") for problem in wanted.problems)
     ]
-    if "project" in said and said["project"] not in {queue.id for queue in snapshot.queues}:
-        problems.append(unknown_name("project", said["project"], (queue.id for queue in snapshot.queues)))
+    if "project" in said and (problem := not_a_project(snapshot, said["project"])) is not None:
+        problems.append(problem)
     pods_of_others = (pod.id.rpartition("-")[0] for pod in snapshot.pods)
     if said.get("name") in {*(group.id for group in snapshot.groups), *pods_of_others}:
         problems.append(Problem("job.exists", f"there is a group {said['name']} already", "choose another name"))

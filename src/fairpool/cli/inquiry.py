@@ -92,13 +92,26 @@ def _times(many: int, pods: int) -> str:
 
 def request_text(shape: PodShape) -> str:
     """`2 GPUs, 4 CPUs, 16 GB`."""
-    parts = [_gpu_text(shape.gpu), f"{gpus_text(shape.cpu_milli)} CPUs"]
+    parts = [_gpu_text(shape.gpu), f"{gpus_text(shape.cpu_milli)} CPU{'' if 0 < shape.cpu_milli <= 1000 else 's'}"]
     if shape.memory_bytes:
-        parts.append(f"{shape.memory_bytes / 10**9:.3g} GB of memory")
+        parts.append(f"{memory_text(shape.memory_bytes)} of memory")
     parts += [f"{amount} {name}" for name, amount in shape.extended]
     if shape.node_rules:
         parts.append("on nodes with " + " or ".join(", ".join(map(str, rules)) for rules in shape.node_rules))
     return ", ".join(parts)
+
+
+def memory_text(amount: int) -> str:
+    """`68.7 GB`, `512 MB`, `64 bytes`."""
+    size, unit = next(
+        (
+            (size, unit)
+            for size, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+            if amount >= size
+        ),
+        (1, "byte" if amount == 1 else "bytes"),
+    )
+    return f"{amount / size:.1f}".removesuffix(".0") + f" {unit}"
 
 
 def _gpu_text(gpu: GpuRequest) -> str:

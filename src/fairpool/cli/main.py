@@ -5,7 +5,11 @@ Help must come at once, so nothing below is imported to list the commands: their
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import click
 
@@ -33,6 +37,16 @@ COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
 class OnDemand(click.Group):
     """A group that knows its commands by name and imports the one that is called."""
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        if sys.stdout is None:
+            _unanswerable("standard output is closed")
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:  # a reader that stopped early does not come here: that is no error
+            _unanswerable((error.strerror or str(error)).lower())
+        finally:
+            _forget_what_cannot_be_written()
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -52,6 +66,23 @@ class OnDemand(click.Group):
             near = did_you_mean(args[0], COMMANDS, "the commands are listed by --help.")
             ctx.fail(f"there is no command {args[0]!r}: {near}")
         return super().resolve_command(ctx, args)
+
+
+def _unanswerable(why: str) -> NoReturn:
+    with suppress(OSError):
+        click.echo(f"error: the answer cannot be written: {why}", err=True)
+        click.echo("  fix: see where standard output goes to", err=True)
+    sys.exit(2)
+
+
+def _forget_what_cannot_be_written() -> None:
+    """What is left in a buffer would be tried again, and complained about, after everything has been said."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(

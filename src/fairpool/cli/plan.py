@@ -56,7 +56,7 @@ problems; 2 FILE cannot be used, or the flags make no sense.
 @click.option("--add-job", "added_jobs", metavar="KEY=VALUE,...", multiple=True, help="What if this were submitted?")
 @click.option("--without-node", "without_nodes", metavar="NAME", multiple=True, help="What if it were gone?")
 @click.option("--without-job", "without_jobs", metavar="NAME", multiple=True, help="What if it had never been?")
-@click.option("--later", metavar="DURATION", default="", help="What if it were so much later?")
+@click.option("--later", metavar="DURATION", help="What if it were so much later? 90s, 10m, 2h or 1d.")
 @click.option("--all", "every_row", is_flag=True, help="Every row of long tables, on a terminal too.")
 def plan(
     file: str,
@@ -67,7 +67,7 @@ def plan(
     added_jobs: tuple[str, ...],
     without_nodes: tuple[str, ...],
     without_jobs: tuple[str, ...],
-    later: str,
+    later: str | None,
     every_row: bool,
 ) -> None:
     """Choose what is asked, read the file, answer."""
@@ -89,7 +89,7 @@ def _loaded(file: str) -> Loaded:
 
     loaded = load(file)
     if isinstance(loaded, Problem):
-        fail([Problem(loaded.code, f"{file}: {loaded.what}", loaded.fix)], UNUSABLE)
+        fail([loaded], UNUSABLE)
     return loaded
 
 

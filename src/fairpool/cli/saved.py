@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,57 +16,95 @@ from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.snapshot_file import LARGEST_BYTES, Loaded, decode, encode
 
 STANDARD_STREAM = "-"
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a link that leads nowhere",
+}
 
 
 def load(name: str) -> Loaded | Problem:
-    """The snapshot in a file, or in what comes through standard input if the name is `-`."""
+    """The snapshot in a file, or in what comes through standard input if the name is `-`; a Problem names the file."""
+    shown = "standard input" if name == STANDARD_STREAM else name
     try:
         data = _read(name)
-    except OSError as error:
-        return _unreachable("read", name, error)
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        fix = "name a snapshot file that is there and that you may read"
+        return Problem("file.unreachable", f"{shown} cannot be read: {_why(error)}", fix)
     with _without_collector():
-        return decode(data)
+        loaded = decode(data)
+    return Problem(loaded.code, f"{shown}: {loaded.what}", loaded.fix) if isinstance(loaded, Problem) else loaded
 
 
 def save(snapshot: Snapshot, name: str, *, overwrite: bool = False) -> Problem | None:
     """Write a file whole or not at all; `-` is standard output."""
-    data = encode(snapshot)
+    if name == STANDARD_STREAM:
+        return _send(encode(snapshot))
     try:
-        if name == STANDARD_STREAM:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        elif not overwrite and Path(name).exists():
-            return Problem("file.exists", f"{name} exists already", "choose another name, or add --force")
-        else:
-            _write(Path(name), data)
-    except OSError as error:
-        return _unreachable("written", name, error)
-    return None
+        problem = _obstacle(name, overwrite)
+        if problem is None:
+            _write(Path(os.path.realpath(name)), encode(snapshot))
+    except (OSError, ValueError) as error:
+        fix = "name a file in a folder that is there and that you may write to"
+        return Problem("file.unreachable", f"{name} cannot be written: {_why(error)}", fix)
+    return problem
 
 
 def _read(name: str) -> bytes:
     if name == STANDARD_STREAM:
+        if sys.stdin is None:
+            raise OSError("it is closed")
         return sys.stdin.buffer.read(LARGEST_BYTES)
     with Path(name).open("rb") as file:
         return file.read(LARGEST_BYTES)
 
 
+def _send(data: bytes) -> Problem | None:
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise  # whoever read has read enough: no error, and the command ends quietly
+    except OSError as error:
+        fix = "see where it goes to, or name a file"
+        return Problem("file.unreachable", f"standard output cannot be written: {_why(error)}", fix)
+    return None
+
+
+def _obstacle(name: str, overwrite: bool) -> Problem | None:
+    """What stands where the file should go. Only a file is ever replaced, and a link is followed to what it names."""
+    if not name.strip():
+        return Problem("file.no_name", "the file name is empty", "name a file, or write to standard output with -")
+    if not os.path.lexists(name):
+        return None
+    target = os.path.realpath(name)
+    mode = os.lstat(target).st_mode if os.path.lexists(target) else stat.S_IFREG
+    if not stat.S_ISREG(mode):
+        what = f"{name} is {KINDS.get(stat.S_IFMT(mode), 'something else')}, not a file"
+        return Problem("file.other_kind", what, "name a file, or write to standard output with -")
+    if not overwrite:
+        return Problem("file.exists", f"{name} exists already", "choose another name, or add --force")
+    return None
+
+
 def _write(path: Path, data: bytes) -> None:
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        file.write(data)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    """Beside its place first, so that nobody ever sees half a file; what could not be moved there is removed."""
+    with NamedTemporaryFile(dir=path.parent, prefix=".fairpool.", delete=False) as file:
+        beside = Path(file.name)
+        try:
+            file.write(data)
+            file.flush()
+            beside.chmod(0o644)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
-def _unreachable(done: str, name: str, error: OSError) -> Problem:
-    what = f"{name} cannot be {done}: {(error.strerror or str(error)).lower()}"
-    return Problem(
-        "file.unreachable",
-        what,
-        "name a snapshot file that is there and that you may read"
-        if done == "read"
-        else "name a file in a folder that is there and that you may write to",
-    )
+def _why(error: OSError | ValueError) -> str:
+    return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()
 
 
 @contextmanager

@@ -109,10 +109,16 @@ def _widths(rows: Sequence[Sequence[str]], width: int | None) -> list[int]:
     return widths
 
 
+def _cell_lines(cell: str, width: int) -> list[str]:
+    """A cell too wide for its column; all its lines keep its indentation, as far as that leaves room for words."""
+    text = cell.lstrip(" ")
+    indent = " " * min(len(cell) - len(text), width // 2)
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
 def _row_lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     cells = [
-        [cell] if len(cell) <= width else textwrap.wrap(cell, width, break_on_hyphens=False)
-        for cell, width in zip(row, widths, strict=True)
+        [cell] if len(cell) <= width else _cell_lines(cell, width) for cell, width in zip(row, widths, strict=True)
     ]
     height = max(map(len, cells))
     padded = [cell + [""] * (height - len(cell)) for cell in cells]

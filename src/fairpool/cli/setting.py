@@ -11,11 +11,22 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from fairpool.cli.complaint import did_you_mean, unknown_name
-from fairpool.cli.typed_text import bytes_amount, duration_s, number, reader_for, thousandths, whole_number, word
+from fairpool.cli.typed_text import (
+    bytes_amount,
+    duration_s,
+    number,
+    or_unlimited,
+    reader_for,
+    thousandths,
+    whole_number,
+    within,
+    word,
+)
 from fairpool.model.ids import QueueId
 from fairpool.model.organization import Entitlement, OverQuota, Queue, gpu_entitlement
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, gpus_text
+from fairpool.scheduler.cleaning import DEVICES_PER_NODE_MAX
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.tables import table_fields
 
@@ -23,6 +34,14 @@ FORMS = "project.NAME.quota=6, department.NAME.limit=20, node.NAME.cordoned=true
 FORMS += "policy.FIELD=VALUE or pool.gpu_placement=spread"
 NAMED = ("project", "department", "node", "group")
 NOUNS = (*NAMED, "policy", "pool")
+NODE_AMOUNTS: dict[str, Callable[[str], int | Problem]] = {
+    "cpu_milli": within(10**9),
+    "memory_bytes": bytes_amount,
+    "pods_max": within(10**6),
+    "gpus": within(DEVICES_PER_NODE_MAX),
+    "gpu_memory_mib": within(10**9),
+}
+"""What a machine can have; more is a slip of the keyboard."""
 
 Row = TypeVar("Row")
 
@@ -85,6 +104,19 @@ def _is_the_other(snapshot: Snapshot, queue: Queue, noun: str) -> bool:
     return has_children if noun == "project" else not has_children and queue.parent is not None
 
 
+def not_a_project(snapshot: Snapshot, name: str) -> Problem | None:
+    """What is wrong with putting work there: only a queue with none below it takes work."""
+    departments = {queue.parent for queue in snapshot.queues}
+    if not any(queue.id == name for queue in snapshot.queues):
+        return unknown_name("project", name, (queue.id for queue in snapshot.queues if queue.id not in departments))
+    if name not in departments:
+        return None
+    below = sorted(queue.id for queue in snapshot.queues if queue.parent == name and queue.id not in departments)
+    more = f" and {len(below) - 8} more" if len(below) > 8 else ""
+    fix = f"choose a project of it: {', '.join(below[:8])}{more}" if below else "choose a project"
+    return Problem("queue.other_kind", f"{name} is a department, and work belongs to projects", fix)
+
+
 def _queue_change(before: Queue, after: Queue, key: str, value: str) -> str:
     if key == "quota":
         change = f"quota {gpus_text(before.gpu.quota)} → {gpus_text(after.gpu.quota)}"
@@ -93,13 +125,13 @@ def _queue_change(before: Queue, after: Queue, key: str, value: str) -> str:
         return change
     if key == "limit":
         return f"limit {gpus_text(before.gpu.limit)} → {gpus_text(after.gpu.limit)}"
-    old = {"weight": f"{before.gpu.weight:g}", "priority": str(before.priority), "department": str(before.parent)}
+    old = {"weight": f"{before.gpu.weight:g}", "priority": str(before.priority), "department": before.parent or "none"}
     return f"{key} {old[key]} → {value}" if key in old else f"{key} = {value}"
 
 
 def _gpu_quota(queue: Queue, text: str) -> Queue | Problem:
     """A weight that is what the old quota makes it was not chosen by anybody, and follows the new one."""
-    quota = thousandths(text)
+    quota = or_unlimited(thousandths)(text)
     if isinstance(quota, Problem):
         return quota
     follows = queue.gpu.weight == gpu_entitlement(queue.gpu.quota).weight
@@ -141,16 +173,16 @@ def _plain(name: str, read: Callable[[str], Any]) -> Callable[[Queue, str], Queu
 
 QUEUE_SETTERS: dict[str, Callable[[Queue, str], Queue | Problem]] = {
     "quota": _gpu_quota,
-    "limit": _entitlement("gpu", "limit", thousandths),
+    "limit": _entitlement("gpu", "limit", or_unlimited(thousandths)),
     "weight": _entitlement("gpu", "weight", number),
     "over_quota": _over_quota,
     "priority": _plain("priority", whole_number),
     "department": _plain("parent", lambda text: None if text == "none" else QueueId(text)),
-    "cpu_quota": _entitlement("cpu", "quota", thousandths),
-    "cpu_limit": _entitlement("cpu", "limit", thousandths),
+    "cpu_quota": _entitlement("cpu", "quota", or_unlimited(thousandths)),
+    "cpu_limit": _entitlement("cpu", "limit", or_unlimited(thousandths)),
     "cpu_weight": _entitlement("cpu", "weight", number),
-    "memory_quota": _entitlement("memory", "quota", bytes_amount),
-    "memory_limit": _entitlement("memory", "limit", bytes_amount),
+    "memory_quota": _entitlement("memory", "quota", or_unlimited(bytes_amount)),
+    "memory_limit": _entitlement("memory", "limit", or_unlimited(bytes_amount)),
     "memory_weight": _entitlement("memory", "weight", number),
     "preempt_min_runtime": _plain("preempt_min_runtime_s", duration_s),
     "reclaim_min_runtime": _plain("reclaim_min_runtime_s", duration_s),
@@ -166,8 +198,8 @@ def _set_row(snapshot: Snapshot, table: str, noun: str, name: str, key: str, val
     row = next((each for each in rows if getattr(each, identity) == name), None)
     if row is None:
         return unknown_name(noun, name, (getattr(each, identity) for each in rows))
-    if key == "queue" and value not in {each.id for each in snapshot.queues}:
-        return unknown_name("project", value, (each.id for each in snapshot.queues))
+    if key == "queue" and (problem := not_a_project(snapshot, value)) is not None:
+        return problem
     changed = _with_field(row, noun, key, value, fixed=identity)
     if isinstance(changed, Problem):
         return changed
@@ -193,7 +225,7 @@ def _with_field(row: Row, noun: str, key: str, value: str, fixed: str) -> Row | 
     if key not in readers:
         fix = did_you_mean(key, readers, f"there are: {', '.join(readers)}")
         return Problem("set.field", f"a {noun} has no {key!r} that can be set here", fix)
-    read = bytes_amount if key.endswith("_bytes") else readers[key]
+    read = NODE_AMOUNTS.get(key, readers[key]) if noun == "node" else readers[key]
     new = read(value)
     if isinstance(new, Problem):
         return Problem(new.code, f"{noun} {key}: {new.what}", new.fix)

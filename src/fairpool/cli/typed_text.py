@@ -73,33 +73,62 @@ def _words(text: str, enum: type[StrEnum], container: Callable[[Iterable[Any]], 
 
 
 def thousandths(text: str) -> int | Problem:
-    """GPUs or CPUs as thousandths, or unlimited: `6`, `2.5`, `unlimited`."""
-    if text.lower() in ("unlimited", "-1"):
-        return UNLIMITED
+    """GPUs or CPUs as thousandths: `6`, `2.5`."""
     try:
         milli = Decimal(text) * 1000
     except InvalidOperation:
         milli = Decimal("nan")
     if not milli.is_finite() or not 0 <= milli <= AMOUNT_MAX or milli != milli.to_integral_value():
-        return _not(text, "an amount", "write 6, 2.5 or unlimited, with at most three decimals")
+        return _not(text, "an amount", "write 6 or 2.5, 0 or more with at most three decimals")
     return int(milli)
 
 
 def bytes_amount(text: str) -> int | Problem:
-    """`16G`, `512Mi`, `unlimited`."""
-    if text.lower() in ("unlimited", "-1"):
-        return UNLIMITED
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([KMGT]i?|)B?", text)
+    """`16G`, `512Mi`, `0`."""
+    match = re.fullmatch(r"(\d{1,16}(?:\.\d{1,3})?)([KMGT]i?)?(B?)", text)
     if match is None:
-        return _not(text, "an amount of memory", "write 16G, 512Mi or unlimited")
-    return int(Decimal(match[1]) * BYTES[match[2]])
+        return _not(text, "an amount of memory", "write 16G or 512Mi")
+    amount, unit, has_unit = Decimal(match[1]), match[2] or "", bool(match[2] or match[3])
+    if amount and not has_unit:
+        fix = f"write {text}G or 512Mi"
+        return Problem("value.no_unit", f"{text!r} has no unit", fix)
+    if amount * BYTES[unit] > AMOUNT_MAX:
+        return _not(text, "an amount of memory that anybody has", "write 16G or 512Mi")
+    return int(amount * BYTES[unit])
+
+
+def or_unlimited(read: Callable[[str], int | Problem]) -> Callable[[str], int | Problem]:
+    """The same amounts, and the word `unlimited`."""
+
+    def reads(text: str) -> int | Problem:
+        if text.lower() == "unlimited":
+            return UNLIMITED
+        amount = read(text)
+        if not isinstance(amount, Problem):
+            return amount
+        fix = "write unlimited" if text == "-1" else f"{amount.fix}, or unlimited"
+        return Problem(amount.code, amount.what, fix)
+
+    return reads
+
+
+def within(most: int) -> Callable[[str], int | Problem]:
+    """Whole numbers from 0 to this one."""
+
+    def reads(text: str) -> int | Problem:
+        number = whole_number(text)
+        if isinstance(number, int) and not 0 <= number <= most:
+            return Problem("value.out_of_range", f"{text} is out of range", f"write a number from 0 to {most}")
+        return number
+
+    return reads
 
 
 def duration_s(text: str) -> int | Problem:
     """`90`, `90s`, `10m`, `2h`, `1d`."""
     match = re.fullmatch(r"\+?(\d{1,9})([smhd]?)", text)
     if match is None:
-        return _not(text, "a length of time", "write 90s, 10m or 2h")
+        return _not(text, "a length of time", "write 90s, 10m, 2h or 1d")
     return int(match[1]) * SECONDS[match[2]]
 
 

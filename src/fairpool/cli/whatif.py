@@ -32,10 +32,11 @@ class Changes:
     added_jobs: tuple[str, ...] = ()
     without_nodes: tuple[str, ...] = ()
     without_jobs: tuple[str, ...] = ()
-    later: str = ""
+    later: str | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.settings or self.added_jobs or self.without_nodes or self.without_jobs or self.later)
+        flags = (self.settings, self.added_jobs, self.without_nodes, self.without_jobs)
+        return any(flags) or self.later is not None
 
 
 def changed(snapshot: Snapshot, changes: Changes) -> tuple[Snapshot, list[str], list[Problem]]:
@@ -48,7 +49,7 @@ def changed(snapshot: Snapshot, changes: Changes) -> tuple[Snapshot, list[str], 
         (without_node, changes.without_nodes),
         (add_job, changes.added_jobs),
         (set_value, changes.settings),
-        (let_pass, (changes.later,) if changes.later else ()),
+        (let_pass, () if changes.later is None else (changes.later,)),
     )
     done: list[str] = []
     problems: list[Problem] = []

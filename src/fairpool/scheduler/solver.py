@@ -196,6 +196,7 @@ class Search:
         """Some scenario had room but was refused by a rule."""
         self.potential: list[int] = []
         self.potential_on: dict[int, list[int]] = {}
+        self.potential_of: dict[int, list[int]] = {}
         self.tried: set[tuple[frozenset[int], int]] = set()
         """Victims that did not do: the same ones will not do from another of their nodes either."""
         self.start = self.trial.mark()
@@ -222,6 +223,7 @@ class Search:
         self.potential = [pod for pod in before.potential if pod not in recorded]
         for pod in self.potential:
             self.potential_on.setdefault(self.trial.place(pod)[0], []).append(pod)
+            self.potential_of.setdefault(board.group_of[pod], []).append(pod)
 
     def run(self) -> Scenario | None:
         """Add victims one unit at a time until a scenario works."""
@@ -247,18 +249,20 @@ class Search:
     def _attempt_near(self, group: int, unit: Sequence[int], count: Count | None) -> Scenario | None:
         """Try each node where the last victims are: evict the potential victims of every group that has one there."""
         nodes = sorted({self.trial.place(pod)[0] for pod in unit})
+        self.potential_of.setdefault(group, []).extend(unit)
         for pod in unit:
             self.potential_on.setdefault(self.trial.place(pod)[0], []).append(pod)
         if count is not None:
             count.offer(group, unit)
         for node in nodes:
+            groups = frozenset(self.board.group_of[pod] for pod in self.potential_on[node])
+            size = sum(len(self.potential_of[each]) for each in groups)
+            if (groups, size) in self.tried:
+                continue
+            self.tried.add((groups, size))
             if count is not None and count.places + count.gain(node) < len(self.chunk):
                 continue
-            groups = frozenset(self.board.group_of[pod] for pod in self.potential_on[node])
             taken = [pod for pod in self.potential if self.board.group_of[pod] in groups]
-            if (groups, len(taken)) in self.tried:
-                continue
-            self.tried.add((groups, len(taken)))
             found = self.attempt([*self.recorded, *taken])
             if found:
                 return found
