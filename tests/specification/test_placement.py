@@ -462,3 +462,23 @@ def test_a_topology_that_does_not_exist_holds_the_group_back() -> None:
         then    bind h on n1
         then    wait g
     """)
+
+
+def test_nobody_joins_a_sharer_on_a_withheld_device() -> None:
+    check("""
+        node    n1: 2 gpus, withheld 1
+        queue   vision: quota 4
+        running r of vision: 0.3 gpu on n1, device 1
+        pending w of vision: 0.5 gpu
+        then    bind w on n1 device 0
+    """)
+
+
+def test_what_holds_a_withheld_device_takes_nothing_from_the_others() -> None:
+    check("""
+        node    n1: 2 gpus, withheld 1
+        queue   vision: quota 4
+        running r of vision: 1 gpu on n1, device 1
+        pending w of vision: 1 gpu
+        then    bind w on n1 device 0
+    """)

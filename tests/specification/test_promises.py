@@ -228,3 +228,28 @@ def test_what_is_promised_can_be_kept() -> None:
         pending m of vision: 8000 MiB, created earlier
     """)
     world.settle()
+
+
+def test_a_lone_promise_that_expires_is_given_up_and_not_made_again_in_the_same_plan() -> None:
+    check("""
+        node    n1: 1 gpu
+        queue   vision: quota 1
+        leaving a of vision: 1 gpu on n1
+        promised b of vision: 1 gpu on n1, promised 700s ago
+        then    withdraw b
+        then    wait b
+    """)
+
+
+def test_promises_are_kept_on_the_devices_that_were_promised() -> None:
+    """Packed together on one device, the two halves would take the second device from whoever was promised it."""
+    world = World("""
+        node    n1: 2 gpus, of 16000 MiB
+        queue   vision: quota 2
+        queue   speech: quota 2
+        promised a of vision: 0.5 gpu on n1, device 0
+        promised b of vision: 0.5 gpu on n1, device 1
+        promised c of speech: 2 x 0.25 gpus on n1, devices 0 1
+    """)
+    decided = world.plan()
+    assert {each.pod: each.devices for each in decided.binds} == {"a-0": (0,), "b-0": (1,), "c-0": (0, 1)}
