@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.scheduler import allocate, proposal, reclaim, run, solver
+from fairpool.scheduler import allocate, proposal, reclaim, run, solver, walk
 from fairpool.scheduler.decision import Plan
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.plan import plan
@@ -29,6 +29,7 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
         patch.setattr(solver.Search, "_is_full_for", lambda *_: False)
         patch.setattr(solver.Solver, "_kind", lambda *_: None)
         patch.setattr(reclaim, "could_be_enough", lambda *_: True)
+        patch.setattr(walk, "turns_that_matter", lambda *_: None)
         return plan(snapshot)
 
 

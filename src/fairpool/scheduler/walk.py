@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from fairpool.scheduler.board import NOWHERE
 from fairpool.scheduler.chunk import chunk_need, next_chunk
 from fairpool.scheduler.order import GroupKey, Standing, compare_standings, group_key, queue_standing
-from fairpool.scheduler.queues import NONE, Vector
+from fairpool.scheduler.queues import NONE, QueueTable, Vector
 from fairpool.scheduler.roster import Cursor, Roster
 from fairpool.scheduler.trial import Trial
 
@@ -64,7 +64,7 @@ class Walk:
     def pop(self) -> int | None:
         """Take the group whose turn it is off the list."""
         self._follow_moves()
-        queue = self._best(self.queues.roots)
+        queue = self._best(self.below(NOBODY))
         if queue == NOBODY:
             return None
         group = self._head_of[queue]
@@ -106,6 +106,10 @@ class Walk:
                 self.push(group)
         self._read = len(touched)
 
+    def below(self, queue: int) -> list[int]:
+        """The queues that take turns below a queue, or at the top (NOBODY)."""
+        return self.queues.roots if queue == NOBODY else self.queues.children[queue]
+
     def _best(self, siblings: list[int]) -> int:
         """The best queue among siblings that have a group; NOBODY if none has."""
         best = NOBODY
@@ -120,9 +124,8 @@ class Walk:
         """The group at the head of a queue."""
         if self._head_version[queue] == self.queues.version[queue]:
             return self._head_of[queue]
-        children = self.queues.children[queue]
-        if children:
-            best = self._best(children)
+        if self.queues.children[queue]:
+            best = self._best(self.below(queue))
             head = NOBODY if best == NOBODY else self._head_of[best]
         else:
             head = self.first(queue)
@@ -176,12 +179,16 @@ class Rehearsal(Walk):
         self._asked = asked
         super().__init__(trial, actors)
         self._actors = set(self.keys)
+        self._below = turns_that_matter(self.queues, {trial.board.queue_of[actor] for actor in self._actors})
+
+    def below(self, queue: int) -> list[int]:
+        return self._below.get(queue, []) if self._below is not None else super().below(queue)
 
     def pop(self) -> int | None:
         """The next actor."""
         while self.keys:
             self._follow_moves()
-            group = self._head_of[self._best(self.queues.roots)]
+            group = self._head_of[self._best(self.below(NOBODY))]
             leaf = self.board.queue_of[group]
             if group in self.keys:
                 del self.keys[group]
@@ -228,6 +235,29 @@ class Rehearsal(Walk):
         if need is None:
             need = self._asked[group] = super().need(group)
         return need
+
+
+def turns_that_matter(queues: QueueTable, leaves: set[int]) -> dict[int, list[int]] | None:
+    """By queue, those below it whose turns can change the order of what acts in some leaves.
+
+    Where the paths of those leaves part, only the branches that hold one of them compare; the turns of the others pass
+    without effect. Inside such a branch everybody counts, because its head stands for it.
+    """
+    paths = [queues.path[leaf] for leaf in sorted(leaves)]
+    common = 0
+    while all(len(path) > common + 1 and path[common] == paths[0][common] for path in paths):
+        common += 1
+    below: dict[int, list[int]] = {}
+    for depth in range(common):
+        below[paths[0][depth - 1] if depth else NOBODY] = [paths[0][depth]]
+    branches = sorted({path[common] for path in paths})
+    below[paths[0][common - 1] if common else NOBODY] = branches
+    inside = list(branches)
+    while inside:
+        queue = inside.pop()
+        below[queue] = queues.children[queue]
+        inside += queues.children[queue]
+    return below
 
 
 def waiting(trial: Trial) -> Roster:
