@@ -77,11 +77,8 @@ def _all_bound(after: After) -> list[str]:
 
 
 def _nothing_idle(after: After) -> list[str]:
-    """Jobs may wait for lack of room, but not beside room that would hold them.
-
-    A promise where nobody leaves costs a cycle: it is counted, and not forbidden.
-    """
-    return [*_expect(after, evicted=0), *idle_but_wanted(after)]
+    """Jobs may wait for lack of room, but not beside room that would hold them, and nobody waits for who never ran."""
+    return [*_expect(after, promised=0, evicted=0), *idle_but_wanted(after)]
 
 
 def _allocated(after: After) -> Mapping[str, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fairpool.model.node import Node
-from fairpool.model.quantity import WHOLE_GPU_MILLI, memory_portion_milli
+from fairpool.model.quantity import WHOLE_GPU_MILLI, memory_portion_milli, portion_memory_mib
 from fairpool.model.workload import GpuKind, GpuRequest, PodShape
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import Vector
@@ -74,7 +74,7 @@ class Charges:
         gpu = shape.gpu
         if gpu.kind is GpuKind.MEMORY:
             return gpu.memory_mib
-        return max(1, self.portion_milli(gpu) * device_mib // WHOLE_GPU_MILLI)
+        return max(1, portion_memory_mib(self.portion_milli(gpu), device_mib))
 
 
 def _sums(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:

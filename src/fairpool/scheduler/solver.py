@@ -217,9 +217,9 @@ class Search:
         self.line = before.line
         if count is None or count.began_with or count.scattered or before.refused:
             return
-        recorded = set(self.recorded)
+        recorded, earlier = set(self.recorded), set(before.recorded)
         self.at, self.count = before.at, count
-        count.take([pod for pod in self.recorded if pod not in set(before.recorded)])
+        count.take([pod for pod in self.recorded if pod not in earlier])
         self.potential = [pod for pod in before.potential if pod not in recorded]
         for pod in self.potential:
             self.potential_on.setdefault(self.trial.place(pod)[0], []).append(pod)
