@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help env check test test-fast bench format constraints clean
+.PHONY: help env check test test-fast soak bench format constraints clean
 
 help: ## List what can be made
 	@echo "Fairpool. Targets:"
@@ -44,6 +44,11 @@ test: env ## All tests
 
 test-fast: env ## The tests that are not marked slow
 	$(PYTEST) -m "not slow"
+
+SEEDS ?= 1000
+FIRST ?= 0
+soak: env ## Simulated worlds with crashes and faults: make soak SEEDS=10000 FIRST=0
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
 bench: env ## Benchmarks, one after the other
 ifeq ($(BENCHMARKS),)

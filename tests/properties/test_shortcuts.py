@@ -29,6 +29,8 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
         patch.setattr(solver.Search, "_is_full_for", lambda *_: False)
         patch.setattr(solver.Solver, "_kind", lambda *_: None)
         patch.setattr(reclaim, "could_be_enough", lambda *_: True)
+        patch.setattr(reclaim.Losses, "could_do", lambda *_: True)
+        patch.setattr(walk.Walk, "pass_over", lambda *_: None)
         patch.setattr(walk, "turns_that_matter", lambda *_: None)
         return plan(snapshot)
 

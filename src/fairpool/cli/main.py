@@ -22,6 +22,12 @@ def _plan() -> click.Command:
     return plan
 
 
+def _simulate() -> click.Command:
+    from fairpool.cli.simulate import simulate
+
+    return simulate
+
+
 def _snapshot() -> click.Command:
     from fairpool.cli.snapshot import snapshot
 
@@ -30,6 +36,7 @@ def _snapshot() -> click.Command:
 
 COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "plan": ("Plan a saved snapshot: who starts, is taken or waits, and why.", _plan),
+    "simulate": ("Run a cluster in virtual time: a scenario, a trace or an example.", _simulate),
     "snapshot": ("Make snapshot files to plan.", _snapshot),
 }
 

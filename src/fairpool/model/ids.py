@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import NewType
 
+WorkloadId = NewType("WorkloadId", str)
+"""What a person submitted. Never reused, unlike the name they gave it."""
+
 QueueId = NewType("QueueId", str)
 """Whatever owns quota: a department or a project."""
 
@@ -24,3 +27,14 @@ Instant = NewType("Instant", int)
 """A moment, in milliseconds since the Unix epoch. Deciding code is handed one, it never asks for one."""
 
 SECOND_MS = 1000
+
+Token = NewType("Token", int)
+"""Rises with every loop that takes over a cluster. Whoever has seen a higher one refuses a lower one."""
+
+Revision = NewType("Revision", int)
+"""How far a cluster has read what is desired."""
+
+
+def pod_id(workload: WorkloadId, index: int, incarnation: int) -> PodId:
+    """The id of one life of one pod: workload, place in it, and which life, as in `frac05-0-0`."""
+    return PodId(f"{workload}-{index}-{incarnation}")

@@ -1,11 +1,13 @@
-"""Who owns quota: departments and projects, and the queue each of them is to the scheduler."""
+"""Who owns quota: departments and projects, the queue each of them is to the scheduler, and what else is declared."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from fairpool.model.ids import Instant, QueueId
+from fairpool.model.ids import Instant, NodeName, PoolName, QueueId
+from fairpool.model.node import DEFAULT_POOL, Node, NodePool, Taint, Topology
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
 
@@ -69,6 +71,51 @@ def gpu_entitlement(
         return Entitlement(quota_milli, limit_milli, OVER_QUOTA_WEIGHT[over_quota], usage)
     weight = quota_milli / WHOLE_GPU_MILLI if quota_milli > 0 else 1.0
     return Entitlement(quota_milli, limit_milli, weight, usage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectRules:
+    """What a project says about work in it, beyond its quota."""
+
+    interactive_limit_s: int | None = None
+    """How long a build may run; None: as long as it likes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMarks:
+    """What an administrator said about one node, on top of what the engine knows of it."""
+
+    cordoned: bool = False
+    taints: tuple[Taint, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def upon(self, node: Node) -> Node:
+        """The node with these marks."""
+        return replace(
+            node,
+            cordoned=node.cordoned or self.cordoned,
+            taints=(*node.taints, *(taint for taint in self.taints if taint not in node.taints)),
+            labels={**node.labels, **dict(self.labels)},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Organization:
+    """Everything that is declared for a cluster except its workloads."""
+
+    queues: Mapping[PoolName, tuple[Queue, ...]] = field(default_factory=dict)
+    """Departments and projects, with what they are owed in each pool."""
+    rules: Mapping[QueueId, ProjectRules] = field(default_factory=dict)
+    pools: tuple[NodePool, ...] = (NodePool(),)
+    topologies: tuple[Topology, ...] = ()
+    marks: Mapping[NodeName, NodeMarks] = field(default_factory=dict)
+
+    def queues_of(self, pool: PoolName) -> tuple[Queue, ...]:
+        """The queues in one pool. Where nothing is said about a pool, nobody is owed anything in it."""
+        if pool in self.queues:
+            return self.queues[pool]
+        known = self.queues.get(DEFAULT_POOL, ())
+        return tuple(replace(queue, gpu=replace(queue.gpu, quota=0)) for queue in known)
 
 
 def oversubscribed_parents(queues: tuple[Queue, ...]) -> list[Problem]:

@@ -1,0 +1,247 @@
+"""Pull and push: all that passes between a control plane and a cluster, always at the cluster's call.
+
+Both carry levels (this is so), never deltas (this changed), so that what is lost, repeated or late is healed by the
+next. Only history is told line by line, and a line has a number by which it is taken in once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated
+
+from pydantic import Field
+
+from fairpool.api.declarations import Count, OrganizationWire, WorkloadWire
+from fairpool.api.message import Message, Wire
+from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
+from fairpool.model.life import Cause, Life, Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.spec import WorkloadSpec
+from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
+
+
+class Unreachable(Exception):
+    """The control plane does not answer, or with something we do not understand. Everything may be tried again."""
+
+
+# --- pull: what is desired -----------------------------------------------------------------------------------
+
+
+class Over(Wire):
+    """That a workload had come to an end in its present run, as the control plane last heard."""
+
+    run: Count
+    phase: WorkloadPhase
+    cause: Cause
+    at: Instant
+    detail: str = ""
+
+    @classmethod
+    def of_report(cls, report: WorkloadReport) -> Over | None:
+        """The end that a cluster reported, if it reported one."""
+        if report.phase not in HOLDS_NOTHING:
+            return None
+        cause = report.reason if isinstance(report.reason, Cause) else UNSAID_CAUSE[report.phase]
+        return cls(run=report.run, phase=report.phase, cause=cause, at=report.since, detail=report.detail)
+
+
+UNSAID_CAUSE: Mapping[WorkloadPhase, Cause] = MappingProxyType(
+    {
+        WorkloadPhase.STOPPED: Cause.SUSPENDED,
+        WorkloadPhase.FAILED: Cause.EXITED,
+        WorkloadPhase.COMPLETED: Cause.FINISHED,
+    }
+)
+"""What follows from a phase alone: an end must not be forgotten because nobody gave a reason for it."""
+
+
+class DesiredWorkload(WorkloadWire):
+    """One workload as declared, and what only a cluster that lost its ledger needs to know of it."""
+
+    over: Over | None = None
+    incarnations: dict[int, int] = Field(default_factory=dict)
+    """The highest incarnation that was reported of each pod, by index: lives go on from there, none is repeated."""
+    done: tuple[int, ...] = ()
+    """Pods that had ended well: their work is not done again."""
+
+    @classmethod
+    def from_spec(
+        cls,
+        spec: WorkloadSpec,
+        over: Over | None = None,
+        incarnations: Mapping[int, int] | None = None,
+        done: tuple[int, ...] = (),
+    ) -> DesiredWorkload:
+        return cls.of(spec).heard(over, incarnations or {}, done)
+
+    def heard(self, over: Over | None, incarnations: Mapping[int, int], done: tuple[int, ...]) -> DesiredWorkload:
+        """The same workload with what was heard of it."""
+        return self.model_copy(update={"over": over, "incarnations": dict(incarnations), "done": done})
+
+
+class PullAnswer(Message):
+    """What is desired, as far as it changed after a revision."""
+
+    after: Revision
+    """The revision that was asked about. An answer to another question came late and is not used."""
+    revision: Revision
+    whole: bool = False
+    """This is everything: drop what is not in it."""
+    workloads: tuple[DesiredWorkload, ...] = ()
+    removed: tuple[WorkloadId, ...] = ()
+    """Declarations that are no more."""
+    organization: OrganizationWire | None = None
+    """None: as it was."""
+    heard_token: Token | None = None
+    heard_events: int = 0
+    """The highest token and event number that a report brought: a cluster that lost its ledger counts on from here."""
+
+    @property
+    def says_something(self) -> bool:
+        return self.whole or self.revision != self.after
+
+
+# --- push: what is so ----------------------------------------------------------------------------------------
+
+
+class PodReport(Wire):
+    """One life of one pod."""
+
+    id: PodId
+    index: Count
+    incarnation: Count
+    phase: PodPhase
+    node: NodeName | None = None
+    devices: tuple[int, ...] = ()
+    started_at: Instant | None = None
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+    detail: str = ""
+    exit_code: int | None = None
+    trouble: str = ""
+
+    @classmethod
+    def from_life(cls, life: Life) -> PodReport:
+        return cls.of(life)
+
+
+class WorkloadReport(Wire):
+    """Where one workload stands."""
+
+    id: WorkloadId
+    run: Count = 0
+    phase: WorkloadPhase
+    reason: Cause | Pause | None = None
+    detail: str = ""
+    """The reason in words; of one that waits, its verdict."""
+    pool: PoolName | None = None
+    gpus_milli: Count = 0
+    """Held now."""
+    pods: tuple[PodReport, ...] = ()
+    since: Instant
+    """When it came into this phase."""
+    failures: Count = 0
+    waiting_since: Instant | None = None
+
+    @property
+    def done(self) -> tuple[int, ...]:
+        """The pods that have ended well."""
+        return tuple(pod.index for pod in self.pods if pod.outcome is Outcome.OK)
+
+
+class GoneReport(Wire):
+    """Nothing is left of a workload in this run; unless it was resumed meanwhile, its declaration may go."""
+
+    id: WorkloadId
+    run: Count = 0
+
+
+class NodeReport(Wire):
+    """One node, and how much of it is in use."""
+
+    name: NodeName
+    pool: PoolName | None = None
+    ready: bool = True
+    cordoned: bool = False
+    silent_since: Instant | None = None
+    gpus: Count = 0
+    gpus_used_milli: Count = 0
+    pods: Count = 0
+    """How many hold something on it."""
+
+
+class QueueReport(Wire):
+    """What a queue is owed, what is fair and what it holds, in one pool."""
+
+    pool: PoolName
+    queue: QueueId
+    quota_milli: int
+    fair_share_milli: int
+    held_milli: int
+
+
+class EventReport(Wire):
+    """One line of history."""
+
+    number: Annotated[int, Field(ge=1)]
+    """Rises from line to line of a cluster; gaps are no harm."""
+    at: Instant
+    kind: str
+    workload: WorkloadId
+    pod: PodId | None = None
+    node: NodeName | None = None
+    cause: str = ""
+    detail: str = ""
+
+
+class PushReport(Message):
+    """What is so in a cluster, as far as it changed since the last report that was answered."""
+
+    cluster: str
+    token: Token
+    number: Annotated[int, Field(ge=1)]
+    """Rises from report to report under one token; what is not higher than the last came late."""
+    after: Count = 0
+    """The last report that was answered. A control plane that does not know it has lost its memory."""
+    whole: bool = False
+    """This is everything: drop what is not in it."""
+    at: Instant
+    workloads: tuple[WorkloadReport, ...] = ()
+    gone: tuple[GoneReport, ...] = ()
+    nodes: tuple[NodeReport, ...] = ()
+    nodes_gone: tuple[NodeName, ...] = ()
+    queues: tuple[QueueReport, ...] = ()
+    queues_gone: tuple[tuple[PoolName, QueueId], ...] = ()
+    events: tuple[EventReport, ...] = ()
+
+    @property
+    def says_something(self) -> bool:
+        return bool(
+            self.whole
+            or self.workloads
+            or self.gone
+            or self.nodes
+            or self.nodes_gone
+            or self.queues
+            or self.queues_gone
+            or self.events
+        )
+
+
+class PushAnswer(Message):
+    """What the control plane knows after a report."""
+
+    token: Token
+    number: Count
+    """The latest report it took in, and under which token."""
+    taken: bool = True
+    """False: the report in question was late, outranked, or had the number of another, and was left aside."""
+    events_through: Count
+    """The highest event it has."""
+    want_whole: bool = False
+    """It cannot be sure of the rest: tell it everything."""
+
+    def takes(self, report: PushReport) -> bool:
+        """Whether it says that this very report was taken in."""
+        return self.taken and (self.token, self.number) == (report.token, report.number)

@@ -1,0 +1,203 @@
+"""Declarations on the wire: workloads and the organization, as people declared them.
+
+Pairs travel as lists of two, not as objects: their order is part of the model.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from fairpool.api.message import Wire
+from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
+from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
+from fairpool.model.organization import Entitlement, NodeMarks, Organization, ProjectRules, Queue
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
+from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.workload import (
+    GpuRequest,
+    LabelOperator,
+    LabelRule,
+    Neighbourhood,
+    PodShape,
+    Toleration,
+    TopologyConstraint,
+    WorkloadKind,
+)
+
+Count = Annotated[int, Field(ge=0)]
+Bound = Annotated[int, Field(ge=UNLIMITED)]
+Pairs = tuple[tuple[str, str], ...]
+Counts = tuple[tuple[str, Count], ...]
+
+
+class GpuWire(Wire):
+    mirrors: ClassVar[Any] = GpuRequest
+    devices: Count
+    portion_milli: Annotated[int, Field(ge=0, le=WHOLE_GPU_MILLI)]
+    memory_mib: Count
+    mig: Counts
+
+
+class LabelRuleWire(Wire):
+    mirrors: ClassVar[Any] = LabelRule
+    key: str
+    operator: LabelOperator
+    values: tuple[str, ...]
+
+
+class TolerationWire(Wire):
+    mirrors: ClassVar[Any] = Toleration
+    key: str
+    value: str | None
+    effect: TaintEffect | None
+
+
+class NeighbourhoodWire(Wire):
+    mirrors: ClassVar[Any] = Neighbourhood
+    topology_key: str
+    labels: Pairs
+
+
+class ShapeWire(Wire):
+    mirrors: ClassVar[Any] = PodShape
+    gpu: GpuWire
+    cpu_milli: Count
+    memory_bytes: Count
+    extended: Counts
+    node_rules: tuple[tuple[LabelRuleWire, ...], ...]
+    tolerations: tuple[TolerationWire, ...]
+    labels: Pairs
+    near: tuple[NeighbourhoodWire, ...]
+    apart: tuple[NeighbourhoodWire, ...]
+    schedulable: bool
+
+
+class ProgramWire(Wire):
+    mirrors: ClassVar[Any] = Program
+    image: str
+    command: tuple[str, ...]
+    environment: Pairs
+    working_dir: str
+
+
+class TemplateWire(Wire):
+    mirrors: ClassVar[Any] = PodTemplate
+    shape: ShapeWire
+    program: ProgramWire
+
+
+class ConstraintWire(Wire):
+    mirrors: ClassVar[Any] = TopologyConstraint
+    topology: str
+    required: str | None
+    preferred: str | None
+
+
+class WorkloadWire(Wire):
+    """One workload as declared."""
+
+    mirrors: ClassVar[Any] = WorkloadSpec
+    id: Annotated[WorkloadId, Field(min_length=1)]
+    name: str
+    project: QueueId
+    created_at: Instant
+    kind: WorkloadKind
+    template: TemplateWire
+    leader: TemplateWire | None
+    arrangement: Arrangement
+    pods: Count
+    minimum: Count | None
+    completions: Count | None
+    priority: int | None
+    preemptible: bool | None
+    restart: RestartPolicy | None
+    retries: Count | None
+    deadline_s: Count | None
+    ttl_s: Count | None
+    grace_s: Count
+    pools: tuple[PoolName, ...]
+    constraint: ConstraintWire | None
+    want: Want
+    run: Count
+
+    def to_spec(self) -> WorkloadSpec:
+        spec = self.to_model()
+        assert isinstance(spec, WorkloadSpec)
+        return spec
+
+
+class EntitlementWire(Wire):
+    mirrors: ClassVar[Any] = Entitlement
+    quota: Bound
+    limit: Bound
+    weight: float
+    usage: float
+
+
+class QueueWire(Wire):
+    mirrors: ClassVar[Any] = Queue
+    id: Annotated[QueueId, Field(min_length=1)]
+    parent: QueueId | None
+    priority: int
+    created_at: Instant
+    gpu: EntitlementWire
+    cpu: EntitlementWire
+    memory: EntitlementWire
+    preempt_min_runtime_s: Count | None
+    reclaim_min_runtime_s: Count | None
+
+
+class RulesWire(Wire):
+    mirrors: ClassVar[Any] = ProjectRules
+    interactive_limit_s: Count | None
+
+
+class TaintWire(Wire):
+    mirrors: ClassVar[Any] = Taint
+    key: str
+    value: str
+    effect: TaintEffect
+
+
+class MarksWire(Wire):
+    mirrors: ClassVar[Any] = NodeMarks
+    cordoned: bool
+    taints: tuple[TaintWire, ...]
+    labels: Pairs
+
+
+class PoolWire(Wire):
+    mirrors: ClassVar[Any] = NodePool
+    name: Annotated[PoolName, Field(min_length=1)]
+    label_key: str
+    label_value: str
+    gpu_placement: Placement
+    cpu_placement: Placement
+
+
+class TopologyWire(Wire):
+    mirrors: ClassVar[Any] = Topology
+    name: str
+    levels: tuple[str, ...]
+
+
+class OrganizationWire(Wire):
+    """Everything that is declared for a cluster except its workloads."""
+
+    mirrors: ClassVar[Any] = Organization
+    queues: dict[PoolName, tuple[QueueWire, ...]]
+    rules: dict[QueueId, RulesWire]
+    pools: tuple[PoolWire, ...]
+    topologies: tuple[TopologyWire, ...]
+    marks: dict[NodeName, MarksWire]
+
+    @classmethod
+    def from_organization(cls, organization: Organization) -> OrganizationWire:
+        return cls.of(organization)
+
+    def to_organization(self) -> Organization:
+        organization = self.to_model()
+        assert isinstance(organization, Organization)
+        return organization

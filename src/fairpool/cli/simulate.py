@@ -1,0 +1,234 @@
+"""`fairpool simulate`: run a whole cluster in virtual time, and say what came out.
+
+Only flags and texts are here: what runs, counts and draws is in `simulation/`, and is imported once it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.complaint import UNUSABLE, did_you_mean, fail
+
+if TYPE_CHECKING:
+    from fairpool.cli.simulation.capture import Capture
+    from fairpool.cli.simulation.files import Wanted
+    from fairpool.cli.simulation.outcome import Outcome
+    from fairpool.cli.simulation.position import Keeper
+    from fairpool.cli.simulation.scenario import Scenario
+    from fairpool.model.problem import Problem
+
+FAILED = 1
+INTERRUPTED = 130
+SPEED = 60.0
+
+HELP = """Run WHAT in virtual time, with the real scheduler, and say what came out.
+
+WHAT is the name of an example (see --list), a scenario file (.toml, see docs/reference/scenario-file.md) or a trace:
+a table (.csv) with the columns job, project, submit_s, gpus, duration_s and, if you like, kind.
+
+The same file gives the same outcome, on every machine and however often it was interrupted.
+
+\b
+--snapshot saves what the scheduler was told in one cycle, for fairpool plan:
+  --snapshot demo.snapshot          the last cycle
+  --snapshot demo.snapshot@12       the 12th
+  --snapshot demo.snapshot@90s      the last one no later than that
+
+\b
+Exit codes: 0 everything as expected, or nothing was expected; 1 something was
+not as expected; 2 WHAT cannot be used, or the flags make no sense; 130
+interrupted.
+"""
+
+
+@click.command(
+    help=HELP,
+    epilog="Example: fairpool simulate netapp --charts charts",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.argument("what", required=False)
+@click.option("--list", "list_them", is_flag=True, help="List the examples.")
+@click.option("--copy", metavar="FILE", help="Write the example WHAT to FILE, to change it, instead of running it.")
+@click.option("--nodes", metavar="100x8", help="Of a trace: so many nodes with so many GPUs each.")
+@click.option(
+    "--quota", "quotas", metavar="PROJECT=8", multiple=True, help="Of a trace; else by GPU hours. Repeatable."
+)
+@click.option("--json", "json_file", metavar="FILE", help="Save the outcome; `-` prints it instead of the tables.")
+@click.option("--charts", metavar="FOLDER", help="Save charts (SVG) of GPUs by project and of waiting jobs.")
+@click.option("--snapshot", "snapshots", metavar="FILE[@CYCLE]", multiple=True, help="Save a cycle. Repeatable.")
+@click.option("--pool", default="default", show_default=True, help="The node pool that --snapshot is about.")
+@click.option("--events", is_flag=True, help="Print everything that happened.")
+@click.option("--why", metavar="JOB", help="Print how one job stands, why, and what happened to it.")
+@click.option("--realtime", is_flag=True, help="Let real time pass, as it would in a cluster.")
+@click.option(
+    "--speed", type=click.FloatRange(min=0, min_open=True), help="With --realtime, so many times as fast. [60]"
+)
+@click.option("--state", metavar="FOLDER", help="Keep everything there: after a crash, the same command goes on.")
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def simulate(
+    what: str | None,
+    list_them: bool,
+    copy: str | None,
+    nodes: str | None,
+    quotas: tuple[str, ...],
+    json_file: str | None,
+    charts: str | None,
+    snapshots: tuple[str, ...],
+    pool: str,
+    events: bool,
+    why: str | None,
+    realtime: bool,
+    speed: float | None,
+    state: str | None,
+    force: bool,
+) -> None:
+    """Choose what is asked, run it, answer."""
+    if list_them:
+        _list()
+        return
+    if what is None:
+        raise click.UsageError("Name an example, a scenario file or a trace; --list shows the examples.")
+    if copy is not None:
+        _copy(what, Path(copy), force)
+        return
+    if speed is not None and not realtime:
+        raise click.UsageError("--speed is about --realtime: without it, time jumps.")
+    if state is not None and snapshots:
+        raise click.UsageError("--snapshot does not go with --state; the cycles are the same without it.")
+    scenario = _scenario(what, nodes, quotas)
+    wanted = _wanted(scenario, json_file, charts, _capture(snapshots, pool), why, force)
+    keeper = _keeper(scenario, state)
+    outcome = _played(scenario, keeper, wanted, (speed or SPEED) if realtime else None)
+    problems = wanted.write(outcome)
+    _print(outcome, json_file, events, why)
+    if problems:
+        fail(problems, UNUSABLE)
+    if not outcome.is_complete:
+        if state is not None:
+            click.echo("Interrupted. The same command goes on from here.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED)
+    raise click.exceptions.Exit(FAILED if outcome.passed is False else 0)
+
+
+def _list() -> None:
+    from fairpool.cli.screen import Screen
+    from fairpool.cli.simulation.catalogue import titles
+
+    screen = Screen.here()
+    screen.table(("EXAMPLE", "WHAT IT SHOWS"), titles())
+    screen.show()
+
+
+def _copy(example: str, file: Path, force: bool) -> None:
+    from fairpool.cli.simulation.catalogue import copied
+
+    problem = copied(example, file, overwrite=force)
+    if problem is not None:
+        fail([problem], UNUSABLE)
+    click.echo(f"Wrote {file}. Run it with: fairpool simulate {file}")
+
+
+def _scenario(what: str, nodes: str | None, quotas: tuple[str, ...]) -> Scenario:
+    from fairpool.cli.simulation.catalogue import named
+
+    scenario = named(what, nodes, quotas)
+    if isinstance(scenario, list):
+        fail(scenario, UNUSABLE)
+    return scenario
+
+
+def _capture(snapshots: tuple[str, ...], pool: str) -> Capture:
+    from fairpool.cli.simulation.capture import Capture, Request, request
+    from fairpool.model.ids import PoolName
+
+    requests = [request(each) for each in snapshots]
+    problems = [each for each in requests if not isinstance(each, Request)]
+    if problems:
+        fail(problems, UNUSABLE)
+    return Capture([each for each in requests if isinstance(each, Request)], PoolName(pool))
+
+
+def _wanted(
+    scenario: Scenario, json_file: str | None, charts: str | None, capture: Capture, why: str | None, force: bool
+) -> Wanted:
+    from fairpool.cli.simulation.files import Wanted
+
+    wanted = Wanted(json_file, charts, capture, force)
+    problems = wanted.obstacles()
+    pools = [pool.name for pool in scenario.organization.pools]
+    if capture.requests and capture.pool not in pools:
+        problems.append(_unknown("pool", capture.pool, pools))
+    if why is not None and why not in scenario.submitted():
+        problems.append(_unknown("job", why, scenario.submitted()))
+    if problems:
+        fail(problems, UNUSABLE)
+    return wanted
+
+
+def _unknown(noun: str, name: str, known: Iterable[str]) -> Problem:
+    from fairpool.model.problem import Problem
+
+    known = list(known)
+    fix = did_you_mean(name, known, f"there are: {', '.join(known[:8])}")
+    return Problem(f"{noun}.unknown", f"there is no {noun} {name!r} in the scenario", fix)
+
+
+def _keeper(scenario: Scenario, state: str | None) -> Keeper:
+    from fairpool.cli.simulation.position import Keeper, opened
+    from fairpool.model.problem import Problem
+
+    if state is None:
+        return Keeper()
+    folder = opened(Path(state), scenario)
+    if isinstance(folder, Problem):
+        fail([folder], UNUSABLE)
+    return folder
+
+
+def _played(scenario: Scenario, keeper: Keeper, wanted: Wanted, speed: float | None) -> Outcome:
+    """The outcome at the end, or as far as it came before somebody interrupted it."""
+    from fairpool.cli.simulation.outcome import Outcome
+    from fairpool.cli.simulation.performance import Pace, play
+    from fairpool.cli.simulation.progress import Progress
+    from fairpool.cli.simulation.stage import UNKEPT, Stage
+    from fairpool.model.problem import Problem
+
+    watch = wanted.capture if wanted.capture.requests else None
+    progress = Progress(len(scenario.submitted()), scenario.gpus)
+    try:
+        stage = Stage(scenario, keeper.position.now, keeper.files, watch)
+        try:
+            play(stage, keeper, Pace(speed), progress)
+        except KeyboardInterrupt:
+            click.echo(err=True)
+        outcome = Outcome.of(stage, keeper.position)
+        stage.close()
+    except UNKEPT as error:
+        fix = "see that there is room on the disk and that nobody else writes there, or name another folder"
+        fail([Problem("state.unusable", f"the simulation cannot be kept: {error}", fix)], UNUSABLE)
+    finally:
+        progress.clear()
+        keeper.close()
+    return outcome
+
+
+def _print(outcome: Outcome, json_file: str | None, events: bool, why: str | None) -> None:
+    from fairpool.cli.screen import Screen
+    from fairpool.cli.simulation import summary
+    from fairpool.cli.simulation.outcome import text
+
+    if json_file == "-":
+        click.echo(text(outcome), nl=False)
+        return
+    screen = Screen.here(every_row=True)
+    if events:
+        summary.draw_events(screen, outcome)
+    summary.draw(screen, outcome)
+    if why is not None:
+        summary.draw_why(screen, outcome, why)
+    summary.draw_checks(screen, outcome)
+    screen.show()

@@ -1,0 +1,271 @@
+"""The books: what the ledger holds, in memory and arranged as a cycle needs it, and the draft of the next entry.
+
+A cycle never changes the books. It writes a draft; when the ledger has recorded it, the books absorb it. A draft that
+could not be recorded is thrown away, and nothing has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from fairpool.api.clusters import WorkloadReport
+from fairpool.cluster.entry import Entry, Image
+from fairpool.cluster.history import Event, EventKind
+from fairpool.cluster.standing import Standing
+from fairpool.cluster.survey import Ground, Rows
+from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, Revision, WorkloadId
+from fairpool.model.life import Life
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.observation import NodeSight, Observation, Order, PodSight
+from fairpool.model.organization import Organization
+from fairpool.model.spec import WorkloadSpec
+from fairpool.scheduler.decision import Plan, Verdict
+
+SENTENCES_S = 10
+"""How often the numbers in the reasons of those who wait are brought up to date."""
+
+NO_PODS: Mapping[PodId, PodSight] = {}
+NO_NODES: Mapping[NodeName, NodeSight] = {}
+
+
+class Books:
+    """What is recorded, and what was worked out from it."""
+
+    def __init__(self, image: Image) -> None:
+        self.specs: dict[WorkloadId, WorkloadSpec] = {spec.id: spec for spec in image.specs}
+        self.standings: dict[WorkloadId, Standing] = {each.workload: each for each in image.standings}
+        self.organization: Organization = image.organization or Organization()
+        self.cursor: Revision | None = image.cursor
+        self.lives: dict[WorkloadId, tuple[Life, ...]] = {}
+        for life in sorted(image.lives, key=lambda each: (each.workload, each.index, each.incarnation)):
+            self.lives[life.workload] = (*self.lives.get(life.workload, ()), life)
+        # Worked out, and worked out again after a restart:
+        self.observation: Observation | None = None
+        self.ground = Ground({}, {})
+        self.workload_of: dict[PodId, WorkloadId] = {
+            life.id: workload for workload, lives in self.lives.items() for life in lives
+        }
+        self.rows: dict[WorkloadId, Rows] = {}
+        self.wakes: dict[WorkloadId, Instant] = {}
+        self.levels: dict[WorkloadId, WorkloadReport] = {}
+        self.verdicts: dict[GroupId, Verdict] = {}
+        self.plans: dict[PoolName, Plan] = {}
+        self.owing: set[WorkloadId] = set()
+        """Workloads for which the engine may still have to do something."""
+        self.strangers: set[PodId] = set()
+        """Pods that the engine sees and the ledger does not know."""
+        self.gone: set[WorkloadId] = set()
+        self.reported: set[WorkloadId] = set()
+        """Workloads whose present level the control plane has confirmed."""
+        self.unswept: set[WorkloadId] = set()
+        """Of those, the ones that may have something to clear away."""
+        self.stops_confirmed: set[PodId] = set()
+        self.quiet_until: Instant | None = Instant(0)
+        """Until then time alone changes nothing; None: for ever."""
+        self.rounds: dict[WorkloadId, int] = {}
+        """How many pools a workload has tried since anything changed."""
+        self.stale_sentences: set[WorkloadId] = set()
+        """Workloads whose reason for waiting holds old numbers."""
+        self.sentences_at = Instant(0)
+
+    def confirm(self, workloads: Iterable[WorkloadId]) -> None:
+        """The control plane knows the present levels of these."""
+        for workload in workloads:
+            self.reported.add(workload)
+            lives = self.lives.get(workload, ())
+            if workload in self.owing or len(lives) > len({life.index for life in lives}):
+                self.unswept.add(workload)
+
+    def next_wake(self) -> Instant | None:
+        """When time alone may change something; None: never."""
+        moments = list(self.wakes.values())
+        if self.quiet_until is not None:
+            moments.append(self.quiet_until)
+        if self.stale_sentences:
+            moments.append(Instant(self.sentences_at + SENTENCES_S * SECOND_MS))
+        return min(moments, default=None)
+
+    def absorb(self, draft: Draft) -> None:
+        """Take over what has been recorded."""
+        self.specs.update(draft.specs)
+        for workload in draft.undesired | draft.dropped:
+            self.specs.pop(workload, None)
+        for workload in draft.dropped:
+            self._forget(workload)
+        self.standings.update(draft.standings)
+        for workload, lives in draft.lives.items():
+            self.lives[workload] = lives
+            self.workload_of.update((life.id, workload) for life in lives)
+        for pod in draft.forgotten:
+            self.workload_of.pop(pod, None)
+            self.stops_confirmed.discard(pod)
+        if draft.organization is not None:
+            self.organization = draft.organization
+        if draft.cursor is not None:
+            self.cursor = draft.cursor
+        self._absorb_derived(draft)
+
+    def _absorb_derived(self, draft: Draft) -> None:
+        self.observation, self.ground = draft.observation, draft.ground
+        for workload, rows in draft.rows.items():
+            if rows.pods:
+                self.rows[workload] = rows
+            else:
+                self.rows.pop(workload, None)
+        for workload, wake in draft.wakes.items():
+            if wake is not None:
+                self.wakes[workload] = wake
+            else:
+                self.wakes.pop(workload, None)
+        self.levels.update(draft.levels)
+        self.reported -= draft.levels.keys()
+        self.verdicts = draft.verdicts
+        self.plans.update(draft.plans)
+        self.owing, self.strangers = draft.owing, draft.strangers
+        self.gone = (self.gone | draft.gone) & self.specs.keys()
+        self.unswept = set()
+        self.quiet_until = draft.quiet_until
+        self.rounds = draft.rounds
+        self.stale_sentences, self.sentences_at = draft.stale_sentences, draft.sentences_at
+
+    def _forget(self, workload: WorkloadId) -> None:
+        for life in self.lives.pop(workload, ()):
+            self.workload_of.pop(life.id, None)
+            self.stops_confirmed.discard(life.id)
+        for each in (self.standings, self.rows, self.wakes, self.levels, self.rounds):
+            each.pop(workload, None)
+        self.owing.discard(workload)
+        self.reported.discard(workload)
+
+
+class Draft:
+    """What a cycle wants to write down, on top of the books."""
+
+    def __init__(self, books: Books, now: Instant, observation: Observation) -> None:
+        self.books, self.now, self.observation = books, now, observation
+        self.specs: dict[WorkloadId, WorkloadSpec] = {}
+        self.undesired: set[WorkloadId] = set()
+        self.dropped: set[WorkloadId] = set()
+        self.standings: dict[WorkloadId, Standing] = {}
+        self.lives: dict[WorkloadId, tuple[Life, ...]] = {}
+        self.forgotten: set[PodId] = set()
+        self.organization: Organization | None = None
+        self.cursor: Revision | None = None
+        self.events: list[Event] = []
+        self.orders: list[Order] = []
+        self.ground = books.ground
+        self.rows: dict[WorkloadId, Rows] = {}
+        self.wakes: dict[WorkloadId, Instant | None] = {}
+        self.levels: dict[WorkloadId, WorkloadReport] = {}
+        self.verdicts = books.verdicts
+        self.plans: dict[PoolName, Plan] = {}
+        self.owing = books.owing
+        self.strangers = set(books.strangers)
+        self.intruders: list[Rows] = []
+        """The strangers that run, as they are to the scheduler: until they have left they hold their devices."""
+        self.gone: set[WorkloadId] = set()
+        self.quiet_until: Instant | None = books.quiet_until
+        self.rounds = dict(books.rounds)
+        self.must_plan = False
+        self.stale_sentences = set(books.stale_sentences)
+        self.sentences_at = books.sentences_at
+
+    def spec(self, workload: WorkloadId) -> WorkloadSpec | None:
+        if workload in self.undesired:
+            return None
+        return self.specs.get(workload) or self.books.specs.get(workload)
+
+    def standing(self, workload: WorkloadId) -> Standing:
+        known = self.standings.get(workload) or self.books.standings.get(workload)
+        return known or Standing(workload=workload)
+
+    def lives_of(self, workload: WorkloadId) -> tuple[Life, ...]:
+        return self.lives[workload] if workload in self.lives else self.books.lives.get(workload, ())
+
+    def workload_of(self, pod: PodId) -> WorkloadId | None:
+        return self.books.workload_of.get(pod)
+
+    @property
+    def charter(self) -> Organization:
+        """What is declared beside the workloads."""
+        return self.organization if self.organization is not None else self.books.organization
+
+    def put_lives(self, workload: WorkloadId, lives: tuple[Life, ...]) -> None:
+        before = self.lives_of(workload)
+        if len(before) != len(lives) or any(new is not old for new, old in zip(lives, before, strict=True)):
+            self.lives[workload] = lives
+
+    def put_standing(self, standing: Standing) -> None:
+        if standing != self.books.standings.get(standing.workload):
+            self.standings[standing.workload] = standing
+
+    def put_rows(self, workload: WorkloadId, rows: Rows) -> None:
+        if rows != self.books.rows.get(workload, Rows()):
+            self.must_plan = True
+            self.rows[workload] = rows
+        else:
+            self.rows.pop(workload, None)
+
+    def all_rows(self) -> Iterable[Rows]:
+        merged = {**self.books.rows, **self.rows}
+        return merged.values()
+
+    def changed_lives(self) -> Iterator[Life]:
+        """Lives that are not in the books as they are here."""
+        for workload, lives in self.lives.items():
+            known = {life.id: life for life in self.books.lives.get(workload, ())}
+            for life in lives:
+                if known.get(life.id) is not life:
+                    yield life
+
+    def entry(self) -> Entry:
+        """All of it, as the ledger writes it down."""
+        changed = tuple(self.changed_lives())
+        return Entry(
+            specs=tuple(self.specs.values()),
+            undesired=tuple(sorted(self.undesired)),
+            dropped=tuple(sorted(self.dropped)),
+            lives=changed,
+            forgotten=tuple(sorted(self.forgotten)),
+            standings=tuple(self.standings.values()),
+            events=(*self.events, *self._story(changed)),
+            organization=self.organization,
+            cursor=self.cursor,
+        )
+
+    def _story(self, changed: Iterable[Life]) -> Iterator[Event]:
+        known = {life.id: life.phase for workload in self.lives for life in self.books.lives.get(workload, ())}
+        adopted = {event.pod for event in self.events if event.kind is EventKind.ADOPTED}
+        for life in changed:
+            before = known.get(life.id, PodPhase.BOUND if life.id in adopted else None)
+            if before is not life.phase:
+                yield from _told(life, before, self.now)
+
+
+PHASE_EVENTS: Mapping[PodPhase, EventKind] = {
+    PodPhase.WAITING: EventKind.BORN,
+    PodPhase.PROMISED: EventKind.PROMISED,
+    PodPhase.BOUND: EventKind.BOUND,
+    PodPhase.RUNNING: EventKind.STARTED,
+    PodPhase.RELEASING: EventKind.RELEASING,
+    PodPhase.ENDED: EventKind.ENDED,
+}
+
+
+def _told(life: Life, before: PodPhase | None, now: Instant) -> Iterator[Event]:
+    """What the history says about a life that is in another phase than before."""
+    if before is PodPhase.PROMISED and life.phase is PodPhase.WAITING:
+        kind = EventKind.WITHDRAWN
+    else:
+        kind = PHASE_EVENTS[life.phase]
+    if before is None and kind is not EventKind.BORN:
+        yield Event(at=now, kind=EventKind.BORN, workload=life.workload, pod=life.id)
+    yield Event(
+        at=now,
+        kind=kind,
+        workload=life.workload,
+        pod=life.id,
+        node=life.node,
+        cause=life.cause.value if life.cause is not None else "",
+        detail=life.detail or life.trouble,
+    )

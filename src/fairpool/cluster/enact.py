@@ -1,0 +1,150 @@
+"""Writes a plan into the draft of an entry: binds, promises, evictions, and the two dates of each pod group.
+
+A pod that moves is evicted and promised a place in the same plan. The promise is for its next life, which is born at
+once, so that the place is kept for it while the old life leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fairpool.cluster.books import Draft
+from fairpool.cluster.expand import slots_of
+from fairpool.cluster.standing import GroupDates, Standing
+from fairpool.cluster.survey import rows_of
+from fairpool.model.ids import GroupId, Instant, PodId, WorkloadId, pod_id
+from fairpool.model.life import Cause, Life
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.workload import PodGroup
+from fairpool.scheduler.decision import Bind, Evict, Plan, Promise, Withdraw
+from fairpool.scheduler.explain import explain_eviction
+from fairpool.scheduler.policy import Pass
+from fairpool.scheduler.snapshot import Snapshot
+
+
+def workload_of(group: GroupId) -> WorkloadId:
+    """The workload a pod group belongs to; replicas have groups of their own, named `workload/index`."""
+    return WorkloadId(group.partition("/")[0])
+
+
+@dataclass(slots=True)
+class Decided:
+    """What a plan says about the pods of one workload."""
+
+    evict: dict[PodId, Evict]
+    bind: dict[PodId, Bind]
+    promise: dict[PodId, Promise]
+    withdraw: dict[PodId, Withdraw]
+
+
+def enact(draft: Draft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
+    """Write the plan into the draft. The answer: whose lives are different now; a promise made again is no news."""
+    concerned: dict[WorkloadId, Decided] = {}
+    for evict in plan.evictions:
+        _about(concerned, evict.group).evict[evict.pod] = evict
+    for bind in plan.binds:
+        _about(concerned, bind.group).bind[bind.pod] = bind
+    for promise in plan.promises:
+        _about(concerned, promise.group).promise[promise.pod] = promise
+    for withdraw in plan.withdrawals:
+        _about(concerned, withdraw.group).withdraw[withdraw.pod] = withdraw
+    dated = _remember_dates(draft, snapshot, plan)
+    changed: set[WorkloadId] = set()
+    for workload, decided in concerned.items():
+        lives = draft.lives_of(workload)
+        after = tuple(each for life in lives for each in _next(draft, life, decided))
+        if len(after) != len(lives) or any(new is not old for new, old in zip(after, lives, strict=True)):
+            draft.put_lives(workload, after)
+            changed.add(workload)
+    for workload in changed | dated:
+        spec, standing = draft.spec(workload), draft.standing(workload)
+        draft.rows[workload] = rows_of(spec, standing, draft.lives_of(workload), draft.now)
+    return changed
+
+
+def _about(concerned: dict[WorkloadId, Decided], group: GroupId) -> Decided:
+    workload = workload_of(group)
+    if workload not in concerned:
+        concerned[workload] = Decided({}, {}, {}, {})
+    return concerned[workload]
+
+
+def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:
+    """What becomes of one life: another phase of it, and its next life where that has a promise."""
+    now = draft.now
+    promise = decided.promise.get(life.id)
+    evict = decided.evict.get(life.id)
+    if evict is not None:
+        leaving = life.leave(now, _cause(evict), explain_eviction(evict))
+        return [leaving] if promise is None else [leaving, _promised(_next_life(draft, life), promise, now)]
+    bind = decided.bind.get(life.id)
+    if bind is not None:
+        sight = draft.observation.nodes[bind.node]
+        bound = life.move(
+            PodPhase.BOUND, now, node=bind.node, devices=bind.devices, boot_id=sight.boot_id, promised_at=None
+        )
+        return [bound]
+    if life.id in decided.withdraw:
+        why = decided.withdraw[life.id].why
+        life = life.move(PodPhase.WAITING, now, node=None, devices=(), promised_at=None, detail=f"promise: {why}")
+    return [life if promise is None else _promised(life, promise, now)]
+
+
+def _cause(evict: Evict) -> Cause:
+    if evict.reason.by is Pass.STALE:
+        return Cause.STALE
+    return Cause.PREEMPTED if evict.reason.moved_to is None else Cause.MOVED
+
+
+def _promised(life: Life, promise: Promise, now: Instant) -> Life:
+    if life.phase is not PodPhase.PROMISED:
+        life = life.move(PodPhase.PROMISED, now, detail="")
+    elif (life.node, life.devices, life.promised_at) == (promise.node, promise.devices, promise.since):
+        return life
+    return replace(life, node=promise.node, devices=promise.devices, promised_at=promise.since)
+
+
+def _next_life(draft: Draft, life: Life) -> Life:
+    incarnation = max(life.incarnation + 1, draft.standing(life.workload).first_incarnation)
+    return Life(
+        id=pod_id(life.workload, life.index, incarnation),
+        workload=life.workload,
+        index=life.index,
+        incarnation=incarnation,
+        group=life.group,
+        shape=life.shape,
+        pod_set=life.pod_set,
+        run=life.run,
+        since=draft.now,
+        born_at=draft.now,
+        grace_s=life.grace_s,
+    )
+
+
+def _remember_dates(draft: Draft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
+    """When a group started, and since when it is broken. The answer: whose dates changed."""
+    started, stale = set(plan.started), set(plan.stale)
+    changed = set()
+    for group in snapshot.groups:
+        if group.id not in started and (group.id in stale) == (group.stale_since is not None):
+            continue
+        dates = GroupDates(
+            group.id,
+            draft.now if group.id in started else group.started_at,
+            (group.stale_since or draft.now) if group.id in stale else None,
+        )
+        workload = workload_of(group.id)
+        if draft.spec(workload) is not None:
+            draft.put_standing(_dated(draft.standing(workload), dates, _alive(draft, workload, group)))
+            changed.add(workload)
+    return changed
+
+
+def _alive(draft: Draft, workload: WorkloadId, group: PodGroup) -> set[GroupId]:
+    """Groups whose dates are worth keeping: a replica that was scaled away leaves nothing behind."""
+    return {life.group for life in slots_of(draft.lives_of(workload)).values() if not life.is_over} | {group.id}
+
+
+def _dated(standing: Standing, dates: GroupDates, alive: set[GroupId]) -> Standing:
+    others = tuple(each for each in standing.groups if each.group != dates.group and each.group in alive)
+    return replace(standing, groups=(*others, dates))

@@ -1,0 +1,263 @@
+"""What the cluster has written down: declarations as last pulled, every life of every pod, standings, unsent events.
+
+The loop writes one `Entry` a cycle, in one transaction, before it acts on any of it; what it finds at its start is an
+`Image`. Nothing is decided here, with one exception: who may write. A loop takes the lease, which gives it a token;
+whoever takes it next gets a higher one, and entries with the older one are refused. The lease's time only says when
+somebody else may take over; that two never write is up to the token, whatever the clocks do.
+
+One caller at a time; it need not be the same thread.
+"""
+
+from __future__ import annotations
+
+import gc
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fairpool.cluster.entry import Entry, Image
+from fairpool.cluster.history import Event
+from fairpool.cluster.ledger_file import DiskTrouble, LedgerProblem, connect, refuse_newer, trouble
+from fairpool.cluster.ledger_schema import version_of
+from fairpool.cluster.plain import Unreadable
+from fairpool.cluster.rows import EVENTS, LIVES, SPECS, STANDINGS, organization_text, organization_value
+from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.problem import Problem
+
+__all__ = ["DiskTrouble", "Entry", "Image", "LeaseHeld", "LeaseLost", "Ledger", "LedgerProblem"]
+
+LEASE_S = 15
+BUSY_S = 5.0
+EVENTS_MAX = 200_000
+NO_TOKEN = Token(0)
+
+BEFORE_BEGIN = "before begin"
+BEFORE_COMMIT = "before commit"
+AFTER_COMMIT = "after commit"
+
+
+class LeaseHeld(Exception):
+    """Another loop looks after this cluster."""
+
+    def __init__(self, holder: str, until: Instant) -> None:
+        super().__init__(f"{holder} holds the lease until {until}, unless it renews it")
+        self.holder, self.until = holder, until
+
+
+class LeaseLost(Exception):
+    """Another loop has taken over; whoever is told this must not act any more."""
+
+    def __init__(self, token: Token, current: Token, holder: str) -> None:
+        now_with = f"{holder} has taken over with token {current}" if holder else "it was given back"
+        super().__init__(f"the lease with token {token} is over: {now_with}")
+        self.token, self.current, self.holder = token, current, holder
+
+
+class Ledger:
+    """One cluster's ledger, in a file or, for simulations, in memory."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        lease_s: int = LEASE_S,
+        busy_s: float = BUSY_S,
+        events_max: int = EVENTS_MAX,
+        between: Callable[[str], None] | None = None,
+    ) -> None:
+        """Opens the file, or makes it; raises `LedgerProblem` or `DiskTrouble`.
+
+        `between` is called with the name of each step of a transaction; what it raises is a crash at that point.
+        """
+        self._path = path
+        self._lease_ms = lease_s * SECOND_MS
+        self._events_max = events_max
+        self._between = between or (lambda step: None)
+        self._connection = connect(path, busy_s)
+
+    def acquire(self, holder: str, now: Instant, at_least: Token = NO_TOKEN) -> Token:
+        """Take the lease, with a token above every earlier one and above `at_least`; raises `LeaseHeld`.
+
+        The same holder may take it again, as after a crash: it gets a new token, and its older one is worth nothing.
+        """
+        assert holder, "a holder has a name"
+        with self._transaction() as connection:
+            row = connection.execute("SELECT token, holder, renewed_at, expires_at FROM lease").fetchone()
+            token, current, renewed_at, expires_at = row
+            # A date of renewal that lies ahead is from before a clock was set back: it must not bar the way for years.
+            believable = renewed_at <= now + self._lease_ms
+            if current not in ("", holder) and now < expires_at and believable:
+                raise LeaseHeld(current, Instant(expires_at))
+            taken = Token(max(token, at_least) + 1)
+            _write_lease(connection, taken, holder, now, self._lease_ms)
+        return taken
+
+    def renew(self, token: Token, now: Instant) -> None:
+        """Keep the lease for its time from now; raises `LeaseLost`. An entry does so as well."""
+        with self._transaction() as connection:
+            self._hold(connection, token, now)
+
+    def release(self, token: Token) -> None:
+        """Give the lease back, so that the next one need not wait. Without it: nothing."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE lease SET holder = '', expires_at = 0 WHERE token = ?", (token,))
+
+    def record(self, entry: Entry, token: Token, now: Instant) -> None:
+        """Write an entry down, all of it or nothing.
+
+        Raises `LeaseLost`, and `DiskTrouble` if the disk does not take it now.
+        """
+        with self._transaction() as connection:
+            self._hold(connection, token, now)
+            _write_values(connection, entry)
+            _remove(connection, entry)
+            _write_events(connection, entry, self._events_max)
+
+    def start_over(self, token: Token, now: Instant) -> None:
+        """Forget everything but who writes here and how far events were numbered: it is older than what runs."""
+        with self._transaction() as connection:
+            self._hold(connection, token, now)
+            for table in ("specs", "lives", "standings", "organization", "events"):
+                connection.execute(f"DELETE FROM {table}")
+            connection.execute("UPDATE progress SET cursor = NULL")
+
+    def load(self) -> Image:
+        """Everything, as of one moment."""
+        with self._reading() as connection, _without_collector():
+            return _image(connection)
+
+    def events(self, after: int, limit: int) -> list[tuple[int, Event]]:
+        """The undelivered events with numbers above `after`, the oldest first."""
+        where = "WHERE number > ? ORDER BY number LIMIT ?"
+        with self._reading() as connection:
+            numbers = [number for (number,) in connection.execute(f"SELECT number FROM events {where}", (after, limit))]
+            events = EVENTS.values(connection.execute(f"{EVENTS.select} {where}", (after, limit)))
+            return list(zip(numbers, events, strict=True))
+
+    def close(self) -> None:
+        """Fold the log into the file. The lease stays as it is; give it back first."""
+        self._connection.close()
+
+    def _hold(self, connection: sqlite3.Connection, token: Token, now: Instant) -> None:
+        current, holder = connection.execute("SELECT token, holder FROM lease").fetchone()
+        if current != token or not holder:
+            raise LeaseLost(token, Token(current), holder)
+        _write_lease(connection, token, holder, now, self._lease_ms)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._connection
+        try:
+            self._between(BEFORE_BEGIN)
+            connection.execute("BEGIN IMMEDIATE")
+            refuse_newer(version_of(connection), self._path)  # it may have been migrated while we had it open
+            yield connection
+            self._between(BEFORE_COMMIT)
+            connection.execute("COMMIT")
+        except BaseException as error:
+            self._roll_back()
+            if isinstance(error, sqlite3.Error):
+                raise trouble(error, self._path) from error
+            raise
+        self._between(AFTER_COMMIT)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self._connection.execute("BEGIN")
+            yield self._connection
+        except sqlite3.Error as error:
+            raise trouble(error, self._path) from error
+        except Unreadable as error:
+            what = f"the ledger {self._path} holds what this Fairpool cannot read: {error}"
+            raise LedgerProblem(Problem("ledger.content", what, "run the Fairpool that wrote it")) from error
+        finally:
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        # After some errors SQLite has rolled back by itself, and after none is a transaction left when this returns.
+        if self._connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+
+
+def _write_lease(connection: sqlite3.Connection, token: Token, holder: str, now: Instant, lease_ms: int) -> None:
+    connection.execute(
+        "UPDATE lease SET token = ?, holder = ?, renewed_at = ?, expires_at = ?", (token, holder, now, now + lease_ms)
+    )
+
+
+def _write_values(connection: sqlite3.Connection, entry: Entry) -> None:
+    connection.executemany(SPECS.upsert, map(SPECS.row, entry.specs))
+    connection.executemany(LIVES.upsert, map(LIVES.row, entry.lives))
+    connection.executemany(STANDINGS.upsert, map(STANDINGS.row, entry.standings))
+    if entry.organization is not None:
+        body = organization_text(entry.organization)
+        connection.execute("INSERT OR REPLACE INTO organization (only_row, body) VALUES (1, ?)", (body,))
+    if entry.cursor is not None:
+        connection.execute("UPDATE progress SET cursor = ?", (entry.cursor,))
+
+
+def _remove(connection: sqlite3.Connection, entry: Entry) -> None:
+    gone = [(workload,) for workload in entry.dropped]
+    connection.executemany(SPECS.delete, [(workload,) for workload in entry.undesired])
+    connection.executemany(SPECS.delete, gone)
+    connection.executemany(STANDINGS.delete, gone)
+    connection.executemany("DELETE FROM lives WHERE workload = ?", gone)
+    _forget(connection, entry.forgotten)
+
+
+def _forget(connection: sqlite3.Connection, forgotten: tuple[PodId, ...]) -> None:
+    for pod in forgotten:
+        row = connection.execute("SELECT phase FROM lives WHERE id = ?", (pod,)).fetchone()
+        # None: forgotten before, or dropped with its workload.
+        assert row in (None, (PodPhase.ENDED,)), f"{pod} is {row[0]}: only what has ended can be forgotten"
+    connection.executemany(LIVES.delete, [(pod,) for pod in forgotten])
+
+
+def _write_events(connection: sqlite3.Connection, entry: Entry, events_max: int) -> None:
+    """Number the new ones, and let go of the delivered ones and, beyond the cap, of the oldest."""
+    if entry.acknowledged is not None:
+        connection.execute("DELETE FROM events WHERE number <= ?", (entry.acknowledged,))
+    if entry.heard_events is not None:
+        connection.execute("UPDATE progress SET events_through = max(events_through, ?)", (entry.heard_events,))
+    if not entry.events:
+        return
+    (through,) = connection.execute("SELECT events_through FROM progress").fetchone()
+    numbered = enumerate(entry.events, start=through + 1)
+    connection.executemany(EVENTS.upsert, ([number, *EVENTS.row(event)] for number, event in numbered))
+    through += len(entry.events)
+    # Numbers have no gaps and the oldest go first, so that this many are left.
+    dropped = connection.execute("DELETE FROM events WHERE number <= ?", (through - events_max,)).rowcount
+    connection.execute(
+        "UPDATE progress SET events_through = ?, dropped_events = dropped_events + ?", (through, dropped)
+    )
+
+
+def _image(connection: sqlite3.Connection) -> Image:
+    progress = "SELECT cursor, events_through, dropped_events FROM progress"
+    cursor, events_through, dropped_events = connection.execute(progress).fetchone()
+    body = connection.execute("SELECT body FROM organization").fetchone()
+    return Image(
+        specs=tuple(SPECS.values(connection.execute(f"{SPECS.select} ORDER BY id"))),
+        lives=tuple(LIVES.values(connection.execute(f"{LIVES.select} ORDER BY id"))),
+        standings=tuple(STANDINGS.values(connection.execute(f"{STANDINGS.select} ORDER BY workload"))),
+        organization=organization_value(body[0]) if body else None,
+        cursor=Revision(cursor) if cursor is not None else None,
+        events_through=events_through,
+        dropped_events=dropped_events,
+    )
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Lives make no cycles, and looking for some among 80 000 of them would take longer than reading them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

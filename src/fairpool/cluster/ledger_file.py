@@ -1,0 +1,241 @@
+"""The ledger's file: opened, checked and brought up to date, and what went wrong with it in words.
+
+One file of SQLite, with its log beside it (`-wal`) until it is closed. A commit is on the disk when it returns. The
+file is not shrunk: freed pages are used again before it grows, and its greatest size is bounded by the pods of the
+cluster and the cap on events; vacuuming would cost writes in every cycle to save space that is needed again.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+from fairpool.cluster.ledger_schema import APPLICATION_ID, VERSION, migrate, version_of
+from fairpool.model.problem import Problem
+
+LOG_KEPT_BYTES = 16 * 1024 * 1024
+"""The log is cut back to this when it begins anew: after 1000 pages, about 4 MiB, unless a reader still needs it."""
+
+CACHE_KIB = 32 * 1024
+
+RETRY_S = 0.02
+
+TRANSIENT = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+    }
+)
+"""The disk's trouble and not the file's; a file system that had an error is often read-only until somebody looks."""
+
+UNREACHABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH})
+
+DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+START_ANEW = (
+    "move it away and start again: what runs is found again by its engine, what waits by its declaration; do not "
+    "put an older copy back, it knows of pods that are over and not of those that run"
+)
+
+
+class LedgerProblem(Exception):
+    """The file cannot be used as it is, and trying again does not help."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class DiskTrouble(Exception):
+    """The disk did not take it: full, failing, or held by another process for too long. Nothing was changed, and the
+    same may be tried again.
+
+    After a failed write followed by a loss of power the change may turn up after all; so it must be harmless that
+    something is written down and was not done, as it is for every entry.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def connect(path: Path | None, busy_s: float) -> sqlite3.Connection:
+    """The ledger at a path, made if it is not there, with the tables of this version; None: one in memory.
+
+    Raises `LedgerProblem` or `DiskTrouble`.
+    """
+    if path is None:
+        return _ready(_connection(":memory:", busy_s), None, busy_s)
+    _create(path)
+    connection = None
+    try:
+        connection = _connection(str(path), busy_s)
+        return _ready(connection, path, busy_s)
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise opening_trouble(error, path) from error
+        raise
+
+
+def trouble(error: sqlite3.Error, path: Path | None) -> Exception:
+    """What to raise for an error of SQLite while the ledger is in use; a bug stays what it is."""
+    code = _code(error)
+    if code in DAMAGED:
+        return LedgerProblem(_damaged(path, str(error)))
+    if code not in TRANSIENT:
+        return error
+    if code == sqlite3.SQLITE_FULL:
+        return DiskTrouble(Problem("ledger.disk_full", f"no space is left for {_named(path)}", "free some space there"))
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
+        fix = "end whatever else has it open; two clusters must not share a ledger"
+        return DiskTrouble(Problem("ledger.busy", f"another process holds {_named(path)}", fix))
+    fix = "look at the disk and its file system, in the system's log first"
+    return DiskTrouble(Problem("ledger.disk_failing", f"{_named(path)} cannot be read or written: {error}", fix))
+
+
+def opening_trouble(error: sqlite3.Error, path: Path) -> Exception:
+    """The same while it is opened: what cannot be reached or written now was never set up right."""
+    if _code(error) in UNREACHABLE:
+        return LedgerProblem(_unreachable(path, str(error)))
+    return trouble(error, path)
+
+
+def _connection(name: str, busy_s: float) -> sqlite3.Connection:
+    # Transactions are ours to begin and end (isolation_level); the loop's worker is not always the same thread, but
+    # only ever one at a time.
+    return sqlite3.connect(name, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=64)
+
+
+def _create(path: Path) -> None:
+    """An empty file that only its owner can read: programs have secrets in their environments."""
+    if not path.parent.is_dir():
+        fix = "make the folder, or name one that exists"
+        raise LedgerProblem(Problem("ledger.no_folder", f"the folder of {_named(path)} does not exist", fix))
+    if path.exists() and not path.is_file():
+        raise LedgerProblem(Problem("ledger.not_a_file", f"{_named(path)} is not a file", "name a file"))
+    with suppress(FileExistsError):
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise LedgerProblem(_unreachable(path, error.strerror or str(error))) from error
+
+
+def _ready(connection: sqlite3.Connection, path: Path | None, busy_s: float) -> sqlite3.Connection:
+    """The connection with its settings, its file checked and of this version."""
+    _check_kind(connection, path)
+    if path is not None:
+        _write_ahead(connection, path, busy_s)
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {LOG_KEPT_BYTES}")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    findings = [text for (text,) in connection.execute("PRAGMA quick_check(1)")]
+    if findings != ["ok"]:
+        raise LedgerProblem(_damaged(path, "; ".join(findings).replace("\n", " ")))
+    _bring_up_to_date(connection, path, busy_s)
+    return connection
+
+
+def _check_kind(connection: sqlite3.Connection, path: Path | None) -> None:
+    """Whether it is a ledger, before anything is written to it."""
+    connection.execute("BEGIN")  # one look: somebody else may be making the file right now
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and application != APPLICATION_ID:
+        what = f"{_named(path)} is a database of another program"
+        raise LedgerProblem(Problem("ledger.foreign", what, "name another file"))
+    refuse_newer(version_of(connection), path)
+    connection.execute("COMMIT")
+
+
+def refuse_newer(version: int, path: Path | None) -> None:
+    """Raise `LedgerProblem` if a newer program has made the tables."""
+    if version > VERSION:
+        raise LedgerProblem(
+            Problem(
+                "ledger.newer",
+                f"{_named(path)} was written by a newer Fairpool: it has version {version}, this one knows {VERSION}",
+                f"run that newer Fairpool, or put back the copy it made, named like this file and .v{VERSION}-backup",
+            )
+        )
+
+
+def _write_ahead(connection: sqlite3.Connection, path: Path, busy_s: float) -> None:
+    """Switch to a write-ahead log; the file stays switched."""
+    if _journal_mode(connection, busy_s) != "wal":
+        what = f"the file system of {_named(path)} cannot hold a write-ahead log"
+        raise LedgerProblem(Problem("ledger.file_system", what, "put the ledger on a local disk"))
+
+
+def _journal_mode(connection: sqlite3.Connection, busy_s: float) -> str:
+    """The mode it is in after the switch. SQLite does not wait here for others that open the file, so we do."""
+    deadline = time.monotonic() + busy_s
+    while True:
+        try:
+            return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(RETRY_S)
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, path: Path | None, busy_s: float) -> None:
+    """Migrate, in one transaction and after a copy was made."""
+    connection.execute("BEGIN IMMEDIATE")
+    version = version_of(connection)
+    refuse_newer(version, path)
+    if 0 < version < VERSION and path is not None:
+        _keep_copy(path, path.with_name(f"{path.name}.v{version}-backup"), busy_s)
+    # Also where no step is missing: a write is the only proof that the file can be written, a lock is none.
+    migrate(connection)
+    connection.execute("COMMIT")
+
+
+def _keep_copy(path: Path, copy: Path, busy_s: float) -> None:
+    """A copy of the file as it was before this transaction, whole or not at all."""
+    partial = copy.with_name(f"{copy.name}.partial")
+    try:
+        partial.unlink(missing_ok=True)
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with closing(_connection(str(path), busy_s)) as source, closing(_connection(str(partial), busy_s)) as target:
+            source.backup(target)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(copy)
+    except OSError as error:
+        what = f"no copy of {_named(path)} can be made before it is changed: {error.strerror or error}"
+        raise DiskTrouble(Problem("ledger.no_backup", what, f"make room for {copy.name} beside it")) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _damaged(path: Path | None, how: str) -> Problem:
+    return Problem("ledger.damaged", f"{_named(path)} is damaged or no ledger: {how}", START_ANEW)
+
+
+def _unreachable(path: Path, how: str) -> Problem:
+    fix = "give Fairpool's user the right to write the file and its folder, or name another place"
+    return Problem("ledger.not_writable", f"{_named(path)} cannot be opened for writing: {how.lower()}", fix)
+
+
+def _named(path: Path | None) -> str:
+    return "the ledger in memory" if path is None else f"the ledger {path}"
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The kind of error, without its finer distinctions. Python's own complaints have none."""
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)) & 0xFF

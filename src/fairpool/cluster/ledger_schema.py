@@ -1,0 +1,138 @@
+"""The tables of the ledger's file, as the steps that lead from each version to the next.
+
+A step that was released is never edited: files made by it exist. A new field of a value that has columns needs a new
+step here, with a default for the rows that are there already.
+
+Amounts of time are milliseconds since the epoch, lists and records are JSON text (`plain`), words are those of the
+enums. Text is the key of every table about named things; events have numbers.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+APPLICATION_ID = 0x46504C47
+"""Says in the file's header that it is a ledger of Fairpool, and not any other SQLite database."""
+
+Step = tuple[str, ...]
+
+FIRST: Step = (
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    """CREATE TABLE lease (
+        only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
+        token      INTEGER NOT NULL,
+        holder     TEXT NOT NULL,
+        renewed_at INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL
+    )""",
+    "INSERT INTO lease VALUES (1, 0, '', 0, 0)",
+    """CREATE TABLE progress (
+        only_row          INTEGER PRIMARY KEY CHECK (only_row = 1),
+        cursor            INTEGER,
+        events_through    INTEGER NOT NULL,
+        dropped_events    INTEGER NOT NULL
+    )""",
+    "INSERT INTO progress VALUES (1, NULL, 0, 0)",
+    "CREATE TABLE organization (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), body TEXT NOT NULL)",
+    """CREATE TABLE specs (
+        id          TEXT NOT NULL PRIMARY KEY,
+        name        TEXT NOT NULL,
+        project     TEXT NOT NULL,
+        created_at  INTEGER NOT NULL,
+        kind        TEXT NOT NULL,
+        template    TEXT NOT NULL,
+        leader      TEXT,
+        arrangement TEXT NOT NULL,
+        pods        INTEGER NOT NULL,
+        minimum     INTEGER,
+        completions INTEGER,
+        priority    INTEGER,
+        preemptible INTEGER,
+        restart     TEXT,
+        retries     INTEGER,
+        deadline_s  INTEGER,
+        ttl_s       INTEGER,
+        grace_s     INTEGER NOT NULL,
+        pools       TEXT NOT NULL,
+        "constraint" TEXT,
+        want        TEXT NOT NULL,
+        run         INTEGER NOT NULL
+    )""",
+    """CREATE TABLE lives (
+        id          TEXT NOT NULL PRIMARY KEY,
+        workload    TEXT NOT NULL,
+        "index"     INTEGER NOT NULL,
+        incarnation INTEGER NOT NULL,
+        "group"     TEXT NOT NULL,
+        shape       TEXT NOT NULL,
+        pod_set     TEXT NOT NULL,
+        run         INTEGER NOT NULL,
+        phase       TEXT NOT NULL,
+        since       INTEGER NOT NULL,
+        born_at     INTEGER NOT NULL,
+        not_before  INTEGER NOT NULL,
+        node        TEXT,
+        devices     TEXT NOT NULL,
+        boot_id     TEXT NOT NULL,
+        promised_at INTEGER,
+        nominated   TEXT,
+        started_at  INTEGER,
+        cause       TEXT,
+        detail      TEXT NOT NULL,
+        outcome     TEXT,
+        exit_code   INTEGER,
+        grace_s     INTEGER NOT NULL,
+        attempts    INTEGER NOT NULL,
+        retry_at    INTEGER NOT NULL
+    )""",
+    "CREATE INDEX lives_by_workload ON lives (workload)",
+    """CREATE TABLE standings (
+        workload     TEXT NOT NULL PRIMARY KEY,
+        run          INTEGER NOT NULL,
+        failures     INTEGER NOT NULL,
+        halt         TEXT,
+        active_since INTEGER,
+        pool         TEXT,
+        groups       TEXT NOT NULL,
+        avoided      TEXT NOT NULL
+    )""",
+    """CREATE TABLE events (
+        number   INTEGER PRIMARY KEY,
+        at       INTEGER NOT NULL,
+        kind     TEXT NOT NULL,
+        workload TEXT NOT NULL,
+        pod      TEXT,
+        node     TEXT,
+        cause    TEXT NOT NULL,
+        detail   TEXT NOT NULL
+    )""",
+)
+
+TROUBLES: Step = (
+    "ALTER TABLE lives ADD COLUMN trouble TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE standings ADD COLUMN refusals INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE standings ADD COLUMN first_incarnation INTEGER NOT NULL DEFAULT 0",
+)
+
+MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES)
+"""Step n leads from version n to version n + 1; an empty file is version 0."""
+
+VERSION = len(MIGRATIONS)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The version of the tables in a file."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Take every step that is missing. The caller holds a transaction: all of them happen or none.
+
+    The version is written in any case.
+    """
+    assert connection.in_transaction
+    for step in MIGRATIONS[version_of(connection) :]:
+        for statement in step:
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")

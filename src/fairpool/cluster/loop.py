@@ -1,0 +1,261 @@
+"""The shell around the cycle: look, decide, **write down, then act**, tell. Whatever it does may be done twice.
+
+If it dies between any two lines, the next loop derives the same work from what is written and what is running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from fairpool.api.clusters import EventReport, PullAnswer
+from fairpool.cluster.books import Books
+from fairpool.cluster.cycle import View, Watcher, cycle
+from fairpool.cluster.inventory import Inventory
+from fairpool.cluster.ledger import DiskTrouble, LeaseLost, Ledger
+from fairpool.cluster.link import Link
+from fairpool.engines.port import Away, Engine, Outranked
+from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
+from fairpool.model.observation import Answer, ForgetOrder, Observation, Order, Reply, StartOrder, StopOrder
+from fairpool.scheduler.policy import Policy
+
+BATCH = 100
+"""Orders that are given to the engine at a time."""
+ASK_AGAIN_S = 1
+FIRST_TOKEN = Token(1)
+RENEW_S = 5
+"""How often an idle loop says that it is still there."""
+
+
+class SteppedDown(Exception):
+    """Another loop looks after this cluster now."""
+
+
+def nowhere(step: str) -> None:
+    """The loop of every day stops at no step; simulations let it crash at any."""
+
+
+class Loop:
+    """Looks after one cluster, for as long as it holds the lease."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        engine: Engine,
+        link: Link,
+        clock: Callable[[], Instant],
+        *,
+        holder: str = "loop",
+        policy: Policy | None = None,
+        watch: Watcher | None = None,
+        between: Callable[[str], None] = nowhere,
+    ) -> None:
+        self._ledger, self._engine, self._link, self._clock = ledger, engine, link, clock
+        self._policy = policy or Policy.product()
+        self._watch, self._between = watch, between
+        self.trouble = ""
+        """What kept the last turn from being finished: a full disk, an engine that does not answer."""
+        now = clock()
+        self._holder = holder
+        self.token = ledger.acquire(holder, now)
+        self.books = Books(ledger.load())
+        self._inventory = Inventory()
+        self._answers: dict[PodId, Answer] = {}
+        self._news = True
+        self._act_again_at: Instant | None = None
+        self._renewed_at = now
+        self._last_now = now
+        self._acknowledged: int | None = None
+        self._untold = True
+        """The ledger may hold events that were not delivered."""
+
+    def turn(self) -> bool:
+        """Once round. False: there was nothing to do."""
+        now = self._clock()
+        self.trouble = ""
+        try:
+            observation = self._observe(now)
+            self._between("observed")
+            pulled = self._link.pull(now, self.books.cursor or Revision(0))
+            self._between("pulled")
+            if pulled is not None and (pulled.heard_token or 0) > self.token:
+                self._rank_above(now, pulled.heard_token or self.token)
+                observation = self._observe(now)
+            if self._is_quiet(now, observation, pulled) or self._must_wait(observation, pulled):
+                self._stay(now)
+                if self._link.retry_at is not None and self._link.retry_at <= now:
+                    self._tell(now)
+                return False
+            orders = self._write_down(now, observation, pulled)
+            self._between("recorded")
+            self._act(now, orders)
+            self._tell(now)
+            self._between("told")
+        except (Away, DiskTrouble) as error:
+            self.trouble = str(error)
+            self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
+            return True
+        except (LeaseLost, Outranked) as error:
+            raise SteppedDown(str(error)) from error
+        return True
+
+    def next_wake(self) -> Instant | None:
+        """When the loop should turn again by itself; None: when something happens."""
+        if self._news or self._answers or self.books.unswept:
+            return Instant(0)
+        moments = [self.books.next_wake(), self._link.retry_at, self._act_again_at]
+        return min((each for each in moments if each is not None), default=None)
+
+    def release(self) -> None:
+        """Leave in good order: the next loop need not wait for the lease to run out."""
+        self._ledger.release(self.token)
+
+    # --- look ---
+
+    def _observe(self, now: Instant) -> Observation:
+        try:
+            return self._engine.observe(self.token)
+        except Outranked as error:
+            self._rank_above(now, error.highest)
+            return self._engine.observe(self.token)
+
+    def _rank_above(self, now: Instant, highest: Token) -> None:
+        """Somebody has seen a higher token than ours. If the lease is not ours any more, another loop has taken over.
+
+        If it is, the ledger is new after a loss, or was put back from a copy. A copy knows of pods that ended long ago
+        and not of those that run: it is not believed, and all is read back from what runs and what is declared.
+        """
+        self._ledger.renew(self.token, now)
+        self.token = self._ledger.acquire(self._holder, now, at_least=highest)
+        if self.books.cursor is not None:
+            self._ledger.start_over(self.token, now)
+        self.books = Books(self._ledger.load())
+
+    def _is_quiet(self, now: Instant, observation: Observation, pulled: PullAnswer | None) -> bool:
+        """Nothing is new, and the hour alone changes nothing: all that an idle cluster costs."""
+        set_back = now < self._last_now
+        self._last_now = now
+        if pulled is not None or observation is not self.books.observation or set_back:
+            return False
+        wake = self.next_wake()
+        return wake is None or now < wake
+
+    def _must_wait(self, observation: Observation, pulled: PullAnswer | None) -> bool:
+        """A ledger without memory decides nothing before it knows what is wanted and what every node runs."""
+        if self.books.cursor is not None:
+            return False
+        return pulled is None or any(
+            sight.silent_since is not None and not sight.gone for sight in observation.nodes.values()
+        )
+
+    def _stay(self, now: Instant) -> None:
+        if abs(now - self._renewed_at) >= RENEW_S * SECOND_MS:
+            self._ledger.renew(self.token, now)
+            self._renewed_at = now
+
+    # --- decide, write down ---
+
+    def _write_down(self, now: Instant, observation: Observation, pulled: PullAnswer | None) -> Sequence[Order]:
+        view = View(
+            now=now,
+            observation=observation,
+            pulled=pulled,
+            answers=self._answers,
+            policy=self._policy,
+            recovered=self.books.cursor is None and self._is_not_the_first(observation, pulled),
+        )
+        draft = cycle(self.books, view, self._watch)
+        self._between("decided")
+        entry = replace(draft.entry(), acknowledged=self._acknowledged)
+        if self.books.cursor is None and pulled is not None:
+            entry = replace(entry, heard_events=pulled.heard_events)
+        self._ledger.record(entry, self.token, now)  # from here on a crash loses nothing
+        self._untold |= bool(entry.events)
+        self._renewed_at = now
+        self.books.absorb(draft)
+        self._inventory.note(draft)
+        self._answers, self._news, self._act_again_at, self._acknowledged = {}, False, None, None
+        return draft.orders
+
+    def _is_not_the_first(self, observation: Observation, pulled: PullAnswer | None) -> bool:
+        """Whether this cluster may have had a ledger before the empty one that we found."""
+        heard = pulled is not None and pulled.heard_token is not None
+        return heard or bool(observation.pods) or self.token > FIRST_TOKEN
+
+    # --- act ---
+
+    def _act(self, now: Instant, orders: Iterable[Order]) -> None:
+        """Give the orders, those that free something first, so many at a time."""
+        queue = sorted(orders, key=_urgency)
+        for first in range(0, len(queue), BATCH):
+            batch = queue[first : first + BATCH]
+            try:
+                answers = self._engine.carry_out(batch, self.token)
+            except Away as error:
+                self.trouble = str(error)
+                self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
+                return
+            for order, answer in zip(batch, answers, strict=True):
+                self._note_answer(now, order, answer)
+            self._between("acted")
+
+    def _note_answer(self, now: Instant, order: Order, answer: Answer) -> None:
+        if answer.reply is not Reply.DONE:
+            if isinstance(order, StartOrder):
+                self._answers[order.pod] = answer
+            else:
+                self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
+        elif isinstance(order, StopOrder):
+            self.books.stops_confirmed.add(order.pod)
+            self._news = True
+
+    # --- tell ---
+
+    def _tell(self, now: Instant) -> None:
+        books = self.books
+        pushed = self._link.push(
+            now,
+            self.token,
+            workloads=books.levels,
+            changed=self._inventory.changed_levels,
+            gone={workload: books.specs[workload].run for workload in sorted(books.gone)},
+            nodes=self._inventory.nodes(books, now),
+            queues=self._inventory.queues(books),
+            events=self._events,
+        )
+        self._inventory.changed_levels = set()
+        if self._link.outranked_by is not None:
+            self._rank_above(now, self._link.outranked_by)
+        if pushed is None:
+            return
+        if pushed.events_through is not None:
+            self._acknowledged = pushed.events_through
+        books.confirm(pushed.workloads)
+
+    def _events(self, after: int, limit: int) -> list[EventReport]:
+        if not self._untold:
+            return []
+        lines = self._ledger.events(after, limit)
+        self._untold = bool(lines)
+        return [
+            EventReport(
+                number=number,
+                at=event.at,
+                kind=event.kind.value,
+                workload=event.workload,
+                pod=event.pod,
+                node=event.node,
+                cause=event.cause,
+                detail=event.detail,
+            )
+            for number, event in lines
+        ]
+
+
+def _urgency(order: Order) -> int:
+    match order:
+        case StopOrder():
+            return 0
+        case ForgetOrder():
+            return 1
+    return 2

@@ -1,0 +1,88 @@
+"""What is still owed to the engine: the other half of the table in `settle.py`.
+
+| ledger    | starting  | running   | exited              | nothing           |
+|-----------|-----------|-----------|---------------------|-------------------|
+| BOUND     | –         | –         | –                   | **start** (again) |
+| RELEASING | **stop**¹ | **stop**¹ | –                   | **stop**¹         |
+| ENDED     | **stop**  | **stop**  | **forget**²         | –                 |
+
+¹ Until the engine has confirmed it. ² As soon as the control plane knows of the end.
+A life is not started while an earlier life of the same pod has not ended.
+"""
+
+from __future__ import annotations
+
+from fairpool.cluster.settle import Look, Seen
+from fairpool.model.ids import Instant
+from fairpool.model.life import Life
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.observation import ForgetOrder, Order, StartOrder, StopOrder
+from fairpool.model.spec import WorkloadSpec
+
+
+def outstanding(
+    life: Life, spec: WorkloadSpec | None, look: Look, *, alone: bool, reported: bool, now: Instant
+) -> Order | None:
+    """The order that is owed for one life, if any. `alone`: every earlier life of the pod has ended."""
+    seen = look.seen(life)
+    match life.phase, seen:
+        case PodPhase.BOUND, Seen.NOTHING if spec is not None and alone and life.retry_at <= now:
+            return start_order(life, spec)
+        case PodPhase.RELEASING, Seen.STARTING | Seen.RUNNING | Seen.NOTHING if not look.stop_confirmed:
+            return _stop(life)
+        case PodPhase.ENDED, Seen.STARTING | Seen.RUNNING:
+            return _stop(life)
+        case PodPhase.ENDED, Seen.EXITED if reported:
+            return ForgetOrder(pod=life.id, node=life.node)
+    return None
+
+
+def start_order(life: Life, spec: WorkloadSpec) -> StartOrder:
+    """The order to start a life where it is bound."""
+    assert life.node is not None
+    return StartOrder(
+        pod=life.id,
+        workload=life.workload,
+        index=life.index,
+        incarnation=life.incarnation,
+        group=life.group,
+        pod_set=life.pod_set,
+        run=life.run,
+        name=spec.name,
+        project=spec.project,
+        kind=spec.kind,
+        node=life.node,
+        boot_id=life.boot_id,
+        devices=life.devices,
+        shape=life.shape,
+        program=spec.template_of(life.index).program,
+        born_at=life.born_at,
+        grace_s=life.grace_s,
+        pods=spec.pods,
+    )
+
+
+def _stop(life: Life) -> StopOrder:
+    reason = life.detail or (life.cause.value if life.cause is not None else "")
+    return StopOrder(pod=life.id, node=life.node, grace_s=life.grace_s, reason=reason)
+
+
+def adopted(order: StartOrder, now: Instant) -> Life:
+    """A life that runs and is not in the ledger, read back from what it was started with."""
+    return Life(
+        id=order.pod,
+        workload=order.workload,
+        index=order.index,
+        incarnation=order.incarnation,
+        group=order.group,
+        shape=order.shape,
+        pod_set=order.pod_set,
+        run=order.run,
+        phase=PodPhase.BOUND,
+        since=now,
+        born_at=order.born_at,
+        node=order.node,
+        devices=order.devices,
+        boot_id=order.boot_id,
+        grace_s=order.grace_s,
+    )

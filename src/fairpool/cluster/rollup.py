@@ -1,0 +1,159 @@
+"""Where a workload stands, for people: phase, reason and words, from its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairpool.api.clusters import PodReport, WorkloadReport
+from fairpool.cluster.expand import is_rigid, wanted_slots
+from fairpool.cluster.standing import Halt, Standing
+from fairpool.model.ids import GroupId, Instant, NodeName
+from fairpool.model.life import Cause, Life, Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.node import DEFAULT_POOL
+from fairpool.model.observation import NodeSight
+from fairpool.model.quantity import WHOLE_GPU_MILLI, memory_portion_milli
+from fairpool.model.spec import Arrangement, Want, WorkloadSpec
+from fairpool.model.status import Pause, Reason, WorkloadPhase
+from fairpool.model.workload import GpuKind, PodShape
+from fairpool.scheduler.decision import Verdict
+from fairpool.scheduler.explain import explain
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Phase, the reason beside it, and the reason in words."""
+
+    phase: WorkloadPhase
+    reason: Reason = None
+    detail: str = ""
+
+
+def rollup(
+    spec: WorkloadSpec,
+    standing: Standing,
+    lives: Sequence[Life],
+    *,
+    verdicts: Mapping[GroupId, Verdict],
+    nodes: Mapping[NodeName, NodeSight],
+    now: Instant,
+) -> WorkloadReport:
+    """The level of one workload."""
+    slots = wanted_slots(spec, lives)
+    shown = [life for life in lives if not life.is_over or slots.get(life.index) is life]
+    status = status_of(spec, standing, shown, verdicts=verdicts, nodes=nodes, now=now)
+    waiting = [life for life in shown if life.phase in (PodPhase.WAITING, PodPhase.PROMISED)]
+    return WorkloadReport(
+        id=spec.id,
+        run=spec.run,
+        phase=status.phase,
+        reason=status.reason,
+        detail=status.detail,
+        pool=standing.pool or (spec.pools[0] if spec.pools else DEFAULT_POOL),
+        gpus_milli=sum(gpus_held_milli(life, nodes) for life in shown),
+        pods=tuple(PodReport.from_life(life) for life in shown),
+        since=_since(spec, standing, shown),
+        failures=standing.failures,
+        waiting_since=min(
+            (spec.created_at if life.incarnation == 0 else life.born_at for life in waiting), default=None
+        ),
+    )
+
+
+def status_of(
+    spec: WorkloadSpec,
+    standing: Standing,
+    lives: Sequence[Life],
+    *,
+    verdicts: Mapping[GroupId, Verdict],
+    nodes: Mapping[NodeName, NodeSight],
+    now: Instant,
+) -> Status:
+    """The phase of a workload, from what is wanted of it and how its pods are. The first that holds counts."""
+    placed = [life for life in lives if life.is_placed]
+    if spec.want is Want.DELETE:
+        return Status(WorkloadPhase.DELETING, Cause.DELETED)
+    if standing.halt is not None or spec.want is Want.STOP:
+        halt = standing.halt or Halt(WorkloadPhase.STOPPED, Cause.SUSPENDED, now)
+        if placed:
+            return Status(WorkloadPhase.RUNNING, Pause.STOPPING, halt.detail or f"stops: {halt.cause.value}")
+        return Status(halt.phase, halt.cause, halt.detail)
+    running = [life for life in lives if life.phase is PodPhase.RUNNING]
+    done = sum(life.outcome is Outcome.OK for life in lives)
+    if running and len(running) + done >= spec.needed:
+        return _going(spec, running, nodes)
+    if any(life.phase in (PodPhase.BOUND, PodPhase.RUNNING) for life in placed):
+        return _starting(placed)
+    return _pending(spec, lives, verdicts, now)
+
+
+def _going(spec: WorkloadSpec, running: Sequence[Life], nodes: Mapping[NodeName, NodeSight]) -> Status:
+    for life in running:
+        sight = nodes.get(life.node) if life.node is not None else None
+        if sight is not None and sight.silent_since is not None:
+            return Status(WorkloadPhase.DEGRADED, Pause.NODE_SILENT, f"{life.node} does not answer")
+    if spec.arrangement is Arrangement.REPLICAS and len(running) < spec.pods:
+        return Status(WorkloadPhase.DEGRADED, Pause.SHORT, f"{len(running)} of {spec.pods} replicas run")
+    if spec.is_elastic and len(running) < spec.pods:
+        return Status(WorkloadPhase.RUNNING, None, f"{len(running)} of up to {spec.pods} pods run")
+    return Status(WorkloadPhase.RUNNING)
+
+
+def _starting(placed: Sequence[Life]) -> Status:
+    for life in placed:
+        if life.trouble:
+            image = life.trouble.startswith(("ErrImagePull", "ImagePullBackOff"))
+            return Status(WorkloadPhase.INITIALIZING, Pause.IMAGE if image else Pause.STARTING, life.trouble)
+    return Status(WorkloadPhase.INITIALIZING, Pause.STARTING)
+
+
+def _pending(spec: WorkloadSpec, lives: Sequence[Life], verdicts: Mapping[GroupId, Verdict], now: Instant) -> Status:
+    for life in lives:
+        if life.phase is PodPhase.RELEASING:
+            return Status(WorkloadPhase.PENDING, Pause.EVICTED, life.detail)
+    waiting = [life for life in lives if not life.is_over]
+    held_back = [life for life in waiting if life.not_before > now]
+    if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
+        return Status(WorkloadPhase.PENDING, Pause.BACK_OFF, "failed, and waits before it is tried again")
+    said = [verdicts[life.group] for life in waiting if life.group in verdicts]
+    words = explain(said[0]) if said else "has not been looked at yet"
+    return Status(WorkloadPhase.PENDING, Pause.QUEUED, words)
+
+
+def _since(spec: WorkloadSpec, standing: Standing, lives: Sequence[Life]) -> Instant:
+    """When it came into its phase, from what is written: the same after a restart of the loop."""
+    if standing.halt is not None and not any(life.is_placed for life in lives):
+        return standing.halt.at
+    running = [life.since for life in lives if life.phase is PodPhase.RUNNING]
+    if running:
+        return min(running)
+    return max((life.since for life in lives), default=spec.created_at)
+
+
+def gpus_held_milli(life: Life, nodes: Mapping[NodeName, NodeSight]) -> int:
+    """GPUs that a life holds, in thousandths."""
+    if not life.is_placed or life.node is None:
+        return 0
+    sight = nodes.get(life.node)
+    return gpus_milli(life.shape, sight.node.gpu_memory_mib if sight is not None else 0)
+
+
+def gpus_milli(shape: PodShape, device_memory_mib: int) -> int:
+    """GPUs of a pod, in thousandths, on devices of this size."""
+    gpu = shape.gpu
+    match gpu.kind:
+        case GpuKind.NONE:
+            return 0
+        case GpuKind.MEMORY:
+            portion = memory_portion_milli(gpu.memory_mib, device_memory_mib) if device_memory_mib else WHOLE_GPU_MILLI
+            return gpu.devices * portion
+        case GpuKind.MIG:
+            return sum(count * _mig_milli(profile) for profile, count in gpu.mig)
+    return gpu.devices * gpu.portion_milli
+
+
+def _mig_milli(profile: str) -> int:
+    """`nvidia.com/mig-3g.20gb` is three of seven slices."""
+    slices = profile.rpartition("mig-")[2].partition("g.")[0]
+    return int(slices) * WHOLE_GPU_MILLI // 7 if slices.isdigit() else WHOLE_GPU_MILLI

@@ -1,0 +1,143 @@
+"""The values of the ledger as rows of its tables: a column for each field, JSON text where a field is not one word.
+
+The SQL of a table follows from its dataclass. What the columns are like in the file is `ledger_schema`'s business;
+a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
+from enum import StrEnum
+from functools import lru_cache
+from itertools import islice
+from operator import attrgetter
+from types import NoneType
+from typing import Any, Generic, TypeVar, get_args, get_type_hints
+
+from fairpool.cluster.history import Event
+from fairpool.cluster.plain import Unreadable, shown, text_of, value_of
+from fairpool.cluster.standing import Standing
+from fairpool.model.life import Life
+from fairpool.model.organization import Organization
+from fairpool.model.spec import WorkloadSpec
+
+T = TypeVar("T")
+
+TEXTS_KEPT = 2048
+"""Per column. Pods have few shapes: each is written as JSON once, and then found by its hash."""
+
+BATCH = 1000
+"""Rows that are read together."""
+
+
+class Table(Generic[T]):
+    """One dataclass, one table, a row for each value."""
+
+    def __init__(self, name: str, cls: type[T], key: str, *fixed: str) -> None:
+        self.name, self.cls, self.key = name, cls, key
+        self.columns = tuple(each.name for each in fields(cls))  # type: ignore[arg-type]
+        hints = [get_type_hints(cls)[column] for column in self.columns]
+        self._parts = attrgetter(*self.columns)
+        self._writers = [(place, writer) for place, hint in enumerate(hints) if (writer := _writer(hint))]
+        self._readers = [(place, _reader(hint)) for place, hint in enumerate(hints) if _inner(hint) is not int]
+        self.select = f"SELECT {', '.join(map(quoted, self.columns))} FROM {name}"
+        self.upsert = _upsert(name, self.columns if key in self.columns else (key, *self.columns), key, *fixed)
+        self.delete = f"DELETE FROM {name} WHERE {quoted(key)} = ?"
+
+    def row(self, value: T) -> list[Any]:
+        """What to write for a value."""
+        row = list(self._parts(value))
+        for place, write in self._writers:
+            if row[place] is not None:
+                row[place] = write(row[place])
+        return row
+
+    def values(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+        """The values of rows in the order of `columns`. What is equal in many of them is one object."""
+        readers = [(place, _Known(read).__getitem__) for place, read in self._readers]
+        make: Any = self.cls
+        rest = iter(rows)
+        while batch := list(islice(rest, BATCH)):
+            # Column by column: a good third of the time of going row by row, and reading is most of a start.
+            parts: list[Any] = list(zip(*batch, strict=True))
+            for place, read in readers:
+                parts[place] = map(read, parts[place])
+            for row in zip(*parts, strict=True):
+                yield make(**dict(zip(self.columns, row, strict=True)))
+
+
+def quoted(column: str) -> str:
+    """A column's name in SQL, where `index` and `group` mean something else."""
+    return f'"{column}"'
+
+
+def _inner(hint: Any) -> Any:
+    """The type without its None and without its new name."""
+    parts = [part for part in get_args(hint) if part is not NoneType]
+    if NoneType in get_args(hint) and len(parts) == 1:
+        hint = parts[0]
+    return getattr(hint, "__supertype__", hint)
+
+
+def _writer(hint: Any) -> Callable[[Any], Any] | None:
+    """How a field is written; None: SQLite takes it as it is."""
+    kind = _inner(hint)
+    if kind in (int, str, bool):
+        return None
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return attrgetter("value")
+    return lru_cache(maxsize=TEXTS_KEPT)(text_of(kind))
+
+
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    """How the text of a column is read."""
+    kind = _inner(hint)
+    if kind is str:
+        return lambda text: text
+    if kind is bool:
+        return bool
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return _word_reader(kind)
+    return value_of(kind)
+
+
+class _Known(dict[Any, Any]):
+    """What each text of a column stands for, during one reading of it: everybody shares the value."""
+
+    def __init__(self, read: Callable[[Any], Any]) -> None:
+        super().__init__({None: None})
+        self.read = read
+
+    def __missing__(self, text: Any) -> Any:
+        value = self[text] = self.read(text)
+        return value
+
+
+def _word_reader(enum: type[StrEnum]) -> Callable[[Any], StrEnum]:
+    def read(word: Any) -> StrEnum:
+        try:
+            return enum(word)
+        except ValueError:
+            raise Unreadable(f"{shown(word)} is none of: {', '.join(enum)}") from None
+
+    return read
+
+
+def _upsert(name: str, columns: tuple[str, ...], *fixed: str) -> str:
+    """Write a row or write over it, except for the key, which comes first, and what else never changes."""
+    changing = [f"{quoted(column)} = excluded.{quoted(column)}" for column in columns if column not in fixed]
+    return (
+        f"INSERT INTO {name} ({', '.join(map(quoted, columns))}) VALUES ({', '.join('?' * len(columns))}) "
+        f"ON CONFLICT ({quoted(fixed[0])}) DO UPDATE SET {', '.join(changing)}"
+    )
+
+
+SPECS = Table("specs", WorkloadSpec, "id")
+LIVES = Table("lives", Life, "id", "workload")  # which has an index, that need not be touched then
+STANDINGS = Table("standings", Standing, "workload")
+EVENTS = Table("events", Event, "number")
+"""The key is no field, and comes first when one is written: the ledger numbers events itself."""
+
+organization_text: Callable[[Organization], str] = text_of(Organization)
+organization_value: Callable[[str], Organization] = value_of(Organization)

@@ -1,0 +1,122 @@
+"""What has happened to one life: the ledger's word against what the engine sees. A table, and nothing more.
+
+| ledger    | starting | running   | exited  | nothing        | node silent | node gone or rebooted |
+|-----------|----------|-----------|---------|----------------|-------------|-----------------------|
+| BOUND     | –        | → RUNNING | → ENDED | – (start owed) | –           | → ENDED, lost         |
+| RUNNING   | –        | –         | → ENDED | → ENDED, lost  | –           | → ENDED, lost         |
+| RELEASING | –        | –         | → ENDED | → ENDED¹       | –           | → ENDED               |
+
+¹ Only after the engine has confirmed the stop: until then a start that is still under way could come after it.
+An observation always begins after the last thing was written (the loop looks first), so that absence means absence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.life import EVICTIONS, Cause, Life, Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Reply
+
+FIRST_RETRY_S = 1
+LONGEST_RETRY_S = 30
+
+
+class Seen(StrEnum):
+    """What the engine sees of one life."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    EXITED = "exited"
+    NOTHING = "nothing"
+    SILENT = "silent"
+    """Its node does not answer: nobody knows."""
+    GONE = "gone"
+    """Its node is not there any more, or was rebooted since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All that one look says about one life."""
+
+    pod: PodSight | None = None
+    node: NodeSight | None = None
+    answer: Answer | None = None
+    """To the last order about it, if one came since."""
+    stop_confirmed: bool = False
+
+    def seen(self, life: Life) -> Seen:
+        if self.pod is not None and self.pod.state is PodState.EXITED:
+            return Seen.EXITED
+        if self.node is None or self.node.gone or self.node.boot_id != life.boot_id:
+            return Seen.GONE
+        if self.pod is not None:
+            return Seen(self.pod.state.value)
+        return Seen.NOTHING if self.node.silent_since is None else Seen.SILENT
+
+
+def settle(life: Life, look: Look, now: Instant) -> Life:
+    """The life after the look."""
+    if not life.is_placed:
+        return life
+    match life.phase, look.seen(life):
+        case _, Seen.EXITED:
+            return _exited(life, look.pod, now)
+        case PodPhase.BOUND, Seen.RUNNING:
+            since = look.pod.running_since if look.pod is not None else None
+            return life.move(PodPhase.RUNNING, now, started_at=since if since is not None else now, trouble="")
+        case PodPhase.BOUND, Seen.STARTING:
+            return _troubled(life, look.pod)
+        case PodPhase.BOUND, Seen.NOTHING:
+            return _answered(life, look.answer, now)
+        case PodPhase.RUNNING, Seen.NOTHING:
+            return life.end(now, Outcome.LOST, Cause.VANISHED, "its process vanished without a trace")
+        case PodPhase.RELEASING, Seen.NOTHING if look.stop_confirmed:
+            return life.end(now, _when_told(life), life.cause or Cause.UNWANTED)
+        case PodPhase.RELEASING, Seen.GONE:
+            return life.end(now, _when_told(life), life.cause or Cause.NODE_LOST)
+        case _, Seen.GONE:
+            return life.end(now, Outcome.LOST, Cause.NODE_LOST, f"{life.node} went away or was rebooted")
+    return life
+
+
+def _exited(life: Life, pod: PodSight | None, now: Instant) -> Life:
+    """It ended. If it had done its work before it was told to stop, that counts; otherwise the notice is the cause."""
+    assert pod is not None
+    code = pod.exit_code
+    if life.phase is PodPhase.RELEASING and (pod.after_notice or code != 0):
+        return life.end(now, _when_told(life), life.cause or Cause.UNWANTED, exit_code=code)
+    if pod.after_notice:
+        return life.end(now, Outcome.LOST, Cause.NODE_LOST, pod.words or "its node stopped it", code)
+    outcome = Outcome.OK if code == 0 else Outcome.ERROR
+    words = pod.words or (f"exit code {code}" if code is not None else "exit code unknown")
+    ended = life.move(
+        PodPhase.ENDED, now, outcome=outcome, cause=Cause.EXITED, detail=words, exit_code=code, trouble=""
+    )
+    return ended if ended.started_at is not None else replace(ended, started_at=pod.running_since)
+
+
+def _when_told(life: Life) -> Outcome:
+    return Outcome.EVICTED if life.cause in EVICTIONS else Outcome.STOPPED
+
+
+def _troubled(life: Life, pod: PodSight | None) -> Life:
+    words = pod.words if pod is not None else ""
+    return life if words == life.trouble else replace(life, trouble=words)
+
+
+def _answered(life: Life, answer: Answer | None, now: Instant) -> Life:
+    """A start that did not happen: ask again after a while, or give this place up."""
+    if answer is None or answer.reply is Reply.DONE:
+        return life
+    if answer.reply is Reply.REFUSED:
+        return life.end(now, Outcome.ERROR, Cause.REFUSED, f"{life.node} would not start it: {answer.words}")
+    wait_s = min(FIRST_RETRY_S << min(life.attempts, 10), LONGEST_RETRY_S)
+    return replace(
+        life,
+        attempts=life.attempts + 1,
+        retry_at=Instant(now + wait_s * SECOND_MS),
+        trouble=answer.words or "the engine did not answer",
+    )

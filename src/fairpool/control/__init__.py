@@ -1,0 +1,1 @@
+"""What people talk to: it declares, clusters decide and act."""

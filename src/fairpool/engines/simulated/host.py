@@ -1,0 +1,74 @@
+"""A node as it really is, which is more than is heard of it: its boots, and whether it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.node import Node
+from fairpool.model.observation import NodeSight
+
+FENCE_S = 240
+"""An agent that hears nobody for so long stops its pods, before anybody may call the node gone."""
+GONE_S = 300
+"""After so long a silence a node is called gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A node with what has happened to it."""
+
+    number: int
+    """Counts up with each node that is added."""
+    node: Node
+    boot: int = 1
+    heard_boot: int = 1
+    """The boot in which it last answered."""
+    silent_since: Instant | None = None
+    silent_until: Instant | None = None
+    """None: nobody knows how long."""
+    gone: bool = False
+    """Silent for so long that everybody may count on its pods being dead."""
+
+    @property
+    def boot_id(self) -> str:
+        return _boot_id(self.node, self.boot)
+
+    @property
+    def is_silent(self) -> bool:
+        return self.silent_since is not None
+
+    @property
+    def fences_at(self) -> Instant | None:
+        """When its agent will stop or has stopped its pods, if it stays silent so long."""
+        if self.silent_since is None:
+            return None
+        fences_at = Instant(self.silent_since + FENCE_S * SECOND_MS)
+        return None if self.silent_until is not None and self.silent_until <= fences_at else fences_at
+
+    @property
+    def gone_at(self) -> Instant | None:
+        """When it will be called gone, if it is silent by then."""
+        if self.silent_since is None or self.gone:
+            return None
+        return Instant(self.silent_since + GONE_S * SECOND_MS)
+
+    def silenced(self, now: Instant, until: Instant | None) -> Host:
+        """It does not answer until then. Who was silent before has been silent since then."""
+        since = self.silent_since if self.silent_since is not None else now
+        return replace(self, silent_since=since, silent_until=until)
+
+    def rebooted(self) -> Host:
+        return replace(self, boot=self.boot + 1)
+
+    def answering(self) -> Host:
+        return replace(self, heard_boot=self.boot, silent_since=None, silent_until=None, gone=False)
+
+    def sight(self) -> NodeSight:
+        """What is known of it by those who only hear of it."""
+        boot_id = _boot_id(self.node, self.heard_boot)
+        return NodeSight(node=self.node, boot_id=boot_id, silent_since=self.silent_since, gone=self.gone)
+
+
+def _boot_id(node: Node, boot: int) -> str:
+    return f"{node.name}/{boot}"

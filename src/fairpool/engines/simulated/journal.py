@@ -1,0 +1,141 @@
+"""What a simulation must not forget when its process is killed: one SQLite file of plain records.
+
+The engine hands over the records that have changed, all in one transaction, before it answers. What follows from the
+passing of time alone is not written: whoever opens the file later works it out. Not for strangers' files.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from os import PathLike
+from types import UnionType
+from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from fairpool.engines.port import Away
+
+Record = TypeVar("Record")
+Key = tuple[str, str]
+"""Kind and name of a record."""
+
+_TABLE = "CREATE TABLE IF NOT EXISTS record (kind TEXT, name TEXT, value TEXT NOT NULL, PRIMARY KEY (kind, name))"
+_PUT = "INSERT INTO record VALUES (?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value"
+
+
+class Journal:
+    """The records of one simulation in one file."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # With a write-ahead log a transaction outlives its process at NORMAL, without waiting for the disk each time;
+        # the last ones may be lost with the machine, and then it is as if they had not been answered yet.
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = NORMAL")
+        self._database.execute(_TABLE)
+
+    def read(self, kind: str, of: type[Record]) -> dict[str, Record]:
+        """All records of a kind, by name."""
+        rows = self._database.execute("SELECT name, value FROM record WHERE kind = ? ORDER BY name", (kind,))
+        return {name: from_plain(of, json.loads(value)) for name, value in rows}
+
+    def write(self, changes: Mapping[Key, object]) -> None:
+        """These records are so from now on; None: gone."""
+        puts = [(*key, json.dumps(to_plain(value))) for key, value in changes.items() if value is not None]
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            self._database.executemany(_PUT, puts)
+            gone = [key for key, value in changes.items() if value is None]
+            self._database.executemany("DELETE FROM record WHERE kind = ? AND name = ?", gone)
+            self._database.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+
+    def begun_at(self, now: int) -> int:
+        """When this file was first opened: now, if it is the first time. What a clock for it hangs on."""
+        begun = self.read("meta", int).get("begun_at")
+        if begun is None:
+            self.write({("meta", "begun_at"): now})
+        return now if begun is None else begun
+
+    def close(self) -> None:
+        self._database.close()
+
+
+class Draft:
+    """Records that have changed and are not in the journal yet. Without a journal it stays empty."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._journal = journal
+        self._changes: dict[Key, object] = {}
+
+    def note(self, kind: str, name: str, value: object) -> None:
+        """This record is so from now on; None: gone."""
+        if self._journal is not None:
+            self._changes[kind, name] = value
+
+    def has(self, kind: str, name: str) -> bool:
+        return (kind, name) in self._changes
+
+    def is_empty(self) -> bool:
+        return not self._changes
+
+    def write(self) -> None:
+        """Into the journal with all of it, or with nothing: then it stays here for the next time."""
+        if self._journal is not None and self._changes:
+            try:
+                self._journal.write(self._changes)
+            except sqlite3.Error as error:
+                raise Away(f"the journal cannot be written: {error}") from error
+            self._changes.clear()
+
+    def discard(self) -> None:
+        self._changes.clear()
+
+
+def to_plain(value: Any) -> Any:
+    """A value of the model as what JSON knows."""
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: to_plain(item) for key, item in value.items()}
+    return value
+
+
+def from_plain(kind: Any, plain: Any) -> Any:
+    """The value of this type that was made plain."""
+    if isinstance(kind, NewType):
+        return from_plain(kind.__supertype__, plain)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return None if plain is None else from_plain(next(each for each in arguments if each is not type(None)), plain)
+    if origin is tuple:
+        return _tuple(arguments, plain)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {key: from_plain(arguments[1], item) for key, item in plain.items()}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(plain)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return kind(**{name: from_plain(of, plain[name]) for name, of in _fields(kind).items() if name in plain})
+    return plain
+
+
+def _tuple(arguments: tuple[Any, ...], plain: list[Any]) -> tuple[Any, ...]:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(from_plain(arguments[0], item) for item in plain)
+    return tuple(from_plain(of, item) for of, item in zip(arguments, plain, strict=True))
+
+
+@cache
+def _fields(kind: type) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}

@@ -1,0 +1,75 @@
+"""What befalls nodes and pods by themselves: crashes, losses, reboots, silence, machines that leave and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from random import Random
+from typing import TypeVar
+
+from fairpool.engines.simulated.engine import SimulatedEngine
+from fairpool.engines.simulated.faults import Faults
+from fairpool.engines.simulated.host import FENCE_S, GONE_S
+from fairpool.model.ids import SECOND_MS, Instant, NodeName
+from fairpool.model.node import Node
+
+HOUR_S = 3600
+
+Victim = TypeVar("Victim", bound=str)
+
+
+class Mishaps:
+    """Strikes the nodes and pods of one engine, as often as the faults say."""
+
+    def __init__(self, engine: SimulatedEngine, faults: Faults, dice: Random, now: Instant) -> None:
+        self.faults = faults
+        self._engine = engine
+        self._dice = dice
+        self._struck_at = now
+        self._returning: list[tuple[Instant, NodeName, Node]] = []
+
+    def strike(self, now: Instant) -> None:
+        """All that befalls anybody between the last strike and now."""
+        hours = (now - self._struck_at) / SECOND_MS / HOUR_S
+        self._struck_at = now
+        while self._returning and self._returning[0][0] <= now:
+            self._engine.add_node(heappop(self._returning)[2])
+        if hours <= 0 or self.faults == Faults.none():
+            return
+        faults, dice, engine = self.faults, self._dice, self._engine
+        self._befall(engine.alive, faults.pod_crash, hours, engine.crash)
+        self._befall(engine.alive, faults.pod_loss, hours, engine.lose)
+        self._befall(self._nodes, faults.node_reboot, hours, lambda name: engine.reboot(name, dice.uniform(1, 600)))
+        self._befall(
+            self._nodes, faults.node_short_silence, hours, lambda name: self._silence(name, now, 1, FENCE_S - 1)
+        )
+        self._befall(
+            self._nodes, faults.node_long_silence, hours, lambda name: self._silence(name, now, GONE_S + 1, 1800)
+        )
+        self._befall(self._nodes, faults.node_removal, hours, lambda name: self._remove(name, now))
+
+    def _nodes(self) -> list[NodeName]:
+        return self._engine.nodes
+
+    def _befall(
+        self, victims: Callable[[], Sequence[Victim]], per_hour: float, hours: float, strike: Callable[[Victim], None]
+    ) -> None:
+        if not per_hour:
+            return
+        candidates = sorted(victims())
+        expected = per_hour * hours * len(candidates)
+        struck = min(len(candidates), int(expected) + (self._dice.random() < expected % 1))
+        for victim in self._dice.sample(candidates, struck):
+            strike(victim)
+
+    def _silence(self, name: NodeName, now: Instant, least_s: float, most_s: float) -> None:
+        self._engine.silence(name, _after(now, self._dice.uniform(least_s, most_s)))
+
+    def _remove(self, name: NodeName, now: Instant) -> None:
+        node = self._engine.host(name).node
+        self._engine.remove_node(name)
+        heappush(self._returning, (_after(now, self._dice.uniform(60, 1800)), name, node))
+
+
+def _after(now: Instant, seconds: float) -> Instant:
+    return Instant(now + round(seconds * SECOND_MS))

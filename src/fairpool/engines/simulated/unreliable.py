@@ -1,0 +1,173 @@
+"""An engine that is hard to reach: orders get lost, come late or twice, and answers do not come at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from random import Random
+
+from fairpool.engines.port import Away, Outranked
+from fairpool.engines.simulated.clock import VirtualClock
+from fairpool.engines.simulated.engine import SimulatedEngine
+from fairpool.engines.simulated.faults import Faults
+from fairpool.engines.simulated.mishaps import Mishaps
+from fairpool.model.ids import SECOND_MS, Instant, PodId, Token
+from fairpool.model.observation import Answer, Observation, Order, Reply, StartOrder, StopOrder
+
+LATE_S = 30
+DROPPED_S = 60
+"""No order arrives later than this after it was given."""
+SLOW_S = 20
+PULL_ERROR_S = 300
+
+
+class Fate(Enum):
+    """What becomes of one order on its way."""
+
+    ARRIVES = auto()
+    LOST = auto()
+    ANSWER_LOST = auto()
+    LATE = auto()
+    TWICE = auto()
+    PUT_OFF = auto()
+    REFUSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """One order on its way: what becomes of it, and what arrives now."""
+
+    order: Order
+    fate: Fate
+    arriving: Order | None
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """An order that is still on its way."""
+
+    arrives_at: Instant
+    given_at: Instant
+    order: Order
+    token: Token
+
+
+class FaultyEngine:
+    """A simulated engine with a bad network before it and bad luck behind it. All by the dice it is given.
+
+    A slow answer moves the clock on.
+    """
+
+    def __init__(self, engine: SimulatedEngine, faults: Faults, dice: Random, clock: VirtualClock) -> None:
+        self._engine = engine
+        self._faults = faults
+        self._dice = dice
+        self._clock = clock
+        self._mishaps = Mishaps(engine, faults, dice, clock.now())
+        self._stragglers: list[Straggler] = []
+        self._arrived: set[PodId] = set()
+
+    def calm(self) -> None:
+        """Nothing goes wrong from now on; what is on its way still arrives, and nodes that left come back."""
+        self._faults = self._mishaps.faults = Faults.none()
+
+    def observe(self, token: Token) -> Observation:
+        self.catch_up()
+        self._dawdle()
+        if self._happens(self._faults.observe_away):
+            if self._happens(0.5):
+                self._engine.observe(token)
+            raise Away("nothing was heard")
+        return self._engine.observe(token)
+
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+        self.catch_up()
+        self._dawdle()
+        if self._happens(self._faults.away_before):
+            raise Away("the orders did not arrive")
+        cut_off = self._happens(self._faults.away_after)
+        if cut_off:
+            orders = orders[: self._dice.randint(min(1, len(orders)), len(orders))]
+        trips = [self._trip(order, token) for order in orders]
+        arriving = [trip.arriving for trip in trips if trip.arriving is not None]
+        answers = iter(self._engine.carry_out(arriving, token))
+        replies = [self._reply(trip, answers) for trip in trips]
+        if cut_off:
+            raise Away("the orders may have arrived")
+        return replies
+
+    def catch_up(self) -> None:
+        """Late orders arrive, and mishaps strike, until now. Worlds may call it; every call to the engine does."""
+        now = self._clock.now()
+        due = [each for each in self._stragglers if each.arrives_at <= now]
+        self._stragglers = [each for each in self._stragglers if each.arrives_at > now]
+        for each in sorted(due, key=lambda straggler: straggler.arrives_at):
+            if now - each.given_at <= DROPPED_S * SECOND_MS:
+                self._arrive_late(each)
+        self._mishaps.strike(now)
+
+    def _arrive_late(self, straggler: Straggler) -> None:
+        if isinstance(straggler.order, StartOrder):
+            self._arrived.add(straggler.order.pod)
+        try:
+            self._engine.carry_out([straggler.order], straggler.token)
+        except Outranked:
+            # Its sender has been replaced meanwhile and does not hear this.
+            return
+
+    def _trip(self, order: Order, token: Token) -> Trip:
+        fate = self._fate(order)
+        if fate in (Fate.LATE, Fate.TWICE):
+            now = self._clock.now()
+            arrives_at = Instant(now + round(self._dice.uniform(0, LATE_S) * SECOND_MS))
+            self._stragglers.append(Straggler(arrives_at, now, order, token))
+        if fate in (Fate.LOST, Fate.LATE, Fate.PUT_OFF):
+            return Trip(order, fate, None)
+        if fate is Fate.REFUSED:
+            # Refused must mean never: a stop makes sure that no straggler starts it after all.
+            return Trip(order, fate, StopOrder(pod=order.pod, node=order.node, grace_s=0, reason="refused"))
+        if isinstance(order, StartOrder):
+            self._arrived.add(order.pod)
+        return Trip(order, fate, order)
+
+    def _fate(self, order: Order) -> Fate:
+        faults = self._faults
+        may_be_refused = isinstance(order, StartOrder) and order.pod not in self._arrived
+        chances = (
+            (Fate.LOST, faults.order_lost),
+            (Fate.ANSWER_LOST, faults.answer_lost),
+            (Fate.LATE, faults.order_late),
+            (Fate.TWICE, faults.order_twice),
+            (Fate.PUT_OFF, faults.put_off),
+            (Fate.REFUSED, faults.refused if may_be_refused else 0),
+        )
+        return next((fate for fate, chance in chances if self._happens(chance)), Fate.ARRIVES)
+
+    def _reply(self, trip: Trip, answers: Iterator[Answer]) -> Answer:
+        answer = next(answers) if trip.arriving is not None else None
+        pod = trip.order.pod
+        if trip.fate is Fate.PUT_OFF:
+            return Answer(pod, Reply.LATER, "the node is busy")
+        if answer is None:
+            return Answer(pod, Reply.UNKNOWN, "no answer came")
+        if isinstance(trip.arriving, StartOrder) and answer.reply is Reply.DONE:
+            self._perhaps_hold_up(pod)
+        if trip.fate is Fate.ANSWER_LOST:
+            return Answer(pod, Reply.UNKNOWN, "no answer came")
+        if trip.fate is Fate.REFUSED and answer.reply is Reply.DONE:
+            return Answer(pod, Reply.REFUSED, "the node would not start it")
+        return answer
+
+    def _perhaps_hold_up(self, pod: PodId) -> None:
+        if self._happens(self._faults.pull_error):
+            until = Instant(self._clock.now() + round(self._dice.uniform(1, PULL_ERROR_S) * SECOND_MS))
+            self._engine.hold_up(pod, "ErrImagePull: the registry does not answer", until)
+
+    def _dawdle(self) -> None:
+        if self._happens(self._faults.slow_answer):
+            self._clock.advance(self._dice.uniform(0, SLOW_S))
+
+    def _happens(self, chance: float) -> bool:
+        # No dice where nothing can happen: a calm world then goes on the same whatever came before.
+        return chance > 0 and self._dice.random() < chance

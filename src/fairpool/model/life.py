@@ -1,0 +1,133 @@
+"""One life of one pod, as the ledger holds it, and the words for why it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from fairpool.model.ids import GroupId, Instant, NodeName, PodId, WorkloadId
+from fairpool.model.lifecycle import PodPhase, may_become
+from fairpool.model.spec import DEFAULT_GRACE_S
+from fairpool.model.workload import PodShape
+
+
+class Outcome(StrEnum):
+    """How a life ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    LOST = "lost"
+    """With its node, or without a trace."""
+    EVICTED = "evicted"
+    STOPPED = "stopped"
+
+
+class Cause(StrEnum):
+    """Why a life leaves or left, and why a workload is not running. Stable, meant for programs."""
+
+    EXITED = "exited"
+    FINISHED = "finished"
+    """The workload is done, this pod is no longer needed."""
+    PREEMPTED = "preempted"
+    """Its GPUs were owed to somebody else."""
+    MOVED = "moved"
+    """It comes back elsewhere, to make room."""
+    STALE = "stale"
+    """Its gang had lost a part for too long."""
+    NODE_LOST = "node-lost"
+    NODE_DRAINED = "node-drained"
+    SUSPENDED = "suspended"
+    DELETED = "deleted"
+    TIME_LIMIT = "time-limit"
+    """The project's limit on interactive work."""
+    DEADLINE = "deadline"
+    """The workload's own limit."""
+    SCALED_DOWN = "scaled-down"
+    PEER = "peer"
+    """Another pod of its gang ended, and the gang restarts as a whole."""
+    REFUSED = "refused"
+    """The node would not start it."""
+    RETRIES = "retries-used-up"
+    UNWANTED = "unwanted"
+    """Nobody declared it (any more)."""
+    VANISHED = "vanished"
+    """The engine saw it once and does not know it any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """The nth life of one pod. Whoever wants another phase makes another value with `move`."""
+
+    id: PodId
+    workload: WorkloadId
+    index: int
+    incarnation: int
+    group: GroupId
+    shape: PodShape
+    pod_set: str = "default"
+    run: int = 0
+    """The run of the workload it was born in."""
+    phase: PodPhase = PodPhase.WAITING
+    since: Instant
+    """When it came into this phase."""
+    born_at: Instant
+    not_before: Instant = Instant(0)
+    """It may not be placed earlier: the back-off after a failure."""
+    node: NodeName | None = None
+    devices: tuple[int, ...] = ()
+    boot_id: str = ""
+    """Which boot of its node it was bound to: absent after a reboot means lost, not never started."""
+    promised_at: Instant | None = None
+    nominated: NodeName | None = None
+    started_at: Instant | None = None
+    cause: Cause | None = None
+    detail: str = ""
+    """The cause in words, with who gains by it."""
+    outcome: Outcome | None = None
+    exit_code: int | None = None
+    grace_s: int = DEFAULT_GRACE_S
+    attempts: int = 0
+    """Starts that the engine put off."""
+    retry_at: Instant = Instant(0)
+    trouble: str = ""
+    """What keeps it from starting, in the engine's words: `ErrImagePull: no such image`."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase is PodPhase.ENDED
+
+    @property
+    def is_placed(self) -> bool:
+        return self.phase in (PodPhase.BOUND, PodPhase.RUNNING, PodPhase.RELEASING)
+
+    def move(self, phase: PodPhase, now: Instant, **changes: Any) -> Life:
+        """The same life in another phase."""
+        assert may_become(self.phase, phase), f"{self.id} cannot go from {self.phase} to {phase}"
+        return replace(self, phase=phase, since=now, **changes)
+
+    def end(self, now: Instant, outcome: Outcome, cause: Cause, detail: str = "", exit_code: int | None = None) -> Life:
+        """The end of it. Why it was told to leave, if it was, stays the cause."""
+        told = self.phase is PodPhase.RELEASING and self.cause is not None
+        return self.move(
+            PodPhase.ENDED,
+            now,
+            outcome=outcome,
+            cause=self.cause if told else cause,
+            detail=self.detail if told else detail,
+            exit_code=exit_code,
+            trouble="",
+        )
+
+    def leave(self, now: Instant, cause: Cause, detail: str = "") -> Life:
+        """Tell it to go: what holds nothing ends at once, what holds something is released first."""
+        if self.phase in (PodPhase.RELEASING, PodPhase.ENDED):
+            return self
+        if self.phase in (PodPhase.WAITING, PodPhase.PROMISED):
+            outcome = Outcome.EVICTED if cause in EVICTIONS else Outcome.STOPPED
+            return self.move(PodPhase.ENDED, now, outcome=outcome, cause=cause, detail=detail)
+        return self.move(PodPhase.RELEASING, now, cause=cause, detail=detail)
+
+
+EVICTIONS = frozenset({Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.NODE_DRAINED, Cause.PEER})
+"""Causes for which a pod leaves although its workload wants it."""

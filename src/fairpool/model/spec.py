@@ -1,0 +1,142 @@
+"""What a person declares: a workload, how many pods it has and what becomes of them when they end.
+
+A declaration says what should be so. Which pods exist because of it is worked out by the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
+from fairpool.model.workload import PodShape, TopologyConstraint, WorkloadKind
+
+DEFAULT_GRACE_S = 30
+
+
+class Want(StrEnum):
+    """What is to become of a workload."""
+
+    RUN = "run"
+    STOP = "stop"
+    """Its pods leave, itself stays and can be resumed."""
+    DELETE = "delete"
+
+
+class Arrangement(StrEnum):
+    """How the pods of a workload belong together."""
+
+    TOGETHER = "together"
+    """One pod group: all of them, or at least the minimum, start at once."""
+    SWEEP = "sweep"
+    """Independent runs, so many at a time, until so many have ended well."""
+    REPLICAS = "replicas"
+    """Equal servers, each a pod group of its own."""
+
+
+class RestartPolicy(StrEnum):
+    """Which pods that end by themselves come back."""
+
+    NEVER = "never"
+    ON_FAILURE = "on failure"
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class EndRule:
+    """What follows from a workload's kind when one of its pods ends, unless it says otherwise."""
+
+    restart: RestartPolicy
+    retries: int | None
+    """None: without end."""
+
+
+END_RULES: Mapping[WorkloadKind, EndRule] = MappingProxyType(
+    {
+        WorkloadKind.TRAIN: EndRule(RestartPolicy.ON_FAILURE, 6),
+        WorkloadKind.BUILD: EndRule(RestartPolicy.ON_FAILURE, 0),
+        WorkloadKind.INFERENCE: EndRule(RestartPolicy.ALWAYS, None),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What runs in a pod. The scheduler never looks at it; the engine does."""
+
+    image: str = ""
+    command: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    working_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTemplate:
+    """What every pod made from it is like."""
+
+    shape: PodShape = PodShape()
+    program: Program = Program()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSpec:
+    """One workload as declared."""
+
+    id: WorkloadId
+    name: str
+    project: QueueId
+    created_at: Instant
+    kind: WorkloadKind = WorkloadKind.TRAIN
+    template: PodTemplate = PodTemplate()
+    leader: PodTemplate | None = None
+    """What pod 0 is instead, where one pod leads the others."""
+    arrangement: Arrangement = Arrangement.TOGETHER
+    pods: int = 1
+    """Wanted at once, the leader included: workers, parallelism or replicas."""
+    minimum: int | None = None
+    """Fewer than `pods` are enough to run (an elastic workload); None: all are needed."""
+    completions: int | None = None
+    """Of a sweep: how many pods must end well. None: as many as run at once."""
+    priority: int | None = None
+    preemptible: bool | None = None
+    restart: RestartPolicy | None = None
+    retries: int | None = None
+    """Failures that are forgiven; None: what the kind says."""
+    deadline_s: int | None = None
+    """How long it may go on after it first ran."""
+    ttl_s: int | None = None
+    """How long it is kept after it finished; None: until deleted."""
+    grace_s: int = DEFAULT_GRACE_S
+    """Between the notice to a pod and its end."""
+    pools: tuple[PoolName, ...] = ()
+    """Node pools to try, in this order; empty: the default pool."""
+    constraint: TopologyConstraint | None = None
+    want: Want = Want.RUN
+    run: int = 0
+    """Rises each time it is resumed: failures and clocks begin anew."""
+
+    @property
+    def end_rule(self) -> EndRule:
+        implied = END_RULES[self.kind]
+        return EndRule(self.restart or implied.restart, self.retries if self.retries is not None else implied.retries)
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.minimum is not None and self.minimum < self.pods
+
+    @property
+    def needed(self) -> int:
+        """Pods without which it does not run."""
+        if self.arrangement is not Arrangement.TOGETHER:
+            return 1
+        return min(self.minimum, self.pods) if self.minimum is not None else self.pods
+
+    @property
+    def runs_needed(self) -> int:
+        """Of a sweep: runs that must end well."""
+        return self.completions if self.completions is not None else self.pods
+
+    def template_of(self, index: int) -> PodTemplate:
+        return self.leader if index == 0 and self.leader is not None else self.template

@@ -1,0 +1,88 @@
+"""The phase of a workload, and the one table that turns it into the classic words.
+
+Inside there is one set of phases, each with a cause beside it. Older commands and the older API speak of `Succeeded`,
+`TimedOut` or `CrashLoopBackOff`; those words are made here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from fairpool.model.life import Cause
+from fairpool.model.workload import WorkloadKind
+
+
+class WorkloadPhase(StrEnum):
+    """Where a workload stands."""
+
+    CREATING = "Creating"
+    """Declared; the cluster has not looked at it yet."""
+    PENDING = "Pending"
+    """Waits for a place, or for the end of a back-off."""
+    INITIALIZING = "Initializing"
+    """Has its places; not all pods it needs run yet."""
+    RUNNING = "Running"
+    """At least the pods it needs run."""
+    DEGRADED = "Degraded"
+    """Runs, but not as declared: a node is silent, or replicas are missing."""
+    STOPPED = "Stopped"
+    """Holds nothing and can be resumed."""
+    DELETING = "Deleting"
+    FAILED = "Failed"
+    COMPLETED = "Completed"
+
+
+HOLDS_NOTHING = frozenset({WorkloadPhase.STOPPED, WorkloadPhase.FAILED, WorkloadPhase.COMPLETED})
+"""Phases that last until a person does something."""
+
+
+class Pause(StrEnum):
+    """Why a workload that is wanted is not running yet. Beside `Cause`, which is about ends."""
+
+    QUEUED = "queued"
+    """The scheduler has not placed it; its verdict says why."""
+    BACK_OFF = "back-off"
+    """Failed, and waits before it is tried again."""
+    STARTING = "starting"
+    IMAGE = "image"
+    """The image cannot be fetched."""
+    EVICTED = "evicted"
+    """On its way out of a place; it comes back."""
+    STOPPING = "stopping"
+    NODE_SILENT = "node-silent"
+    SHORT = "short"
+    """Fewer pods than declared."""
+
+
+Reason = Cause | Pause | None
+
+ANY = None
+
+CLASSIC: tuple[tuple[WorkloadPhase, Reason, WorkloadKind | None, str], ...] = (
+    # The first row that matches counts; None matches everything.
+    (WorkloadPhase.PENDING, Pause.BACK_OFF, WorkloadKind.BUILD, "CrashLoopBackOff"),
+    (WorkloadPhase.PENDING, Pause.EVICTED, ANY, "Terminating"),
+    (WorkloadPhase.INITIALIZING, Pause.IMAGE, ANY, "ImagePullBackOff"),
+    (WorkloadPhase.INITIALIZING, ANY, ANY, "ContainerCreating"),
+    (WorkloadPhase.RUNNING, Pause.STOPPING, ANY, "Terminating"),
+    (WorkloadPhase.DEGRADED, ANY, ANY, "Running"),
+    (WorkloadPhase.STOPPED, Cause.PREEMPTED, ANY, "Preempted"),
+    (WorkloadPhase.STOPPED, Cause.TIME_LIMIT, ANY, "TimedOut"),
+    (WorkloadPhase.STOPPED, ANY, ANY, "Suspended"),
+    (WorkloadPhase.DELETING, ANY, ANY, "Terminating"),
+    (WorkloadPhase.FAILED, Cause.REFUSED, ANY, "ContainerCannotRun"),
+    (WorkloadPhase.COMPLETED, ANY, ANY, "Succeeded"),
+    (WorkloadPhase.CREATING, ANY, ANY, "Pending"),
+)
+
+_EXACT: Mapping[WorkloadPhase, str] = MappingProxyType({phase: phase.value for phase in WorkloadPhase})
+
+
+def classic_word(phase: WorkloadPhase, reason: Reason, kind: WorkloadKind) -> str:
+    """What older commands call it."""
+    for row_phase, row_reason, row_kind, word in CLASSIC:
+        if row_phase is phase and row_reason in (ANY, reason) and row_kind in (ANY, kind):
+            return word
+    return _EXACT[phase]

@@ -1,0 +1,389 @@
+"""The contract of `fairpool.engines.port`, sentence by sentence, for every engine there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairpool.engines.port import Outranked
+from fairpool.model.ids import PodId, Token
+from fairpool.model.observation import (
+    Answer,
+    ForgetOrder,
+    Observation,
+    Order,
+    PodSight,
+    PodState,
+    Reply,
+    StartOrder,
+    StopOrder,
+)
+from tests.contracts.harness import CalmNetworkHarness, Harness, ReopenedHarness, SimulatedHarness
+
+ONE, TWO = Token(1), Token(2)
+LONG_S = 60
+"""Longer than any test lasts."""
+
+
+@pytest.fixture(params=["simulated", "simulated, reopened for every call", "simulated, behind a calm network"])
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
+    match request.param:
+        case "simulated":
+            return SimulatedHarness()
+        case "simulated, reopened for every call":
+            return ReopenedHarness(tmp_path)
+        case _:
+            return CalmNetworkHarness()
+
+
+# --- observe looks after it was called, and returns the very same object as last time if nothing has changed since
+
+
+def test_observe_shows_what_was_done_before_it_was_called(harness: Harness) -> None:
+    order = harness.order(run_s=LONG_S)
+    assert harness.order().pod not in look(harness).pods
+    assert tell(harness, order).reply is Reply.DONE
+    assert look(harness).pods[order.pod].order == order
+
+
+def test_observe_returns_the_same_object_if_nothing_has_changed(harness: Harness) -> None:
+    start(harness, harness.order(run_s=LONG_S))
+    first = look(harness)
+    harness.pass_time(1)
+    again = look(harness)
+    assert (again.nodes, again.pods, again.token) == (first.nodes, first.pods, first.token)
+    assert again is first or not harness.keeps_objects
+
+
+def test_an_observation_does_not_change_after_it_was_made(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S))
+    before = look(harness)
+    tell(harness, stop(order))
+    harness.pass_time(1)
+    assert look(harness) is not before
+    assert before.pods[order.pod].state is PodState.RUNNING
+
+
+def test_a_pod_that_did_not_change_keeps_its_sight(harness: Harness) -> None:
+    order = start(harness, harness.order("a", run_s=LONG_S))
+    before = look(harness).pods[order.pod]
+    start(harness, harness.order("b", device=1, run_s=LONG_S))
+    after = look(harness).pods[order.pod]
+    assert after == before
+    assert after is before or not harness.keeps_objects
+
+
+def test_a_pod_is_seen_running_and_then_exited_with_its_code(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=3, exit_code=7))
+    running = seen(harness, order.pod)
+    assert running is not None
+    assert (running.state, running.exit_code) == (PodState.RUNNING, None)
+    assert running.running_since is not None
+    harness.pass_time(3)
+    exited = seen(harness, order.pod)
+    assert exited is not None
+    assert (exited.state, exited.exit_code) == (PodState.EXITED, 7)
+    assert exited.running_since == running.running_since
+
+
+def test_an_exited_pod_is_seen_until_it_is_forgotten(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=0))
+    harness.pass_time(5)
+    assert state(harness, order.pod) is PodState.EXITED
+    assert tell(harness, ForgetOrder(pod=order.pod, node=order.node)).reply is Reply.DONE
+    assert seen(harness, order.pod) is None
+
+
+def test_the_nodes_are_seen_with_their_boot(harness: Harness) -> None:
+    sight = look(harness).nodes[harness.node]
+    assert sight.node.name == harness.node
+    assert sight.boot_id == harness.order().boot_id
+    assert sight.silent_since is None
+
+
+# --- an order is carried out at most once, however often it is given
+
+
+def test_a_life_is_started_once_however_often_it_is_ordered(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S))
+    first = seen(harness, order.pod)
+    harness.pass_time(1)
+    assert [answer.reply for answer in tell_all(harness, order, order)] == [Reply.DONE, Reply.DONE]
+    assert seen(harness, order.pod) == first
+
+
+def test_a_life_that_runs_and_is_ordered_again_ends_when_it_would_have(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=4))
+    harness.pass_time(1)
+    tell(harness, order)
+    harness.pass_time(3)
+    assert state(harness, order.pod) is PodState.EXITED
+
+
+def test_the_grace_of_a_life_runs_once(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
+    assert tell(harness, stop(order, grace_s=2)).reply is Reply.DONE
+    harness.pass_time(1)
+    assert tell(harness, stop(order, grace_s=LONG_S)).reply is Reply.DONE
+    harness.pass_time(1.5)
+    assert state(harness, order.pod) in (PodState.EXITED, None)
+
+
+def test_stopping_what_has_ended_is_done_and_changes_nothing(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=0, exit_code=3))
+    harness.pass_time(1)
+    before = seen(harness, order.pod)
+    assert tell(harness, stop(order)).reply is Reply.DONE
+    assert seen(harness, order.pod) == before
+
+
+def test_forgetting_twice_is_done_twice(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=0))
+    harness.pass_time(1)
+    forget = ForgetOrder(pod=order.pod, node=None)
+    assert [tell(harness, forget).reply, tell(harness, forget).reply] == [Reply.DONE, Reply.DONE]
+
+
+def test_what_still_runs_is_not_forgotten(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S))
+    assert tell(harness, ForgetOrder(pod=order.pod, node=order.node)).reply is Reply.LATER
+    assert state(harness, order.pod) is PodState.RUNNING
+
+
+def test_every_order_is_answered_in_turn(harness: Harness) -> None:
+    start(harness, harness.order("ends", run_s=LONG_S))
+    orders: list[Order] = [
+        harness.order("b", device=1, run_s=LONG_S),
+        stop(harness.order("ends")),
+        harness.order("c", device=2, run_s=LONG_S),
+        ForgetOrder(pod=harness.order("never-seen").pod, node=None),
+    ]
+    answers = tell_all(harness, *orders)
+    assert [answer.pod for answer in answers] == [order.pod for order in orders]
+    assert {answer.reply for answer in answers} == {Reply.DONE}
+
+
+def test_no_orders_have_no_answers(harness: Harness) -> None:
+    assert list(tell_all(harness)) == []
+
+
+# --- a life that was stopped or has ended never starts (again), nor does an order for another boot of its node
+
+
+def test_a_life_that_was_stopped_before_it_was_ordered_never_starts(harness: Harness) -> None:
+    order = harness.order(run_s=LONG_S)
+    assert tell(harness, stop(order)).reply is Reply.DONE
+    assert tell(harness, order).reply is Reply.REFUSED
+    harness.pass_time(1)
+    assert seen(harness, order.pod) is None
+
+
+@pytest.mark.parametrize("node_is_named", [True, False])
+def test_a_stop_finds_its_life_whether_or_not_the_node_is_named(node_is_named: bool, harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S))
+    told = StopOrder(pod=order.pod, node=order.node if node_is_named else None, grace_s=1, reason="test")
+    assert tell(harness, told).reply is Reply.DONE
+    harness.pass_time(2)
+    assert state(harness, order.pod) in (PodState.EXITED, None)
+
+
+def test_a_life_that_has_ended_does_not_run_again(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=0))
+    harness.pass_time(1)
+    before = seen(harness, order.pod)
+    assert tell(harness, order).reply in (Reply.DONE, Reply.REFUSED)
+    harness.pass_time(1)
+    assert seen(harness, order.pod) == before
+
+
+def test_a_life_that_was_stopped_does_not_run_again(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S))
+    tell(harness, stop(order))
+    harness.pass_time(1)
+    tell(harness, order)
+    harness.pass_time(1)
+    assert state(harness, order.pod) in (PodState.EXITED, None)
+
+
+def test_a_forgotten_life_does_not_run_again(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=0))
+    harness.pass_time(1)
+    tell(harness, ForgetOrder(pod=order.pod, node=order.node))
+    assert tell(harness, order).reply is Reply.REFUSED
+    harness.pass_time(1)
+    assert seen(harness, order.pod) is None
+
+
+def test_the_next_life_of_a_pod_is_another_and_starts(harness: Harness) -> None:
+    first = start(harness, harness.order(run_s=0, exit_code=1))
+    harness.pass_time(1)
+    second = start(harness, harness.order(incarnation=1, run_s=LONG_S))
+    assert state(harness, first.pod) is PodState.EXITED
+    assert state(harness, second.pod) is PodState.RUNNING
+
+
+def test_an_order_for_an_earlier_boot_is_refused_and_never_starts(harness: Harness) -> None:
+    order = harness.order(run_s=LONG_S)
+    harness.reboot()
+    assert tell(harness, order).reply is Reply.REFUSED
+    harness.pass_time(1)
+    assert seen(harness, order.pod) is None
+
+
+def test_what_ran_before_a_reboot_is_gone_and_the_boot_is_another(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S))
+    harness.reboot()
+    observation = look(harness)
+    assert order.pod not in observation.pods
+    assert observation.nodes[harness.node].boot_id != order.boot_id
+    assert tell(harness, order).reply is Reply.REFUSED
+    assert start(harness, harness.order(incarnation=1, run_s=LONG_S)).boot_id != order.boot_id
+
+
+# --- after a stop was answered with DONE the life is absent or exited, or still within its grace
+
+
+def test_a_life_that_obeys_is_over_before_its_grace_is(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S, stop_s=0))
+    assert tell(harness, stop(order, grace_s=LONG_S)).reply is Reply.DONE
+    harness.pass_time(1)
+    assert state(harness, order.pod) in (PodState.EXITED, None)
+
+
+def test_a_life_that_does_not_obey_is_over_when_its_grace_is(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
+    assert tell(harness, stop(order, grace_s=1)).reply is Reply.DONE
+    assert state(harness, order.pod) is PodState.RUNNING
+    harness.pass_time(1.5)
+    exited = seen(harness, order.pod)
+    assert exited is None or (exited.state is PodState.EXITED and exited.exit_code not in (0, None))
+
+
+def test_a_life_without_grace_is_over_at_once(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
+    assert tell(harness, stop(order, grace_s=0)).reply is Reply.DONE
+    assert state(harness, order.pod) in (PodState.EXITED, None)
+
+
+def test_a_life_that_finishes_within_its_grace_has_its_own_exit_code(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=3, exit_code=0, stop_s=LONG_S))
+    tell(harness, stop(order, grace_s=LONG_S))
+    harness.pass_time(3)
+    exited = seen(harness, order.pod)
+    assert exited is None or exited.exit_code == 0
+
+
+def test_it_is_seen_whether_a_life_had_been_told_to_stop_when_it_ended(harness: Harness) -> None:
+    told = start(harness, harness.order("told", run_s=LONG_S))
+    ended = start(harness, harness.order("ended", device=1, run_s=0))
+    harness.pass_time(1)
+    tell_all(harness, stop(told), stop(ended))
+    harness.pass_time(2)
+    sights = look(harness).pods
+    assert told.pod not in sights or sights[told.pod].after_notice
+    assert not sights[ended.pod].after_notice
+
+
+# --- once a token has been shown, orders with a lower one raise Outranked and do nothing
+
+
+def test_a_lower_token_is_outranked_and_nothing_is_done(harness: Harness) -> None:
+    order = harness.order(run_s=LONG_S)
+    harness.engine.observe(TWO)
+    with pytest.raises(Outranked):
+        harness.engine.carry_out([order], ONE)
+    harness.pass_time(1)
+    assert order.pod not in harness.engine.observe(TWO).pods
+
+
+def test_a_lower_token_may_not_even_look(harness: Harness) -> None:
+    harness.engine.observe(TWO)
+    with pytest.raises(Outranked) as told:
+        harness.engine.observe(ONE)
+    assert told.value.highest == TWO
+
+
+def test_a_token_is_shown_with_orders_too(harness: Harness) -> None:
+    harness.engine.carry_out([], TWO)
+    with pytest.raises(Outranked):
+        harness.engine.carry_out([harness.order()], ONE)
+
+
+def test_a_loop_that_was_outranked_cannot_stop_anything(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S))
+    harness.engine.observe(TWO)
+    with pytest.raises(Outranked):
+        harness.engine.carry_out([stop(order)], ONE)
+    harness.pass_time(1)
+    assert harness.engine.observe(TWO).pods[order.pod].state is PodState.RUNNING
+
+
+def test_the_observation_says_which_token_is_obeyed(harness: Harness) -> None:
+    assert harness.engine.observe(ONE).token == ONE
+    assert harness.engine.observe(TWO).token == TWO
+
+
+# --- a node that cannot be reached
+
+
+def test_of_a_silent_node_is_seen_that_it_is_silent_and_nothing_else(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S))
+    harness.silence()
+    observation = look(harness)
+    assert observation.nodes[harness.node].silent_since is not None
+    assert order.pod not in observation.pods
+
+
+def test_orders_to_a_silent_node_have_no_answer(harness: Harness) -> None:
+    running = start(harness, harness.order("a", run_s=LONG_S))
+    waiting = harness.order("b", device=1, run_s=LONG_S)
+    harness.silence()
+    orders = (waiting, running, stop(running), ForgetOrder(pod=running.pod, node=running.node))
+    assert {answer.reply for answer in tell_all(harness, *orders)} == {Reply.UNKNOWN}
+
+
+def test_pods_run_on_while_their_node_is_silent_for_a_moment(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S))
+    before = seen(harness, order.pod)
+    harness.silence()
+    harness.pass_time(1)
+    harness.end_silence()
+    assert look(harness).nodes[harness.node].silent_since is None
+    assert seen(harness, order.pod) == before
+
+
+# --- words of these tests
+
+
+def look(harness: Harness) -> Observation:
+    return harness.engine.observe(ONE)
+
+
+def tell(harness: Harness, order: Order) -> Answer:
+    (answer,) = tell_all(harness, order)
+    return answer
+
+
+def tell_all(harness: Harness, *orders: Order) -> list[Answer]:
+    return list(harness.engine.carry_out(orders, ONE))
+
+
+def start(harness: Harness, order: StartOrder) -> StartOrder:
+    """Start it, and see it run or, if it is as short as that, exited."""
+    assert tell(harness, order).reply is Reply.DONE
+    assert state(harness, order.pod) is not None
+    return order
+
+
+def stop(order: StartOrder, grace_s: int = 1) -> StopOrder:
+    return StopOrder(pod=order.pod, node=order.node, grace_s=grace_s, reason="test")
+
+
+def seen(harness: Harness, pod: PodId) -> PodSight | None:
+    return look(harness).pods.get(pod)
+
+
+def state(harness: Harness, pod: PodId) -> PodState | None:
+    sight = seen(harness, pod)
+    return sight.state if sight is not None else None

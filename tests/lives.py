@@ -1,0 +1,386 @@
+"""Makers of lives, declarations and sights in few words, tables as text, and the story of one workload as text.
+
+A story applies `settle` and `expand` step by step, with a clock of its own; there is no scheduler and no engine in it.
+
+    train a: 2 pods, retries 3        a declaration; the words are in `declared`
+    a-0-0 a-1-0 run on n1             bound, and seen running
+    a-0-0 exits 1                     by itself
+    a-1-0 leaves                      as it was told to
+    n1 is lost                        also: drained, returned
+    after 10s
+    then a-0-1 waits 10s              the words are in `Story.holds`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from fairpool.cluster.expand import Case, Expansion, expand
+from fairpool.cluster.outstanding import start_order
+from fairpool.cluster.rollup import rollup
+from fairpool.cluster.settle import Look, settle
+from fairpool.cluster.standing import Standing
+from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, QueueId, WorkloadId
+from fairpool.model.life import Cause, Life, Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.node import Node, Taint, TaintEffect
+from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Reply, StartOrder
+from fairpool.model.organization import ProjectRules
+from fairpool.model.spec import Arrangement, PodTemplate, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.status import classic_word
+from fairpool.model.workload import PodShape, Toleration, WorkloadKind, whole_gpus
+
+WAITING, PROMISED, BOUND = PodPhase.WAITING, PodPhase.PROMISED, PodPhase.BOUND
+RUNNING, RELEASING, ENDED = PodPhase.RUNNING, PodPhase.RELEASING, PodPhase.ENDED
+BUILD, TRAIN, INFERENCE = WorkloadKind.BUILD, WorkloadKind.TRAIN, WorkloadKind.INFERENCE
+
+ONE_GPU = PodShape(gpu=whole_gpus(1))
+DRAIN = Taint("runai", "drain", TaintEffect.NO_EXECUTE)
+MIDNIGHT_S = 1_000_000
+
+
+def at(seconds: int) -> Instant:
+    """So many seconds after the story began."""
+    return Instant((MIDNIGHT_S + seconds) * SECOND_MS)
+
+
+def first_boot(node: str) -> str:
+    return f"{node}, first boot"
+
+
+def life(name: str = "a-0-0", phase: PodPhase = WAITING, *, on: str | None = None, **more: Any) -> Life:
+    """A life by its id; whoever has a node was bound to the first boot of it."""
+    workload, index, incarnation = name.rsplit("-", 2)
+    known: dict[str, Any] = {
+        "group": GroupId(workload),
+        "shape": ONE_GPU,
+        "since": at(0),
+        "born_at": at(0),
+        "node": NodeName(on) if on is not None else None,
+        "devices": (0,) if on is not None else (),
+        "boot_id": first_boot(on) if on is not None else "",
+    }
+    return Life(
+        id=PodId(name),
+        workload=WorkloadId(workload),
+        index=int(index),
+        incarnation=int(incarnation),
+        phase=phase,
+        **{**known, **more},
+    )
+
+
+def spec(kind: WorkloadKind = TRAIN, *, name: str = "a", **more: Any) -> WorkloadSpec:
+    template = PodTemplate(shape=ONE_GPU)
+    known = {"name": name, "project": QueueId("vision"), "created_at": at(0), "template": template, **more}
+    return WorkloadSpec(id=WorkloadId(name), kind=kind, **known)
+
+
+def standing(**more: Any) -> Standing:
+    return Standing(workload=WorkloadId("a"), **more)
+
+
+def node_sight(name: str = "n1", **more: Any) -> NodeSight:
+    """A node in its first boot, with eight GPUs."""
+    node = Node(name=NodeName(name), cpu_milli=64_000, memory_bytes=1 << 40, gpus=8, gpu_memory_mib=80_000)
+    return NodeSight(**{"node": node, "boot_id": first_boot(name), **more})
+
+
+def pod_sight(of: Life, state: PodState, **more: Any) -> PodSight:
+    return PodSight(order=order_of(of), state=state, **more)
+
+
+def order_of(of: Life) -> StartOrder:
+    placed = of if of.node is not None else replace(of, node=NodeName("n1"), boot_id=first_boot("n1"))
+    return start_order(placed, spec(name=of.workload))
+
+
+def answer(reply: Reply, words: str = "") -> Answer:
+    return Answer(PodId("a-0-0"), reply, words)
+
+
+def cells(table: str) -> Iterator[tuple[str, str, str]]:
+    """Row, column and cell of a table as it stands in a text; the first column names the rows."""
+    lines = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in table.strip().splitlines()]
+    head = lines[0]
+    for row in lines[1:]:
+        if set(row[0]) == {"-"}:
+            continue
+        assert len(row) == len(head), f"{row} has not as many cells as {head}"
+        for column, cell in zip(head[1:], row[1:], strict=True):
+            yield row[0], column, cell
+
+
+# --- stories -------------------------------------------------------------------------------------------------------
+
+
+def tell(text: str) -> Story:
+    """Live through a story, line by line; what is said after `then` must hold."""
+    story = Story()
+    for number, line in enumerate(text.strip().splitlines(), start=1):
+        try:
+            story.line(line.strip())
+        except AssertionError as problem:
+            raise AssertionError(f"line {number}, {line.strip()!r}: {problem}\n{story}") from None
+    return story
+
+
+class Story:
+    """One workload in the course of time."""
+
+    def __init__(self) -> None:
+        self.now = at(0)
+        self.spec: WorkloadSpec | None = None
+        self.rules = ProjectRules()
+        self.expansion = Expansion(standing=standing(), lives=())
+        self.nodes = {NodeName(name): node_sight(name) for name in ("n1", "n2")}
+        self.drained: set[NodeName] = set()
+
+    def __str__(self) -> str:
+        head = f"after {(self.now - at(0)) // SECOND_MS}s: {self.expansion.standing}"
+        return "\n".join([head, *(f"  {each.id} {each.phase} {each.cause or ''}" for each in self.expansion.lives)])
+
+    def line(self, line: str) -> None:
+        words = line.split()
+        match words:
+            case [] | ["#", *_]:
+                return
+            case ["train" | "build" | "inference", "a", *_] | ["train" | "build" | "inference", "a:", *_]:
+                self.spec = declared(WorkloadKind(words[0]), line.partition(":")[2], None)
+                self.expansion = replace(self.expansion, standing=first_standing(line))
+                self.rules = ProjectRules(interactive_limit_s=number_in(line, r"limit (\d+)s"))
+            case ["change", *_]:
+                assert self.spec is not None
+                self.spec = declared(self.spec.kind, line.removeprefix("change"), self.spec)
+            case ["suspend" | "resume" | "delete" | "undeclare"]:
+                self._wanted(words[0])
+            case ["after", seconds]:
+                self.now = Instant(self.now + int(seconds.removesuffix("s")) * SECOND_MS)
+            case ["then", *_]:
+                self.holds(line.removeprefix("then "))
+                return
+            case [node, "is", state] if node in self.nodes:
+                self._node(NodeName(node), state)
+                return
+            case _:
+                self._pods(words)
+                return
+        self.expand()
+
+    def _wanted(self, verb: str) -> None:
+        assert self.spec is not None
+        match verb:
+            case "suspend":
+                self.spec = replace(self.spec, want=Want.STOP)
+            case "resume":
+                self.spec = replace(self.spec, want=Want.RUN, run=self.spec.run + 1)
+            case "delete":
+                self.spec = replace(self.spec, want=Want.DELETE)
+            case _:
+                self.spec = None
+
+    def _node(self, node: NodeName, state: str) -> None:
+        match state:
+            case "lost":
+                self.nodes[node] = replace(self.nodes[node], gone=True)
+                self.settle({each.id: Look(node=self.nodes[node]) for each in self.lives if each.node == node})
+            case "drained":
+                self.drained.add(node)
+                self.expand()
+            case "returned":
+                self.drained.discard(node)
+                self.nodes[node] = node_sight(node)
+                self.expand()
+            case _:
+                raise ValueError(state)
+
+    def _pods(self, words: list[str]) -> None:
+        names = [word for word in words if re.fullmatch(r"a-\d+-\d+", word)]
+        match words[len(names) :]:
+            case ["run" | "runs", "on", node]:
+                self._bind(names, NodeName(node))
+                self._see(names, PodState.RUNNING, running_since=self.now)
+            case ["is" | "are", "bound", "to", node]:
+                self._bind(names, NodeName(node))
+            case ["is" | "are", "seen", "running"]:
+                self._see(names, PodState.RUNNING, running_since=self.now)
+            case ["exit" | "exits", code]:
+                self._see(names, PodState.EXITED, exit_code=int(code))
+            case ["leave" | "leaves"]:
+                self._see(names, PodState.EXITED, exit_code=143, after_notice=True)
+            case ["vanish" | "vanishes"]:
+                self.settle({each.id: Look(node=self._sight(each)) for each in self._named(names)})
+            case ["is" | "are", "preempted" | "moved" | "stale" as cause]:
+                self._set({each.id: each.leave(self.now, Cause(cause), "for b") for each in self._named(names)})
+            case ["is" | "are", "refused"]:
+                refused = answer(Reply.REFUSED, "no such image")
+                self.settle({each.id: Look(node=self._sight(each), answer=refused) for each in self._named(names)})
+            case _:
+                raise ValueError(f"a story does not know {' '.join(words)!r}")
+
+    def _bind(self, names: list[str], node: NodeName) -> None:
+        where = {"node": node, "devices": (0,), "boot_id": self.nodes[node].boot_id}
+        for each in self._named(names):
+            assert each.not_before <= self.now, f"{each.id} has to wait until {each.not_before}"
+        self._set({each.id: each.move(BOUND, self.now, **where) for each in self._named(names)})
+
+    def _see(self, names: list[str], state: PodState, **more: Any) -> None:
+        looks = {each.id: Look(pod_sight(each, state, **more), self._sight(each)) for each in self._named(names)}
+        self.settle(looks)
+
+    def _sight(self, of: Life) -> NodeSight | None:
+        return self.nodes.get(of.node) if of.node is not None else None
+
+    def _named(self, names: list[str]) -> list[Life]:
+        assert names, "nobody is named"
+        by_id: dict[str, Life] = {each.id: each for each in self.lives}
+        for name in names:
+            assert name in by_id, f"there is no {name}"
+        return [by_id[name] for name in names]
+
+    def _set(self, changed: dict[PodId, Life]) -> None:
+        lives = tuple(changed.get(each.id, each) for each in self.lives)
+        self.expansion = replace(self.expansion, lives=lives)
+        self.expand()
+
+    @property
+    def lives(self) -> tuple[Life, ...]:
+        return self.expansion.lives
+
+    def settle(self, looks: dict[PodId, Look]) -> None:
+        settled = tuple(settle(each, looks[each.id], self.now) if each.id in looks else each for each in self.lives)
+        ended = tuple(new for new, old in zip(settled, self.lives, strict=True) if new.is_over and not old.is_over)
+        self.expansion = replace(self.expansion, lives=settled)
+        self.expand(ended)
+
+    def expand(self, ended: tuple[Life, ...] = ()) -> None:
+        """Bring it up to date, and look a second time: nothing may be different then."""
+        self.expansion = self._expanded(ended)
+        again = self._expanded(())
+        assert again.standing == self.expansion.standing, f"a second look sees {again.standing}"
+        assert again.lives == self.lives, f"a second look makes {[f'{each.id} {each.phase}' for each in again.lives]}"
+
+    def _expanded(self, ended: tuple[Life, ...]) -> Expansion:
+        case = Case(
+            spec=self.spec,
+            standing=self.expansion.standing,
+            lives=self.lives,
+            ended=ended,
+            rules=self.rules,
+            drains=lambda node: (DRAIN,) if node in self.drained else (),
+        )
+        return expand(case, self.now)
+
+    # What must hold
+
+    def holds(self, claim: str) -> None:
+        """One claim about how things are now."""
+        words = claim.split()
+        match words:
+            case ["alive:", *names]:
+                assert [each.id for each in self.lives if not each.is_over] == names
+            case ["goes", "on"]:
+                assert self.expansion.standing.halt is None, self.expansion.standing.halt
+            case ["gone"] | ["kept"]:
+                assert self.expansion.gone is (words == ["gone"])
+            case [count, "failure" | "failures"]:
+                assert self.expansion.standing.failures == int(count), self.expansion.standing.failures
+            case ["wakes", "never"]:
+                assert self.expansion.wake_at is None, self.expansion.wake_at
+            case ["wakes", "in", seconds]:
+                assert self.expansion.wake_at == self._in(seconds), self.expansion.wake_at
+            case ["avoids", *nodes]:
+                assert [each.node for each in self.expansion.standing.avoided if each.until > self.now] == nodes
+            case ["reads", word]:
+                assert self.reads() == word, self.reads()
+            case [phase, cause] if phase.endswith(":"):
+                halt = self.expansion.standing.halt
+                assert halt is not None, "it goes on"
+                assert (halt.phase.value, halt.cause.value) == (phase[:-1], cause), halt
+            case [name, *state]:
+                for each in self._named([name]):
+                    assert is_so(each, state, self.now), f"it is {each}"
+
+    def _in(self, seconds: str) -> Instant:
+        return Instant(self.now + int(seconds.removesuffix("s")) * SECOND_MS)
+
+    def reads(self) -> str:
+        """The classic word for it."""
+        assert self.spec is not None
+        said = rollup(self.spec, self.expansion.standing, self.lives, verdicts={}, nodes=self.nodes, now=self.now)
+        return classic_word(said.phase, said.reason, self.spec.kind)
+
+
+def is_so(one: Life, state: list[str], now: Instant) -> bool:
+    """`waits`, `waits 20s`, `waits near n1`, `runs`, `is bound`, `is leaving: peer`, `ended: error exited`."""
+    match state:
+        case ["waits"]:
+            return one.phase is WAITING and one.not_before <= now and one.nominated is None
+        case ["waits", "near", node]:
+            return one.phase is WAITING and one.nominated == node
+        case ["waits", seconds]:
+            return one.phase is WAITING and one.not_before == now + int(seconds.removesuffix("s")) * SECOND_MS
+        case ["runs"]:
+            return one.phase is RUNNING
+        case ["is", "bound"]:
+            return one.phase is BOUND
+        case ["is", "leaving:", cause]:
+            return one.phase is RELEASING and one.cause is Cause(cause)
+        case ["ended:", outcome, cause]:
+            return one.phase is ENDED and one.outcome is Outcome(outcome) and one.cause is Cause(cause)
+        case ["is", "of", "group", group]:
+            return one.group == group
+        case ["is", "of", "set", name]:
+            return one.pod_set == name
+        case ["is", "of", "run", number]:
+            return one.run == int(number)
+        case _:
+            raise ValueError(f"a story does not know {' '.join(state)!r}")
+
+
+def number_in(text: str, pattern: str) -> int | None:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else None
+
+
+def first_standing(line: str) -> Standing:
+    return standing(first_incarnation=number_in(line, r"numbers from (\d+)") or 0)
+
+
+def declared(kind: WorkloadKind, text: str, before: WorkloadSpec | None) -> WorkloadSpec:
+    """`3 pods, sweep, 12 completions, minimum 2, leader, retries 1, restart never, deadline 9s, ttl 9s, tolerant`."""
+    changes: dict[str, Any] = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        changes.update(_option(part))
+    return replace(before, **changes) if before is not None else spec(kind, **changes)
+
+
+def _option(text: str) -> dict[str, Any]:
+    match text.split():
+        case [count, "pod" | "pods"]:
+            return {"pods": int(count)}
+        case [count, "replica" | "replicas"]:
+            return {"pods": int(count), "arrangement": Arrangement.REPLICAS}
+        case ["sweep"]:
+            return {"arrangement": Arrangement.SWEEP}
+        case [count, "completions"]:
+            return {"completions": int(count)}
+        case ["minimum" | "retries" as name, count]:
+            return {name: int(count)}
+        case ["deadline" | "ttl" as name, seconds]:
+            return {f"{name}_s": int(seconds.removesuffix("s"))}
+        case ["leader"]:
+            return {"leader": PodTemplate()}
+        case ["tolerant"]:
+            return {"template": PodTemplate(shape=PodShape(tolerations=(Toleration(key=DRAIN.key),)))}
+        case ["preemptible"]:
+            return {"preemptible": True}
+        case ["restart", *policy]:
+            return {"restart": RestartPolicy(" ".join(policy))}
+        case ["limit", _] | ["numbers", "from", _]:
+            return {}  # of the project and of the standing, not of the declaration
+        case _:
+            raise ValueError(f"a story does not know {text!r}")

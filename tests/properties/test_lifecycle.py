@@ -1,0 +1,443 @@
+"""What holds for the lives of a workload whatever happens: to its pods, to its nodes, and in the heads of people.
+
+A world has one workload, three nodes, an engine that does, puts off, refuses or loses what it is told, and a scheduler
+that places and evicts by dice. It is made from a seed, and every failure names it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+
+from fairpool.cluster.expand import Case, Expansion, expand, slots_of
+from fairpool.cluster.outstanding import outstanding
+from fairpool.cluster.settle import Look, settle
+from fairpool.cluster.standing import Standing
+from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, pod_id
+from fairpool.model.life import Cause, Life
+from fairpool.model.lifecycle import HOLDS_DEVICES, NEXT
+from fairpool.model.observation import Answer, ForgetOrder, NodeSight, Order, PodSight, PodState, Reply, StartOrder
+from fairpool.model.organization import ProjectRules
+from fairpool.model.spec import Arrangement, PodTemplate, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.status import WorkloadPhase
+from fairpool.model.workload import WorkloadKind
+from tests.lives import BOUND, DRAIN, PROMISED, RELEASING, RUNNING, WAITING, at, node_sight, spec, standing
+
+FEW = [range(first, first + 3) for first in range(0, 42, 3)]
+MANY = [range(first, first + 100) for first in range(1000, 2000, 100)]
+STEPS = 50
+CALM_STEPS = 40
+NODES = tuple(map(NodeName, ("n1", "n2", "n3")))
+
+
+@pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
+def test_every_life_keeps_the_laws(seeds: range) -> None:
+    for seed in seeds:
+        lived(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", MANY, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
+def test_every_one_of_many_lives_keeps_the_laws(seeds: range) -> None:
+    for seed in seeds:
+        lived(seed)
+
+
+@pytest.mark.parametrize("want", [Want.STOP, Want.DELETE, None], ids=["stopped", "deleted", "undeclared"])
+@pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
+def test_whatever_is_not_wanted_ends_with_nothing_held(seeds: range, want: Want | None) -> None:
+    for seed in seeds:
+        world = lived(seed, steps=STEPS // 2)
+        world.decree(want)
+        assert holding(world.lives) == [], f"seed {seed}"
+        assert not world.running(), f"seed {seed}"
+        assert all(each.is_over for each in world.lives), f"seed {seed}"
+        assert world.gone or want is not Want.DELETE, f"seed {seed}"
+
+
+@pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
+def test_what_has_come_to_its_end_holds_nothing(seeds: range) -> None:
+    for seed in seeds:
+        world = lived(seed)
+        if world.standing.halt is not None:
+            world.calm_down()
+            assert holding(world.lives) == [], f"seed {seed}"
+            assert not world.running(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
+def test_when_all_goes_well_training_is_completed(seeds: range) -> None:
+    """However bad it was before, unless it came to another end."""
+    for seed in seeds:
+        world = lived(seed)
+        if not world.is_endless and world.standing.halt is None:
+            world.decree(Want.RUN)
+            assert world.has_completed(), f"seed {seed}: {world}"
+
+
+def lived(seed: int, steps: int = STEPS) -> World:
+    world = World(seed)
+    for step in range(steps):
+        try:
+            world.turn()
+        except AssertionError as problem:
+            raise AssertionError(f"seed {seed}, turn {step}: {problem}\n{world}") from problem
+    return world
+
+
+# --- the laws ------------------------------------------------------------------------------------------------------
+
+
+def keeps_the_laws(before: tuple[Life, ...], after: tuple[Life, ...]) -> None:
+    """What holds from one moment to the next, for each life and each pod."""
+    known = {each.id: each for each in after}
+    for old in before:
+        new = known[old.id]
+        assert new.phase is old.phase or new.phase in NEXT[old.phase], f"{old.id}: {old.phase} to {new.phase}"
+        assert new == old or not old.is_over, f"{old.id} changed after its end"
+        assert new.started_at == old.started_at or old.started_at is None, f"{old.id} started twice"
+    assert len(known) == len(after), "two lives have one id"
+    for index in {each.index for each in after}:
+        lives = [each for each in after if each.index == index]
+        numbers = [each.incarnation for each in sorted(lives, key=lambda each: each.incarnation)]
+        assert all(one < other for one, other in pairwise(numbers)), f"{numbers} do not rise"
+        keeps_to_itself(sorted(lives, key=lambda each: each.incarnation))
+
+
+def keeps_to_itself(lives: list[Life]) -> None:
+    """Of all lives of one pod only the last may be more than leaving, and it runs alone."""
+    *earlier, last = lives
+    for each in earlier:
+        assert each.is_over or each.phase is RELEASING, f"{each.id} is {each.phase} beside {last.id}"
+    if last.phase is RUNNING:
+        assert all(each.is_over for each in earlier), f"{last.id} runs beside an earlier life"
+
+
+def keeps_to_the_declaration(ours: WorkloadSpec | None, expansion: Expansion, now: Instant) -> None:
+    """What holds whenever a workload was brought up to date."""
+    staying = [each for each in expansion.lives if not each.is_over and each.phase is not RELEASING]
+    if ours is None or ours.want is not Want.RUN or expansion.standing.halt is not None:
+        assert not staying, f"{staying[0].id} stays although nobody wants it"
+        return
+    assert len({each.index for each in staying}) <= ours.pods, "more pods than are wanted"
+    assert all(each.index < (ours.runs_needed if is_sweep(ours) else ours.pods) for each in staying)
+    assert expansion.wake_at is None or expansion.wake_at > now, "wakes in the past"
+    assert not expansion.gone or expansion.standing.halt is not None, "gone although it goes on"
+
+
+def is_sweep(ours: WorkloadSpec) -> bool:
+    return ours.arrangement is Arrangement.SWEEP
+
+
+def holding(lives: tuple[Life, ...]) -> list[PodId]:
+    return [each.id for each in lives if each.phase in HOLDS_DEVICES]
+
+
+# --- the world -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Process:
+    """A pod as it really is."""
+
+    order: StartOrder
+    state: PodState = PodState.STARTING
+    exit_code: int | None = None
+    after_notice: bool = False
+    since: Instant | None = None
+
+    def exit(self, code: int, *, after_notice: bool = False) -> None:
+        self.state, self.exit_code, self.after_notice = PodState.EXITED, code, after_notice
+
+
+class World:
+    """One workload, its nodes and their processes, and the dice."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = dice = random.Random(seed)
+        self.now = at(0)
+        self.spec: WorkloadSpec | None = declaration(seed, dice)
+        self.rules = ProjectRules(interactive_limit_s=dice.choice([None, 300]))
+        self.standing: Standing = standing(first_incarnation=dice.choice([0, 0, 103]))
+        self.lives: tuple[Life, ...] = ()
+        self.nodes = {name: node_sight(name) for name in NODES}
+        self.drained: set[NodeName] = set()
+        self.processes: dict[PodId, Process] = {}
+        self.forbidden: set[PodId] = set()
+        """Told to stop before they started: they never will."""
+        self.confirmed: set[PodId] = set()
+        self.answers: dict[PodId, Answer] = {}
+        self.gone = False
+        self.calm = False
+
+    def __str__(self) -> str:
+        lines = [f"{self.spec}", f"{self.standing}"]
+        return "\n".join([*lines, *(f"  {each.id} {each.phase} {each.cause} {each.node}" for each in self.lives)])
+
+    def chance(self, percent: int) -> bool:
+        return not self.calm and self.dice.randrange(100) < percent
+
+    def turn(self) -> None:
+        """Something happens, and the loop deals with it."""
+        self.now = Instant(self.now + self.dice.choice([1, 1, 5, 30, 400]) * SECOND_MS)
+        self.nodes_change()
+        self.processes_change()
+        if self.chance(15):
+            self.somebody_changes_their_mind()
+        self.look()
+        self.schedule()
+        self.obey()
+        twice = {pod: count for pod, count in Counter(self.running()).items() if count > 1}
+        assert not twice, f"{twice} run twice"
+
+    def decree(self, want: Want | None) -> None:
+        """From now on this is wanted (in a new run, without limits), and the world is calm."""
+        if want is None:
+            self.spec = None
+        elif self.spec is not None:
+            run = self.spec.run + 1 if want is Want.RUN else self.spec.run
+            self.spec = replace(self.spec, want=want, run=run, deadline_s=None)
+        self.rules = ProjectRules()
+        self.calm_down()
+
+    def calm_down(self) -> None:
+        """From now on everything answers, everybody obeys, and every pod ends well."""
+        self.calm = True
+        self.drained.clear()
+        for name, sight in self.nodes.items():
+            self.nodes[name] = replace(sight, silent_since=None, gone=False)
+        for _ in range(CALM_STEPS):
+            self.turn()
+
+    @property
+    def is_endless(self) -> bool:
+        return self.spec is not None and self.spec.end_rule.restart is RestartPolicy.ALWAYS
+
+    def has_completed(self) -> bool:
+        return self.standing.halt is not None and self.standing.halt.phase is WorkloadPhase.COMPLETED
+
+    def running(self) -> list[int]:
+        """Which pods have processes, each as often as it has."""
+        alive = [each for each in self.processes.values() if each.state is not PodState.EXITED]
+        return [each.order.index for each in alive]
+
+    # What happens
+
+    def nodes_change(self) -> None:
+        for name, sight in self.nodes.items():
+            if self.chance(4):
+                self.nodes[name] = replace(sight, silent_since=self.now)
+            elif self.chance(3):
+                self.nodes[name] = replace(sight, gone=True, silent_since=self.now)
+                self.kill_all_on(name, forgotten=False)
+            elif self.chance(3):
+                self.nodes[name] = node_sight(name, boot_id=f"{name}, boot at {self.now}")
+                self.kill_all_on(name, forgotten=True)
+            elif self.chance(30):
+                self.nodes[name] = replace(sight, silent_since=None, gone=False)
+            if self.chance(3):
+                self.drained ^= {name}
+
+    def kill_all_on(self, name: NodeName, *, forgotten: bool) -> None:
+        """A node that is gone has stopped what ran there; one that was rebooted does not even remember."""
+        for pod, process in list(self.processes.items()):
+            if process.order.node != name:
+                continue
+            if forgotten:
+                del self.processes[pod]
+            elif process.state is not PodState.EXITED:
+                process.exit(143, after_notice=True)
+
+    def processes_change(self) -> None:
+        for pod, process in list(self.processes.items()):
+            if process.state is PodState.STARTING and (self.calm or self.chance(60)):
+                process.state, process.since = PodState.RUNNING, self.now
+            elif process.state is PodState.RUNNING and (self.calm or self.chance(20)):
+                process.exit(0 if self.calm else self.dice.choice([0, 0, 1, 137]))
+            elif self.chance(2):
+                del self.processes[pod]
+
+    def somebody_changes_their_mind(self) -> None:
+        ours = self.spec
+        if ours is None:
+            return
+        match self.dice.randrange(6):
+            case 0:
+                self.spec = replace(ours, want=Want.STOP) if ours.want is Want.RUN else ours
+            case 1 | 2 if ours.want is Want.STOP or self.standing.halt is not None:
+                self.spec = replace(ours, want=Want.RUN, run=ours.run + 1)
+            case 3 | 4 if ours.arrangement is not Arrangement.TOGETHER or ours.is_elastic:
+                self.spec = replace(ours, pods=self.dice.randint(1, 4))
+            case 5 if is_sweep(ours):
+                self.spec = replace(ours, completions=self.dice.randint(1, 6))
+
+    # The loop
+
+    def look(self) -> None:
+        before = self.lives
+        settled = tuple(settle(each, self.look_at(each), self.now) for each in before)
+        keeps_the_laws(before, settled)
+        ended = tuple(new for new, old in zip(settled, before, strict=True) if new.is_over and not old.is_over)
+        expansion = self.expanded(self.standing, settled, ended)
+        keeps_the_laws(settled, expansion.lives)
+        keeps_to_the_declaration(self.spec, expansion, self.now)
+        assert expansion.standing.failures >= self.standing.failures or expansion.standing.run > self.standing.run
+        if self.spec is None or self.spec.minimum is None:  # elastic: see the expected failure in test_expand.py
+            again = self.expanded(expansion.standing, expansion.lives, ())
+            assert again == expansion, "a second look sees something else"
+        self.standing, self.lives, self.gone = expansion.standing, expansion.lives, expansion.gone
+        self.answers = {}
+
+    def look_at(self, one: Life) -> Look:
+        sight = self.nodes[one.node] if one.node is not None else None
+        return Look(self.sight_of(one, sight), sight, self.answers.get(one.id), one.id in self.confirmed)
+
+    def sight_of(self, one: Life, node: NodeSight | None) -> PodSight | None:
+        process = self.processes.get(one.id)
+        if process is None or node is None or node.silent_since is not None:
+            return None
+        return PodSight(
+            order=process.order,
+            state=process.state,
+            exit_code=process.exit_code,
+            running_since=process.since,
+            after_notice=process.after_notice,
+        )
+
+    def expanded(self, standing: Standing, lives: tuple[Life, ...], ended: tuple[Life, ...]) -> Expansion:
+        case = Case(
+            spec=self.spec,
+            standing=standing,
+            lives=lives,
+            ended=ended,
+            rules=self.rules,
+            drains=lambda node: (DRAIN,) if node in self.drained else (),
+        )
+        return expand(case, self.now)
+
+    def schedule(self) -> None:
+        before = self.lives
+        places = [name for name, sight in self.nodes.items() if sight.silent_since is None and name not in self.drained]
+        self.lives = tuple(after for each in before for after in self.decided(each, places))
+        keeps_the_laws(before, self.lives)
+
+    def decided(self, one: Life, places: list[NodeName]) -> list[Life]:
+        """What the dice say about one life."""
+        if one.phase in (WAITING, PROMISED) and one.not_before <= self.now and places and self.is_its_turn():
+            node = self.dice.choice(places)
+            return [one.move(BOUND, self.now, node=node, devices=(0,), boot_id=self.nodes[node].boot_id)]
+        if one.phase is WAITING and places and self.chance(30):
+            return [one.move(PROMISED, self.now, node=self.dice.choice(places))]
+        if one.phase is PROMISED and self.chance(30):
+            return [one.move(WAITING, self.now, node=None)]
+        if one.phase in (BOUND, RUNNING) and self.chance(8):
+            leaving = one.leave(self.now, self.dice.choice([Cause.PREEMPTED, Cause.STALE]), "for b")
+            return [leaving]
+        if one.phase in (BOUND, RUNNING) and places and self.is_training and self.chance(8):
+            return [one.leave(self.now, Cause.MOVED, "for b"), self.next_life(one, self.dice.choice(places))]
+        return [one]
+
+    def is_its_turn(self) -> bool:
+        """The dice place pods one by one; in calm a gang is placed as a whole."""
+        if not self.calm:
+            return self.chance(60)
+        apart = self.spec is not None and self.spec.arrangement is not Arrangement.TOGETHER
+        return apart or not any(each.phase is RELEASING or each.not_before > self.now for each in self.lives)
+
+    @property
+    def is_training(self) -> bool:
+        return self.spec is not None and self.spec.kind is WorkloadKind.TRAIN
+
+    def next_life(self, one: Life, node: NodeName) -> Life:
+        number = max(one.incarnation + 1, self.standing.first_incarnation)
+        return Life(
+            id=pod_id(one.workload, one.index, number),
+            workload=one.workload,
+            index=one.index,
+            incarnation=number,
+            group=one.group,
+            shape=one.shape,
+            run=one.run,
+            phase=PROMISED,
+            since=self.now,
+            born_at=self.now,
+            node=node,
+        )
+
+    # The engine
+
+    def obey(self) -> None:
+        for one in self.lives:
+            earlier = [each for each in self.lives if each.index == one.index and each.incarnation < one.incarnation]
+            order = outstanding(
+                one,
+                self.spec,
+                self.look_at(one),
+                alone=all(each.is_over for each in earlier),
+                reported=self.calm or self.chance(50),
+                now=self.now,
+            )
+            if order is not None:
+                self.carry_out(order)
+
+    def carry_out(self, order: Order) -> None:
+        reply = Reply.DONE if self.calm else self.dice.choice([*Reply, Reply.DONE, Reply.DONE, Reply.DONE])
+        done = reply is Reply.DONE or (reply is Reply.UNKNOWN and self.dice.random() < 0.5)
+        process = self.processes.get(order.pod)
+        match order:
+            case StartOrder():
+                if order.pod in self.forbidden:
+                    reply, done = Reply.REFUSED, False
+                if done and process is None and self.nodes[order.node].boot_id == order.boot_id:
+                    self.processes[order.pod] = Process(order)
+                self.answers[order.pod] = Answer(order.pod, reply, "so the dice say")
+            case ForgetOrder():
+                if done:
+                    self.processes.pop(order.pod, None)
+            case _ if done:
+                self.forbidden.add(order.pod)
+                if process is not None and process.state is not PodState.EXITED:
+                    process.exit(143, after_notice=True)
+                if reply is Reply.DONE:
+                    self.confirmed.add(order.pod)
+
+
+def declaration(number: int, dice: random.Random) -> WorkloadSpec:
+    """Of every kind in turn."""
+    ttl_s = dice.choice([None, None, 600])
+    retries = dice.choice([None, None, 0, 1, 50])
+    pods = dice.randint(1, 4)
+    match number % 7:
+        case 0:
+            return spec(WorkloadKind.BUILD, retries=retries, ttl_s=ttl_s)
+        case 1:
+            return spec(retries=retries, ttl_s=ttl_s, deadline_s=dice.choice([None, 2000]))
+        case 2:
+            completions = dice.randint(1, 6)
+            return spec(pods=pods, arrangement=Arrangement.SWEEP, completions=completions, retries=retries)
+        case 3:
+            return spec(pods=pods, retries=retries)
+        case 4:
+            return spec(pods=pods, leader=PodTemplate(), retries=retries)
+        case 5:
+            return spec(pods=pods, minimum=1, retries=retries)
+        case _:
+            return spec(WorkloadKind.INFERENCE, pods=pods, arrangement=Arrangement.REPLICAS)
+
+
+def test_the_dice_reach_every_corner() -> None:
+    """A property that never sees a broken gang or an end of each kind holds nothing."""
+    seen: Counter[str] = Counter()
+    for seed in range(42):
+        world = lived(seed, steps=20)
+        seen.update(f"{each.outcome} {each.cause}" for each in world.lives if each.is_over)
+        seen.update(["two lives at once"] if len(slots_of(world.lives)) < len(holding(world.lives)) else [])
+        seen.update([world.standing.halt.phase.value] if world.standing.halt is not None else [])
+    causes = {"ok exited", "error exited", "error refused", "lost node-lost", "lost vanished", "evicted preempted"}
+    causes |= {"evicted moved", "evicted peer", "evicted node-drained", "stopped suspended", "stopped scaled-down"}
+    assert causes <= seen.keys(), causes - seen.keys()
+    assert {"Completed", "Failed", "Stopped"} <= seen.keys()

@@ -1,0 +1,58 @@
+"""A control plane that is hard to reach: away, late, or heard twice."""
+
+from __future__ import annotations
+
+from random import Random
+
+from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
+from fairpool.control.stand_in import StandIn
+from fairpool.engines.simulated.faults import Faults
+from fairpool.model.ids import Revision
+
+
+class FaultyControl:
+    """The stand-in behind a bad network."""
+
+    def __init__(self, control: StandIn, faults: Faults, dice: Random) -> None:
+        self.control = control
+        self.faults = faults
+        self._dice = dice
+        self._late: list[PushReport] = []
+        self._last_answer: PullAnswer | None = None
+
+    def pull(self, after: Revision, wait_s: float) -> PullAnswer:
+        self._deliver_late()
+        if self._happens(self.faults.control_away):
+            raise Unreachable("the control plane does not answer")
+        if self._last_answer is not None and self._happens(self.faults.control_twice):
+            return self._last_answer  # an answer to an earlier question comes again
+        self._last_answer = self.control.pull(after)
+        if self._happens(self.faults.control_late):
+            raise Unreachable("the answer did not come in time")
+        return self._last_answer
+
+    def push(self, report: PushReport) -> PushAnswer:
+        report = PushReport.model_validate_json(report.model_dump_json()) if self._happens(0.05) else report
+        if self._happens(self.faults.control_away):
+            raise Unreachable("the control plane does not answer")
+        if self._happens(self.faults.control_late):
+            self._late.append(report)
+            raise Unreachable("the report is still on its way")
+        self._deliver_late()
+        answer = self.control.push(report)
+        if self._happens(self.faults.control_twice):
+            self.control.push(report)
+        if self._happens(self.faults.control_late):
+            raise Unreachable("the answer did not come in time")
+        return answer
+
+    def _deliver_late(self) -> None:
+        late, self._late = self._late, []
+        for report in late:
+            if self._happens(0.5):
+                self.control.push(report)
+            else:
+                self._late.append(report)
+
+    def _happens(self, rate: float) -> bool:
+        return rate > 0 and self._dice.random() < rate

@@ -1,0 +1,82 @@
+"""Whether a workload could run in an empty cluster: simple arithmetic, so that the scheduler is not its own judge.
+
+It errs on the side of no: first fit may miss a packing that exists, and then nothing is asked of the scheduler.
+"""
+
+from __future__ import annotations
+
+from fairpool.cluster.books import Books
+from fairpool.cluster.expand import wanted_slots
+from fairpool.engines.simulated.engine import SimulatedEngine
+from fairpool.model.ids import WorkloadId
+from fairpool.model.life import Outcome
+from fairpool.model.node import Node
+from fairpool.model.organization import Queue
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, memory_portion_milli
+from fairpool.model.spec import Arrangement
+from fairpool.model.workload import GpuKind, PodShape
+from fairpool.scheduler.policy import Policy
+
+
+class Room:
+    """What is free on one node."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.devices = [WHOLE_GPU_MILLI] * node.gpus
+        self.cpu_milli, self.memory_bytes = node.cpu_milli, node.memory_bytes
+
+    def take(self, shape: PodShape) -> bool:
+        """Place a pod here, if it fits."""
+        if shape.cpu_milli > self.cpu_milli or shape.memory_bytes > self.memory_bytes:
+            return False
+        part = part_of_device(shape, self.node)
+        free = sorted((each, number) for number, each in enumerate(self.devices) if each >= part)
+        if part > WHOLE_GPU_MILLI or len(free) < shape.gpu.devices:
+            return False
+        for _, number in free[: shape.gpu.devices]:
+            self.devices[number] -= part
+        self.cpu_milli -= shape.cpu_milli
+        self.memory_bytes -= shape.memory_bytes
+        return True
+
+
+def part_of_device(shape: PodShape, node: Node) -> int:
+    """Of each device it asks for, in thousandths."""
+    if shape.gpu.kind is GpuKind.MEMORY:
+        return memory_portion_milli(shape.gpu.memory_mib, node.gpu_memory_mib)
+    return shape.gpu.portion_milli
+
+
+def could_run(books: Books, workload: WorkloadId, engine: SimulatedEngine) -> bool:
+    """Whether the pods it needs fit into the empty nodes, and its project may have so much."""
+    spec = books.specs[workload]
+    done = {index for index, life in wanted_slots(spec, books.lives[workload]).items() if life.outcome is Outcome.OK}
+    needed = max(spec.needed - len(done), 1)
+    first = [0] if spec.leader is not None and 0 not in done else []
+    most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods
+    indices = first + [index for index in range(most) if index not in done and index not in first]
+    shapes = [spec.template_of(index).shape for index in indices[:needed]]
+    nodes = [engine.host(name).node for name in engine.nodes]
+    rooms = [Room(node) for node in nodes if node.is_healthy and not node.taints]
+    if not all(any(room.take(shape) for room in rooms) for shape in shapes):
+        return False
+    milli = max((part_of_device(shape, nodes[0]) * shape.gpu.devices for shape in shapes), default=0) * len(shapes)
+    firm = not Policy.product().rule_for(spec.kind, spec.priority, spec.preemptible).preemptible
+    path = _path(books, spec.project)
+    return bool(path) and all(_allows(queue, milli, firm) for queue in path)
+
+
+def _path(books: Books, name: str) -> list[Queue]:
+    queues = {queue.id: queue for row in books.organization.queues.values() for queue in row}
+    path = []
+    current = next((queue for queue in queues.values() if queue.id == name), None)
+    while current is not None:
+        path.append(current)
+        current = queues.get(current.parent) if current.parent is not None else None
+    return path
+
+
+def _allows(queue: Queue, milli: int, firm: bool) -> bool:
+    bounds = [queue.gpu.limit, queue.gpu.quota if firm else UNLIMITED]
+    return all(bound in (UNLIMITED,) or milli <= bound for bound in bounds)

@@ -1,0 +1,11 @@
+"""Which seeds are tried, and those that failed once."""
+
+from __future__ import annotations
+
+KEPT: tuple[int, ...] = (0,)
+"""Seeds that found a fault; each is tried for ever."""
+
+
+def seed_range(count: int, *, step: int) -> list[int]:
+    """The first seeds of batches."""
+    return list(range(0, count, step))

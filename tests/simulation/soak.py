@@ -1,0 +1,70 @@
+"""Many seeds, one after the other on every core: `python -m tests.simulation --seeds 10000 --first 0`."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+
+from tests.simulation.world import World, Wrong
+
+SEED_S_MAX = 60
+"""A world that takes longer hangs."""
+
+
+def live_through(seed: int) -> Counter[str]:
+    """One world from its beginning to its end; what happened in it, counted. Raises `Wrong`."""
+    world = World(seed)
+    try:
+        world.run(hours=1)
+        world.calm()
+        world.finish()
+        return world.counts
+    finally:
+        world.close()
+
+
+def attempt(seed: int) -> tuple[int, Counter[str], str]:
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(SEED_S_MAX)
+    try:
+        return seed, live_through(seed), ""
+    except Wrong as wrong:
+        return seed, Counter(), str(wrong)
+    except Exception:  # a bug of ours is a failed seed, too
+        return seed, Counter(), f"seed {seed}: {traceback.format_exc(limit=-8)}"
+    finally:
+        signal.alarm(0)
+
+
+def _too_long(number: int, frame: object) -> None:
+    raise TimeoutError(f"a world took more than {SEED_S_MAX} s")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Live through many simulated worlds.")
+    parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
+    given = parser.parse_args()
+    seeds = range(given.first, given.first + given.seeds)
+    total: Counter[str] = Counter()
+    failed: list[int] = []
+    began = time.monotonic()
+    with multiprocessing.Pool(given.jobs) as pool:
+        for done, (seed, counts, wrong) in enumerate(pool.imap_unordered(attempt, seeds, chunksize=4), 1):
+            total += counts
+            if wrong:
+                failed.append(seed)
+                print(f"\n{wrong}\n", flush=True)
+            if sys.stderr.isatty() or done % 500 == 0:
+                print(f"{done} of {len(seeds)} seeds, {len(failed)} failed", file=sys.stderr, flush=True)
+    print(f"{time.monotonic() - began:.0f} s; " + ", ".join(f"{total[each]} {each}" for each in sorted(total)))
+    if failed:
+        print(f"failed seeds: {' '.join(map(str, sorted(failed)))}")
+    print(f"{len(seeds) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0

@@ -1,0 +1,57 @@
+"""One kind of trouble at a time, and much of it: the disk, a second loop, the clock, the control plane."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairpool.engines.simulated.faults import Faults
+from tests.simulation.world import World
+
+SEEDS = range(4)
+
+MISHAPS = [
+    pytest.param(Faults(loop_crash=0.3), id="the loop crashes at every third step"),
+    pytest.param(Faults(disk_full=0.5), id="the disk is full every other time"),
+    pytest.param(Faults(second_loop=0.1), id="a second loop keeps taking over"),
+    pytest.param(Faults(clock_jump=0.3), id="the clock jumps back and forth"),
+    pytest.param(Faults(control_away=0.95), id="the control plane hardly ever answers"),
+    pytest.param(Faults(control_late=0.5), id="the control plane answers late"),
+    pytest.param(Faults(control_twice=0.7), id="the control plane hears and says everything twice"),
+    pytest.param(Faults(order_lost=0.5, answer_lost=0.3), id="orders and answers get lost"),
+    pytest.param(Faults(order_late=0.6, order_twice=0.3), id="orders come late and twice"),
+    pytest.param(Faults(node_long_silence=2.0), id="nodes fall silent for long"),
+    pytest.param(Faults(node_reboot=3.0), id="nodes keep rebooting"),
+    pytest.param(Faults(refused=0.5, put_off=0.3), id="nodes refuse to start pods"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("faults", MISHAPS)
+def test_nothing_is_lost_or_run_twice_when(faults: Faults) -> None:
+    for seed in SEEDS:
+        world = World(seed, faults, workloads=8)
+        try:
+            world.run(hours=0.5)
+            world.calm()
+            world.finish()
+        finally:
+            world.close()
+
+
+@pytest.mark.slow
+def test_a_lost_ledger_is_read_back_from_what_runs() -> None:
+    """Lives come back from the pods themselves, what was over stays over, and nothing runs twice."""
+    for seed in SEEDS:
+        world = World(seed, Faults.none(), workloads=8)
+        try:
+            world.run(hours=0.3)
+            running = set(world.engine.alive())
+            world.lose_ledger()
+            world.run(hours=0.01)
+            assert running & set(world.engine.alive()) == set(world.engine.alive()) & running
+            stopped = [pod for pod in running if pod not in world.books.workload_of]
+            assert not stopped, f"seed {seed}: {stopped} ran and were forgotten"
+            world.calm()
+            world.finish()
+        finally:
+            world.close()

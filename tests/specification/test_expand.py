@@ -1,0 +1,1178 @@
+"""Which pods should exist: the stories of workloads of every kind, from their declaration to their end.
+
+The language of a story is in `tests/lives.py`. After each line the workload is looked at twice: the second look must
+change nothing.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fairpool.cluster.expand import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
+from tests.lives import Story, tell
+
+
+def stories(**told: str) -> pytest.MarkDecorator:
+    """Each with the sentence that it shows."""
+    return pytest.mark.parametrize("story", [pytest.param(text, id=name) for name, text in told.items()])
+
+
+# --- one pod -------------------------------------------------------------------------------------------------------
+
+ONE_POD = {
+    "training that exits with 0 is completed": """
+        train a
+        then a-0-0 waits
+        then wakes never
+        a-0-0 runs on n1
+        then goes on
+        a-0-0 exits 0
+        then Completed: finished
+        then alive:
+        then kept
+    """,
+    "training that fails is tried six times more, twice as long apart each time": """
+        train a
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        then a-0-1 waits 10s
+        then wakes in 10s
+        then 1 failure
+        after 10s
+        a-0-1 runs on n1
+        a-0-1 exits 1
+        then a-0-2 waits 20s
+        after 20s
+        a-0-2 runs on n1
+        a-0-2 exits 1
+        then a-0-3 waits 40s
+        after 40s
+        a-0-3 runs on n1
+        a-0-3 exits 1
+        then a-0-4 waits 80s
+        after 80s
+        a-0-4 runs on n1
+        a-0-4 exits 1
+        then a-0-5 waits 160s
+        after 160s
+        a-0-5 runs on n1
+        a-0-5 exits 1
+        then a-0-6 waits 300s
+        then 6 failures
+        then goes on
+        after 300s
+        a-0-6 runs on n1
+        a-0-6 exits 1
+        then Failed: retries-used-up
+        then alive:
+    """,
+    "a failure after a long run waits the shortest time, and counts all the same": """
+        train a
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        after 10s
+        a-0-1 runs on n1
+        a-0-1 exits 1
+        then a-0-2 waits 20s
+        after 20s
+        a-0-2 runs on n1
+        after 600s
+        a-0-2 exits 1
+        then a-0-3 waits 10s
+        then 3 failures
+    """,
+    "a run a second shorter than that is not long": """
+        train a
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        after 10s
+        a-0-1 runs on n1
+        after 599s
+        a-0-1 exits 1
+        then a-0-2 waits 20s
+    """,
+    "training without retries fails with its first failure": """
+        train a: retries 0
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        then Failed: exited
+        then alive:
+    """,
+    "training that is never restarted fails with its first failure, whatever its retries": """
+        train a: restart never, retries 3
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        then Failed: exited
+        then alive:
+    """,
+    "training that is always restarted comes back after its good end too": """
+        train a: restart always
+        a-0-0 runs on n1
+        a-0-0 exits 0
+        then a-0-1 waits 10s
+        then goes on
+        then 0 failures
+    """,
+    "training that is preempted comes back at once, and that is no failure": """
+        train a
+        a-0-0 runs on n1
+        a-0-0 is preempted
+        then alive: a-0-0
+        a-0-0 leaves
+        then a-0-0 ended: evicted preempted
+        then a-0-1 waits
+        then 0 failures
+        then goes on
+    """,
+    "training that was done before it heard that it must leave is completed": """
+        train a
+        a-0-0 runs on n1
+        a-0-0 is preempted
+        a-0-0 exits 0
+        then Completed: finished
+    """,
+    "training whose process vanished comes back, and that is no failure": """
+        train a
+        a-0-0 runs on n1
+        a-0-0 vanishes
+        then a-0-0 ended: lost vanished
+        then a-0-1 waits
+        then 0 failures
+    """,
+    "interactive work that exits with 0 is completed": """
+        build a
+        a-0-0 runs on n1
+        a-0-0 exits 0
+        then Completed: finished
+    """,
+    "interactive work that exits with 1 has failed, without retry": """
+        build a
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        then Failed: exited
+        then alive:
+    """,
+    "interactive work with a back-off limit is retried near the node where it was": """
+        build a: retries 1
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        then a-0-1 waits 10s
+        then a-0-1 waits near n1
+        after 10s
+        a-0-1 runs on n1
+        a-0-1 exits 1
+        then Failed: retries-used-up
+    """,
+    "preemptible interactive work that is evicted stops and waits for a person": """
+        build a: preemptible
+        a-0-0 runs on n1
+        a-0-0 is preempted
+        then goes on
+        a-0-0 leaves
+        then Stopped: preempted
+        then alive:
+        resume
+        then goes on
+        then a-0-1 waits near n1
+        then a-0-1 is of run 1
+    """,
+    "the same holds with a back-off limit": """
+        build a: preemptible, retries 3
+        a-0-0 runs on n1
+        a-0-0 is preempted
+        a-0-0 leaves
+        then Stopped: preempted
+    """,
+    "for interactive work a broken gang is a preemption as well": """
+        build a: preemptible
+        a-0-0 runs on n1
+        a-0-0 is stale
+        a-0-0 leaves
+        then Stopped: preempted
+    """,
+    "an inference server comes back whatever happens to it, without end": """
+        inference a: 1 replica
+        a-0-0 runs on n1
+        a-0-0 exits 0
+        then a-0-1 waits 10s
+        after 10s
+        a-0-1 runs on n1
+        a-0-1 exits 1
+        then a-0-2 waits 10s
+        after 10s
+        a-0-2 runs on n1
+        a-0-2 exits 1
+        then a-0-3 waits 20s
+        then goes on
+        a-0-3 is preempted
+        then a-0-4 waits
+        then goes on
+    """,
+}
+
+
+@stories(**ONE_POD)
+def test_one_pod(story: str) -> None:
+    tell(story)
+
+
+def test_the_back_off_doubles_up_to_a_cap_and_stays_there() -> None:
+    story = tell("inference a: 1 replica")
+    waits = []
+    for incarnation in range(12):
+        story.line(f"a-0-{incarnation} runs on n1")
+        story.line(f"a-0-{incarnation} exits 1")
+        waits.append((story.lives[-1].not_before - story.now) // 1000)
+        story.line(f"after {waits[-1]}s")
+    assert waits == [FIRST_BACK_OFF_S, 20, 40, 80, 160, *([LONGEST_BACK_OFF_S] * 7)]
+
+
+# --- time ----------------------------------------------------------------------------------------------------------
+
+TIME = {
+    "interactive work ends by itself when its project's limit has passed": """
+        build a: limit 60s
+        then wakes never
+        after 500s
+        a-0-0 runs on n1
+        then wakes in 60s
+        after 59s
+        then goes on
+        then wakes in 1s
+        after 1s
+        then Stopped: time-limit
+        then a-0-0 is leaving: time-limit
+        a-0-0 leaves
+        then a-0-0 ended: stopped time-limit
+        then alive:
+        then wakes never
+    """,
+    "the limit is for interactive work alone": """
+        train a: limit 60s
+        a-0-0 runs on n1
+        after 3600s
+        then a-0-0 runs
+        then wakes never
+    """,
+    "without a limit interactive work runs until somebody stops it": """
+        build a
+        a-0-0 runs on n1
+        after 1000000s
+        then a-0-0 runs
+        then goes on
+    """,
+    "the limit begins anew when the work is resumed": """
+        build a: limit 60s
+        a-0-0 runs on n1
+        after 60s
+        a-0-0 leaves
+        after 100s
+        resume
+        then goes on
+        then wakes never
+        a-0-1 runs on n1
+        then wakes in 60s
+    """,
+    "retries do not lengthen the limit": """
+        build a: limit 60s, retries 5
+        a-0-0 runs on n1
+        after 30s
+        a-0-0 exits 1
+        after 10s
+        a-0-1 runs on n1
+        after 20s
+        then Stopped: time-limit
+    """,
+    "training fails at its deadline, counted from when it first ran": """
+        train a: deadline 100s
+        after 1000s
+        a-0-0 runs on n1
+        after 50s
+        a-0-0 is preempted
+        a-0-0 leaves
+        then wakes in 50s
+        after 50s
+        then Failed: deadline
+        then a-0-1 ended: stopped deadline
+        then alive:
+    """,
+    "the nearer of two limits counts: the project's": """
+        build a: limit 60s, deadline 100s
+        a-0-0 runs on n1
+        after 60s
+        then Stopped: time-limit
+    """,
+    "the nearer of two limits counts: the workload's own": """
+        build a: limit 100s, deadline 60s
+        a-0-0 runs on n1
+        after 60s
+        then Failed: deadline
+    """,
+    "what has completed is cleared away after its time": """
+        train a: ttl 60s
+        a-0-0 runs on n1
+        a-0-0 exits 0
+        then kept
+        then wakes in 60s
+        after 59s
+        then kept
+        after 1s
+        then gone
+    """,
+    "so is what has failed": """
+        train a: ttl 60s, retries 0
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        after 60s
+        then gone
+    """,
+    "what only stopped is kept: it can be resumed": """
+        build a: ttl 60s, limit 10s
+        a-0-0 runs on n1
+        after 10s
+        a-0-0 leaves
+        then Stopped: time-limit
+        after 3600s
+        then kept
+    """,
+    "nothing is cleared away while a pod of it has not left": """
+        train a: 2 pods, leader, ttl 60s
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 0
+        then Completed: finished
+        after 60s
+        then kept
+        a-1-0 leaves
+        then gone
+    """,
+    "without a time it is kept until somebody deletes it": """
+        train a
+        a-0-0 runs on n1
+        a-0-0 exits 0
+        after 1000000s
+        then kept
+        delete
+        then gone
+    """,
+}
+
+
+@stories(**TIME)
+def test_time(story: str) -> None:
+    tell(story)
+
+
+# --- a sweep -------------------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_of_twelve_never_has_more_than_three_pods_and_ends_after_twelve() -> None:
+    story = tell("train a: sweep, 3 pods, 12 completions")
+    ended = 0
+    while alive := [each for each in story.lives if not each.is_over]:
+        assert len(alive) == min(3, 12 - ended)
+        story.line("then goes on")
+        story.line(f"{alive[0].id} runs on n1")
+        story.line(f"{alive[0].id} exits 0")
+        ended += 1
+    assert ended == 12
+    assert [each.index for each in story.lives] == list(range(12))
+    story.line("then Completed: finished")
+
+
+SWEEPS = {
+    "a run that fails is repeated, and the others go on": """
+        train a: sweep, 2 pods, 3 completions
+        then alive: a-0-0 a-1-0
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 1
+        then a-0-1 waits 10s
+        then a-1-0 runs
+        a-1-0 exits 0
+        then alive: a-0-1 a-2-0
+        after 10s
+        a-0-1 a-2-0 run on n1
+        a-0-1 a-2-0 exit 0
+        then Completed: finished
+    """,
+    "failures of all runs are counted together": """
+        train a: sweep, 2 pods, 9 completions, retries 1
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 1
+        then goes on
+        a-1-0 exits 1
+        then Failed: retries-used-up
+        then a-0-1 ended: stopped retries-used-up
+        then alive:
+    """,
+    "two runs that fail in one look are two failures": """
+        train a: sweep, 3 pods, retries 1
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-0-0 a-1-0 exit 1
+        then 2 failures
+        then Failed: retries-used-up
+        then a-2-0 is leaving: retries-used-up
+    """,
+    "a run that is preempted keeps its turn until it has left, and is repeated": """
+        train a: sweep, 2 pods, 3 completions
+        a-0-0 a-1-0 run on n1
+        a-0-0 is preempted
+        then alive: a-0-0 a-1-0
+        a-0-0 leaves
+        then alive: a-1-0 a-0-1
+    """,
+    "a sweep that says nothing of completions ends when each pod has ended well": """
+        train a: sweep, 2 pods
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 0
+        then alive: a-1-0
+        a-1-0 exits 0
+        then Completed: finished
+    """,
+    "fewer at a time: those that have run least leave first": """
+        train a: sweep, 3 pods, 9 completions
+        a-2-0 runs on n1
+        after 60s
+        a-0-0 runs on n1
+        change 1 pod
+        then a-2-0 runs
+        then a-0-0 is leaving: scaled-down
+        then a-1-0 ended: stopped scaled-down
+        a-0-0 leaves
+        then alive: a-2-0
+        a-2-0 exits 0
+        then alive: a-0-1
+    """,
+    "more at a time: the next begin at once": """
+        train a: sweep, 1 pod, 9 completions
+        change 3 pods
+        then alive: a-0-0 a-1-0 a-2-0
+    """,
+    "fewer in all: runs that are no longer wanted leave": """
+        train a: sweep, 3 pods, 9 completions
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-0-0 exits 0
+        then alive: a-1-0 a-2-0 a-3-0
+        change 2 completions
+        then a-2-0 is leaving: scaled-down
+        then a-3-0 ended: stopped scaled-down
+        a-1-0 exits 0
+        then Completed: finished
+    """,
+    "fewer in all than have ended well already: it is completed": """
+        train a: sweep, 1 pod, 9 completions
+        a-0-0 runs on n1
+        a-0-0 exits 0
+        a-1-0 runs on n1
+        change 1 completions
+        then Completed: finished
+        then a-1-0 is leaving: finished
+    """,
+    "what was done before a suspension stays done": """
+        train a: sweep, 2 pods, 3 completions
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 0
+        suspend
+        then a-2-0 ended: stopped suspended
+        a-1-0 leaves
+        then alive:
+        resume
+        then alive: a-1-1 a-2-1
+    """,
+}
+
+
+@stories(**SWEEPS)
+def test_a_sweep(story: str) -> None:
+    tell(story)
+
+
+# --- distributed training ------------------------------------------------------------------------------------------
+
+GANGS = {
+    "its pods are one group, and it is completed when all have ended well": """
+        train a: 2 pods
+        then a-0-0 is of group a
+        then a-1-0 is of group a
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 0
+        then goes on
+        then a-1-0 runs
+        a-1-0 exits 0
+        then Completed: finished
+    """,
+    "when one pod fails the gang restarts as a whole": """
+        train a: 3 pods
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-1-0 exits 1
+        then a-0-0 is leaving: peer
+        then a-2-0 is leaving: peer
+        then a-1-1 waits 10s
+        a-0-0 a-2-0 leave
+        then a-0-0 ended: evicted peer
+        then alive: a-1-1 a-0-1 a-2-1
+        then 1 failure
+    """,
+    "all that fail in one look are one failure": """
+        train a: 3 pods, retries 1
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-0-0 a-1-0 a-2-0 exit 1
+        then 1 failure
+        then alive: a-0-1 a-1-1 a-2-1
+        after 10s
+        a-0-1 a-1-1 a-2-1 run on n1
+        a-0-1 a-1-1 a-2-1 exit 1
+        then Failed: retries-used-up
+    """,
+    "a gang that loses one pod with its node restarts as a whole, without failure": """
+        train a: 2 pods
+        a-0-0 runs on n1
+        a-1-0 runs on n2
+        n1 is lost
+        then a-0-0 ended: lost node-lost
+        then a-1-0 is leaving: peer
+        a-1-0 leaves
+        then alive: a-0-1 a-1-1
+        then a-0-1 waits
+        then a-1-1 waits
+        then 0 failures
+    """,
+    "a gang from one of whose nodes pods are driven away leaves as a whole": """
+        train a: 2 pods
+        a-0-0 runs on n1
+        a-1-0 runs on n2
+        n1 is drained
+        then a-0-0 is leaving: node-drained
+        then a-1-0 is leaving: peer
+    """,
+    "a gang of which one pod is preempted leaves as a whole": """
+        train a: 2 pods
+        a-0-0 a-1-0 run on n1
+        a-1-0 is preempted
+        then a-0-0 is leaving: peer
+    """,
+    "a pod that was only bound leaves with the others": """
+        train a: 2 pods
+        a-0-0 runs on n1
+        a-1-0 is bound to n2
+        a-0-0 exits 1
+        then a-1-0 is leaving: peer
+    """,
+    "a pod that one node refuses takes the gang with it, and that is no failure": """
+        train a: 2 pods
+        a-0-0 runs on n1
+        a-1-0 is bound to n2
+        a-1-0 is refused
+        then a-0-0 is leaving: peer
+        then a-1-1 waits 10s
+        then 0 failures
+        then avoids n2
+    """,
+    "a gang that is scaled up gets the pods that are missing": """
+        train a: 2 pods
+        a-0-0 a-1-0 run on n1
+        change 3 pods
+        then alive: a-0-0 a-1-0 a-2-0
+        then a-0-0 runs
+    """,
+    "leader and workers are counted apart": """
+        train a: 3 pods, leader
+        then a-0-0 is of set leader
+        then a-1-0 is of set worker
+        then a-2-0 is of set worker
+    """,
+    "when the leader has ended well the workload is completed, and the workers leave": """
+        train a: 3 pods, leader
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-0-0 exits 0
+        then Completed: finished
+        then a-1-0 is leaving: finished
+        a-1-0 a-2-0 leave
+        then a-1-0 ended: stopped finished
+        then alive:
+    """,
+    "workers that have ended well wait for the leader": """
+        train a: 3 pods, leader
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-1-0 a-2-0 exit 0
+        then goes on
+        then alive: a-0-0
+        a-0-0 exits 0
+        then Completed: finished
+    """,
+    "when the leader fails the workers restart with it": """
+        train a: 2 pods, leader
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 1
+        then a-1-0 is leaving: peer
+        then a-0-1 waits 10s
+        then a-0-1 is of set leader
+    """,
+}
+
+
+@stories(**GANGS)
+def test_a_gang(story: str) -> None:
+    tell(story)
+
+
+def test_a_gang_whose_pods_crash_one_look_after_the_other_has_failed_once() -> None:
+    """One of them drags the others down, and hardly ever within one look."""
+    tell("""
+        train a: 3 pods, retries 1
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-0-0 exits 1
+        then 1 failure
+        after 1s
+        a-1-0 exits 1
+        after 1s
+        a-2-0 exits 1
+        then 1 failure
+        then goes on
+    """)
+
+
+def test_a_gang_that_was_scaled_down_runs_on_with_the_pods_it_has() -> None:
+    tell("""
+        train a: 3 pods
+        a-0-0 a-1-0 a-2-0 run on n1
+        change 2 pods
+        then a-2-0 is leaving: scaled-down
+        a-2-0 leaves
+        then a-0-0 runs
+        then a-1-0 runs
+    """)
+
+
+def test_an_interactive_gang_with_a_back_off_limit_is_retried() -> None:
+    tell("""
+        build a: 2 pods, retries 1
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 1
+        then a-1-0 is leaving: peer
+        a-1-0 leaves
+        then goes on
+    """)
+
+
+# --- elastic training ----------------------------------------------------------------------------------------------
+
+ELASTIC = {
+    "all its pods are born, and each comes and goes on its own": """
+        train a: 4 pods, minimum 2
+        then alive: a-0-0 a-1-0 a-2-0 a-3-0
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-2-0 exits 1
+        then a-0-0 runs
+        then a-2-1 waits 10s
+        then 1 failure
+    """,
+    "a pod that is preempted comes back, and the others stay": """
+        train a: 4 pods, minimum 2
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-2-0 is preempted
+        then a-0-0 runs
+        a-2-0 leaves
+        then alive: a-0-0 a-1-0 a-3-0 a-2-1
+    """,
+    "it is completed when as many as it needs have ended well and nobody is at work": """
+        train a: 3 pods, minimum 2
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-0-0 a-1-0 exit 0
+        then goes on
+        a-2-0 exits 0
+        then Completed: finished
+    """,
+    "pods that never found a place do not hold up its end": """
+        train a: 4 pods, minimum 2
+        a-0-0 a-1-0 run on n1
+        a-0-0 a-1-0 exit 0
+        then Completed: finished
+        then a-2-0 ended: stopped finished
+        then alive:
+    """,
+    "more pods: the new ones are born, the others run on": """
+        train a: 2 pods, minimum 1
+        a-0-0 a-1-0 run on n1
+        change 4 pods
+        then a-0-0 runs
+        then alive: a-0-0 a-1-0 a-2-0 a-3-0
+    """,
+    "fewer pods: the last ones leave, the others run on": """
+        train a: 4 pods, minimum 1
+        a-0-0 a-1-0 a-2-0 run on n1
+        change 2 pods
+        then a-0-0 runs
+        then a-2-0 is leaving: scaled-down
+        then a-3-0 ended: stopped scaled-down
+        a-2-0 leaves
+        then alive: a-0-0 a-1-0
+        change 3 pods
+        then alive: a-0-0 a-1-0 a-2-1
+    """,
+}
+
+
+@stories(**ELASTIC)
+def test_elastic_training(story: str) -> None:
+    tell(story)
+
+
+def test_elastic_training_that_was_scaled_down_is_completed_by_the_pods_it_has() -> None:
+    tell("""
+        train a: 3 pods, minimum 1
+        a-0-0 a-1-0 a-2-0 run on n1
+        change 2 pods
+        a-2-0 leaves
+        a-0-0 a-1-0 exit 0
+        then Completed: finished
+    """)
+
+
+def test_elastic_training_whose_last_pod_fails_is_seen_alike_by_every_look() -> None:
+    tell("""
+        train a: 3 pods, minimum 2
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-0-0 a-1-0 exit 0
+        a-2-0 exits 1
+    """)
+
+
+def test_elastic_training_is_not_completed_by_a_pod_that_was_scaled_away() -> None:
+    tell("""
+        train a: 2 pods, minimum 1
+        a-1-0 runs on n1
+        change 1 pod
+        then a-1-0 is leaving: scaled-down
+        a-1-0 exits 0
+        then goes on
+        then alive: a-0-0
+    """)
+
+
+def test_elastic_training_is_not_completed_while_a_pod_that_was_preempted_waits_to_return() -> None:
+    tell("""
+        train a: 2 pods, minimum 1
+        a-0-0 a-1-0 run on n1
+        a-1-0 exits 0
+        a-0-0 is preempted
+        a-0-0 leaves
+        then a-0-1 waits
+        then goes on
+    """)
+
+
+# --- replicas ------------------------------------------------------------------------------------------------------
+
+REPLICAS = {
+    "each replica is a group of its own": """
+        inference a: 2 replicas
+        then alive: a-0-0 a-1-0
+        then a-0-0 is of group a/0
+        then a-1-0 is of group a/1
+    """,
+    "one that fails comes back, and the others serve on": """
+        inference a: 2 replicas
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 1
+        then a-1-0 runs
+        then a-0-1 waits 10s
+        then a-0-1 is of group a/0
+        then goes on
+    """,
+    "more replicas": """
+        inference a: 1 replica
+        a-0-0 runs on n1
+        change 3 replicas
+        then alive: a-0-0 a-1-0 a-2-0
+    """,
+    "fewer replicas: the last leave": """
+        inference a: 3 replicas
+        a-0-0 a-1-0 run on n1
+        change 1 replica
+        then a-0-0 runs
+        then a-1-0 is leaving: scaled-down
+        then a-2-0 ended: stopped scaled-down
+        a-1-0 leaves
+        then alive: a-0-0
+    """,
+    "no replica at all, and one again": """
+        inference a: 1 replica
+        a-0-0 runs on n1
+        change 0 replicas
+        a-0-0 leaves
+        then alive:
+        then goes on
+        change 1 replica
+        then a-0-1 waits
+    """,
+}
+
+
+@stories(**REPLICAS)
+def test_replicas(story: str) -> None:
+    tell(story)
+
+
+# --- what a person wants -------------------------------------------------------------------------------------------
+
+WANTS = {
+    "suspended: what runs leaves, what waits is over, and nothing comes": """
+        train a: sweep, 2 pods
+        a-0-0 runs on n1
+        suspend
+        then a-0-0 is leaving: suspended
+        then a-1-0 ended: stopped suspended
+        a-0-0 leaves
+        then a-0-0 ended: stopped suspended
+        then alive:
+        then goes on
+        then kept
+        after 3600s
+        then alive:
+    """,
+    "resumed: it comes back with a clean slate": """
+        train a
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        after 10s
+        a-0-1 runs on n1
+        suspend
+        a-0-1 leaves
+        then 1 failure
+        resume
+        then 0 failures
+        then a-0-2 waits
+        then a-0-2 is of run 1
+    """,
+    "resumed before the old pod has left: the new one is born when it has": """
+        train a
+        a-0-0 runs on n1
+        suspend
+        resume
+        then alive: a-0-0
+        a-0-0 leaves
+        then alive: a-0-1
+    """,
+    "a failure of an earlier run does not count in this one": """
+        train a: retries 0
+        a-0-0 runs on n1
+        suspend
+        resume
+        a-0-0 exits 1
+        then 0 failures
+        then goes on
+        then a-0-1 waits
+    """,
+    "the loss of an interactive pod of an earlier run does not stop this one": """
+        build a
+        a-0-0 runs on n1
+        suspend
+        resume
+        n1 is lost
+        then goes on
+        then alive: a-0-1
+    """,
+    "what failed can be resumed": """
+        train a: retries 0
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        then Failed: exited
+        resume
+        then goes on
+        then a-0-1 waits
+    """,
+    "work that ended well while it was being suspended is completed when it is resumed": """
+        train a
+        a-0-0 runs on n1
+        suspend
+        a-0-0 exits 0
+        then goes on
+        resume
+        then Completed: finished
+        then alive:
+    """,
+    "deleted: everybody leaves, and when they have it is gone": """
+        train a: sweep, 2 pods
+        a-0-0 runs on n1
+        delete
+        then a-0-0 is leaving: deleted
+        then a-1-0 ended: stopped deleted
+        then kept
+        a-0-0 leaves
+        then gone
+    """,
+    "deleted while it waits: it is gone at once": """
+        train a
+        delete
+        then gone
+    """,
+    "deleted while it is being suspended: it is gone when it has left": """
+        train a
+        a-0-0 runs on n1
+        suspend
+        delete
+        then a-0-0 is leaving: suspended
+        a-0-0 leaves
+        then gone
+    """,
+    "deleted after its end": """
+        build a
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        delete
+        then gone
+    """,
+    "no longer declared: everybody leaves": """
+        train a: sweep, 2 pods
+        a-0-0 runs on n1
+        undeclare
+        then a-0-0 is leaving: unwanted
+        then a-1-0 ended: stopped unwanted
+        a-0-0 leaves
+        then alive:
+    """,
+}
+
+
+@stories(**WANTS)
+def test_what_a_person_wants(story: str) -> None:
+    tell(story)
+
+
+def test_a_failure_of_an_earlier_run_does_not_end_this_one_even_if_it_is_never_restarted() -> None:
+    tell("""
+        train a: restart never
+        a-0-0 runs on n1
+        suspend
+        resume
+        a-0-0 exits 1
+        then goes on
+    """)
+
+
+# --- nodes ---------------------------------------------------------------------------------------------------------
+
+NODES = {
+    "training returns by itself when its node is lost": """
+        train a
+        a-0-0 runs on n1
+        n1 is lost
+        then a-0-0 ended: lost node-lost
+        then a-0-1 waits
+        then 0 failures
+    """,
+    "interactive work waits for a person when its node is lost": """
+        build a
+        a-0-0 runs on n1
+        n1 is lost
+        then Stopped: node-lost
+        then alive:
+        after 3600s
+        then alive:
+        resume
+        then a-0-1 waits near n1
+    """,
+    "an inference server returns by itself when its node is lost": """
+        inference a: 2 replicas
+        a-0-0 runs on n1
+        a-1-0 runs on n2
+        n1 is lost
+        then a-0-1 waits
+        then a-1-0 runs
+    """,
+    "a pod that was only bound is lost with its node too": """
+        train a
+        a-0-0 is bound to n1
+        n1 is lost
+        then a-0-0 ended: lost node-lost
+        then a-0-1 waits
+    """,
+    "training is driven away by a drain, and comes back elsewhere": """
+        train a
+        a-0-0 runs on n1
+        n1 is drained
+        then a-0-0 is leaving: node-drained
+        a-0-0 leaves
+        then a-0-0 ended: evicted node-drained
+        then a-0-1 waits
+        then 0 failures
+        a-0-1 runs on n2
+        then a-0-1 runs
+    """,
+    "whoever tolerates the drain stays": """
+        train a: tolerant
+        a-0-0 runs on n1
+        n1 is drained
+        then a-0-0 runs
+    """,
+    "whoever is elsewhere stays": """
+        train a
+        a-0-0 runs on n2
+        n1 is drained
+        then a-0-0 runs
+    """,
+    "interactive work that is driven away waits for a person": """
+        build a
+        a-0-0 runs on n1
+        n1 is drained
+        a-0-0 leaves
+        then Stopped: node-drained
+    """,
+    "a pod that was only bound is driven away too": """
+        inference a: 1 replica
+        a-0-0 is bound to n1
+        n1 is drained
+        then a-0-0 is leaving: node-drained
+    """,
+    "when the drain is over the node can be used again": """
+        train a
+        n1 is drained
+        n1 is returned
+        a-0-0 runs on n1
+        then a-0-0 runs
+    """,
+    "a node that refuses a pod is left alone for a while, and that is no failure": """
+        train a: retries 0
+        a-0-0 is bound to n1
+        a-0-0 is refused
+        then a-0-0 ended: error refused
+        then goes on
+        then 0 failures
+        then avoids n1
+        then a-0-1 waits 10s
+        after 10s
+        then wakes in 590s
+        a-0-1 is bound to n2
+        a-0-1 is refused
+        then avoids n1 n2
+        then a-0-2 waits 20s
+        after 590s
+        then avoids n2
+        after 10s
+        then avoids
+        then wakes never
+    """,
+    "a node that refuses again is left alone anew": """
+        train a
+        a-0-0 is bound to n1
+        a-0-0 is refused
+        after 590s
+        a-0-1 is bound to n1
+        a-0-1 is refused
+        after 100s
+        then avoids n1
+    """,
+    "a refusal does not end interactive work": """
+        build a
+        a-0-0 is bound to n1
+        a-0-0 is refused
+        then goes on
+        then a-0-1 waits 10s
+        then avoids n1
+    """,
+}
+
+
+@stories(**NODES)
+def test_nodes(story: str) -> None:
+    tell(story)
+
+
+# --- numbers -------------------------------------------------------------------------------------------------------
+
+NUMBERS = {
+    "after a lost ledger lives are counted from where no number can have been used": """
+        train a: 2 pods, minimum 1, numbers from 103
+        then alive: a-0-103 a-1-103
+        a-0-103 runs on n1
+        a-0-103 exits 1
+        then alive: a-1-103 a-0-104
+    """,
+    "a pod that is scaled away and wanted again does not take an old number": """
+        inference a: 2 replicas
+        a-1-0 runs on n1
+        change 1 replica
+        a-1-0 leaves
+        change 2 replicas
+        then alive: a-0-0 a-1-1
+    """,
+    "a run that is resumed does not begin to count anew": """
+        train a
+        suspend
+        resume
+        then alive: a-0-1
+        suspend
+        resume
+        then alive: a-0-2
+    """,
+}
+
+
+@stories(**NUMBERS)
+def test_numbers(story: str) -> None:
+    tell(story)
+
+
+# --- words ---------------------------------------------------------------------------------------------------------
+
+
+def halt_in_words(story: Story) -> str:
+    halt = story.expansion.standing.halt
+    assert halt is not None
+    return halt.detail
+
+
+@pytest.mark.parametrize(
+    ("story", "words"),
+    [
+        pytest.param(
+            "train a: retries 0\na-0-0 runs on n1\na-0-0 exits 3",
+            "a-0-0: exit code 3",
+            id="a failure names the pod and what it said",
+        ),
+        pytest.param(
+            "train a: retries 1\na-0-0 runs on n1\na-0-0 exits 3\nafter 10s\na-0-1 runs on n1\na-0-1 exits 4",
+            "a-0-1: exit code 4; 1 retries are used up",
+            id="the last failure counts, and how many were forgiven",
+        ),
+        pytest.param(
+            "build a: limit 60s\na-0-0 runs on n1\nafter 60s",
+            "interactive work in vision may run for 60 s",
+            id="a time limit names the project and the limit",
+        ),
+        pytest.param(
+            "build a: preemptible\na-0-0 runs on n1\na-0-0 is preempted\na-0-0 leaves",
+            "for b",
+            id="a preemption names who gained by it",
+        ),
+    ],
+)
+def test_why_it_ended(story: str, words: str) -> None:
+    assert halt_in_words(tell(story)) == words
+
+
+@pytest.mark.parametrize(
+    ("story", "pod", "words"),
+    [
+        pytest.param(
+            "train a: 2 pods\na-0-0 a-1-0 run on n1\na-0-0 exits 1",
+            "a-1-0",
+            "a-0-0 ended, and its gang restarts as a whole",
+            id="a peer is told whose end it follows",
+        ),
+        pytest.param(
+            "train a\na-0-0 runs on n1\nn1 is drained",
+            "a-0-0",
+            "n1 is being drained (runai=drain:NoExecute)",
+            id="whoever is driven away is told by which taint",
+        ),
+        pytest.param(
+            "inference a: 3 replicas\na-2-0 runs on n1\nchange 2 replicas",
+            "a-2-0",
+            "2 pods are wanted now",
+            id="whoever is scaled away is told how many are wanted",
+        ),
+    ],
+)
+def test_why_it_leaves(story: str, pod: str, words: str) -> None:
+    assert [each.detail for each in tell(story).lives if each.id == pod] == [words]

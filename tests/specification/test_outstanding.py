@@ -1,0 +1,148 @@
+"""What is owed to the engine: who is started, stopped and forgotten. The table is the specification."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fairpool.cluster.outstanding import adopted, outstanding, start_order
+from fairpool.cluster.settle import Look, settle
+from fairpool.model.ids import PodId
+from fairpool.model.life import Cause, Life
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.observation import ForgetOrder, NodeSight, Order, PodSight, PodState, StartOrder, StopOrder
+from fairpool.model.spec import PodTemplate, Program
+from tests.lives import BOUND, ENDED, RELEASING, RUNNING, at, cells, life, node_sight, pod_sight, spec
+
+NOW = at(60)
+
+THE_TABLE = """
+| ledger                        | starting | running | exited | nothing | silent | gone | rebooted |
+|-------------------------------|----------|---------|--------|---------|--------|------|----------|
+| WAITING                       | –        | –       | –      | –       | –      | –    | –        |
+| PROMISED                      | –        | –       | –      | –       | –      | –    | –        |
+| BOUND                         | –        | –       | –      | start   | –      | –    | –        |
+| BOUND, to be asked now        | –        | –       | –      | start   | –      | –    | –        |
+| BOUND, to be asked later      | –        | –       | –      | –       | –      | –    | –        |
+| BOUND, an earlier life leaves | –        | –       | –      | –       | –      | –    | –        |
+| BOUND, undeclared             | –        | –       | –      | –       | –      | –    | –        |
+| RUNNING                       | –        | –       | –      | –       | –      | –    | –        |
+| RELEASING                     | stop     | stop    | –      | stop    | –      | –    | –        |
+| RELEASING, undeclared         | stop     | stop    | –      | stop    | –      | –    | –        |
+| RELEASING, stop confirmed     | –        | –       | –      | –       | –      | –    | –        |
+| ENDED                         | stop     | stop    | –      | –       | –      | –    | –        |
+| ENDED, reported               | stop     | stop    | forget | –       | –      | –    | –        |
+| ENDED, reported, undeclared   | stop     | stop    | forget | –       | –      | –    | –        |
+"""
+
+
+@pytest.mark.parametrize(
+    ("ledger", "engine", "owed"),
+    [pytest.param(*cell, id=f"{cell[0]}; the engine says {cell[1]}; {cell[2]}") for cell in cells(THE_TABLE)],
+)
+def test_the_table(ledger: str, engine: str, owed: str) -> None:
+    known = in_the_ledger(ledger)
+    order = outstanding(
+        known,
+        None if "undeclared" in ledger else spec(),
+        Look(sight_of_pod(engine, known), sight_of_node(engine), stop_confirmed="stop confirmed" in ledger),
+        alone="an earlier life leaves" not in ledger,
+        reported="reported" in ledger,
+        now=NOW,
+    )
+    assert in_words(order) == owed
+
+
+def in_the_ledger(row: str) -> Life:
+    phase = PodPhase(row.partition(",")[0].lower())
+    known = life("a-0-0", phase, on=None if phase is PodPhase.WAITING else "n1")
+    if "to be asked" in row:
+        return replace(known, retry_at=at(60 if "now" in row else 61))
+    return known
+
+
+def sight_of_pod(engine: str, of: Life) -> PodSight | None:
+    return pod_sight(of, PodState(engine)) if engine in list(PodState) else None
+
+
+def sight_of_node(engine: str) -> NodeSight:
+    boot = {"boot_id": "n1, second boot"} if engine == "rebooted" else {}
+    return node_sight("n1", gone=engine == "gone", silent_since=at(30) if engine == "silent" else None, **boot)
+
+
+def in_words(order: Order | None) -> str:
+    match order:
+        case StartOrder():
+            return "start"
+        case StopOrder():
+            return "stop"
+        case ForgetOrder():
+            return "forget"
+    return "–"
+
+
+# --- what an order says --------------------------------------------------------------------------------------------
+
+
+def owed(known: Life, look: Look | None = None) -> Order | None:
+    return outstanding(known, spec(), look or Look(node=node_sight()), alone=True, reported=True, now=NOW)
+
+
+def test_a_start_says_who_where_on_what_and_in_which_boot() -> None:
+    bound = life("a-0-3", BOUND, on="n1", devices=(2, 5), run=4, grace_s=7)
+    order = start_order(bound, spec(name="a", pods=2))
+    assert (order.pod, order.index, order.incarnation, order.run) == ("a-0-3", 0, 3, 4)
+    assert (order.node, order.boot_id, order.devices, order.grace_s) == ("n1", "n1, first boot", (2, 5), 7)
+    assert (order.name, order.project, order.pods) == ("a", "vision", 2)
+
+
+def test_the_leader_is_started_with_its_own_program() -> None:
+    ours = spec(
+        pods=2,
+        leader=PodTemplate(program=Program(command=("lead",))),
+        template=PodTemplate(program=Program(command=("work",))),
+    )
+    commands = [start_order(life(name, BOUND, on="n1"), ours).program.command for name in ("a-0-0", "a-1-0")]
+    assert commands == [("lead",), ("work",)]
+
+
+@pytest.mark.parametrize(
+    ("cause", "detail", "reason"),
+    [
+        pytest.param(Cause.PREEMPTED, "b is owed its GPUs", "b is owed its GPUs", id="in words, if there are any"),
+        pytest.param(Cause.SUSPENDED, "", "suspended", id="else by its name"),
+        pytest.param(None, "", "", id="or not at all, if nobody knows it"),
+    ],
+)
+def test_a_stop_gives_the_reason(cause: Cause | None, detail: str, reason: str) -> None:
+    leaving = life("a-0-0", RELEASING, on="n1", cause=cause, detail=detail, grace_s=7)
+    expected = StopOrder(pod=PodId("a-0-0"), node=leaving.node, grace_s=7, reason=reason)
+    assert owed(leaving) == expected
+
+
+def test_a_life_that_was_given_up_as_lost_is_stopped_when_its_node_is_back() -> None:
+    running = life("a-0-0", RUNNING, on="n1")
+    lost = settle(running, Look(node=node_sight("n1", gone=True)), NOW)
+    assert lost.phase is ENDED
+    assert in_words(owed(lost, Look(pod_sight(lost, PodState.RUNNING), node_sight()))) == "stop"
+
+
+def test_what_is_owed_is_owed_again_until_it_is_seen() -> None:
+    bound = life("a-0-0", BOUND, on="n1")
+    assert owed(bound) == owed(bound)
+    assert owed(bound, Look(pod_sight(bound, PodState.STARTING), node_sight())) is None
+
+
+# --- what a lost ledger is rebuilt from ----------------------------------------------------------------------------
+
+
+def test_a_life_can_be_read_back_from_the_order_that_started_it() -> None:
+    bound = life("a-1-3", BOUND, on="n1", pod_set="worker", run=2, devices=(4,), grace_s=7, since=NOW)
+    assert adopted(start_order(bound, spec()), NOW) == bound
+
+
+def test_a_life_that_was_read_back_runs_as_soon_as_it_is_looked_at() -> None:
+    sight = pod_sight(life("a-0-0", BOUND, on="n1"), PodState.RUNNING, running_since=at(10))
+    after = settle(adopted(sight.order, NOW), Look(sight, node_sight()), NOW)
+    assert (after.phase, after.started_at) == (RUNNING, at(10))

@@ -1,0 +1,376 @@
+"""Where a workload stands, from what is wanted of it and how its pods are: phase, reason and words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from fairpool.api.clusters import WorkloadReport
+from fairpool.cluster.rollup import gpus_milli, rollup
+from fairpool.cluster.standing import Halt, Standing
+from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
+from fairpool.model.life import Cause, Life, Outcome
+from fairpool.model.node import Node
+from fairpool.model.spec import Arrangement, PodTemplate, Want, WorkloadSpec
+from fairpool.model.status import WorkloadPhase
+from fairpool.model.workload import GpuRequest, PodShape, gpu_memory, gpu_portion, whole_gpus
+from fairpool.scheduler.decision import NotReady, Verdict
+from tests.lives import (
+    BOUND,
+    BUILD,
+    ENDED,
+    INFERENCE,
+    PROMISED,
+    RELEASING,
+    RUNNING,
+    WAITING,
+    at,
+    life,
+    node_sight,
+    spec,
+    standing,
+)
+
+NOW = at(60)
+GANG = spec(pods=2)
+LED = spec(pods=2, leader=PodTemplate())
+SWEEP = spec(pods=2, arrangement=Arrangement.SWEEP, completions=3)
+ELASTIC = spec(pods=3, minimum=1)
+SERVERS = spec(INFERENCE, pods=2, arrangement=Arrangement.REPLICAS)
+
+
+def report(
+    of: WorkloadSpec,
+    lives: Sequence[Life],
+    *,
+    stand: Standing | None = None,
+    silent: Sequence[str] = (),
+    verdicts: Sequence[Verdict] = (),
+    now: Instant = NOW,
+) -> WorkloadReport:
+    nodes = {NodeName(name): node_sight(name) for name in ("n1", "n2")}
+    for name in silent:
+        nodes[NodeName(name)] = node_sight(name, silent_since=at(30))
+    said = {verdict.group: verdict for verdict in verdicts}
+    return rollup(of, stand or standing(), lives, verdicts=said, nodes=nodes, now=now)
+
+
+def runs(name: str, on: str = "n1", **more: Any) -> Life:
+    return life(name, RUNNING, on=on, **{"started_at": at(10), "since": at(10), **more})
+
+
+def starts(name: str, trouble: str = "") -> Life:
+    return life(name, BOUND, on="n1", trouble=trouble)
+
+
+def leaves(name: str, cause: Cause, detail: str = "") -> Life:
+    return life(name, RELEASING, on="n1", cause=cause, detail=detail)
+
+
+def ended(name: str, outcome: Outcome) -> Life:
+    return life(name, ENDED, on="n1", outcome=outcome)
+
+
+def backs_off(name: str) -> Life:
+    return life(name, not_before=at(61))
+
+
+def halted(phase: WorkloadPhase, cause: Cause, detail: str = "") -> Standing:
+    return standing(halt=Halt(phase, cause, at(50), detail))
+
+
+@dataclass(frozen=True, kw_only=True)
+class When:
+    """A workload and how it is."""
+
+    of: WorkloadSpec = field(default_factory=spec)
+    lives: tuple[Life, ...] = ()
+    stand: Standing | None = None
+    silent: tuple[str, ...] = ()
+    then: str
+    """Phase, reason and words, as far as there are any."""
+
+
+FINISHED = halted(WorkloadPhase.COMPLETED, Cause.FINISHED)
+STATUSES = {
+    "one that waits is pending": When(
+        lives=(life("a-0-0"),),
+        then="Pending, queued: has not been looked at yet",
+    ),
+    "one that has a promise is pending": When(
+        lives=(life("a-0-0", PROMISED, on="n1"),),
+        then="Pending, queued: has not been looked at yet",
+    ),
+    "one that has failed waits for another try": When(
+        lives=(ended("a-0-0", Outcome.ERROR), backs_off("a-0-1")),
+        then="Pending, back-off: failed, and waits before it is tried again",
+    ),
+    "one whose wait is over waits for a place": When(
+        lives=(ended("a-0-0", Outcome.ERROR), life("a-0-1", not_before=NOW)),
+        then="Pending, queued: has not been looked at yet",
+    ),
+    "one that is evicted is pending, and says for whom": When(
+        lives=(leaves("a-0-0", Cause.PREEMPTED, "for b"),),
+        then="Pending, evicted: for b",
+    ),
+    "one that moves is pending while the old life leaves": When(
+        lives=(leaves("a-0-0", Cause.MOVED, "to n2"), life("a-0-1", PROMISED, on="n2")),
+        then="Pending, evicted: to n2",
+    ),
+    "one that has its place is initializing": When(
+        lives=(starts("a-0-0"),),
+        then="Initializing, starting",
+    ),
+    "one whose image cannot be fetched says so": When(
+        lives=(starts("a-0-0", "ErrImagePull: no such image"),),
+        then="Initializing, image: ErrImagePull: no such image",
+    ),
+    "one whose image is tried again says so": When(
+        lives=(starts("a-0-0", "ImagePullBackOff"),),
+        then="Initializing, image: ImagePullBackOff",
+    ),
+    "one with other trouble says so": When(
+        lives=(starts("a-0-0", "the disk is full"),),
+        then="Initializing, starting: the disk is full",
+    ),
+    "one that runs is running": When(
+        lives=(runs("a-0-0"),),
+        then="Running",
+    ),
+    "one on a silent node is degraded": When(
+        lives=(runs("a-0-0"),),
+        silent=("n1",),
+        then="Degraded, node-silent: n1 does not answer",
+    ),
+    "another node's silence is not its concern": When(
+        lives=(runs("a-0-0"),),
+        silent=("n2",),
+        then="Running",
+    ),
+    "a gang of which one pod runs is initializing": When(
+        of=GANG,
+        lives=(runs("a-0-0"), starts("a-1-0")),
+        then="Initializing, starting",
+    ),
+    "a gang of which all pods run is running": When(
+        of=GANG,
+        lives=(runs("a-0-0"), runs("a-1-0")),
+        then="Running",
+    ),
+    "a gang of which one pod has ended well and the other runs is running": When(
+        of=GANG,
+        lives=(ended("a-0-0", Outcome.OK), runs("a-1-0")),
+        then="Running",
+    ),
+    "a gang that restarts is pending while the old pods leave": When(
+        of=GANG,
+        lives=(ended("a-0-0", Outcome.ERROR), leaves("a-1-0", Cause.PEER, "a-0-0 ended"), backs_off("a-0-1")),
+        then="Pending, evicted: a-0-0 ended",
+    ),
+    "leader and worker run": When(
+        of=LED,
+        lives=(runs("a-0-0"), runs("a-1-0")),
+        then="Running",
+    ),
+    "a sweep runs when one of its pods runs": When(
+        of=SWEEP,
+        lives=(runs("a-0-0"), life("a-1-0")),
+        then="Running",
+    ),
+    "a sweep whose pods are done and whose next ones wait is pending": When(
+        of=SWEEP,
+        lives=(ended("a-0-0", Outcome.OK), ended("a-1-0", Outcome.OK), life("a-2-0")),
+        then="Pending, queued: has not been looked at yet",
+    ),
+    "a sweep one of whose pods waits for a retry, and another for a place, waits for a place": When(
+        of=SWEEP,
+        lives=(ended("a-0-0", Outcome.ERROR), backs_off("a-0-1"), life("a-1-0")),
+        then="Pending, queued: has not been looked at yet",
+    ),
+    "elastic training with fewer pods than it likes is running, and says so": When(
+        of=ELASTIC,
+        lives=(runs("a-0-0"), life("a-1-0"), life("a-2-0")),
+        then="Running: 1 of up to 3 pods run",
+    ),
+    "elastic training with all its pods is running": When(
+        of=ELASTIC,
+        lives=(runs("a-0-0"), runs("a-1-0"), runs("a-2-0")),
+        then="Running",
+    ),
+    "a server with fewer replicas than declared is degraded": When(
+        of=SERVERS,
+        lives=(runs("a-0-0"), life("a-1-0")),
+        then="Degraded, short: 1 of 2 replicas run",
+    ),
+    "a server with all its replicas is running": When(
+        of=SERVERS,
+        lives=(runs("a-0-0"), runs("a-1-0", "n2")),
+        then="Running",
+    ),
+    "a silent node is worse than a missing replica": When(
+        of=SERVERS,
+        lives=(runs("a-0-0"), life("a-1-0")),
+        silent=("n1",),
+        then="Degraded, node-silent: n1 does not answer",
+    ),
+    "one that has completed": When(
+        lives=(ended("a-0-0", Outcome.OK),),
+        stand=FINISHED,
+        then="Completed, finished",
+    ),
+    "one that has completed is still running while the last pods leave": When(
+        of=LED,
+        lives=(ended("a-0-0", Outcome.OK), leaves("a-1-0", Cause.FINISHED)),
+        stand=FINISHED,
+        then="Running, stopping: stops: finished",
+    ),
+    "one that has failed says why": When(
+        lives=(ended("a-0-0", Outcome.ERROR),),
+        stand=halted(WorkloadPhase.FAILED, Cause.EXITED, "a-0-0: exit code 3"),
+        then="Failed, exited: a-0-0: exit code 3",
+    ),
+    "one that timed out is running until it has left": When(
+        of=spec(BUILD),
+        lives=(leaves("a-0-0", Cause.TIME_LIMIT),),
+        stand=halted(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, "60 s"),
+        then="Running, stopping: 60 s",
+    ),
+    "one that is to stop is running until it has left": When(
+        of=spec(want=Want.STOP),
+        lives=(leaves("a-0-0", Cause.SUSPENDED),),
+        then="Running, stopping: stops: suspended",
+    ),
+    "one that is to stop and has left is stopped": When(
+        of=spec(want=Want.STOP),
+        lives=(ended("a-0-0", Outcome.STOPPED),),
+        then="Stopped, suspended",
+    ),
+    "one that has failed and is then suspended has failed": When(
+        of=spec(want=Want.STOP),
+        lives=(ended("a-0-0", Outcome.ERROR),),
+        stand=halted(WorkloadPhase.FAILED, Cause.EXITED),
+        then="Failed, exited",
+    ),
+    "one that is to be deleted is deleting, whatever it was": When(
+        of=spec(want=Want.DELETE),
+        lives=(runs("a-0-0"),),
+        stand=FINISHED,
+        then="Deleting, deleted",
+    ),
+}
+
+
+@pytest.mark.parametrize("when", [pytest.param(when, id=sentence) for sentence, when in STATUSES.items()])
+def test_where_it_stands(when: When) -> None:
+    said = report(when.of, when.lives, stand=when.stand, silent=when.silent)
+    reason = f", {said.reason.value}" if said.reason is not None else ""
+    detail = f": {said.detail}" if said.detail else ""
+    assert f"{said.phase.value}{reason}{detail}" == when.then
+
+
+def test_one_that_waits_gives_the_words_of_its_verdict() -> None:
+    verdict = Verdict(GroupId("a"), NotReady("default", needs=2, exist=1), waiting=1, running=0, at=NOW)
+    said = report(GANG, [life("a-0-0")], verdicts=[verdict])
+    assert "2" in said.detail
+    assert said.detail != report(GANG, [life("a-0-0")]).detail
+
+
+# --- since when ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lives", "stand", "since"),
+    [
+        pytest.param((), standing(), at(0), id="nothing happened yet: since it was declared"),
+        pytest.param((life("a-0-0", since=at(20)),), standing(), at(20), id="it waits: since its pod was born"),
+        pytest.param((runs("a-0-0"), runs("a-1-0", since=at(15))), standing(), at(10), id="it runs: since the first"),
+        pytest.param((ended("a-0-0", Outcome.OK),), FINISHED, at(50), id="it is over: since it came to its end"),
+        pytest.param(
+            (replace(leaves("a-0-0", Cause.FINISHED), since=at(55)),),
+            FINISHED,
+            at(55),
+            id="it leaves: since it was told",
+        ),
+    ],
+)
+def test_since_when(lives: tuple[Life, ...], stand: Standing, since: Instant) -> None:
+    assert report(spec(pods=2), lives, stand=stand).since == since
+
+
+@pytest.mark.parametrize(
+    ("lives", "since"),
+    [
+        pytest.param((runs("a-0-0"),), None, id="nobody waits"),
+        pytest.param((life("a-0-0", born_at=at(5)),), at(0), id="a first life: since the declaration"),
+        pytest.param(
+            (ended("a-0-0", Outcome.LOST), life("a-0-1", born_at=at(40))), at(40), id="a later one: its birth"
+        ),
+        pytest.param((runs("a-0-0"), life("a-1-3", born_at=at(30)), life("a-2-1", born_at=at(20))), at(20), id="first"),
+    ],
+)
+def test_since_when_somebody_waits(lives: tuple[Life, ...], since: Instant | None) -> None:
+    assert report(spec(pods=3), lives).waiting_since == since
+
+
+# --- what is shown -------------------------------------------------------------------------------------------------
+
+
+def test_of_each_pod_its_last_life_is_shown_and_every_one_that_is_not_over() -> None:
+    lives = [
+        ended("a-0-0", Outcome.ERROR),
+        leaves("a-0-1", Cause.MOVED),
+        life("a-0-2", PROMISED, on="n2"),
+        ended("a-1-0", Outcome.OK),
+    ]
+    assert [pod.id for pod in report(GANG, lives).pods] == ["a-0-1", "a-0-2", "a-1-0"]
+
+
+@pytest.mark.parametrize(
+    ("one", "gpus"),
+    [
+        pytest.param(life("a-0-0", WAITING), 0, id="who waits holds nothing"),
+        pytest.param(life("a-0-0", PROMISED, on="n1"), 0, id="who has a promise holds nothing"),
+        pytest.param(life("a-0-0", BOUND, on="n1"), 1000, id="who is bound holds its GPU"),
+        pytest.param(life("a-0-0", RUNNING, on="n1"), 1000, id="who runs holds its GPU"),
+        pytest.param(life("a-0-0", RELEASING, on="n1"), 1000, id="who leaves holds its GPU until it has left"),
+        pytest.param(life("a-0-0", ENDED, on="n1"), 0, id="who has ended holds nothing"),
+    ],
+)
+def test_what_it_holds(one: Life, gpus: int) -> None:
+    assert report(spec(), [one]).gpus_milli == gpus
+
+
+@pytest.mark.parametrize(
+    ("gpu", "milli"),
+    [
+        pytest.param(GpuRequest(), 0, id="no GPU"),
+        pytest.param(whole_gpus(2), 2000, id="two whole GPUs"),
+        pytest.param(gpu_portion(250), 250, id="a quarter of one"),
+        pytest.param(gpu_portion(250, devices=2), 500, id="a quarter of each of two"),
+        pytest.param(gpu_memory(20_000), 250, id="20 of 80 GB"),
+        pytest.param(gpu_memory(20_001), 251, id="a little more than 20 of 80 GB"),
+        pytest.param(GpuRequest(mig=(("nvidia.com/mig-3g.20gb", 2),)), 856, id="twice three of seven slices"),
+    ],
+)
+def test_gpus_of_a_pod(gpu: GpuRequest, milli: int) -> None:
+    assert gpus_milli(PodShape(gpu=gpu), 80_000) == milli
+
+
+def test_memory_of_a_device_of_unknown_size_counts_as_the_whole_device() -> None:
+    unknown = Node(name=NodeName("n1"), cpu_milli=0, memory_bytes=0, gpus=1)
+    assert gpus_milli(PodShape(gpu=gpu_memory(20_000)), unknown.gpu_memory_mib) == 1000
+
+
+@pytest.mark.parametrize(
+    ("of", "stand", "pool"),
+    [
+        pytest.param(spec(), standing(), "default", id="the default pool, if none is named"),
+        pytest.param(spec(pools=("a100", "v100")), standing(), "a100", id="the first that is named"),
+        pytest.param(spec(pools=("a100", "v100")), standing(pool=PoolName("v100")), "v100", id="the one it tries now"),
+    ],
+)
+def test_the_pool_it_is_in(of: WorkloadSpec, stand: Standing, pool: str) -> None:
+    assert report(of, [life("a-0-0")], stand=stand).pool == pool

@@ -1,0 +1,253 @@
+"""What the ledger says against what the engine sees. The tables are the specification, and every cell is tried."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fairpool.cluster.settle import LONGEST_RETRY_S, Look, settle
+from fairpool.model.ids import SECOND_MS
+from fairpool.model.life import Cause, Life
+from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Reply
+from tests.lives import (
+    BOUND,
+    ENDED,
+    PROMISED,
+    RELEASING,
+    RUNNING,
+    WAITING,
+    answer,
+    at,
+    cells,
+    life,
+    node_sight,
+    pod_sight,
+)
+
+NOW = at(60)
+
+THE_TABLE = """
+| ledger               | starting | running | exited     | nothing        | silent | gone               |
+|----------------------|----------|---------|------------|----------------|--------|--------------------|
+| WAITING              | –        | –       | –          | –              | –      | –                  |
+| PROMISED             | –        | –       | –          | –              | –      | –                  |
+| BOUND                | –        | RUNNING | ok, exited | –              | –      | lost, node-lost    |
+| RUNNING              | –        | –       | ok, exited | lost, vanished | –      | lost, node-lost    |
+| RELEASING, suspended | –        | –       | ok, exited | –              | –      | stopped, suspended |
+| RELEASING, preempted | –        | –       | ok, exited | –              | –      | evicted, preempted |
+| ENDED                | –        | –       | –          | –              | –      | –                  |
+"""
+"""In a cell: nothing happens, another phase, or the end of this life with its outcome and cause."""
+
+HOW_IT_EXITED = """
+| ledger               | exited with 1      | exited, nobody knows how | exited after notice |
+|----------------------|--------------------|---------------------|---------------------|
+| BOUND                | error, exited      | error, exited       | lost, node-lost     |
+| RUNNING              | error, exited      | error, exited       | lost, node-lost     |
+| RELEASING, suspended | stopped, suspended | stopped, suspended  | stopped, suspended  |
+| RELEASING, preempted | evicted, preempted | evicted, preempted  | evicted, preempted  |
+| RELEASING, deleted   | stopped, deleted   | stopped, deleted    | stopped, deleted    |
+| RELEASING, peer      | evicted, peer      | evicted, peer       | evicted, peer       |
+| ENDED                | –                  | –                   | –                   |
+"""
+"""A failure on the way out counts as leaving: one pod of a gang drags the others down, and that is one failure.
+Whoever stops after a notice that the ledger knows nothing of was fenced: its node had lost touch."""
+
+WHAT_BECAME_OF_THE_NODE = """
+| ledger               | rebooted           | removed            | running, rebooted  | running, silent | exited, gone |
+|----------------------|--------------------|--------------------|--------------------|-----------------|--------------|
+| WAITING              | –                  | –                  | –                  | –               | –            |
+| PROMISED             | –                  | –                  | –                  | –               | –            |
+| BOUND                | lost, node-lost    | lost, node-lost    | lost, node-lost    | RUNNING         | ok, exited   |
+| RUNNING              | lost, node-lost    | lost, node-lost    | lost, node-lost    | –               | ok, exited   |
+| RELEASING, suspended | stopped, suspended | stopped, suspended | stopped, suspended | –               | ok, exited   |
+| RELEASING, preempted | evicted, preempted | evicted, preempted | evicted, preempted | –               | ok, exited   |
+| ENDED                | –                  | –                  | –                  | –               | –            |
+"""
+
+WHAT_THE_ENGINE_ANSWERED = """
+| ledger               | done | later      | unknown    | refused        | stop confirmed     |
+|----------------------|------|------------|------------|----------------|--------------------|
+| WAITING              | –    | –          | –          | –              | –                  |
+| PROMISED             | –    | –          | –          | –              | –                  |
+| BOUND                | –    | asks again | asks again | error, refused | –                  |
+| RELEASING, suspended | –    | –          | –          | –              | stopped, suspended |
+| RELEASING, preempted | –    | –          | –          | –              | evicted, preempted |
+| ENDED                | –    | –          | –          | –              | –                  |
+"""
+"""And sees nothing of the pod."""
+
+ANSWERS_GIVE_WAY_TO_SIGHTS = """
+| ledger    | starting, later | starting, refused | running, stop confirmed | silent, refused | silent, stop confirmed |
+|-----------|-----------------|-------------------|-------------------------|-----------------|------------------------|
+| BOUND     | –               | –                 | RUNNING                 | –               | –                      |
+| RUNNING   | –               | –                 | –                       | –               | –                      |
+| RELEASING | –               | –                 | –                       | –               | –                      |
+"""
+
+ALL = [THE_TABLE, HOW_IT_EXITED, WHAT_BECAME_OF_THE_NODE, WHAT_THE_ENGINE_ANSWERED, ANSWERS_GIVE_WAY_TO_SIGHTS]
+
+
+@pytest.mark.parametrize(
+    ("ledger", "engine", "then"),
+    [
+        pytest.param(*cell, id=f"{cell[0]}; the engine says {cell[1]}; {cell[2]}")
+        for table in ALL
+        for cell in cells(table)
+    ],
+)
+def test_the_table(ledger: str, engine: str, then: str) -> None:
+    before = in_the_ledger(ledger)
+    assert in_words(before, settle(before, said(engine, before), NOW)) == then
+
+
+def in_the_ledger(row: str) -> Life:
+    phase, _, cause = row.partition(", ")
+    match phase:
+        case "WAITING":
+            return life("a-0-0", WAITING)
+        case "PROMISED":
+            return life("a-0-0", PROMISED, on="n1")
+        case "BOUND":
+            return life("a-0-0", BOUND, on="n1")
+        case "RUNNING":
+            return life("a-0-0", RUNNING, on="n1", started_at=at(10))
+        case "RELEASING":
+            return life(
+                "a-0-0", RELEASING, on="n1", started_at=at(10), cause=Cause(cause or Cause.SUSPENDED), detail="for b"
+            )
+    return life("a-0-0", ENDED, on="n1", cause=Cause.EXITED)
+
+
+def said(engine: str, of: Life) -> Look:
+    """All that the words of a column mean."""
+    return Look(sight_of_pod(engine, of), sight_of_node(engine), reply(engine), "stop confirmed" in engine)
+
+
+def sight_of_pod(engine: str, of: Life) -> PodSight | None:
+    match engine.partition(",")[0].split():
+        case ["starting"]:
+            return pod_sight(of, PodState.STARTING)
+        case ["running"]:
+            return pod_sight(of, PodState.RUNNING, running_since=at(50))
+        case ["exited", "with", code]:
+            return pod_sight(of, PodState.EXITED, exit_code=int(code))
+        case ["exited", "after", "notice"]:
+            return pod_sight(of, PodState.EXITED, exit_code=143, after_notice=True)
+        case ["exited"]:
+            return pod_sight(of, PodState.EXITED, exit_code=None if "nobody" in engine else 0)
+    return None
+
+
+def sight_of_node(engine: str) -> NodeSight | None:
+    if "removed" in engine:
+        return None
+    if "rebooted" in engine:
+        return node_sight("n1", boot_id="n1, second boot")
+    return node_sight("n1", gone="gone" in engine, silent_since=at(30) if "silent" in engine else None)
+
+
+def reply(engine: str) -> Answer | None:
+    word = engine.split(", ")[-1]
+    return answer(Reply(word), "the disk is full") if word in list(Reply) else None
+
+
+def in_words(before: Life, after: Life) -> str:
+    """What happened, as a cell says it."""
+    if after is before:
+        return "–"
+    if after.phase is before.phase:
+        assert after.attempts == before.attempts + 1
+        return "asks again"
+    assert after.since == NOW
+    return f"{after.outcome}, {after.cause}" if after.is_over else after.phase.upper()
+
+
+# --- what is written down beside the phase -------------------------------------------------------------------------
+
+
+def test_it_runs_since_the_engine_saw_it_run() -> None:
+    bound = life("a-0-0", BOUND, on="n1", trouble="ErrImagePull: no such image")
+    after = settle(bound, Look(pod_sight(bound, PodState.RUNNING, running_since=at(50)), node_sight()), NOW)
+    assert (after.started_at, after.trouble) == (at(50), "")
+
+
+def test_it_runs_since_now_if_the_engine_does_not_say() -> None:
+    bound = life("a-0-0", BOUND, on="n1")
+    assert settle(bound, Look(pod_sight(bound, PodState.RUNNING), node_sight()), NOW).started_at == NOW
+
+
+def test_one_that_was_over_before_anybody_saw_it_run_still_has_run() -> None:
+    bound = life("a-0-0", BOUND, on="n1")
+    exited = pod_sight(bound, PodState.EXITED, exit_code=0, running_since=at(50))
+    assert settle(bound, Look(exited, node_sight()), NOW).started_at == at(50)
+
+
+@pytest.mark.parametrize(
+    ("engine", "detail", "exit_code"),
+    [
+        pytest.param({"exit_code": 3}, "exit code 3", 3, id="the exit code, if the engine says no more"),
+        pytest.param({"exit_code": 137, "words": "out of memory"}, "out of memory", 137, id="what the engine says"),
+        pytest.param({}, "exit code unknown", None, id="that nobody knows the exit code"),
+    ],
+)
+def test_a_failure_keeps_the_words_of_the_engine(engine: dict[str, object], detail: str, exit_code: int | None) -> None:
+    running = life("a-0-0", RUNNING, on="n1")
+    after = settle(running, Look(pod_sight(running, PodState.EXITED, **engine), node_sight()), NOW)
+    assert (after.detail, after.exit_code) == (detail, exit_code)
+
+
+def test_one_that_was_told_to_leave_keeps_the_reason_for_which_it_was_told() -> None:
+    leaving = life("a-0-0", RELEASING, on="n1", cause=Cause.PREEMPTED, detail="for b")
+    exited = pod_sight(leaving, PodState.EXITED, exit_code=143, after_notice=True, words="terminated")
+    after = settle(leaving, Look(exited, node_sight()), NOW)
+    assert (after.cause, after.detail, after.exit_code) == (Cause.PREEMPTED, "for b", 143)
+
+
+def test_trouble_with_the_start_is_written_down_once() -> None:
+    bound = life("a-0-0", BOUND, on="n1")
+    look = Look(pod_sight(bound, PodState.STARTING, words="ErrImagePull: no such image"), node_sight())
+    troubled = settle(bound, look, NOW)
+    assert troubled.trouble == "ErrImagePull: no such image"
+    assert settle(troubled, look, NOW) is troubled
+
+
+def test_trouble_is_forgotten_when_it_is_over() -> None:
+    troubled = life("a-0-0", BOUND, on="n1", trouble="ErrImagePull: no such image")
+    after = settle(troubled, Look(pod_sight(troubled, PodState.STARTING), node_sight()), NOW)
+    assert after.trouble == ""
+
+
+def test_a_start_that_is_put_off_is_asked_for_again_after_1_2_4_8_16_and_then_always_30_seconds() -> None:
+    bound, waits = life("a-0-0", BOUND, on="n1"), []
+    for _ in range(12):
+        bound = settle(bound, Look(None, node_sight(), answer(Reply.LATER, "the disk is full")), NOW)
+        waits.append((bound.retry_at - NOW) // SECOND_MS)
+    assert waits == [1, 2, 4, 8, 16, *([LONGEST_RETRY_S] * 7)]
+    assert bound.trouble == "the disk is full"
+
+
+def test_no_answer_at_all_is_trouble_too() -> None:
+    after = settle(life("a-0-0", BOUND, on="n1"), Look(None, node_sight(), answer(Reply.UNKNOWN)), NOW)
+    assert after.trouble == "the engine did not answer"
+
+
+def test_a_refusal_says_who_refused_and_why() -> None:
+    after = settle(life("a-0-0", BOUND, on="n1"), Look(None, node_sight(), answer(Reply.REFUSED, "no GPU 7")), NOW)
+    assert after.detail == "n1 would not start it: no GPU 7"
+
+
+@pytest.mark.parametrize("engine", ["stop confirmed", "gone", "exited after notice"])
+def test_one_that_leaves_for_no_known_reason_still_ends(engine: str) -> None:
+    leaving = life("a-0-0", RELEASING, on="n1")
+    after = settle(leaving, said(engine, leaving), NOW)
+    assert after.is_over
+    assert after.cause is not None
+
+
+def test_settling_twice_is_settling_once() -> None:
+    running = replace(life("a-0-0", RUNNING, on="n1"), started_at=at(10))
+    gone = Look(node=node_sight("n1", gone=True))
+    once = settle(running, gone, NOW)
+    assert settle(once, gone, at(90)) is once

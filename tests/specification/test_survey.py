@@ -1,0 +1,445 @@
+"""What the scheduler is told of workloads and nodes, and how its plan is written into the books."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fairpool.cluster.books import Books, Draft
+from fairpool.cluster.enact import enact
+from fairpool.cluster.ledger import Image
+from fairpool.cluster.standing import Avoided, GroupDates, Standing
+from fairpool.cluster.survey import NOBODY, Rows, Survey, ground, rows_of
+from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId
+from fairpool.model.life import Cause, Life, Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.node import NodePool, Taint
+from fairpool.model.observation import NodeSight, Observation
+from fairpool.model.organization import Entitlement, NodeMarks, Organization, Queue
+from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
+from fairpool.model.workload import TopologyConstraint
+from fairpool.scheduler.decision import Bind, Evict, EvictionReason, Plan, Promise, Withdraw, WithdrawReason
+from fairpool.scheduler.policy import Pass, Policy
+from fairpool.scheduler.snapshot import Snapshot
+from tests.lives import (
+    BOUND,
+    BUILD,
+    ENDED,
+    INFERENCE,
+    PROMISED,
+    RELEASING,
+    RUNNING,
+    TRAIN,
+    WAITING,
+    at,
+    first_boot,
+    life,
+    node_sight,
+    spec,
+    standing,
+)
+
+NOW = at(60)
+N1, N2 = NodeName("n1"), NodeName("n2")
+
+
+def rows(of: WorkloadSpec | None, *lives: Life, stand: Standing | None = None) -> Rows:
+    return rows_of(of, stand or standing(), lives, NOW)
+
+
+def done(name: str, pod_set: str = "default") -> Life:
+    return life(name, ENDED, on="n1", outcome=Outcome.OK, pod_set=pod_set)
+
+
+# --- pods ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ledger", "told"),
+    [
+        pytest.param(WAITING, WAITING, id="one that waits"),
+        pytest.param(PROMISED, PROMISED, id="one that has a promise"),
+        pytest.param(BOUND, RUNNING, id="one that is bound counts as running: it holds its place"),
+        pytest.param(RUNNING, RUNNING, id="one that runs"),
+        pytest.param(RELEASING, RELEASING, id="one that leaves"),
+        pytest.param(ENDED, None, id="one that has ended is not told of"),
+    ],
+)
+def test_the_phase_of_a_pod(ledger: PodPhase, told: PodPhase | None) -> None:
+    pods = rows(spec(), life("a-0-0", ledger, on="n1")).pods
+    assert [pod.phase for pod in pods] == ([told] if told is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("not_before", "gated"),
+    [
+        pytest.param(at(61), True, id="its back-off is not over"),
+        pytest.param(at(60), False, id="its back-off is just over"),
+        pytest.param(Instant(0), False, id="it has none"),
+    ],
+)
+def test_a_pod_that_backs_off_may_not_be_placed(not_before: Instant, gated: bool) -> None:
+    assert [pod.gated for pod in rows(spec(), life("a-0-0", not_before=not_before)).pods] == [gated]
+
+
+def test_a_pod_keeps_its_place_its_devices_and_its_wishes() -> None:
+    waiting = life("a-0-0", nominated=N2, born_at=at(5))
+    bound = life("a-1-0", BOUND, on="n1", devices=(3, 4))
+    one, other = rows(spec(pods=2), waiting, bound).pods
+    assert (one.node, one.nominated, one.created_at) == (None, N2, at(5))
+    assert (other.node, other.devices) == (N1, (3, 4))
+
+
+def test_lower_numbers_go_first_and_pod_0_leads_where_there_is_a_leader() -> None:
+    led = rows(spec(pods=2, leader=PodTemplate()), life("a-0-0"), life("a-1-0")).pods
+    equal = rows(spec(pods=2), life("a-0-0"), life("a-1-0")).pods
+    assert [(pod.order, pod.leader) for pod in led] == [(0, True), (-1, False)]
+    assert [(pod.order, pod.leader) for pod in equal] == [(0, False), (-1, False)]
+
+
+# --- pod groups ----------------------------------------------------------------------------------------------------
+
+LED = spec(pods=4, leader=PodTemplate())
+
+
+@pytest.mark.parametrize(
+    ("of", "lives", "minima"),
+    [
+        pytest.param(spec(), [life("a-0-0")], {"default": 1}, id="one pod needs itself"),
+        pytest.param(spec(pods=4), [life("a-0-0")], {"default": 4}, id="a gang needs all of them"),
+        pytest.param(spec(pods=4, minimum=2), [life("a-0-0")], {"default": 2}, id="elastic training needs its minimum"),
+        pytest.param(spec(pods=4, minimum=9), [life("a-0-0")], {"default": 4}, id="never more than there are"),
+        pytest.param(
+            spec(pods=4, arrangement=Arrangement.SWEEP),
+            [life("a-0-0")],
+            {"default": 1},
+            id="a run of a sweep needs itself",
+        ),
+        pytest.param(
+            spec(pods=4),
+            [done("a-0-0"), life("a-1-0")],
+            {"default": 3},
+            id="who has ended well is not missed in a gang",
+        ),
+        pytest.param(
+            spec(pods=4, minimum=2),
+            [done("a-0-0"), done("a-1-0"), life("a-2-0")],
+            {"default": 1},
+            id="somebody is always needed",
+        ),
+        pytest.param(LED, [life("a-0-0", pod_set="leader")], {"leader": 1, "worker": 3}, id="leader and workers apart"),
+        pytest.param(
+            LED,
+            [life("a-0-0", pod_set="leader"), done("a-1-0", pod_set="worker")],
+            {"leader": 1, "worker": 2},
+            id="a worker that has ended well is not missed",
+        ),
+        pytest.param(
+            LED,
+            [life("a-0-0", pod_set="leader"), *(done(f"a-{index}-0", pod_set="worker") for index in (1, 2, 3))],
+            {"default": 1},
+            id="workers who have all ended well are not asked for",
+        ),
+    ],
+)
+def test_how_many_must_run_together(of: WorkloadSpec, lives: list[Life], minima: dict[str, int]) -> None:
+    (group,) = rows(of, *lives).groups
+    assert {each.name: each.minimum for each in group.tree.all_pod_sets()} == minima
+
+
+def test_workers_without_whom_it_could_run_are_told_of_all_the_same() -> None:
+    """Elastic training with a leader: the workers are extra, and welcome."""
+    elastic = spec(pods=3, minimum=1, leader=PodTemplate())
+    lives = [life("a-0-0", pod_set="leader"), life("a-1-0", pod_set="worker"), life("a-2-0", pod_set="worker")]
+    told = rows(elastic, *lives)
+    sets = {each.name for group in told.groups for each in group.tree.all_pod_sets()}
+    assert {pod.pod_set for pod in told.pods} <= sets
+
+
+def test_each_replica_is_a_group_of_its_own() -> None:
+    servers = spec(INFERENCE, pods=2, arrangement=Arrangement.REPLICAS)
+    told = rows(servers, life("a-0-0", group=GroupId("a/0")), life("a-1-0", group=GroupId("a/1")))
+    assert [group.id for group in told.groups] == ["a/0", "a/1"]
+    assert all(group.queue == "vision" for group in told.groups)
+
+
+def test_a_group_says_what_its_workload_says() -> None:
+    near = TopologyConstraint(topology="racks", required="rack")
+    (group,) = rows(spec(BUILD, priority=75, preemptible=True, constraint=near), life("a-0-0")).groups
+    assert (group.queue, group.kind, group.priority, group.preemptible) == ("vision", BUILD, 75, True)
+    assert (group.created_at, group.tree.constraint) == (at(0), near)
+
+
+@pytest.mark.parametrize(
+    ("of", "movable"),
+    [
+        pytest.param(spec(TRAIN), True, id="training may be moved to make room"),
+        pytest.param(spec(BUILD), False, id="interactive work may not"),
+        pytest.param(spec(INFERENCE), False, id="an inference server may not"),
+    ],
+)
+def test_who_may_be_moved(of: WorkloadSpec, movable: bool) -> None:
+    assert [group.movable for group in rows(of, life("a-0-0")).groups] == [movable]
+
+
+def test_nodes_that_refused_it_lately_are_avoided_until_the_time_is_over() -> None:
+    refused = standing(avoided=(Avoided(N1, at(60)), Avoided(N2, at(61))))
+    assert [group.avoid for group in rows(spec(), life("a-0-0"), stand=refused).groups] == [(N2,)]
+
+
+def test_a_group_keeps_its_dates() -> None:
+    dated = standing(groups=(GroupDates(GroupId("a"), at(10), at(50)),))
+    (group,) = rows(spec(), life("a-0-0"), stand=dated).groups
+    assert (group.started_at, group.stale_since, group.succeeded) == (at(10), at(50), False)
+
+
+def test_a_gang_one_of_whose_pods_has_ended_well_is_not_broken() -> None:
+    assert [group.succeeded for group in rows(spec(pods=2), done("a-0-0"), life("a-1-0")).groups] == [True]
+
+
+def test_pods_that_nobody_declares_hold_their_place_at_nobodys_expense() -> None:
+    told = rows(None, life("a-0-0", RELEASING, on="n1", born_at=at(3)))
+    assert [(group.id, group.queue, group.movable, group.created_at) for group in told.groups] == [
+        ("a", NOBODY, False, at(3))
+    ]
+    assert [pod.id for pod in told.pods] == ["a-0-0"]
+
+
+def test_a_workload_that_is_over_is_not_told_of() -> None:
+    assert rows(spec(), done("a-0-0")) == Rows()
+
+
+# --- nodes ---------------------------------------------------------------------------------------------------------
+
+A100 = NodePool(name=PoolName("a100"), label_key="type", label_value="a100")
+POOLS = (NodePool(), A100)
+
+
+def labelled(name: str) -> NodeSight:
+    sight = node_sight(name)
+    return replace(sight, node=replace(sight.node, labels={"type": "a100"}))
+
+
+@pytest.mark.parametrize(
+    ("sight", "marks", "ready", "cordoned"),
+    [
+        pytest.param(node_sight(), NodeMarks(), True, False, id="one that answers takes pods"),
+        pytest.param(
+            node_sight(silent_since=at(30)), NodeMarks(), False, False, id="one that is silent takes nobody new"
+        ),
+        pytest.param(node_sight(), NodeMarks(cordoned=True), True, True, id="one that is cordoned is told of as such"),
+    ],
+)
+def test_a_node(sight: NodeSight, marks: NodeMarks, ready: bool, cordoned: bool) -> None:
+    land = ground({N1: sight}, Organization(marks={N1: marks}))
+    assert [(node.ready, node.cordoned) for node in land.nodes[PoolName("default")]] == [(ready, cordoned)]
+
+
+def test_a_node_that_is_gone_is_not_there() -> None:
+    land = ground({N1: node_sight(gone=True)}, Organization())
+    assert (land.nodes[PoolName("default")], land.pool_of) == ((), {})
+
+
+def test_a_node_has_the_taints_and_labels_that_an_administrator_gave_it() -> None:
+    taint = Taint("runai", "drain")
+    marks = NodeMarks(taints=(taint,), labels=(("type", "a100"),))
+    land = ground({N1: node_sight()}, Organization(marks={N1: marks}, pools=POOLS))
+    assert land.pool_of == {N1: "a100"}
+    assert land.nodes[A100.name][0].taints == (taint,)
+
+
+def surveyed(*told: Rows, pools: tuple[NodePool, ...] = POOLS) -> dict[PoolName, Snapshot]:
+    queues = {PoolName("default"): (Queue(id=QueueId("vision"), gpu=Entitlement(quota=4000)),)}
+    organization = Organization(pools=pools, queues=queues)
+    land = ground({N1: node_sight("n1"), N2: labelled("n2")}, organization)
+    survey = Survey(now=NOW, ground=land, organization=organization, rows=told, policy=Policy.product())
+    return survey.snapshots()
+
+
+def test_there_is_a_snapshot_for_each_pool_with_its_nodes() -> None:
+    assert {pool: [node.name for node in each.nodes] for pool, each in surveyed().items()} == {
+        "default": ["n1"],
+        "a100": ["n2"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("of", "stand", "lives", "where"),
+    [
+        pytest.param(spec(), standing(), [life("a-0-0")], {"default": ["a-0-0"], "a100": []}, id="in the default pool"),
+        pytest.param(
+            spec(pools=("a100",)),
+            standing(),
+            [life("a-0-0")],
+            {"default": [], "a100": ["a-0-0"]},
+            id="in the first pool that is named",
+        ),
+        pytest.param(
+            spec(pools=("a100", "default")),
+            standing(pool=PoolName("default")),
+            [life("a-0-0")],
+            {"default": ["a-0-0"], "a100": []},
+            id="in the pool that is tried now",
+        ),
+        pytest.param(
+            spec(),
+            standing(),
+            [life("a-0-0", RUNNING, on="n2"), life("a-1-0")],
+            {"default": ["a-1-0"], "a100": ["a-0-0"]},
+            id="who has a node is where the node is",
+        ),
+        pytest.param(
+            spec(),
+            standing(),
+            [life("a-0-0", RUNNING, on="n9")],
+            {"default": ["a-0-0"], "a100": []},
+            id="who is on a node that is not there is where its workload is",
+        ),
+    ],
+)
+def test_the_pool_of_a_pod(of: WorkloadSpec, stand: Standing, lives: list[Life], where: dict[str, list[str]]) -> None:
+    snapshots = surveyed(rows(of, *lives, stand=stand))
+    assert {pool: [pod.id for pod in each.pods] for pool, each in snapshots.items()} == where
+    for each in snapshots.values():
+        assert {group.id for group in each.groups} == {pod.group for pod in each.pods}
+
+
+def test_with_a_single_pool_everything_is_in_it() -> None:
+    snapshots = surveyed(rows(spec(), life("a-0-0"), life("a-1-0", RUNNING, on="n2")), pools=(NodePool(),))
+    assert {pool: [pod.id for pod in each.pods] for pool, each in snapshots.items()} == {"default": ["a-0-0", "a-1-0"]}
+
+
+def test_in_a_pool_of_which_nothing_is_said_nobody_is_owed_anything() -> None:
+    quotas = {pool: [queue.gpu.quota for queue in each.queues] for pool, each in surveyed().items()}
+    assert quotas == {"default": [4000], "a100": [0]}
+
+
+# --- what becomes of a plan ----------------------------------------------------------------------------------------
+
+A = GroupId("a")
+A_0_0 = PodId("a-0-0")
+
+
+def enacted(decided: Plan, *lives: Life, stand: Standing | None = None) -> Draft:
+    """The draft after a plan for one workload."""
+    ours, stand = spec(), stand or standing()
+    books = Books(Image(specs=(ours,), lives=lives, standings=(stand,)))
+    nodes = {N1: node_sight("n1"), N2: node_sight("n2")}
+    draft = Draft(books, NOW, Observation(at=NOW, nodes=nodes))
+    told = rows_of(ours, stand, lives, NOW)
+    enact(draft, Snapshot(now=NOW, groups=told.groups, pods=told.pods), decided)
+    return draft
+
+
+def after(decided: Plan, *lives: Life, stand: Standing | None = None) -> list[str]:
+    """Each life with its phase, its node, and why it leaves."""
+    draft = enacted(decided, *lives, stand=stand)
+    said = []
+    for each in draft.lives_of(spec().id):
+        where = f" {each.node}" if each.node is not None else ""
+        said.append(f"{each.id} {each.phase}{where}{f' ({each.cause})' if each.cause is not None else ''}")
+    return said
+
+
+def evict(by: Pass, moved_to: NodeName | None = None) -> Evict:
+    return Evict(A_0_0, A, N1, EvictionReason(by=by, winner=GroupId("b"), moved_to=moved_to))
+
+
+BIND = Bind(A_0_0, A, N1, (3,))
+PROMISE = Promise(A_0_0, A, N2, (5,), at(60))
+WITHDRAW = Withdraw(A_0_0, A, N1, WithdrawReason.EXPIRED)
+MOVE = Plan(evictions=(evict(Pass.CONSOLIDATE, N2),), promises=(PROMISE,))
+
+
+@pytest.mark.parametrize(
+    ("decided", "before", "then"),
+    [
+        pytest.param(Plan(binds=(BIND,)), life("a-0-0"), ["a-0-0 bound n1"], id="a bind"),
+        pytest.param(Plan(binds=(BIND,)), life("a-0-0", PROMISED, on="n1"), ["a-0-0 bound n1"], id="a promise kept"),
+        pytest.param(Plan(promises=(PROMISE,)), life("a-0-0"), ["a-0-0 promised n2"], id="a promise"),
+        pytest.param(
+            Plan(promises=(PROMISE,)), life("a-0-0", PROMISED, on="n1"), ["a-0-0 promised n2"], id="another promise"
+        ),
+        pytest.param(
+            Plan(withdrawals=(WITHDRAW,)), life("a-0-0", PROMISED, on="n1"), ["a-0-0 waiting"], id="a promise given up"
+        ),
+        pytest.param(
+            Plan(withdrawals=(WITHDRAW,), promises=(PROMISE,)),
+            life("a-0-0", PROMISED, on="n1"),
+            ["a-0-0 promised n2"],
+            id="a promise given up for another",
+        ),
+        pytest.param(
+            Plan(evictions=(evict(Pass.RECLAIM),)),
+            life("a-0-0", RUNNING, on="n1"),
+            ["a-0-0 releasing n1 (preempted)"],
+            id="an eviction for somebody else",
+        ),
+        pytest.param(
+            Plan(evictions=(evict(Pass.STALE),)),
+            life("a-0-0", BOUND, on="n1"),
+            ["a-0-0 releasing n1 (stale)"],
+            id="an eviction of a broken gang",
+        ),
+        pytest.param(
+            MOVE,
+            life("a-0-0", RUNNING, on="n1"),
+            ["a-0-0 releasing n1 (moved)", "a-0-1 promised n2"],
+            id="a move: the next life is born at once, with a promise",
+        ),
+    ],
+)
+def test_a_plan_in_the_books(decided: Plan, before: Life, then: list[str]) -> None:
+    assert after(decided, before) == then
+
+
+def test_a_bind_remembers_devices_and_the_boot_of_the_node() -> None:
+    (bound,) = enacted(Plan(binds=(BIND,)), life("a-0-0", PROMISED, promised_at=at(30))).lives_of(spec().id)
+    assert (bound.devices, bound.boot_id, bound.promised_at, bound.since) == ((3,), first_boot("n1"), None, NOW)
+
+
+def test_a_promise_that_is_as_it_was_is_not_written_again() -> None:
+    kept = life("a-0-0", PROMISED, on="n2", devices=(5,), promised_at=at(60))
+    draft = enacted(Plan(promises=(PROMISE,)), kept)
+    assert not draft.lives
+    assert draft.lives_of(spec().id) == (kept,)
+
+
+def test_whoever_moves_keeps_what_it_was() -> None:
+    running = life("a-0-4", RUNNING, on="n1", run=2, pod_set="worker", grace_s=7)
+    move = Plan(
+        evictions=(replace(evict(Pass.CONSOLIDATE, N2), pod=running.id),), promises=(replace(PROMISE, pod=running.id),)
+    )
+    old, new = enacted(move, running).lives_of(spec().id)
+    assert (new.id, new.run, new.pod_set, new.grace_s, new.shape) == ("a-0-5", 2, "worker", 7, old.shape)
+    assert (new.devices, new.promised_at, new.born_at, new.boot_id) == ((5,), at(60), NOW, "")
+
+
+def test_after_a_lost_ledger_whoever_moves_gets_a_number_that_cannot_have_been_used() -> None:
+    lost = standing(first_incarnation=103)
+    assert after(MOVE, life("a-0-0", RUNNING, on="n1"), stand=lost)[1] == "a-0-103 promised n2"
+
+
+@pytest.mark.parametrize(
+    ("decided", "before", "dates"),
+    [
+        pytest.param(Plan(binds=(BIND,), started=(A,)), (None, None), (NOW, None), id="it starts now"),
+        pytest.param(Plan(binds=(BIND,), stale=(A,)), (at(5), None), (at(5), NOW), id="it is broken since now"),
+        pytest.param(Plan(binds=(BIND,), stale=(A,)), (at(5), at(30)), (at(5), at(30)), id="it is still broken"),
+        pytest.param(Plan(binds=(BIND,)), (at(5), at(30)), (at(5), None), id="it is whole again"),
+        pytest.param(Plan(binds=(BIND,)), (at(5), None), (at(5), None), id="nothing is different"),
+    ],
+)
+def test_the_dates_of_a_group(
+    decided: Plan, before: tuple[Instant | None, Instant | None], dates: tuple[Instant | None, Instant | None]
+) -> None:
+    draft = enacted(decided, life("a-0-0"), stand=standing(groups=(GroupDates(A, *before),)))
+    remembered = draft.standing(spec().id).dates(A)
+    assert (remembered.started_at, remembered.stale_since) == dates
+
+
+def test_whoever_is_evicted_is_told_for_whom() -> None:
+    (leaving,) = enacted(Plan(evictions=(evict(Pass.PREEMPT),)), life("a-0-0", RUNNING, on="n1")).lives_of(spec().id)
+    assert leaving.cause is Cause.PREEMPTED
+    assert "b of the same project has a higher priority" in leaving.detail
