@@ -23,6 +23,7 @@ Wrong = tuple[str, WorkloadId | None]
 HELD = (PodPhase.BOUND, PodPhase.RUNNING, PodPhase.RELEASING)
 STAYING = (PodPhase.BOUND, PodPhase.RUNNING)
 PROMISE_S = 600
+PRODUCT = Policy.product()
 
 
 def all_wrong(world: World) -> Iterator[Wrong]:
@@ -93,7 +94,7 @@ def _was_resized(current: list[Life], first_incarnation: int) -> bool:
 
 def only_preemptible_work_is_taken(books: Books) -> Iterator[Wrong]:
     for workload, spec in books.specs.items():
-        rule = Policy.product().rule_for(spec.kind, spec.priority, spec.preemptible)
+        rule = PRODUCT.rule_for(spec.kind, spec.priority, spec.preemptible)
         if rule.preemptible:
             continue
         for life in books.lives.get(workload, ()):

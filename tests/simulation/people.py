@@ -37,8 +37,8 @@ class People:
                 self._control.resume(spec.id)
 
     def _some(self) -> WorkloadSpec | None:
-        specs = [self._control.specs()[each] for each in sorted(self._control.specs())]
-        return self._dice.choice(specs) if specs else None
+        specs = self._control.specs()
+        return specs[self._dice.choice(sorted(specs))] if specs else None
 
     def _suspend(self) -> None:
         spec = self._some()

@@ -84,7 +84,7 @@ class World:
         projects = self._organize()
         self.wire = FaultyControl(self.control, self.faults, Random(f"control {seed}"))
         self.people = People(self.control, [node.name for node in nodes], Random(f"people {seed}"))
-        count = workloads if workloads is not None else self.dice.randint(5, 25)
+        count = workloads if workloads is not None else self.dice.randint(3, 18)
         self.arrivals = arrivals(seed, projects, count, start=START, gap_s=self.dice.choice((1, 30, 120)))
         self._loses_ledger = self.dice.random() < 0.1
         self._on_disk = self.dice.random() < 0.1

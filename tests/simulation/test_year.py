@@ -1,0 +1,101 @@
+"""A year of work leaves no more behind than a month: rows, memory and files stay bounded."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.link import Link
+from fairpool.cluster.loop import Loop
+from fairpool.control.stand_in import StandIn
+from fairpool.engines.simulated.behaviour import seeded
+from fairpool.engines.simulated.clock import VirtualClock
+from fairpool.engines.simulated.engine import SimulatedEngine
+from fairpool.engines.simulated.traces import arrivals
+from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId
+from fairpool.model.node import DEFAULT_POOL, Node
+from fairpool.model.organization import Organization, Queue, gpu_entitlement
+from fairpool.model.status import HOLDS_NOTHING
+from fairpool.model.workload import WorkloadKind
+
+DAY_S = 86_400
+DAYS = 365
+JOBS_A_DAY = 3
+
+
+class Year:
+    """A small cluster on which people work every day, and clear away what is over."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = VirtualClock(Instant(0))
+        nodes = [
+            Node(name=NodeName(f"n{number}"), cpu_milli=64_000, memory_bytes=256 << 30, gpus=8, gpu_memory_mib=32_510)
+            for number in (1, 2)
+        ]
+        self.engine = SimulatedEngine(self.clock, nodes, seeded(1, run_s=(600, 20_000), failing=0.1))
+        self.control = StandIn()
+        self.projects = [QueueId("team-a"), QueueId("team-b")]
+        queues = tuple(Queue(id=each, gpu=gpu_entitlement(8000)) for each in self.projects)
+        self.control.set_organization(Organization(queues={DEFAULT_POOL: queues}))
+        self.path = folder / "ledger.db"
+        self.ledger = Ledger(self.path)
+        self.loop = Loop(self.ledger, self.engine, Link(self.control, "year"), self.clock.now)
+        jobs = arrivals(1, self.projects, DAYS * JOBS_A_DAY, start=Instant(0), gap_s=DAY_S / JOBS_A_DAY)
+        self.jobs = [job for job in jobs if job.spec.kind is not WorkloadKind.INFERENCE]
+        self.dice = Random(1)
+
+    def live(self, until: Instant) -> None:
+        while self.clock.now() < until:
+            while self.jobs and self.jobs[0].at <= self.clock.now():
+                self.control.submit(self.jobs.pop(0).spec)
+            while self.loop.turn():
+                pass
+            moments = [until, *(job.at for job in self.jobs[:1])]
+            moments += [each for each in (self.engine.next_change_at, self.loop.next_wake()) if each is not None]
+            self.clock.set(Instant(max(min(moments), self.clock.now() + 1000)))
+
+    def clear_away(self) -> None:
+        """People delete what is over, and what can never run."""
+        for level in self.control.workloads():
+            spec = self.control.spec(level.id)
+            waits_long = spec is not None and self.clock.now() - spec.created_at > 5 * DAY_S * SECOND_MS
+            if level.phase in HOLDS_NOTHING or waits_long:
+                self.control.delete(level.id)
+
+    def sizes(self) -> dict[str, int]:
+        """Everything that could grow without end."""
+        gc.collect()
+        books = self.loop.books
+        image = self.ledger.load()
+        return {
+            "lives": len(image.lives),
+            "standings": len(image.standings),
+            "specs": len(image.specs),
+            "events": len(self.ledger.events(0, 10**6)),
+            "file": sum(each.stat().st_size for each in self.path.parent.iterdir()),
+            "known pods": len(books.workload_of),
+            "levels": len(books.levels),
+            "stops": len(books.stops_confirmed),
+            "strangers": len(books.strangers),
+            "seen": len(self.engine.observe(self.loop.token).pods),
+            "link": sum(len(said._acknowledged) for said in (self.loop._link._workloads, self.loop._link._gone)),
+        }
+
+
+@pytest.mark.slow
+def test_a_year_leaves_no_more_behind_than_two_months(tmp_path: Path) -> None:
+    year = Year(tmp_path)
+    after: list[dict[str, int]] = []
+    for day in range(1, DAYS + 1):
+        year.live(Instant(day * DAY_S * SECOND_MS))
+        year.clear_away()
+        if day in (60, DAYS):
+            after.append(year.sizes())
+    two_months, a_year = after
+    assert not year.engine.violations
+    for name, size in a_year.items():
+        assert size <= 2 * two_months[name] + 100, f"{name} grew from {two_months[name]} to {size}"
