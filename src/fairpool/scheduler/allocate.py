@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from fairpool.model.ids import SECOND_MS
 from fairpool.scheduler.board import NOWHERE, REAL, RELEASING, Board
@@ -12,7 +13,7 @@ from fairpool.scheduler.order import group_key
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.run import serve_runs
-from fairpool.scheduler.solver import may_start
+from fairpool.scheduler.solver import are_alike, may_start
 from fairpool.scheduler.walk import Walk
 
 
@@ -23,10 +24,13 @@ def allocate(placer: Placer) -> None:
         _honour_promises(placer)
     walk = Walk(trial, waiting_groups(placer, Pass.ALLOCATE))
     serve_runs(placer, walk)
+    alike = partial(are_alike, placer)
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
-        if place_next(placer, group) and has_waiting(board, group):
+        if not place_next(placer, group):
+            walk.pass_over(group, alike)
+        elif has_waiting(board, group):
             walk.push(group)
 
 

@@ -7,12 +7,13 @@ what its owner's side holds too much, and in the end nobody may be more saturate
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from fairpool.scheduler.board import NOWHERE, RELEASING, Board
+from fairpool.scheduler.chunk import chunk_need
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import GPU, NONE, RESOURCES, QueueTable, Vector, minus, plus, within
+from fairpool.scheduler.queues import CPU, GPU, MEMORY, NONE, RESOURCES, QueueTable, Vector, minus, plus, within
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
 from fairpool.scheduler.solver import Scenario, Solver
 from fairpool.scheduler.taking import take_turns
@@ -67,6 +68,53 @@ def could_be_enough(solver: Solver, group: int, need: Vector) -> bool:
     return missing <= 0
 
 
+class Losses:
+    """What may be lost to one group at most, so that what cannot be enough need not be tried.
+
+    Each unit that is lost must leave a side that still holds more than it should, so a side loses less than its excess
+    and one more unit. What is neither lost nor free is in nobody's gift: victims that move take up other room instead.
+    """
+
+    def __init__(self, solver: Solver, taker: int) -> None:
+        self.board = solver.board
+        self.trial = solver.trial
+        self.queue = solver.board.queue_of[taker]
+        self.free_milli = solver.placer.free.milli()
+        self.can_count = min(solver.board.nodes.gpus_idle, default=0) >= 0
+        """Not where nodes hold more than they have."""
+
+    def could_do(self, chunk: Sequence[int], victims: Sequence[int]) -> bool:
+        """Whether the rules could allow so much to be lost that a chunk finds room. Only whole GPUs are counted."""
+        board = self.board
+        if not self.can_count or not all(_is_whole(board, pod) for pod in (*chunk, *victims)):
+            return True
+        need = chunk_need(board, chunk)
+        missing = need[GPU] - self.free_milli
+        if missing <= 0:
+            return True
+        units: dict[int, dict[int, float]] = {}
+        for pod in victims:
+            group = board.group_of[pod]
+            of_side = units.setdefault(parting(board.queues, self.queue, board.queue_of[group])[1], {})
+            of_side[group] = of_side.get(group, 0) + board.placed_need(pod, self.trial.place(pod)[0])[GPU]
+        return missing <= sum(self._most(side, of_side.values(), need) for side, of_side in units.items())
+
+    def _most(self, side: int, units: Collection[float], need: Vector) -> float:
+        queues = self.board.queues
+        mine = queues.path[self.queue][len(queues.path[side]) - 1]
+        bounds = queues.allocatable(side)
+        if within(plus(queues.held[mine], need), queues.quota[mine]):
+            bounds = [min(pair) for pair in zip(bounds, queues.quota[side], strict=True)]
+        excess = minus(queues.held[side], bounds)
+        if excess[CPU] > 0 or excess[MEMORY] > 0:
+            return sum(units)
+        return min(sum(units), excess[GPU] + max(units)) if excess[GPU] > 0 else 0
+
+
+def _is_whole(board: Board, pod: int) -> bool:
+    return board.facts[board.shape_of[pod]].whole > 0 and not board.pods[pod].claims
+
+
 def is_owed_by(queues: QueueTable, queue: int, other: int, need: Vector) -> bool:
     """Whether, as things stand, a queue that asks for so much may take anything from another."""
     mine, theirs = parting(queues, queue, other)
@@ -90,7 +138,7 @@ def _candidates(solver: Solver, taker: int) -> Candidates:
             and may_be_victim(board, Pass.RECLAIM, taker, group)
         )
 
-    return Candidates(may_give, not_leaf=board.queue_of[taker])
+    return Candidates(may_give, not_leaf=board.queue_of[taker], could_do=Losses(solver, taker).could_do)
 
 
 class _Rules:

@@ -98,13 +98,7 @@ class Solver:
         return group not in self.placer.winners
 
     def _kind(self, group: int, chunk: Sequence[int]) -> Hashable | None:
-        """Groups of one kind fare alike as long as nothing changes; None for groups that are like no other."""
-        board = self.board
-        if not board.is_plain[group] or any(self.placer.fit.is_particular(pod) for pod in chunk):
-            return None
-        shapes = tuple(board.shape_of[pod] for pod in chunk)
-        number = board.sets_of[group][0]
-        return (board.queue_of[group], shapes, board.rules[group], board.sets.active[number] > 0)
+        return kind(self.placer, group, chunk)
 
     def _refresh(self) -> None:
         for group in self.trial.touched[self._read :]:
@@ -166,6 +160,25 @@ class Solver:
                 scenario.victims.append(pod)
 
 
+def kind(placer: Placer, group: int, chunk: Sequence[int]) -> Hashable | None:
+    """Groups of one kind fare alike as long as nothing changes; None for groups that are like no other."""
+    board = placer.board
+    if not board.is_plain[group] or any(placer.fit.is_particular(pod) for pod in chunk):
+        return None
+    shapes = tuple(board.shape_of[pod] for pod in chunk)
+    number = board.sets_of[group][0]
+    return (board.queue_of[group], shapes, board.rules[group], board.sets.active[number] > 0)
+
+
+def are_alike(placer: Placer, group: int, other: int) -> bool:
+    """Whether two groups that wait are of one kind, and neither has just lost a promise."""
+    if group in placer.expired or other in placer.expired:
+        return False
+    chunk, others = next_chunk(placer.trial, group), next_chunk(placer.trial, other)
+    mine = kind(placer, group, chunk) if chunk else None
+    return mine is not None and bool(others) and mine == kind(placer, other, others)
+
+
 class Search:
     """The search for the first pods of a chunk, given the victims found for fewer of them."""
 
@@ -186,6 +199,7 @@ class Search:
         self.chunk = chunk
         self.recorded = recorded
         self.accepts = accepts
+        self.could_do = candidates.could_do
         self.line = Line(VictimWalk(self.trial, solver.givers, candidates))
         self.at = 0
         """Place in the line."""
@@ -271,6 +285,8 @@ class Search:
 
     def attempt(self, victims: list[int]) -> Scenario | None:
         """Evict the victims, offer everybody a place in fair order, and see whether the rules hold."""
+        if not self.could_do(self.chunk, victims):
+            return None
         lost_from = {pod: self.trial.place(pod)[0] for pod in victims}
         nodes = self._nodes(victims, lost_from)
         for pod in victims:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from fairpool.scheduler.allocate import place_next, waiting_groups
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import Vector
-from fairpool.scheduler.solver import Scenario, Solver
+from fairpool.scheduler.solver import Scenario, Solver, are_alike
 from fairpool.scheduler.walk import Walk
 
 Search = Callable[[int, Vector], Scenario | None]
@@ -27,6 +28,7 @@ def take_turns(
     walk = Walk(solver.trial, (group for group in waiting_groups(placer, by) if takes_part(group)))
     solver.begin()
     accepted = []
+    alike = partial(are_alike, placer)
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
@@ -37,4 +39,6 @@ def take_turns(
         found = search(group, chunk_need(board, next_chunk(solver.trial, group)))
         if found is not None:
             accepted.append(found)
+        else:
+            walk.pass_over(group, alike)
     return accepted

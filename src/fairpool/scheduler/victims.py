@@ -5,7 +5,7 @@ A group gives one unit at a time and then takes part with what it has left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -41,6 +41,10 @@ def victim_key(trial: Trial, group: int, gone: Iterable[int] = ()) -> GroupKey:
     return (-priority, -surplus, -created_at, -number)
 
 
+def anybody(_chunk: Sequence[int], _victims: Sequence[int]) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """Which groups may be taken from."""
@@ -53,6 +57,8 @@ class Candidates:
     """Only groups of lower priority."""
     are_lost: bool = True
     """They need not find another place."""
+    could_do: Callable[[Sequence[int], Sequence[int]], bool] = anybody
+    """Whether a chunk could get its places by taking these pods, as far as counting tells."""
 
 
 class VictimWalk:

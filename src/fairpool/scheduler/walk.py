@@ -6,7 +6,7 @@ best group. Heads and standings are kept until something they were worked out fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from fairpool.scheduler.board import NOWHERE
@@ -71,6 +71,17 @@ class Walk:
         del self.keys[group]
         self._forget_heads(self.board.queue_of[group])
         return group
+
+    def pass_over(self, group: int, are_alike: Callable[[int, int], bool]) -> None:
+        """Take those off the list that come right after a group in its queue and are like it.
+
+        If its turn changed nothing, they would have the very next turns, and change nothing either.
+        """
+        leaf = self.board.queue_of[group]
+        need = self.need(group)
+        while (other := self.first(leaf)) != NOBODY and self.need(other) == need and are_alike(group, other):
+            del self.keys[other]
+        self._forget_heads(leaf)
 
     def leaves(self) -> list[int]:
         """Leaf queues that have a group on the list, in id order."""
