@@ -20,7 +20,7 @@ def live_through(seed: int) -> Counter[str]:
     """One world from its beginning to its end; what happened in it, counted. Raises `Wrong`."""
     world = World(seed)
     try:
-        world.run(hours=1)
+        world.run(hours=0.6)
         world.calm()
         world.finish()
         return world.counts

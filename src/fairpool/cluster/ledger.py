@@ -77,6 +77,12 @@ class Ledger:
         self._between = between or (lambda step: None)
         self._connection = connect(path, busy_s)
 
+    def is_new(self) -> bool:
+        """Whether nobody has ever held the lease: the very first start, or the first after a loss."""
+        with self._reading() as connection:
+            (token,) = connection.execute("SELECT token FROM lease").fetchone()
+        return bool(token == NO_TOKEN)
+
     def acquire(self, holder: str, now: Instant, at_least: Token = NO_TOKEN) -> Token:
         """Take the lease, with a token above every earlier one and above `at_least`; raises `LeaseHeld`.
 

@@ -22,7 +22,6 @@ from fairpool.scheduler.policy import Policy
 BATCH = 100
 """Orders that are given to the engine at a time."""
 ASK_AGAIN_S = 1
-FIRST_TOKEN = Token(1)
 RENEW_S = 5
 """How often an idle loop says that it is still there."""
 
@@ -57,7 +56,10 @@ class Loop:
         """What kept the last turn from being finished: a full disk, an engine that does not answer."""
         now = clock()
         self._holder = holder
-        self.token = ledger.acquire(holder, now)
+        self._ledger_was_new = ledger.is_new()
+        # Tokens of a new ledger begin with the time of day: a ledger that was lost may have given out any below that,
+        # and orders with them may still be on their way.
+        self.token = ledger.acquire(holder, now, at_least=Token(now if self._ledger_was_new else 0))
         self.books = Books(ledger.load())
         self._inventory = Inventory()
         self._answers: dict[PodId, Answer] = {}
@@ -126,6 +128,7 @@ class Loop:
         and not of those that run: it is not believed, and all is read back from what runs and what is declared.
         """
         self._ledger.renew(self.token, now)
+        self._ledger_was_new = False
         self.token = self._ledger.acquire(self._holder, now, at_least=highest)
         if self.books.cursor is not None:
             self._ledger.start_over(self.token, now)
@@ -180,7 +183,7 @@ class Loop:
     def _is_not_the_first(self, observation: Observation, pulled: PullAnswer | None) -> bool:
         """Whether this cluster may have had a ledger before the empty one that we found."""
         heard = pulled is not None and pulled.heard_token is not None
-        return heard or bool(observation.pods) or self.token > FIRST_TOKEN
+        return heard or bool(observation.pods) or not self._ledger_was_new
 
     # --- act ---
 
