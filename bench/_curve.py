@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from bench._fair import NEVER, Cluster, Knobs, Simulation
 from bench._philly import HOUR_S, Meter, alone, jobs, quotas
 from bench._stopwatch import Result, aloud, peak_mib, silent
+from bench._through_loop import ThroughLoop
 from bench._worlds import GPUS_PER_NODE, nodes
 from fairpool.model.ids import QueueId
 from fairpool.model.organization import OverQuota, Queue, gpu_entitlement
@@ -87,42 +88,52 @@ class Point:
     """The first so many; None: all."""
     every_s: int = EVERY_S
     nodes: int = NODES
+    through_loop: bool = False
+    """Through the whole cluster loop, not the scheduler alone."""
 
 
 def measure(point: Point, *, is_heard: bool = False) -> Result:
     """Run the jobs to the last end, and say what came of it."""
     case = case_named(point.case)
-    simulation = prepared(case, point)
+    runner = looped(case, point) if point.through_loop else prepared(case, point)
     say = aloud if is_heard else silent
     say(event="built")
     gc.collect()
     gc.freeze()  # what was built before the clock started is not looked through again and again
     wall, cpu = time.perf_counter(), time.process_time()
     said = wall
-    while simulation.next_s < NEVER:
-        simulation.step()
+    while runner.next_s < NEVER:
+        runner.step()
         if time.perf_counter() - said > SAY_S:
             said = time.perf_counter()
-            say(event="run", wall_s=said - wall, day=simulation.now_s // DAY_S)
+            say(event="run", wall_s=said - wall, day=runner.now_s // DAY_S)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    found = faults(simulation)
+    found = faults(runner)
     if found:
         return Result(faults=found)
-    meter = simulation.meter
+    meter = runner.meter
     figures = {"jobs": float(len(meter.jobs)), **meter.metrics(alone(meter.jobs, meter.quota))}
-    times = {"wall_s": wall, "cpu_s": cpu, "planning_cpu_s": simulation.planning_s, "plans": simulation.plans}
-    return Result({**figures, **times, "peak_mib": peak_mib()})
+    return Result({**figures, "wall_s": wall, "cpu_s": cpu, **runner.costs(), "peak_mib": peak_mib()})
 
 
 def prepared(case: Case, point: Point) -> Simulation:
     """The simulation of a point, before its first step."""
-    capacity = point.nodes * GPUS_PER_NODE
-    everybody = jobs()
-    quota = quotas(everybody, capacity)
-    listed = everybody[: point.jobs]
+    meter = _meter(point)
     knobs = replace(case.knobs, every_s=point.every_s)
-    cluster = Cluster(nodes(point.nodes), queues(quota, case.over_quota), knobs)
-    return Simulation(listed, cluster, Meter(listed, quota, capacity))
+    cluster = Cluster(nodes(point.nodes), queues(meter.quota, case.over_quota), knobs)
+    return Simulation(meter.jobs, cluster, meter)
+
+
+def looped(case: Case, point: Point) -> ThroughLoop:
+    """The same jobs, for the whole loop."""
+    meter = _meter(point)
+    knobs = replace(case.knobs, every_s=point.every_s)
+    return ThroughLoop(nodes(point.nodes), queues(meter.quota, case.over_quota), knobs, meter)
+
+
+def _meter(point: Point) -> Meter:
+    everybody, capacity = jobs(), point.nodes * GPUS_PER_NODE
+    return Meter(everybody[: point.jobs], quotas(everybody, capacity), capacity)
 
 
 def queues(quota: Mapping[QueueId, int], over_quota: OverQuota | None = None) -> list[Queue]:
@@ -132,10 +143,10 @@ def queues(quota: Mapping[QueueId, int], over_quota: OverQuota | None = None) ->
     ]
 
 
-def faults(simulation: Simulation) -> list[str]:
+def faults(runner: Simulation | ThroughLoop) -> list[str]:
     """Every job ended, after no less time than it needs, and nothing is held in the end."""
-    meter = simulation.meter
-    found = [f"{len(simulation.progress)} jobs never ended"] if simulation.progress else []
+    meter = runner.meter
+    found = [f"{runner.unfinished} jobs never ended"] if runner.unfinished else []
     lost = [job.number for job in meter.jobs if job.number not in meter.ended_s]
     found += [f"job {number} was lost" for number in lost[:3]]
     found += [
@@ -144,7 +155,7 @@ def faults(simulation: Simulation) -> list[str]:
         if job.number in meter.ran_s and meter.ran_s[job.number] < job.duration_s
     ][:3]
     found += [f"{queue} still holds {held}" for queue, held in meter.held.items() if held]
-    return found
+    return found + runner.leftovers()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -107,13 +107,16 @@ class Cluster:
         """Let what queues hold now count as what they held since this was last told."""
         fade = 0.5 ** ((now_s - self._used_at_s) / self.knobs.usage_half_life_s)
         self._used_at_s = now_s
-        self.queues = tuple(
-            replace(
-                queue, gpu=replace(queue.gpu, usage=round(fade * queue.gpu.usage + (1 - fade) * part, USAGE_DIGITS))
-            )
-            for queue in self.queues
-            for part in (held.get(queue.id, 0) / gpus,)
-        )
+        self.queues = with_use(self.queues, held, gpus, fade)
+
+
+def with_use(queues: Iterable[Queue], held: Mapping[QueueId, int], gpus: int, fade: float) -> tuple[Queue, ...]:
+    """The queues, what they used before faded to such a part, and the rest made up of what they hold."""
+    return tuple(
+        replace(queue, gpu=replace(queue.gpu, usage=round(fade * queue.gpu.usage + (1 - fade) * part, USAGE_DIGITS)))
+        for queue in queues
+        for part in (held.get(queue.id, 0) / gpus,)
+    )
 
 
 def pod_sizes(count: int) -> list[int]:
@@ -177,6 +180,19 @@ class Simulation:
             self._sinks[0][0] if self._sinks else NEVER,
             self._plan_at_s,
         )
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs that are there."""
+        return len(self.progress)
+
+    def costs(self) -> dict[str, float]:
+        """What it took, in plans and their CPU time."""
+        return {"planning_cpu_s": self.planning_s, "plans": self.plans}
+
+    def leftovers(self) -> list[str]:
+        """Nothing can be left here but in what is measured."""
+        return []
 
     def run(self, until_s: int = NEVER) -> None:
         while self.next_s < until_s:

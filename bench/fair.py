@@ -1,6 +1,6 @@
 """Fairness against completion time: the Philly jobs in simulated time, through the real scheduler.
 
-    python -m bench.fair [--case NAME ...] [--jobs N] [--every S] [--json FILE]
+    python -m bench.fair [--case NAME ...] [--jobs N] [--every S] [--through-loop] [--json FILE]
 
 Each case is one setting of the knobs, run to the end of the last job in a process of its own. The static cases are
 small and exact: who holds how much, once everything has settled. A job that is lost or a share that is off by a GPU
@@ -36,22 +36,24 @@ COLUMNS = (
     Column("MiB", 6, "peak_mib"),
 )
 TABLE = Table(COLUMNS, size="jobs", case_width=20)
+LOOPED = tuple(case.name for case in CASES if not case.knobs.levels_gpu_h)
+"""What can go through the whole loop: nobody can lower the priority of a workload that is there."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
+    options = parsed(arguments)
     setting = Setting.here()
     print(setting)
-    names = options.case or [*(share.name for share in SHARES), *(case.name for case in CASES)]
     written = options.json.open("a" if options.append else "w") if options.json else None
     TABLE.head()
     are_right = True
-    for name in names:
+    for name in options.case:
         share = next((share for share in SHARES if share.name == name), None)
         if share is not None:
             line = checked(share)
         else:
-            line = measured(Point(case=name, jobs=options.jobs, every_s=options.every), options.limit)
+            how = Point(case=name, jobs=options.jobs, every_s=options.every, through_loop=options.through_loop)
+            line = measured(how, options.limit)
         show(line)
         are_right &= not line.faults
         if written:
@@ -71,7 +73,9 @@ def checked(share: Share) -> Line:
 
 def measured(point: Point, limit_s: float) -> Line:
     """One point of the curve, in a process of its own."""
-    line = Line(point.case, {"jobs": point.jobs or "all", "every_s": point.every_s}, point.jobs or 0)
+    params: dict[str, object] = {"jobs": point.jobs or "all", "every_s": point.every_s}
+    params |= {"through_loop": True} if point.through_loop else {}
+    line = Line(point.case, params, point.jobs or 0)
     if sys.stderr.isatty():
         progress(f"{point.case}: building")
     try:
@@ -96,6 +100,19 @@ def show(line: Line) -> None:
         print(f"    {fault}", flush=True)
 
 
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options, with the cases that are meant where none is named."""
+    made = parser()
+    options = made.parse_args(arguments)
+    if options.through_loop:
+        options.case = options.case or [CASES[0].name]
+        for name in options.case:
+            if name not in LOOPED:
+                made.error(f"{name} cannot go through the loop; these can: {', '.join(LOOPED)}")
+    options.case = options.case or [each.name for each in (*SHARES, *CASES)]
+    return options
+
+
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="python -m bench.fair",
@@ -116,6 +133,11 @@ def parser() -> argparse.ArgumentParser:
         default=EVERY_S,
         metavar="S",
         help=f"simulated seconds between plans, at least ({EVERY_S})",
+    )
+    made.add_argument(
+        "--through-loop",
+        action="store_true",
+        help="the whole cluster loop, not the scheduler alone (without --case: strict)",
     )
     made.add_argument("--json", type=Path, metavar="FILE", help="also write one JSON object a line")
     made.add_argument("--append", action="store_true", help="to what the file has")

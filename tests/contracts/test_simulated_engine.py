@@ -19,7 +19,7 @@ from fairpool.engines.simulated.course import Course, sight
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
 from fairpool.engines.simulated.host import FENCE_S, GONE_S, Host
-from fairpool.engines.simulated.journal import Journal, from_plain, to_plain
+from fairpool.engines.simulated.journal import Journal
 from fairpool.engines.simulated.traces import Trace, arrivals, read_trace
 from fairpool.engines.simulated.unreliable import FaultyEngine
 from fairpool.engines.simulated.witness import Witness
@@ -36,6 +36,7 @@ from fairpool.model.observation import (
     StartOrder,
     StopOrder,
 )
+from fairpool.model.plain import decode, encode
 from fairpool.model.spec import Arrangement
 from fairpool.model.workload import (
     NO_GPU,
@@ -548,10 +549,10 @@ def test_everything_an_order_or_a_node_can_hold_comes_back_from_the_journal() ->
         near=(Neighbourhood("rack", (("app", "x"),)),),
     )
     course = Course(number=1, order=start_order("a", shape=shape), behaviour=Behaviour(), accepted_at=START)
-    assert from_plain(Course, to_plain(course)) == course
+    assert decode(Course, encode(course)) == course
     node = replace(machine(), labels={"a": "b"}, taints=(Taint("x"),), gpus_withheld=(3,), mig_instances={"mig-1g": 7})
     host = Host(number=1, node=node, silent_since=START)
-    assert from_plain(Host, to_plain(host)) == host
+    assert decode(Host, encode(host)) == host
 
 
 def test_a_journal_remembers_when_it_was_begun(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from fairpool.cluster import ledger_file, ledger_schema, plain, rows
+from fairpool.cluster import ledger_file, ledger_schema, rows
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger import (
     AFTER_COMMIT,
@@ -37,6 +37,7 @@ from fairpool.cluster.ledger import (
     LedgerProblem,
 )
 from fairpool.cluster.standing import Avoided, GroupDates, Halt, Standing
+from fairpool.model import plain
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId, pod_id
 from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase

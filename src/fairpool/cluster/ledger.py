@@ -20,10 +20,10 @@ from fairpool.cluster.entry import Entry, Image
 from fairpool.cluster.history import Event
 from fairpool.cluster.ledger_file import DiskTrouble, LedgerProblem, connect, refuse_newer, trouble
 from fairpool.cluster.ledger_schema import version_of
-from fairpool.cluster.plain import Unreadable
 from fairpool.cluster.rows import EVENTS, LIVES, SPECS, STANDINGS, organization_text, organization_value
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.plain import Unreadable
 from fairpool.model.problem import Problem
 
 __all__ = ["DiskTrouble", "Entry", "Image", "LeaseHeld", "LeaseLost", "Ledger", "LedgerProblem"]

@@ -6,17 +6,13 @@ passing of time alone is not written: whoever opens the file later works it out.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from enum import Enum
-from functools import cache
 from os import PathLike
-from types import UnionType
-from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TypeVar
 
 from fairpool.engines.port import Away
+from fairpool.model.plain import text_of, value_of
 
 Record = TypeVar("Record")
 Key = tuple[str, str]
@@ -40,11 +36,12 @@ class Journal:
     def read(self, kind: str, of: type[Record]) -> dict[str, Record]:
         """All records of a kind, by name."""
         rows = self._database.execute("SELECT name, value FROM record WHERE kind = ? ORDER BY name", (kind,))
-        return {name: from_plain(of, json.loads(value)) for name, value in rows}
+        read = value_of(of)
+        return {name: read(value) for name, value in rows}
 
     def write(self, changes: Mapping[Key, object]) -> None:
         """These records are so from now on; None: gone."""
-        puts = [(*key, json.dumps(to_plain(value))) for key, value in changes.items() if value is not None]
+        puts = [(*key, text_of(type(value))(value)) for key, value in changes.items() if value is not None]
         self._database.execute("BEGIN IMMEDIATE")
         try:
             self._database.executemany(_PUT, puts)
@@ -96,46 +93,3 @@ class Draft:
 
     def discard(self) -> None:
         self._changes.clear()
-
-
-def to_plain(value: Any) -> Any:
-    """A value of the model as what JSON knows."""
-    if isinstance(value, Enum):
-        return value.value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple | list):
-        return [to_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: to_plain(item) for key, item in value.items()}
-    return value
-
-
-def from_plain(kind: Any, plain: Any) -> Any:
-    """The value of this type that was made plain."""
-    if isinstance(kind, NewType):
-        return from_plain(kind.__supertype__, plain)
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return None if plain is None else from_plain(next(each for each in arguments if each is not type(None)), plain)
-    if origin is tuple:
-        return _tuple(arguments, plain)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {key: from_plain(arguments[1], item) for key, item in plain.items()}
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(plain)
-    if is_dataclass(kind) and isinstance(kind, type):
-        return kind(**{name: from_plain(of, plain[name]) for name, of in _fields(kind).items() if name in plain})
-    return plain
-
-
-def _tuple(arguments: tuple[Any, ...], plain: list[Any]) -> tuple[Any, ...]:
-    if len(arguments) == 2 and arguments[1] is Ellipsis:
-        return tuple(from_plain(arguments[0], item) for item in plain)
-    return tuple(from_plain(of, item) for of, item in zip(arguments, plain, strict=True))
-
-
-@cache
-def _fields(kind: type) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}

@@ -1,8 +1,9 @@
 """Values as JSON and back, led by their type hints: a dataclass becomes an object with a key for each field.
 
-The ledger keeps what has no columns of its own this way. A new field of a dataclass needs nothing here unless its type
-is new. Every field is written, also one that has its default: a default that changes later must not change what was
-meant when the value was written. A field that is missing takes the default, since it is newer than the text.
+The ledger keeps what has no columns of its own this way, and a simulation its journal. A new field of a dataclass
+needs nothing here unless its type is new. Every field is written, also one that has its default: a default that
+changes later must not change what was meant when the value was written. A field that is missing takes the default,
+since it is newer than the text.
 
 The files of snapshots have their own codec, which writes columns and references; this one writes single values.
 """
