@@ -131,12 +131,12 @@ ONE_POD = {
         a-0-0 exits 0
         then Completed: finished
     """,
-    "training whose process vanished comes back, and that is no failure": """
+    "training whose process vanished comes back after a while, and that is no failure": """
         train a
         a-0-0 runs on n1
         a-0-0 vanishes
         then a-0-0 ended: lost vanished
-        then a-0-1 waits
+        then a-0-1 waits 10s
         then 0 failures
     """,
     "interactive work that exits with 0 is completed": """

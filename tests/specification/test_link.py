@@ -149,7 +149,7 @@ def test_only_what_changed_is_said_after_that() -> None:
 def test_where_nothing_is_new_nothing_is_said() -> None:
     _, road, cluster = met()
     cluster.changed = {A, B}  # they may differ, and do not
-    assert cluster.push() == Pushed()
+    assert cluster.push() == Pushed(workloads=(A, B))
     assert road.reports == []
 
 

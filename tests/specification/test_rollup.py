@@ -42,6 +42,9 @@ ELASTIC = spec(pods=3, minimum=1)
 SERVERS = spec(INFERENCE, pods=2, arrangement=Arrangement.REPLICAS)
 
 
+POOLS = [PoolName(name) for name in ("default", "a100", "v100")]
+
+
 def report(
     of: WorkloadSpec,
     lives: Sequence[Life],
@@ -55,7 +58,7 @@ def report(
     for name in silent:
         nodes[NodeName(name)] = node_sight(name, silent_since=at(30))
     said = {verdict.group: verdict for verdict in verdicts}
-    return rollup(of, stand or standing(), lives, verdicts=said, nodes=nodes, now=now)
+    return rollup(of, stand or standing(), lives, verdicts=said, nodes=nodes, pools=POOLS, now=now)
 
 
 def runs(name: str, on: str = "n1", **more: Any) -> Life:

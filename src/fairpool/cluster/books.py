@@ -54,7 +54,10 @@ class Books:
         """Workloads for which the engine may still have to do something."""
         self.strangers: set[PodId] = set()
         """Pods that the engine sees and the ledger does not know."""
-        self.gone: set[WorkloadId] = set()
+        self.intruders: frozenset[PodId] = frozenset()
+        """Those of them that run: they hold devices that the scheduler must not give away."""
+        self.gone: dict[WorkloadId, int] = {}
+        """Workloads of which nothing is left, with the run in which that was so."""
         self.reported: set[WorkloadId] = set()
         """Workloads whose present level the control plane has confirmed."""
         self.unswept: set[WorkloadId] = set()
@@ -90,8 +93,6 @@ class Books:
         self.specs.update(draft.specs)
         for workload in draft.undesired | draft.dropped:
             self.specs.pop(workload, None)
-        for workload in draft.dropped:
-            self._forget(workload)
         self.standings.update(draft.standings)
         for workload, lives in draft.lives.items():
             self.lives[workload] = lives
@@ -104,6 +105,8 @@ class Books:
         if draft.cursor is not None:
             self.cursor = draft.cursor
         self._absorb_derived(draft)
+        for workload in draft.dropped:
+            self._forget(workload)
 
     def _absorb_derived(self, draft: Draft) -> None:
         self.observation, self.ground = draft.observation, draft.ground
@@ -120,9 +123,16 @@ class Books:
         self.levels.update(draft.levels)
         self.reported -= draft.levels.keys()
         self.verdicts = draft.verdicts
-        self.plans.update(draft.plans)
+        if draft.plans:
+            self.plans = draft.plans
+        if draft.strangers != self.strangers:
+            known = self.workload_of.keys() | draft.strangers
+            self.stops_confirmed = {pod for pod in self.stops_confirmed if pod in known}
         self.owing, self.strangers = draft.owing, draft.strangers
-        self.gone = (self.gone | draft.gone) & self.specs.keys()
+        self.intruders = draft.intruders
+        for workload in draft.looked_at:
+            self.gone.pop(workload, None)
+        self.gone.update(draft.gone)
         self.unswept = set()
         self.quiet_until = draft.quiet_until
         self.rounds = draft.rounds
@@ -132,7 +142,7 @@ class Books:
         for life in self.lives.pop(workload, ()):
             self.workload_of.pop(life.id, None)
             self.stops_confirmed.discard(life.id)
-        for each in (self.standings, self.rows, self.wakes, self.levels, self.rounds):
+        for each in (self.standings, self.rows, self.wakes, self.levels, self.rounds, self.gone):
             each.pop(workload, None)
         self.owing.discard(workload)
         self.reported.discard(workload)
@@ -161,9 +171,11 @@ class Draft:
         self.plans: dict[PoolName, Plan] = {}
         self.owing = books.owing
         self.strangers = set(books.strangers)
-        self.intruders: list[Rows] = []
+        self.intruders: frozenset[PodId] = frozenset()
+        self.intruder_rows: list[Rows] = []
         """The strangers that run, as they are to the scheduler: until they have left they hold their devices."""
-        self.gone: set[WorkloadId] = set()
+        self.gone: dict[WorkloadId, int] = {}
+        self.looked_at: set[WorkloadId] = set()
         self.quiet_until: Instant | None = books.quiet_until
         self.rounds = dict(books.rounds)
         self.must_plan = False
@@ -189,6 +201,11 @@ class Draft:
     def charter(self) -> Organization:
         """What is declared beside the workloads."""
         return self.organization if self.organization is not None else self.books.organization
+
+    @property
+    def pools(self) -> frozenset[PoolName]:
+        """The node pools there are."""
+        return frozenset(pool.name for pool in self.charter.pools)
 
     def put_lives(self, workload: WorkloadId, lives: tuple[Life, ...]) -> None:
         before = self.lives_of(workload)

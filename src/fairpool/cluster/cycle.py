@@ -18,7 +18,7 @@ from fairpool.cluster.outstanding import adopted, outstanding
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.settle import Look, settle
 from fairpool.cluster.standing import Halt, Standing
-from fairpool.cluster.survey import Survey, ground, rows_of
+from fairpool.cluster.survey import Survey, ground, pool_of, rows_of
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, WorkloadId, pod_id
 from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
@@ -31,7 +31,7 @@ from fairpool.scheduler.plan import next_pool, plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
 
-LOST_NUMBERS = 100
+LOST_NUMBERS = 1000
 """Incarnations that are skipped when a ledger was lost: more than any pod can have lived without being reported."""
 POOL_PATIENCE_S = 1
 """How soon a workload tries the next pool of its list."""
@@ -64,8 +64,8 @@ def cycle(books: Books, view: View, watch: Watcher | None = None) -> Draft:
         _bring_up_to_date(draft, view, workload)  # 3. what has happened, and who should exist
     decided = _decide(draft, view, watch)  # 4. who goes where
     decided |= _refresh_sentences(draft)
-    _owe(draft, view, touched | decided | books.unswept)  # 5. what the engine has to do
-    _report(draft, touched | decided)  # 6. what people are told
+    _report(draft, touched | decided)  # 5. what people are told
+    _owe(draft, view, touched | decided | books.unswept)  # 6. what the engine has to do
     _clear_away(draft, touched | books.unswept)
     return draft
 
@@ -155,7 +155,6 @@ def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
     candidates = {pod for pod, _ in _changed_sights(draft, view) if draft.workload_of(pod) is None}
     candidates |= draft.strangers
     draft.strangers = set()
-    draft.intruders = []
     taken: set[WorkloadId] = set()
     for pod in sorted(candidates):
         sight = view.observation.pods.get(pod)
@@ -174,9 +173,11 @@ def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
             draft.orders.append(ForgetOrder(pod=pod, node=order.node))
             continue
         leaving = adopted(order, view.now).leave(view.now, Cause.UNWANTED)
-        draft.intruders.append(rows_of(None, Standing(workload=order.workload), (leaving,), view.now))
+        draft.intruder_rows.append(rows_of(None, Standing(workload=order.workload), (leaving,), view.now))
         if pod not in draft.books.stops_confirmed:
             draft.orders.append(StopOrder(pod=pod, node=order.node, grace_s=order.grace_s, reason="nobody declares it"))
+    draft.intruders = frozenset(pod.id for rows in draft.intruder_rows for pod in rows.pods)
+    draft.must_plan |= draft.intruders != draft.books.intruders
     return taken
 
 
@@ -255,9 +256,10 @@ def _bring_up_to_date(draft: Draft, view: View, workload: WorkloadId) -> None:
     draft.put_lives(workload, expansion.lives)
     draft.put_standing(expansion.standing)
     draft.wakes[workload] = expansion.wake_at
-    draft.put_rows(workload, rows_of(spec, expansion.standing, expansion.lives, now))
-    if expansion.gone:
-        draft.gone.add(workload)
+    draft.put_rows(workload, rows_of(spec, expansion.standing, expansion.lives, now, pools=draft.pools))
+    draft.looked_at.add(workload)
+    if expansion.gone and spec is not None:
+        draft.gone[workload] = spec.run
 
 
 def _drains(draft: Draft, node: NodeName) -> tuple[Taint, ...]:
@@ -300,7 +302,7 @@ def _decide(draft: Draft, view: View, watch: Watcher | None) -> set[WorkloadId]:
         now=view.now,
         ground=draft.ground,
         organization=draft.charter,
-        rows=(*draft.all_rows(), *draft.intruders),
+        rows=(*draft.all_rows(), *draft.intruder_rows),
         policy=view.policy,
     )
     decided: set[WorkloadId] = set()
@@ -320,7 +322,9 @@ def _decide(draft: Draft, view: View, watch: Watcher | None) -> set[WorkloadId]:
             quiet.append(answer.quiet_until)
     decided |= _said_otherwise(draft, verdicts)
     draft.verdicts = verdicts
-    quiet += _try_other_pools(draft, view.now)
+    moved_on = _try_other_pools(draft, view.now)
+    decided |= moved_on
+    quiet += [Instant(view.now + POOL_PATIENCE_S * SECOND_MS)] * bool(moved_on)
     draft.quiet_until = min(quiet, default=None)
     return decided
 
@@ -352,28 +356,31 @@ def _refresh_sentences(draft: Draft) -> set[WorkloadId]:
     return refreshed
 
 
-def _try_other_pools(draft: Draft, now: Instant) -> list[Instant]:
-    """Workloads that name several pools move on to the next after each verdict, once round."""
-    moments = []
-    for group, verdict in sorted(draft.verdicts.items()):
-        workload = workload_of(group)
+def _try_other_pools(draft: Draft, now: Instant) -> set[WorkloadId]:
+    """Workloads that name several pools move on to the next after a verdict on all that waits, once round."""
+    waiting: dict[WorkloadId, list[Verdict]] = {}
+    for group, verdict in draft.verdicts.items():
+        waiting.setdefault(workload_of(group), []).append(verdict)
+    moved = set()
+    for workload, verdicts in waiting.items():
         spec = draft.spec(workload)
         if spec is None or len(spec.pools) < 2 or draft.rounds.get(workload, 0) >= len(spec.pools):
             continue
         standing = draft.standing(workload)
-        here = standing.pool or spec.pools[0]
-        there = next_pool(spec.pools, here, verdict)
-        if there == here:
+        known = tuple(pool for pool in spec.pools if pool in draft.pools)
+        here = pool_of(spec, standing, draft.pools)
+        there = {next_pool(known, here, verdict) for verdict in verdicts}
+        if here in there or len(there) != 1:
             continue
         draft.rounds[workload] = draft.rounds.get(workload, 0) + 1
-        standing = replace(standing, pool=there)
+        standing = replace(standing, pool=there.pop())
         draft.put_standing(standing)
-        draft.rows[workload] = rows_of(spec, standing, draft.lives_of(workload), now)
-        moments.append(Instant(now + POOL_PATIENCE_S * SECOND_MS))
-    return moments
+        draft.rows[workload] = rows_of(spec, standing, draft.lives_of(workload), now, pools=draft.pools)
+        moved.add(workload)
+    return moved
 
 
-# --- 5. what the engine has to do ----------------------------------------------------------------------------------
+# --- 6. what the engine has to do ----------------------------------------------------------------------------------
 
 
 def _owe(draft: Draft, view: View, concerned: set[WorkloadId]) -> None:
@@ -391,7 +398,7 @@ def _owe(draft: Draft, view: View, concerned: set[WorkloadId]) -> None:
                     spec,
                     _look(draft, view, life),
                     alone=unfinished.get(life.index, life.incarnation) >= life.incarnation,
-                    reported=workload in draft.books.reported or spec is None,
+                    reported=spec is None or (workload in draft.books.reported and workload not in draft.levels),
                     now=view.now,
                 )
                 if order is not None:
@@ -399,7 +406,7 @@ def _owe(draft: Draft, view: View, concerned: set[WorkloadId]) -> None:
     draft.owing = owing
 
 
-# --- 6. what people are told ---------------------------------------------------------------------------------------
+# --- 5. what people are told ---------------------------------------------------------------------------------------
 
 
 def _report(draft: Draft, concerned: set[WorkloadId]) -> None:
@@ -413,6 +420,7 @@ def _report(draft: Draft, concerned: set[WorkloadId]) -> None:
             draft.lives_of(workload),
             verdicts=draft.verdicts,
             nodes=draft.observation.nodes,
+            pools=draft.pools,
             now=draft.now,
         )
         if level != draft.books.levels.get(workload):
@@ -429,7 +437,9 @@ def _clear_away(draft: Draft, touched: set[WorkloadId]) -> None:
             if all(life.is_over and life.id not in pods for life in lives):
                 draft.dropped.add(workload)
             continue
-        latest = {life.id for life in slots_of(lives).values()}
+        latest = {life.id for life in slots_of(lives).values()} | {
+            life.id for life in lives if life.outcome is Outcome.OK
+        }
         if workload not in draft.books.reported or workload in draft.levels:
             continue
         old = {life.id for life in lives if life.id not in latest and life.is_over and life.id not in pods}

@@ -58,7 +58,7 @@ def enact(draft: Draft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
             changed.add(workload)
     for workload in changed | dated:
         spec, standing = draft.spec(workload), draft.standing(workload)
-        draft.rows[workload] = rows_of(spec, standing, draft.lives_of(workload), draft.now)
+        draft.rows[workload] = rows_of(spec, standing, draft.lives_of(workload), draft.now, pools=draft.pools)
     return changed
 
 
@@ -81,7 +81,13 @@ def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:
     if bind is not None:
         sight = draft.observation.nodes[bind.node]
         bound = life.move(
-            PodPhase.BOUND, now, node=bind.node, devices=bind.devices, boot_id=sight.boot_id, promised_at=None
+            PodPhase.BOUND,
+            now,
+            node=bind.node,
+            devices=bind.devices,
+            boot_id=sight.boot_id,
+            promised_at=None,
+            detail="",
         )
         return [bound]
     if life.id in decided.withdraw:

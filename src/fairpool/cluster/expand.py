@@ -90,9 +90,15 @@ def slots_of(lives: Sequence[Life]) -> dict[int, Life]:
 
 
 def wanted_slots(spec: WorkloadSpec, lives: Sequence[Life]) -> dict[int, Life]:
-    """The same for the places that are declared now: what became of pods that were scaled away does not matter."""
+    """The same for the places that are declared now: what became of pods that were scaled away does not matter.
+
+    Where a life has done the work, that one counts, even if a later one was born before this was known.
+    """
     most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods
-    return {index: life for index, life in slots_of(lives).items() if index < most}
+    slots = {index: life for index, life in slots_of(lives).items() if index < most}
+    if spec.end_rule.restart is not RestartPolicy.ALWAYS:
+        slots.update((life.index, life) for life in lives if life.outcome is Outcome.OK and life.index < most)
+    return slots
 
 
 def group_of(spec: WorkloadSpec, index: int) -> GroupId:
@@ -129,12 +135,12 @@ def _counted(standing: Standing, case: Case, now: Instant) -> Standing:
     if not failed and avoided == standing.avoided:
         return standing
     failures = len(failed) - len(refused)
-    if case.spec is not None and is_rigid(case.spec):
+    if case.spec is not None and case.spec.arrangement is Arrangement.TOGETHER:
         failures = min(failures, 1)  # one of them drags the others down: that is one failure
     return replace(
         standing,
         failures=standing.failures + failures,
-        refusals=standing.refusals + len(refused),
+        refusals=standing.refusals + len({life.node for life in refused}),  # one bad node is one refusal
         avoided=avoided,
     )
 
@@ -243,9 +249,19 @@ def _deaths(spec: WorkloadSpec, standing: Standing, case: Case, now: Instant) ->
         return tuple(life.leave(now, halt.cause, halt.detail) for life in case.lives)
     if spec.want is Want.STOP:
         return tuple(life.leave(now, Cause.SUSPENDED) for life in case.lives)
-    lives = tuple(_drained(life, case.drains, now) for life in case.lives)
+    lives = _without_the_done(spec, case.lives, now)
+    lives = tuple(_drained(life, case.drains, now) for life in lives)
     lives = _scaled_down(spec, lives, now)
     return _with_peers(spec, lives, now) if is_rigid(spec) else lives
+
+
+def _without_the_done(spec: WorkloadSpec, lives: tuple[Life, ...], now: Instant) -> tuple[Life, ...]:
+    """A pod that moves is given its next life at once; if the old one ends well after all, the next has no work."""
+    slots = wanted_slots(spec, lives)
+    done = {index for index, life in slots.items() if life.outcome is Outcome.OK}
+    if spec.end_rule.restart is RestartPolicy.ALWAYS or not done:
+        return lives
+    return tuple(life.leave(now, Cause.FINISHED) if life.index in done else life for life in lives)
 
 
 def _drained(life: Life, drains: Drains, now: Instant) -> Life:
@@ -294,10 +310,10 @@ def _breaks_gang(life: Life) -> bool:
 
 
 def _births(spec: WorkloadSpec, standing: Standing, lives: tuple[Life, ...], now: Instant) -> tuple[Life, ...]:
-    slots = slots_of(lives)
+    latest = slots_of(lives)
     born = []
-    for index in _missing(spec, slots):
-        last = slots.get(index)
+    for index in _missing(spec, latest | wanted_slots(spec, lives)):
+        last = latest.get(index)
         incarnation = max(last.incarnation + 1 if last is not None else 0, standing.first_incarnation)
         template = spec.template_of(index)
         born.append(
@@ -358,7 +374,8 @@ def _may_return(spec: WorkloadSpec, last: Life | None) -> bool:
 
 def _not_before(standing: Standing, last: Life | None, now: Instant) -> Instant:
     """After a failure it waits, twice as long each time."""
-    if last is None or last.run != standing.run or last.outcome not in (Outcome.ERROR, Outcome.OK):
+    fell = last is not None and (last.outcome in (Outcome.ERROR, Outcome.OK) or last.cause is Cause.VANISHED)
+    if last is None or last.run != standing.run or not fell:
         return Instant(0)
     ran_long = last.started_at is not None and last.since - last.started_at >= LONG_RUN_S * SECOND_MS
     tries = standing.refusals if last.cause is Cause.REFUSED else standing.failures

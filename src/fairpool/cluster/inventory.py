@@ -28,6 +28,13 @@ class Inventory:
         self._nodes_differ |= bool(draft.lives) or draft.must_plan
         self._queues_differ |= bool(draft.plans)
 
+    @property
+    def due_at(self) -> Instant | None:
+        """When the use of nodes should be counted again; None: it is as it was counted."""
+        if not self._nodes_differ or self._counted_at is None:
+            return None
+        return Instant(self._counted_at + NODES_S * SECOND_MS)
+
     def nodes(self, books: Books, now: Instant) -> Sequence[NodeReport] | None:
         """All nodes with what is used of them; None: as before, or counted too lately."""
         recent = self._counted_at is not None and 0 <= now - self._counted_at < NODES_S * SECOND_MS

@@ -60,6 +60,8 @@ class Link:
     def __init__(self, control: ControlPlane, cluster: str, wait_s: float = 0.0) -> None:
         self.outranked_by: Token | None = None
         """The control plane has heard a loop with this higher token, and does not listen to ours."""
+        self.heard_events = 0
+        """The highest number of an event that the control plane has: not above what our ledger has written."""
         self._control = control
         self._cluster = cluster
         self._wait_s = wait_s
@@ -111,6 +113,7 @@ class Link:
         if answer.after != asked or not answer.says_something:
             return None
         self._offered = answer.revision if answer.whole else None
+        self.heard_events = max(self.heard_events, answer.heard_events)
         if answer.whole and asked:
             self._push_all = True  # nobody asked for everything: it does not remember, so it needs ours as well
         return answer
@@ -142,16 +145,19 @@ class Link:
             self._queues.now_is({(each.pool, each.queue): each for each in queues})
         if not self._pushes.is_due(now):
             return None
+        unchanged = self._workloads.unchanged()
         report = self._report(now, token, events)
         if not report.says_something and not self._push_even_nothing:
             self._push_again = None
-            return Pushed()
+            self._pushes.succeed()  # what could not be said has become untrue again: there is nothing to try again
+            return Pushed(workloads=unchanged)
         try:
             answer = self._control.push(report)
         except Unreachable as error:
             self._pushes.fail(now, str(error))
             return None
-        return self._answer_to(report, answer, now)
+        self.heard_events = max(self.heard_events, answer.events_through)
+        return self._answer_to(report, answer, now, unchanged)
 
     def _report(self, now: Instant, token: Token, events: Callable[[int, int], Sequence[EventReport]]) -> PushReport:
         whole = self._push_all
@@ -172,7 +178,9 @@ class Link:
             events=tuple(events(self._events_through, EVENTS_MAX)),
         )
 
-    def _answer_to(self, report: PushReport, answer: PushAnswer, now: Instant) -> Pushed | None:
+    def _answer_to(
+        self, report: PushReport, answer: PushAnswer, now: Instant, unchanged: tuple[WorkloadId, ...]
+    ) -> Pushed | None:
         self.outranked_by = answer.token if answer.token > report.token else None
         if self.outranked_by is not None:
             self._pushes.fail(now, f"another loop has taken over this cluster, with token {answer.token}")
@@ -193,7 +201,7 @@ class Link:
             said.acknowledge(report.whole)
         return Pushed(
             events_through=self._acknowledged_events(report, answer),
-            workloads=tuple(each.id for each in report.workloads),
+            workloads=(*(each.id for each in report.workloads), *unchanged),
             gone=tuple(each.id for each in report.gone),
         )
 
@@ -257,6 +265,11 @@ class _Said(Generic[Key, Level]):
             return tuple(self._levels.values())
         present = [key for key in self._doubtful if key in self._levels]
         return tuple(self._levels[key] for key in present if self._acknowledged.get(key) != self._levels[key])
+
+    def unchanged(self) -> tuple[Key, ...]:
+        """What may have changed and is as it was acknowledged."""
+        there = [key for key in self._doubtful if key in self._levels]
+        return tuple(key for key in there if self._acknowledged.get(key) == self._levels[key])
 
     def left(self) -> tuple[Key, ...]:
         """What was acknowledged and is no more."""

@@ -60,7 +60,7 @@ class Loop:
         # Tokens of a new ledger begin with the time of day: a ledger that was lost may have given out any below that,
         # and orders with them may still be on their way.
         self.token = ledger.acquire(holder, now, at_least=Token(now if self._ledger_was_new else 0))
-        self.books = Books(ledger.load())
+        self._load()
         self._inventory = Inventory()
         self._answers: dict[PodId, Answer] = {}
         self._news = True
@@ -80,13 +80,13 @@ class Loop:
             self._between("observed")
             pulled = self._link.pull(now, self.books.cursor or Revision(0))
             self._between("pulled")
-            if pulled is not None and (pulled.heard_token or 0) > self.token:
-                self._rank_above(now, pulled.heard_token or self.token)
-                observation = self._observe(now)
+            heard_token = (pulled.heard_token if pulled is not None else None) or self.token
+            if heard_token > self.token or self._ledger_is_old():
+                self._rank_above(now, heard_token)
+                return True  # look and ask anew
             if self._is_quiet(now, observation, pulled) or self._must_wait(observation, pulled):
                 self._stay(now)
-                if self._link.retry_at is not None and self._link.retry_at <= now:
-                    self._tell(now)
+                self._tell_if_due(now)
                 return False
             orders = self._write_down(now, observation, pulled)
             self._between("recorded")
@@ -105,7 +105,7 @@ class Loop:
         """When the loop should turn again by itself; None: when something happens."""
         if self._news or self._answers or self.books.unswept:
             return Instant(0)
-        moments = [self.books.next_wake(), self._link.retry_at, self._act_again_at]
+        moments = [self.books.next_wake(), self._link.retry_at, self._act_again_at, self._inventory.due_at]
         return min((each for each in moments if each is not None), default=None)
 
     def release(self) -> None:
@@ -132,13 +132,23 @@ class Loop:
         self.token = self._ledger.acquire(self._holder, now, at_least=highest)
         if self.books.cursor is not None:
             self._ledger.start_over(self.token, now)
-        self.books = Books(self._ledger.load())
+        self._load()
+
+    def _load(self) -> None:
+        image = self._ledger.load()
+        self.books = Books(image)
+        self._events_written = image.events_through
+
+    def _ledger_is_old(self) -> bool:
+        """The control plane has heard of events that this ledger has not written yet."""
+        return self.books.cursor is not None and self._link.heard_events > self._events_written
 
     def _is_quiet(self, now: Instant, observation: Observation, pulled: PullAnswer | None) -> bool:
         """Nothing is new, and the hour alone changes nothing: all that an idle cluster costs."""
-        set_back = now < self._last_now
+        if now < self._last_now:
+            self.books.observation = None  # the clock was set back: every moment we wait for may be wrong
         self._last_now = now
-        if pulled is not None or observation is not self.books.observation or set_back:
+        if pulled is not None or observation is not self.books.observation:
             return False
         wake = self.next_wake()
         return wake is None or now < wake
@@ -147,8 +157,10 @@ class Loop:
         """A ledger without memory decides nothing before it knows what is wanted and what every node runs."""
         if self.books.cursor is not None:
             return False
-        return pulled is None or any(
-            sight.silent_since is not None and not sight.gone for sight in observation.nodes.values()
+        return (
+            pulled is None
+            or not pulled.whole
+            or any(sight.silent_since is not None and not sight.gone for sight in observation.nodes.values())
         )
 
     def _stay(self, now: Instant) -> None:
@@ -174,6 +186,7 @@ class Loop:
             entry = replace(entry, heard_events=pulled.heard_events)
         self._ledger.record(entry, self.token, now)  # from here on a crash loses nothing
         self._untold |= bool(entry.events)
+        self._events_written = max(self._events_written, entry.heard_events or 0) + len(entry.events)
         self._renewed_at = now
         self.books.absorb(draft)
         self._inventory.note(draft)
@@ -214,6 +227,11 @@ class Loop:
 
     # --- tell ---
 
+    def _tell_if_due(self, now: Instant) -> None:
+        moments = (self._link.retry_at, self._inventory.due_at)
+        if any(moment is not None and moment <= now for moment in moments):
+            self._tell(now)
+
     def _tell(self, now: Instant) -> None:
         books = self.books
         pushed = self._link.push(
@@ -221,7 +239,7 @@ class Loop:
             self.token,
             workloads=books.levels,
             changed=self._inventory.changed_levels,
-            gone={workload: books.specs[workload].run for workload in sorted(books.gone)},
+            gone=books.gone,
             nodes=self._inventory.nodes(books, now),
             queues=self._inventory.queues(books),
             events=self._events,

@@ -12,8 +12,8 @@ A life is not started while an earlier life of the same pod has not ended.
 
 from __future__ import annotations
 
-from fairpool.cluster.settle import Look, Seen
-from fairpool.model.ids import Instant
+from fairpool.cluster.settle import LONGEST_RETRY_S, Look, Seen
+from fairpool.model.ids import Instant, is_ahead
 from fairpool.model.life import Life
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.observation import ForgetOrder, Order, StartOrder, StopOrder
@@ -26,7 +26,7 @@ def outstanding(
     """The order that is owed for one life, if any. `alone`: every earlier life of the pod has ended."""
     seen = look.seen(life)
     match life.phase, seen:
-        case PodPhase.BOUND, Seen.NOTHING if spec is not None and alone and life.retry_at <= now:
+        case PodPhase.BOUND, Seen.NOTHING if spec is not None and alone and not _put_off(life, now):
             return start_order(life, spec)
         case PodPhase.RELEASING, Seen.STARTING | Seen.RUNNING | Seen.NOTHING if not look.stop_confirmed:
             return _stop(life)
@@ -35,6 +35,10 @@ def outstanding(
         case PodPhase.ENDED, Seen.EXITED if reported:
             return ForgetOrder(pod=life.id, node=life.node)
     return None
+
+
+def _put_off(life: Life, now: Instant) -> bool:
+    return is_ahead(life.retry_at, now, LONGEST_RETRY_S)
 
 
 def start_order(life: Life, spec: WorkloadSpec) -> StartOrder:

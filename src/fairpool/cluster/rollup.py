@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairpool.api.clusters import PodReport, WorkloadReport
-from fairpool.cluster.expand import is_rigid, wanted_slots
+from fairpool.cluster.expand import LONGEST_BACK_OFF_S, is_rigid, wanted_slots
 from fairpool.cluster.standing import Halt, Standing
-from fairpool.model.ids import GroupId, Instant, NodeName
+from fairpool.cluster.survey import pool_of
+from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, is_ahead
 from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
@@ -37,12 +38,16 @@ def rollup(
     *,
     verdicts: Mapping[GroupId, Verdict],
     nodes: Mapping[NodeName, NodeSight],
+    pools: Collection[PoolName] = (DEFAULT_POOL,),
     now: Instant,
 ) -> WorkloadReport:
     """The level of one workload."""
     slots = wanted_slots(spec, lives)
     shown = [life for life in lives if not life.is_over or slots.get(life.index) is life]
     status = status_of(spec, standing, shown, verdicts=verdicts, nodes=nodes, now=now)
+    pool = pool_of(spec, standing, pools)
+    if status.reason is Pause.QUEUED and pool not in pools:
+        status = Status(status.phase, status.reason, f"there is no node pool {pool}: name another, or make it")
     waiting = [life for life in shown if life.phase in (PodPhase.WAITING, PodPhase.PROMISED)]
     return WorkloadReport(
         id=spec.id,
@@ -50,7 +55,7 @@ def rollup(
         phase=status.phase,
         reason=status.reason,
         detail=status.detail,
-        pool=standing.pool or (spec.pools[0] if spec.pools else DEFAULT_POOL),
+        pool=pool,
         gpus_milli=sum(gpus_held_milli(life, nodes) for life in shown),
         pods=tuple(PodReport.from_life(life) for life in shown),
         since=_since(spec, standing, shown),
@@ -113,7 +118,7 @@ def _pending(spec: WorkloadSpec, lives: Sequence[Life], verdicts: Mapping[GroupI
         if life.phase is PodPhase.RELEASING:
             return Status(WorkloadPhase.PENDING, Pause.EVICTED, life.detail)
     waiting = [life for life in lives if not life.is_over]
-    held_back = [life for life in waiting if life.not_before > now]
+    held_back = [life for life in waiting if is_ahead(life.not_before, now, LONGEST_BACK_OFF_S)]
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
         return Status(WorkloadPhase.PENDING, Pause.BACK_OFF, "failed, and waits before it is tried again")
     said = [verdicts[life.group] for life in waiting if life.group in verdicts]

@@ -5,13 +5,13 @@ The rows of a workload are made anew only when something about it changed; a sna
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from fairpool.cluster.expand import wanted_slots
+from fairpool.cluster.expand import LONGEST_BACK_OFF_S, wanted_slots
 from fairpool.cluster.standing import Standing
-from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, QueueId
+from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, QueueId, is_ahead
 from fairpool.model.life import Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
@@ -59,7 +59,21 @@ def _marked(sight: NodeSight, organization: Organization) -> Node:
     return replace(node, ready=False) if sight.silent_since is not None and node.ready else node
 
 
-def rows_of(spec: WorkloadSpec | None, standing: Standing, lives: Sequence[Life], now: Instant) -> Rows:
+def pool_of(spec: WorkloadSpec, standing: Standing, pools: Collection[PoolName]) -> PoolName:
+    """The pool where a workload tries to run now: of those it names, one that exists, if one does."""
+    named = spec.pools or (DEFAULT_POOL,)
+    current = standing.pool or named[0]
+    return current if current in pools else next((pool for pool in named if pool in pools), named[0])
+
+
+def rows_of(
+    spec: WorkloadSpec | None,
+    standing: Standing,
+    lives: Sequence[Life],
+    now: Instant,
+    *,
+    pools: Collection[PoolName] = (DEFAULT_POOL,),
+) -> Rows:
     """The pod groups and pods of one workload that the scheduler has to know of."""
     alive = [life for life in lives if not life.is_over]
     if not alive:
@@ -69,7 +83,7 @@ def rows_of(spec: WorkloadSpec | None, standing: Standing, lives: Sequence[Life]
         return Rows(tuple(_unwanted(group, alive) for group in _groups_in(alive)), pods)
     in_sets = _workers_needed(spec, lives) > 0
     pods = tuple(_pod(spec, life, life.pod_set if in_sets else "default", now) for life in alive)
-    pool = standing.pool or (spec.pools[0] if spec.pools else DEFAULT_POOL)
+    pool = pool_of(spec, standing, pools)
     groups = tuple(_group(spec, standing, group, lives, now) for group in _groups_in(alive))
     return Rows(groups, pods, pool)
 
@@ -100,7 +114,7 @@ def _pod(spec: WorkloadSpec | None, life: Life, pod_set: str, now: Instant) -> P
         leader=spec is not None and spec.leader is not None and life.index == 0,
         order=-life.index,
         created_at=life.born_at,
-        gated=now < life.not_before,
+        gated=is_ahead(life.not_before, now, LONGEST_BACK_OFF_S),
         nominated=life.nominated,
         promised_at=life.promised_at,
     )
@@ -174,7 +188,7 @@ class Survey:
     def _divided(self) -> dict[PoolName, tuple[tuple[PodGroup, ...], tuple[Pod, ...]]]:
         names = [pool.name for pool in self.organization.pools]
         rows = list(self.rows)
-        if len(names) == 1:
+        if len(names) == 1 and all(each.pool == names[0] for each in rows):
             groups = tuple(chain.from_iterable(each.groups for each in rows))
             return {names[0]: (groups, tuple(chain.from_iterable(each.pods for each in rows)))}
         pods: dict[PoolName, list[Pod]] = {name: [] for name in names}
@@ -191,5 +205,9 @@ class Survey:
             if pool in pods:
                 pods[pool].append(pod)
                 groups_met.setdefault(pool, set()).add(pod.group)
-        for pool, met in groups_met.items():
-            groups[pool] += [group for group in rows.groups if group.id in met]
+        for group in rows.groups:
+            in_pools = [pool for pool, met in groups_met.items() if group.id in met]
+            # Cut in two by a node that changed its pool, each part alone would look like a gang that lost the rest.
+            part = group if len(in_pools) == 1 else replace(group, succeeded=True)
+            for pool in in_pools:
+                groups[pool].append(part)

@@ -28,6 +28,15 @@ Instant = NewType("Instant", int)
 
 SECOND_MS = 1000
 
+
+def is_ahead(moment: Instant, now: Instant, longest_s: int) -> bool:
+    """Whether something must still wait until then.
+
+    A moment further ahead than it can have been set was set by a clock that has been set back since: it has come.
+    """
+    return now < moment <= now + longest_s * SECOND_MS
+
+
 Token = NewType("Token", int)
 """Rises with every loop that takes over a cluster. Whoever has seen a higher one refuses a lower one."""
 

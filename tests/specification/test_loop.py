@@ -1,0 +1,208 @@
+"""The loop as a whole, on an engine and a control plane that behave: what one turn after the other comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
+from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.link import Link
+from fairpool.cluster.loop import Loop
+from fairpool.control.stand_in import StandIn
+from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always
+from fairpool.engines.simulated.clock import VirtualClock
+from fairpool.engines.simulated.engine import SimulatedEngine
+from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
+from fairpool.model.node import DEFAULT_POOL, Node, NodePool
+from fairpool.model.organization import Organization, Queue, gpu_entitlement
+from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
+from fairpool.model.status import WorkloadPhase
+from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
+
+OTHER = PoolName("other")
+
+
+class Wire:
+    """The way to the control plane, which can be cut in one direction."""
+
+    def __init__(self, control: StandIn) -> None:
+        self.control = control
+        self.cut = False
+
+    def pull(self, after: Revision, wait_s: float) -> PullAnswer:
+        return self.control.pull(after)
+
+    def push(self, report: PushReport) -> PushAnswer:
+        if self.cut:
+            raise Unreachable("cut")
+        return self.control.push(report)
+
+
+class Cluster:
+    """Nodes of 8 GPUs, one project with quota for all of it, and time that passes by hand."""
+
+    def __init__(self, behaviour_of: BehaviourOf | None = None, **pools: str) -> None:
+        self.clock = VirtualClock(Instant(1_000_000))
+        self.nodes = {name: _node(name, pool) for name, pool in (pools or {"n1": ""}).items()}
+        self.engine = SimulatedEngine(self.clock, self.nodes.values(), behaviour_of or always(Behaviour()))
+        self.control = StandIn()
+        queue = Queue(id=QueueId("p"), gpu=gpu_entitlement(64_000))
+        declared = (NodePool(), *(NodePool(name=OTHER, label_key="pool", label_value="other") for _ in [1] if pools))
+        self.control.set_organization(Organization(queues={pool.name: (queue,) for pool in declared}, pools=declared))
+        self.wire = Wire(self.control)
+        self.ledger = Ledger(None)
+        self.loop = self.new_loop()
+
+    def new_loop(self) -> Loop:
+        return Loop(self.ledger, self.engine, Link(self.wire, "c"), self.clock.wall.now)
+
+    def submit(self, name: str, gpus: int = 1, **more: object) -> None:
+        template = PodTemplate(shape=PodShape(gpu=whole_gpus(gpus)))
+        spec = WorkloadSpec(
+            id=WorkloadId(name), name=name, project=QueueId("p"), created_at=self.clock.now(), template=template
+        )
+        self.control.submit(replace(spec, **more))  # type: ignore[arg-type]
+
+    def run(self, seconds: int) -> int:
+        """Let time pass second by second; the answer: how many turns did something."""
+        turns = 0
+        for _ in range(seconds):
+            for _ in range(30):
+                if not self.loop.turn():
+                    break
+                turns += 1
+            else:
+                raise AssertionError("the loop does not come to rest")
+            self.clock.advance(1)
+        return turns
+
+    def phase(self, name: str) -> WorkloadPhase | None:
+        level = self.control.workload(WorkloadId(name))
+        return level.phase if level is not None else None
+
+    def alive(self) -> list[str]:
+        return sorted(self.engine.alive())
+
+
+def _node(name: str, pool: str) -> Node:
+    labels = {"pool": pool} if pool else {}
+    return Node(
+        name=NodeName(name), cpu_milli=64_000, memory_bytes=1 << 38, gpus=8, gpu_memory_mib=32_510, labels=labels
+    )
+
+
+def _runs(seconds: float, exit_code: int = 0) -> Callable[..., Behaviour]:
+    return always(Behaviour(run_s=seconds, exit_code=exit_code))
+
+
+def test_what_was_resumed_in_time_is_not_cleared_away() -> None:
+    """It failed, its time to live ran out while nobody could be told, and somebody resumed it meanwhile."""
+    cluster = Cluster(_runs(5, exit_code=1))
+    cluster.submit("a", retries=0, ttl_s=10)
+    cluster.run(9)
+    assert cluster.phase("a") is WorkloadPhase.FAILED
+    cluster.wire.cut = True
+    cluster.run(20)
+    cluster.control.resume(WorkloadId("a"))
+    cluster.run(2)
+    cluster.wire.cut = False
+    cluster.run(90)
+    events = [event.kind for event in cluster.control.events("c")]
+    assert events.count("halted") == 2, "it failed, was resumed, and failed again, before it was cleared away"
+
+
+def test_the_end_of_a_pod_is_not_forgotten_before_it_is_told() -> None:
+    """The ledger is lost just after: the work must not be done again."""
+    cluster = Cluster(_runs(5))
+    cluster.submit("a")
+    cluster.run(3)
+    cluster.wire.cut = True
+    cluster.run(10)
+    cluster.ledger = Ledger(None)
+    cluster.loop = cluster.new_loop()
+    cluster.wire.cut = False
+    cluster.run(90)
+    assert cluster.phase("a") is WorkloadPhase.COMPLETED
+    assert [event.pod for event in cluster.control.events("c") if event.kind == "bound"] == ["a-0-0"]
+
+
+def test_what_could_not_be_told_and_is_as_it_was_again_lets_the_loop_rest() -> None:
+    cluster = Cluster()
+    cluster.submit("a")
+    cluster.run(3)
+    cluster.wire.cut = True
+    cluster.engine.silence(NodeName("n1"))
+    cluster.run(3)
+    cluster.engine.end_silence(NodeName("n1"))
+    cluster.run(3)
+    cluster.wire.cut = False
+    cluster.run(120)
+    assert cluster.run(60) == 0
+
+
+def test_a_ledger_from_an_older_copy_is_not_believed() -> None:
+    """What it holds is over, what runs it does not know: all is read back instead."""
+    cluster = Cluster(_runs(3000))
+    cluster.submit("old")
+    cluster.run(3)
+    copy = cluster.ledger._connection.serialize()
+    cluster.control.delete(WorkloadId("old"))
+    cluster.submit("new")
+    cluster.run(30)
+    assert cluster.alive() == ["new-0-0"]
+    cluster.ledger._connection.deserialize(copy)
+    cluster.loop = cluster.new_loop()
+    cluster.run(60)
+    assert cluster.alive() == ["new-0-0"]
+    assert cluster.phase("new") is WorkloadPhase.RUNNING
+    assert not cluster.engine.violations
+
+
+def test_a_gang_whose_nodes_part_into_two_pools_runs_on() -> None:
+    cluster = Cluster(n1="", n2="")
+    cluster.submit("a", gpus=8, pods=2)
+    cluster.run(3)
+    before = cluster.alive()
+    cluster.engine.replace_node(_node("n2", "other"))
+    cluster.run(300)
+    assert cluster.alive() == before == ["a-0-0", "a-1-0"]
+
+
+def test_every_replica_tries_the_next_pool() -> None:
+    cluster = Cluster(n1="", n2="other")
+    cluster.submit("full", gpus=8)
+    cluster.run(3)
+    more = {"pods": 3, "arrangement": Arrangement.REPLICAS, "kind": WorkloadKind.INFERENCE}
+    cluster.submit("a", gpus=2, pools=(DEFAULT_POOL, OTHER), **more)
+    cluster.run(30)
+    assert cluster.phase("a") is WorkloadPhase.RUNNING
+
+
+def test_a_pool_that_does_not_exist_is_said_to_be_missing() -> None:
+    for cluster in (Cluster(), Cluster(n1="", n2="other")):
+        cluster.submit("a", pools=(PoolName("nosuch"),))
+        cluster.run(5)
+        level = cluster.control.workload(WorkloadId("a"))
+        assert level is not None
+        assert level.phase is WorkloadPhase.PENDING
+        assert "no node pool nosuch" in level.detail
+
+
+def test_a_clock_that_is_set_back_delays_nothing() -> None:
+    cluster = Cluster(_runs(5, exit_code=1))
+    cluster.submit("a", retries=3)
+    cluster.run(8)
+    cluster.clock.jump(-3600)
+    cluster.run(60)
+    assert cluster.loop.books.lives[WorkloadId("a")][-1].incarnation >= 2, "it was tried again, and has failed again"
+
+
+def test_the_use_of_nodes_is_told_even_if_nothing_else_happens() -> None:
+    cluster = Cluster()
+    cluster.submit("a")
+    cluster.run(2)
+    cluster.submit("b", gpus=2)
+    cluster.run(30)
+    (node,) = cluster.control.nodes()
+    assert (node.gpus_used_milli, node.pods) == (3000, 2)
