@@ -80,7 +80,7 @@ def test_a_plan_says_who_starts_who_is_taken_and_who_waits(demo: str) -> None:
     assert "2 groups start, 1 group gets a place when others have left, 2 pods are taken and" in text
     assert re.search(r"^recognizer +1 +gpu-2 +2$", text, re.MULTILINE)
     assert re.search(r"^tuning +1 +gpu-1 +0-3$", text, re.MULTILINE)
-    assert re.search(r"^tracker +1 +gpu-1 +research is 2.75 GPUs over its quota of 8", text, re.MULTILINE)
+    assert re.search(r"^tracker +1 +gpu-1 +for tuning: research is 2.75 GPUs over its quota of 8", text, re.MULTILINE)
     assert re.search(r"^huge +speech +none of 4 nodes can take it, however empty", text, re.MULTILINE)
     assert re.search(r"^  vision +4 +4 +8 +4$", text, re.MULTILINE)
 
@@ -236,7 +236,7 @@ def test_a_group_is_explained_with_who_pays_for_it(demo: str) -> None:
     ("group", "says"),
     [
         ("recognizer", "2 pods of 2 start now."),
-        ("tracker", "1 pod is taken: research is 2.75 GPUs over its quota of 8"),
+        ("tracker", "1 pod is taken: for tuning: research is 2.75 GPUs over its quota of 8"),
         ("huge", "None of 4 nodes can take it, however empty"),
         ("notebook", "Nothing changes for it."),
     ],

@@ -13,7 +13,7 @@ import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,6 +34,8 @@ from fairpool.cluster.ledger import Ledger
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import PoolName
+from fairpool.model.node import DEFAULT_POOL
+from fairpool.model.organization import Entitlement, OverQuota, gpu_entitlement
 from fairpool.model.problem import Problem
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.snapshot import Snapshot
@@ -80,6 +82,12 @@ steps = [
 [phases.expect]
 allocated = 0
 completed = 6
+"""
+
+QUOTA_STEP = """
+[[phases]]
+name = "one"
+steps = [{ quota = "b", gpus = 2 }]
 """
 
 
@@ -303,6 +311,28 @@ def small_scenario() -> Scenario:
     scenario = scenario_file.read(SMALL, "small")
     assert isinstance(scenario, Scenario), scenario
     return scenario
+
+
+@pytest.mark.parametrize(
+    ("setting", "after"),
+    [
+        pytest.param(None, Entitlement(2000, -1, 2.0), id="not set: the weight follows"),
+        pytest.param(OverQuota.OFF, Entitlement(2000, 2000, 0.0), id="off: the limit follows"),
+        pytest.param(OverQuota.LOWEST, Entitlement(2000, -1, 0.0), id="lowest"),
+        pytest.param(OverQuota.LOW, Entitlement(2000, -1, 1.0), id="low, the weight of the old quota"),
+        pytest.param(OverQuota.MEDIUM, Entitlement(2000, -1, 2.0), id="medium"),
+        pytest.param(OverQuota.HIGH, Entitlement(2000, -1, 3.0), id="high"),
+    ],
+)
+def test_a_quota_step_keeps_the_over_quota_setting(setting: OverQuota | None, after: Entitlement) -> None:
+    """Project b goes from a quota of 1 to 2; project a stays as it is."""
+    scenario = scenario_file.read(SMALL.split("[[phases]]")[0] + QUOTA_STEP, "step")
+    assert isinstance(scenario, Scenario), scenario
+    a, b = scenario.organization.queues[DEFAULT_POOL]
+    b = replace(b, gpu=gpu_entitlement(1000, setting), over_quota=setting)
+    organization = replace(scenario.organization, queues={DEFAULT_POOL: (a, b)})
+    stage = played(replace(scenario, organization=organization))
+    assert stage.control.organization().queues[DEFAULT_POOL] == (a, replace(b, gpu=after))
 
 
 @pytest.mark.slow

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from fairpool.model.ids import QueueId
+from fairpool.model.organization import Entitlement, OverQuota, Queue, gpu_entitlement, with_quota
+from fairpool.model.quantity import UNLIMITED
 from tests.scenario import World, check
 
 
@@ -16,7 +21,7 @@ def test_quota_is_taken_back_from_the_borrower() -> None:
         running a of vision: 4 gpus on n1
         running b of vision: 4 gpus on n1, created later
         pending c of speech: 4 gpus
-        then    evict b: "vision is 4 GPUs over its quota of 4, speech is owed 4"
+        then    evict b: "for c: vision is 4 GPUs over its quota of 4, speech is owed 4"
         then    promise c on n1
         cycle
         then    nothing
@@ -121,6 +126,51 @@ def test_the_over_quota_setting_decides_who_is_lent_what(settings: list[str], he
             world.submit(f"{project}{number} of {project}: 1 gpu")
     world.settle()
     assert [world.held(project) for project in "abc"] == held
+
+
+@pytest.mark.parametrize(
+    ("setting", "limit", "raised", "lowered"),
+    [
+        # After the quota of 2 became 6, and after it became 1: limit and weight.
+        pytest.param(None, UNLIMITED, (UNLIMITED, 6.0), (UNLIMITED, 1.0), id="not set: the weight follows"),
+        pytest.param(None, 4000, (4000, 6.0), (4000, 1.0), id="not set, with a limit"),
+        pytest.param(OverQuota.OFF, UNLIMITED, (6000, 0.0), (1000, 0.0), id="off: the limit follows"),
+        pytest.param(OverQuota.OFF, 4000, (4000, 0.0), (1000, 0.0), id="off, with a limit between the quotas"),
+        pytest.param(OverQuota.LOWEST, UNLIMITED, (UNLIMITED, 0.0), (UNLIMITED, 0.0), id="lowest"),
+        pytest.param(OverQuota.LOWEST, 2000, (2000, 0.0), (2000, 0.0), id="lowest, with a limit as off would set it"),
+        pytest.param(OverQuota.LOW, UNLIMITED, (UNLIMITED, 1.0), (UNLIMITED, 1.0), id="low"),
+        pytest.param(
+            OverQuota.MEDIUM, UNLIMITED, (UNLIMITED, 2.0), (UNLIMITED, 2.0), id="medium, the weight of quota 2"
+        ),
+        pytest.param(OverQuota.HIGH, 4000, (4000, 3.0), (4000, 3.0), id="high, with a limit"),
+    ],
+)
+def test_the_over_quota_setting_outlives_a_change_of_quota(
+    setting: OverQuota | None, limit: int, raised: tuple[int, float], lowered: tuple[int, float]
+) -> None:
+    """Whichever way it came about: raised, lowered, or lowered after it was raised."""
+    owed = gpu_entitlement(2000, setting, limit_milli=limit, usage=0.25)
+    queue = Queue(id=QueueId("q"), gpu=owed, over_quota=setting, gpu_limit_milli=limit)
+    more, less = with_quota(queue, 6000), with_quota(queue, 1000)
+    assert more == replace(queue, gpu=Entitlement(6000, *raised, usage=0.25))
+    assert less == replace(queue, gpu=Entitlement(1000, *lowered, usage=0.25))
+    assert with_quota(more, 1000) == less
+    assert with_quota(less, 2000) == queue
+
+
+@pytest.mark.parametrize(
+    ("before", "quota", "weight"),
+    [
+        pytest.param(Entitlement(2000, weight=5.0), 6000, 5.0, id="a chosen weight stays"),
+        pytest.param(gpu_entitlement(2000), 0, 1.0, id="no quota is weight 1"),
+        pytest.param(gpu_entitlement(0), 3000, 3.0, id="and follows from there"),
+        pytest.param(gpu_entitlement(2000), UNLIMITED, 1.0, id="unlimited is weight 1"),
+    ],
+)
+def test_without_a_setting_only_a_weight_that_nobody_chose_follows(
+    before: Entitlement, quota: int, weight: float
+) -> None:
+    assert with_quota(Queue(id=QueueId("q"), gpu=before), quota).gpu == Entitlement(quota, UNLIMITED, weight)
 
 
 def test_a_project_without_quota_has_weight_one() -> None:
@@ -368,7 +418,7 @@ def test_three_levels_of_queues() -> None:
         running a of vision: 4 gpus on n1
         running b of vision: 4 gpus on n1
         pending c of crm: 4 gpus
-        then    evict b: "research is 4 GPUs over its quota of 4, sales is owed 4"
+        then    evict b: "for c: research is 4 GPUs over its quota of 4, sales is owed 4"
         then    promise c on n1
     """)
 

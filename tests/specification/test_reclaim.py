@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairpool.scheduler.policy import Policy, RuntimeScope
+import pytest
+
+from fairpool.model.ids import GroupId, NodeName, PodId, QueueId
+from fairpool.scheduler.decision import Evict, EvictionReason, QueueFigures
+from fairpool.scheduler.explain import explain_eviction
+from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
 from tests.scenario import World, check
 
 
@@ -55,7 +60,7 @@ def test_within_quota_one_may_take_what_is_above_quota_though_within_fair_share(
         pending y4 of d2: 1 gpu on nodes zone=east
         pending j1 of d1: 1 gpu on nodes zone=east
         pending j2 of d1: 1 gpu on nodes zone=east
-        then    evict y3: "d2 is 1 GPU over its quota of 2"
+        then    evict y3: "for j1: d2 is 1 GPU over its quota of 2"
         then    promise j1 on n1
         then    wait j2: not its turn
     """)
@@ -218,7 +223,7 @@ def test_the_last_unit_may_be_larger_than_the_surplus() -> None:
         queue   speech: quota 1
         running a of vision: 4 gpus on n1
         pending b of speech: 1 gpu
-        then    evict a: "vision is 1 GPU over its quota of 3, speech is owed 1"
+        then    evict a: "for b: vision is 1 GPU over its quota of 3, speech is owed 1"
         then    promise b on n1
     """)
 
@@ -235,6 +240,27 @@ def test_what_still_fits_somewhere_is_moved_rather_than_ended() -> None:
         then    move a to n2
         then    promise b on n1
     """)
+
+
+@pytest.mark.parametrize(
+    ("whole", "says"),
+    [
+        pytest.param(False, "moves to n2, for b: ", id="moves"),
+        pytest.param(True, "restarts on n2 because its group restarts as a whole, for b: ", id="restarts"),
+    ],
+)
+def test_who_is_moved_is_told_for_whom(whole: bool, says: str) -> None:
+    reason = EvictionReason(
+        Pass.RECLAIM,
+        GroupId("b"),
+        taken=QueueFigures(QueueId("vision"), 0, 0, 2000),
+        gaining=QueueFigures(QueueId("speech"), 2000, 2000, 0),
+        wanted_milli=2000,
+        moved_to=NodeName("n2"),
+        restarts_with_group=whole,
+    )
+    sentence = explain_eviction(Evict(PodId("a-0"), GroupId("a"), NodeName("n1"), reason))
+    assert sentence == says + "vision is 2 GPUs over its quota of 0, speech is owed 2"
 
 
 def test_training_within_quota_is_not_taken_though_the_queue_is_over_it() -> None:

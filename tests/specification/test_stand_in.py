@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -24,12 +25,13 @@ from fairpool.api.clusters import (
     QueueReport,
     WorkloadReport,
 )
+from fairpool.api.declarations import OrganizationWire
 from fairpool.control.stand_in import StandIn
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.life import Cause
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
-from fairpool.model.organization import Entitlement, Organization, ProjectRules, Queue
+from fairpool.model.organization import Entitlement, Organization, OverQuota, ProjectRules, Queue, gpu_entitlement
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -228,6 +230,41 @@ def test_what_people_do_is_declared() -> None:
     assert now is not None
     assert (now.want, now.run, now.pods, now.minimum) == (Want.RUN, 1, 4, 2)
     assert [queue.gpu.quota for queue in control.organization().queues[DEFAULT_POOL]] == [4000, 2500, 1000]
+
+
+@pytest.mark.parametrize(
+    ("setting", "limit", "weight"),
+    [
+        pytest.param(None, -1, 5.0, id="not set: the weight follows"),
+        pytest.param(OverQuota.OFF, 5000, 0.0, id="off: the limit follows"),
+        pytest.param(OverQuota.LOWEST, -1, 0.0, id="lowest"),
+        pytest.param(OverQuota.LOW, -1, 1.0, id="low"),
+        pytest.param(OverQuota.MEDIUM, -1, 2.0, id="medium"),
+        pytest.param(OverQuota.HIGH, -1, 3.0, id="high, the weight of the old quota"),
+    ],
+)
+def test_the_over_quota_setting_outlives_a_changed_quota_and_the_process(
+    setting: OverQuota | None, limit: int, weight: float, tmp_path: Path
+) -> None:
+    vision = Queue(id=VISION, gpu=gpu_entitlement(3000, setting), over_quota=setting)
+    speech = Queue(id=SPEECH, gpu=gpu_entitlement(3000))
+    first = StandIn(tmp_path / "control.db")
+    first.set_organization(Organization(queues={DEFAULT_POOL: (vision, speech)}))
+    first.close()
+    again = StandIn(tmp_path / "control.db")
+    taken(again.set_quota(VISION, 1000))
+    taken(again.set_quota(VISION, 5000))
+    changed, other = again.organization().queues[DEFAULT_POOL]
+    assert changed == Queue(id=VISION, gpu=Entitlement(5000, limit, weight), over_quota=setting)
+    assert other == speech
+    again.close()
+
+
+def test_what_was_written_down_before_there_was_a_setting_is_read_as_not_set() -> None:
+    older = json.loads(OrganizationWire.from_organization(ORGANIZATION).to_json())
+    for queue in older["queues"][DEFAULT_POOL]:
+        del queue["over_quota"], queue["gpu_limit_milli"]
+    assert OrganizationWire.from_json(json.dumps(older)).to_organization() == ORGANIZATION
 
 
 def test_a_queue_is_renamed_with_all_that_names_it_in_one_revision() -> None:

@@ -12,7 +12,7 @@ from pydantic import Field
 from fairpool.api.message import Wire
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
-from fairpool.model.organization import Entitlement, NodeMarks, Organization, ProjectRules, Queue
+from fairpool.model.organization import Entitlement, NodeMarks, Organization, OverQuota, ProjectRules, Queue
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.workload import (
@@ -147,6 +147,9 @@ class QueueWire(Wire):
     memory: EntitlementWire
     preempt_min_runtime_s: Count | None
     reclaim_min_runtime_s: Count | None
+    # With defaults, because a control plane also keeps declarations this way: those it has lack the two.
+    over_quota: OverQuota | None = None
+    gpu_limit_milli: Bound = UNLIMITED
 
 
 class RulesWire(Wire):

@@ -23,7 +23,7 @@ from fairpool.cli.typed_text import (
     word,
 )
 from fairpool.model.ids import QueueId
-from fairpool.model.organization import Entitlement, OverQuota, Queue, gpu_entitlement
+from fairpool.model.organization import Entitlement, OverQuota, Queue, gpu_entitlement, with_quota
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, gpus_text
 from fairpool.scheduler.cleaning import DEVICES_PER_NODE_MAX
@@ -130,13 +130,10 @@ def _queue_change(before: Queue, after: Queue, key: str, value: str) -> str:
 
 
 def _gpu_quota(queue: Queue, text: str) -> Queue | Problem:
-    """A weight that is what the old quota makes it was not chosen by anybody, and follows the new one."""
     quota = or_unlimited(thousandths)(text)
     if isinstance(quota, Problem):
         return quota
-    follows = queue.gpu.weight == gpu_entitlement(queue.gpu.quota).weight
-    weight = gpu_entitlement(quota).weight if follows else queue.gpu.weight
-    return replace(queue, gpu=replace(queue.gpu, quota=quota, weight=weight))
+    return with_quota(queue, quota)
 
 
 def _over_quota(queue: Queue, text: str) -> Queue | Problem:
@@ -145,7 +142,8 @@ def _over_quota(queue: Queue, text: str) -> Queue | Problem:
         return chosen
     # A limit equal to the quota is what `off` left behind.
     limit = UNLIMITED if queue.gpu.limit == queue.gpu.quota else queue.gpu.limit
-    return replace(queue, gpu=gpu_entitlement(queue.gpu.quota, chosen, limit_milli=limit, usage=queue.gpu.usage))
+    gpu = gpu_entitlement(queue.gpu.quota, chosen, limit_milli=limit, usage=queue.gpu.usage)
+    return replace(queue, gpu=gpu, over_quota=chosen, gpu_limit_milli=limit)
 
 
 def _entitlement(resource: str, part: str, read: Callable[[str], Any]) -> Callable[[Queue, str], Queue | Problem]:

@@ -131,12 +131,13 @@ def _remembered(spec: WorkloadSpec, wanted: DesiredWorkload, index: int, now: In
 
 def _look_at_nodes(draft: Draft, view: View) -> set[WorkloadId]:
     """Whoever has a pod on a node that looks different from last time."""
-    before = draft.books.observation.nodes if draft.books.observation is not None else NO_NODES
+    last = draft.books.observation
+    before = last.nodes if last is not None else NO_NODES
     now = view.observation.nodes
     if now is before and draft.organization is None:
         return set()
     changed = {name for name in now.keys() | before.keys() if now.get(name) is not before.get(name)}
-    if not changed and draft.organization is None:
+    if not changed and draft.organization is None and last is not None:
         return set()
     draft.ground = ground(now, draft.charter)
     draft.must_plan = True

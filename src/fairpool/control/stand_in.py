@@ -28,7 +28,7 @@ from fairpool.api.declarations import OrganizationWire
 from fairpool.control.notebook import REMOVED_KEPT, Heard, LevelKind, Notebook
 from fairpool.model.ids import PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
-from fairpool.model.organization import Organization, Queue
+from fairpool.model.organization import Organization, Queue, with_quota
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -153,9 +153,7 @@ class StandIn:
             queues = organization.queues.get(pool, ())
             if not any(each.id == queue for each in queues):
                 return _unknown_queue(queue)
-            quotas = tuple(
-                replace(each, gpu=replace(each.gpu, quota=quota_milli)) if each.id == queue else each for each in queues
-            )
+            quotas = tuple(with_quota(each, quota_milli) if each.id == queue else each for each in queues)
             return self.set_organization(replace(organization, queues={**organization.queues, pool: quotas}))
 
     def rename_queue(self, queue: QueueId, name: QueueId) -> Revision | Problem:

@@ -14,6 +14,16 @@ from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
 DEFAULT_QUEUE_PRIORITY = 100
 
 
+class OverQuota(StrEnum):
+    """How eagerly a project takes GPUs beyond its quota while they are idle."""
+
+    OFF = "off"
+    LOWEST = "lowest"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
 @dataclass(frozen=True, slots=True)
 class Entitlement:
     """What a queue has of one resource: owed, at most, and its weight when the rest is lent."""
@@ -41,16 +51,10 @@ class Queue:
     """In bytes."""
     preempt_min_runtime_s: int | None = None
     reclaim_min_runtime_s: int | None = None
-
-
-class OverQuota(StrEnum):
-    """How eagerly a project takes GPUs beyond its quota while they are idle."""
-
-    OFF = "off"
-    LOWEST = "lowest"
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
+    over_quota: OverQuota | None = None
+    """The setting behind the weight and limit of `gpu`, for when the quota changes. The scheduler reads only `gpu`."""
+    gpu_limit_milli: int = UNLIMITED
+    """The limit behind that of `gpu`, which is lower while over-quota is off."""
 
 
 OVER_QUOTA_WEIGHT = {OverQuota.LOWEST: 0.0, OverQuota.LOW: 1.0, OverQuota.MEDIUM: 2.0, OverQuota.HIGH: 3.0}
@@ -71,6 +75,19 @@ def gpu_entitlement(
         return Entitlement(quota_milli, limit_milli, OVER_QUOTA_WEIGHT[over_quota], usage)
     weight = quota_milli / WHOLE_GPU_MILLI if quota_milli > 0 else 1.0
     return Entitlement(quota_milli, limit_milli, weight, usage)
+
+
+def with_quota(queue: Queue, quota_milli: int) -> Queue:
+    """The queue, owed another number of GPUs, with the weight and limit that its settings now come to.
+
+    Without a setting, a weight other than the quota makes it was chosen by somebody, and stays.
+    """
+    before = queue.gpu
+    limit = queue.gpu_limit_milli if queue.over_quota is OverQuota.OFF else before.limit
+    after = gpu_entitlement(quota_milli, queue.over_quota, limit_milli=limit, usage=before.usage)
+    if queue.over_quota is None and before.weight != gpu_entitlement(before.quota).weight:
+        after = replace(after, weight=before.weight)
+    return replace(queue, gpu=after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

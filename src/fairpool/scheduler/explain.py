@@ -41,16 +41,17 @@ def explain(verdict: Verdict, clock: Clock | None = None) -> str:
 
 
 def explain_eviction(evict: Evict) -> str:
-    """One sentence: why this pod loses its place."""
+    """One sentence: why this pod loses its place, and to whom."""
     reason = evict.reason
     if reason.by is Pass.STALE:
         return "its group lost pods that it needs and cannot go on"
     sentence = _taken(reason)
     if reason.moved_to is None:
         return sentence
+    mark = "," if reason.by is Pass.RECLAIM else ":"  # "for WINNER: ..." goes on, the others begin anew
     if reason.restarts_with_group:
-        return f"restarts on {reason.moved_to} because its group restarts as a whole: {sentence}"
-    return f"moves to {reason.moved_to}: {sentence}"
+        return f"restarts on {reason.moved_to} because its group restarts as a whole{mark} {sentence}"
+    return f"moves to {reason.moved_to}{mark} {sentence}"
 
 
 def _taken(reason: EvictionReason) -> str:
@@ -58,7 +59,7 @@ def _taken(reason: EvictionReason) -> str:
         return f"makes room for {reason.winner}, which does not fit otherwise"
     if reason.by is Pass.PREEMPT or reason.taken is None or reason.gaining is None:
         return f"{reason.winner} of the same project has a higher priority"
-    return f"{_too_much(reason.taken)}, {_owed(reason.gaining, reason.wanted_milli)}"
+    return f"for {reason.winner}: {_too_much(reason.taken)}, {_owed(reason.gaining, reason.wanted_milli)}"
 
 
 def _too_much(figures: QueueFigures) -> str:

@@ -149,6 +149,8 @@ class _Owners:
                 parent=QueueId(above) if above else None,
                 priority=priority,
                 gpu=gpu_entitlement(quotas.get(pool, 0), over_quota, limit_milli=limit),
+                over_quota=over_quota,
+                gpu_limit_milli=limit,
                 preempt_min_runtime_s=None if runtime_s is None else round(runtime_s),
                 reclaim_min_runtime_s=None if runtime_s is None else round(runtime_s),
             )

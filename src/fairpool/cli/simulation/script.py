@@ -30,7 +30,7 @@ from fairpool.cli.simulation.scenario import (
 from fairpool.cli.simulation.stage import Stage
 from fairpool.model.ids import SECOND_MS, Instant, Revision, WorkloadId
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.organization import NodeMarks, Organization, Queue, gpu_entitlement
+from fairpool.model.organization import NodeMarks, Organization, with_quota
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
 
@@ -177,7 +177,10 @@ class Script:
     def _set_quota(self, action: SetQuota) -> Revision:
         control = self._stage.control
         organization = control.organization()
-        queues = tuple(_owed(queue, action) for queue in organization.queues[action.pool])
+        queues = tuple(
+            with_quota(queue, action.quota_milli) if queue.id == action.queue else queue
+            for queue in organization.queues[action.pool]
+        )
         change = (self._stage.now, str(action.queue), str(action.pool), action.quota_milli)
         if change not in self._keeper.position.quotas:
             self._keeper.position.quotas.append(change)
@@ -255,15 +258,6 @@ class Script:
 
 def _after(moment: Instant, seconds: float) -> Instant:
     return Instant(moment + round(seconds * SECOND_MS))
-
-
-def _owed(queue: Queue, change: SetQuota) -> Queue:
-    """A weight that nobody chose follows the quota, as it does when an administrator changes it."""
-    if queue.id != change.queue:
-        return queue
-    follows = queue.gpu.weight == gpu_entitlement(queue.gpu.quota).weight
-    weight = gpu_entitlement(change.quota_milli).weight if follows else queue.gpu.weight
-    return replace(queue, gpu=replace(queue.gpu, quota=change.quota_milli, weight=weight))
 
 
 def _marked(organization: Organization, action: Strike) -> Organization:
