@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import fair
-from bench._curve import CASES, Point, case_named, measure, prepared
+from bench._curve import CASES, Point, case_named, faults, looped, measure, prepared
 from bench._fair import pod_sizes
 from bench._philly import HOUR_S, Job, Meter, alone, jobs, percentile, quotas, water_filled
 from bench._shares import SHARES, Share, settled
@@ -112,6 +112,49 @@ def test_every_job_ends_and_work_that_is_done_is_kept(name: str) -> None:
     held = sum(meter.ran_s[job.number] * job.gpus for job in meter.jobs)
     assert held - work == meter.lost_gpu_s
     assert 0 < meter.lost_gpu_s <= meter.preemptions * simulation.knobs.restart_s * 64
+
+
+@pytest.mark.slow
+def test_the_loop_agrees_with_the_scheduler_alone() -> None:
+    """On a quarter of the nodes. Who is stopped may differ: the loop decides until nothing changes, not once."""
+    point = Point(case="strict", jobs=200, nodes=24)
+    bare, loop = prepared(case_named("strict"), point), looped(case_named("strict"), point)
+    bare.run()
+    loop.run()
+    assert faults(loop) == []
+    assert set(loop.meter.ended_s) == set(bare.meter.ended_s) == {job.number for job in bare.jobs}
+    work = sum(job.duration_s * job.gpus for job in loop.jobs)
+    for meter in (bare.meter, loop.meter):
+        assert meter.preemptions > 0
+        assert sum(meter.ran_s[job.number] * job.gpus for job in meter.jobs) == work + meter.lost_gpu_s
+    assert loop.meter.lost_gpu_s == pytest.approx(bare.meter.lost_gpu_s, rel=0.5)
+    taken_s = [sum(meter.ended_s[job.number] - job.submit_s for job in loop.jobs) for meter in (bare.meter, loop.meter)]
+    assert taken_s[1] == pytest.approx(taken_s[0], rel=0.02)
+
+
+@pytest.mark.slow
+def test_with_room_for_all_the_loop_ends_every_job_in_the_same_second() -> None:
+    point = Point(case="strict", jobs=60, every_s=600)
+    bare, loop = prepared(case_named("strict"), point), looped(case_named("strict"), point)
+    bare.run()
+    loop.run()
+    assert faults(loop) == []
+    assert loop.meter.ended_s == bare.meter.ended_s
+    assert loop.meter.ran_s == bare.meter.ran_s
+
+
+def test_levels_cannot_go_through_the_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        fair.main(["--through-loop", "--case", "levels"])
+    assert "levels cannot go through the loop" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_point_is_measured_through_the_loop() -> None:
+    result = measure(Point(case="strict", jobs=40, every_s=600, through_loop=True))
+    assert result.faults == []
+    assert result.metrics["jobs"] == 40
+    assert result.metrics["turns"] >= result.metrics["plans"] >= result.metrics["moments"] / 2
 
 
 @pytest.mark.slow
