@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
         description="Time one scheduling cycle: from a snapshot in memory to the plan.",
         epilog="cases:\n"
         + "\n".join(f"  {case.name:<20}{case.about} ({_sizes_text(case)})" for case in CASES)
-        + "\n  idle                is a matter of the loop, not of one plan, and will be measured there"
+        + "\n  idle                is a matter of the loop, not of one plan: python -m bench.loop"
         + "\n\nexample:\n  python -m bench.cycle --case fill-whole --case churn --size 100 200 --cycles 50",
     )
     names = [case.name for case in CASES]

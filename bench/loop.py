@@ -89,9 +89,11 @@ class Cluster:
         return Loop(self.ledger, self.engine, Link(self.control, "bench"), self.clock.now)
 
     def settle(self) -> None:
-        for _ in range(50):
+        """Until there is nothing left to do, nor to tell."""
+        for _ in range(1000):
             self.clock.advance(1)
-            if not self.loop.turn():
+            self.loop.turn()
+            if self.loop.next_wake() is None:
                 break
         gc.collect()
         gc.freeze()
