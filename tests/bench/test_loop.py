@@ -20,6 +20,6 @@ def test_every_gpu_is_taken_and_a_pod_that_ends_is_replaced(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_each_case_is_measured() -> None:
-    lines = measured(2, turns=5)
+    lines = measured(8, turns=5)
     assert [line.case for line in lines] == ["idle", "one-change", "restart"]
     assert not any(line.faults for line in lines)
