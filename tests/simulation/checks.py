@@ -30,6 +30,8 @@ def all_wrong(world: World) -> Iterator[Wrong]:
     """Everything that is wrong now."""
     books = world.books
     yield from engine_is_witness(world)
+    yield from world.record.wrong
+    yield from world.wrong_entries
     yield from one_life_per_pod(books)
     yield from no_device_over_committed(books, world)
     yield from gangs_are_whole(books)
@@ -109,8 +111,11 @@ def done_work_is_not_done_again(books: Books) -> Iterator[Wrong]:
         lives = books.lives.get(workload, ())
         latest = slots_of(lives)
         for life in lives:
-            if life.outcome is Outcome.OK and latest[life.index] is not life:
-                yield f"{life.id} ended well and {latest[life.index].id} does it again", workload
+            again = latest[life.index]
+            # One that was born before this was known, for a move, may be there, as long as it goes.
+            goes = again.phase is PodPhase.RELEASING or (again.is_over and again.outcome is not Outcome.OK)
+            if life.outcome is Outcome.OK and again is not life and not goes:
+                yield f"{life.id} ended well and {again.id} does it again", workload
 
 
 def sweeps_keep_to_their_number(books: Books) -> Iterator[Wrong]:

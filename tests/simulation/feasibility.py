@@ -5,15 +5,17 @@ It errs on the side of no: first fit may miss a packing that exists, and then no
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fairpool.cluster.books import Books
 from fairpool.cluster.expand import wanted_slots
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.model.ids import WorkloadId
+from fairpool.model.ids import PoolName, QueueId, WorkloadId
 from fairpool.model.life import Outcome
-from fairpool.model.node import Node
+from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
 from fairpool.model.organization import Queue
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, memory_portion_milli
-from fairpool.model.spec import Arrangement
+from fairpool.model.spec import Arrangement, WorkloadSpec
 from fairpool.model.workload import GpuKind, PodShape
 from fairpool.scheduler.policy import Policy
 
@@ -28,6 +30,8 @@ class Room:
 
     def take(self, shape: PodShape) -> bool:
         """Place a pod here, if it fits."""
+        if any(not any(each.covers(taint) for each in shape.tolerations) for taint in self.node.taints):
+            return False
         if shape.cpu_milli > self.cpu_milli or shape.memory_bytes > self.memory_bytes:
             return False
         part = part_of_device(shape, self.node)
@@ -57,20 +61,28 @@ def could_run(books: Books, workload: WorkloadId, engine: SimulatedEngine) -> bo
     most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods
     indices = first + [index for index in range(most) if index not in done and index not in first]
     shapes = [spec.template_of(index).shape for index in indices[:needed]]
+    return any(_fits_in(books, pool, spec, shapes, engine) for pool in spec.pools or (DEFAULT_POOL,))
+
+
+def _fits_in(books: Books, pool: PoolName, spec: WorkloadSpec, shapes: list[PodShape], engine: SimulatedEngine) -> bool:
+    organization = books.organization
     nodes = [engine.host(name).node for name in engine.nodes]
-    rooms = [Room(node) for node in nodes if node.is_healthy and not node.taints]
+    marks = organization.marks
+    nodes = [marks[node.name].upon(node) if node.name in marks else node for node in nodes]
+    members = nodes_by_pool(nodes, organization.pools).get(pool, ())
+    rooms = [Room(node) for node in members if node.is_healthy]
     if not all(any(room.take(shape) for room in rooms) for shape in shapes):
         return False
     milli = max((part_of_device(shape, nodes[0]) * shape.gpu.devices for shape in shapes), default=0) * len(shapes)
     firm = not Policy.product().rule_for(spec.kind, spec.priority, spec.preemptible).preemptible
-    path = _path(books, spec.project)
+    path = _path(organization.queues_of(pool), spec.project)
     return bool(path) and all(_allows(queue, milli, firm) for queue in path)
 
 
-def _path(books: Books, name: str) -> list[Queue]:
-    queues = {queue.id: queue for row in books.organization.queues.values() for queue in row}
+def _path(row: Iterable[Queue], name: QueueId) -> list[Queue]:
+    queues = {queue.id: queue for queue in row}
     path = []
-    current = next((queue for queue in queues.values() if queue.id == name), None)
+    current = queues.get(name)
     while current is not None:
         path.append(current)
         current = queues.get(current.parent) if current.parent is not None else None

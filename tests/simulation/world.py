@@ -8,34 +8,38 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
+from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.books import Books
-from fairpool.cluster.cycle import View, cycle
-from fairpool.cluster.ledger import BEFORE_COMMIT, DiskTrouble, Entry, LeaseHeld, Ledger
+from fairpool.cluster.cycle import POOL_PATIENCE_S, View, cycle
+from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, Entry, LeaseHeld
 from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop, SteppedDown
+from fairpool.cluster.standing import Standing
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import seeded
 from fairpool.engines.simulated.clock import VirtualClock
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.traces import Arrival, arrivals
+from fairpool.engines.simulated.traces import Arrival
 from fairpool.engines.simulated.unreliable import FaultyEngine
-from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, Token, WorkloadId
-from fairpool.model.node import DEFAULT_POOL, Node
-from fairpool.model.organization import Organization, OverQuota, ProjectRules, Queue, gpu_entitlement
-from fairpool.model.spec import Want
-from fairpool.model.status import HOLDS_NOTHING, WorkloadPhase
+from fairpool.model.ids import SECOND_MS, Instant, NodeName, Revision, Token, WorkloadId
+from fairpool.model.organization import Organization
+from fairpool.model.spec import RestartPolicy, Want, WorkloadSpec
+from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 from fairpool.scheduler.decision import Verdict
-from tests.simulation import checks
+from tests.simulation import checks, rest
+from tests.simulation.chronicle import Chronicle, WatchedLedger, overtaken, told_at_rest
 from tests.simulation.control import FaultyControl
 from tests.simulation.feasibility import could_run
 from tests.simulation.people import People
+from tests.simulation.record import Record, RecordedEngine
 from tests.simulation.story import Story
+from tests.simulation.surroundings import Workshop, in_pools, some_arrivals, some_nodes, some_organization
 
 START = Instant(1_000_000_000)
 CLUSTER = "cluster"
@@ -54,16 +58,13 @@ class Wrong(AssertionError):
     """Something happened that must never happen."""
 
 
-class WatchedLedger(Ledger):
-    """A ledger that tells the story of what is written in it."""
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What was declared by a revision: read once, looked at often."""
 
-    def __init__(self, path: Path | None, story: Story, between: Callable[[str], None]) -> None:
-        super().__init__(path, between=between, lease_s=LEASE_S)
-        self._story = story
-
-    def record(self, entry: Entry, token: Token, now: Instant) -> None:
-        super().record(entry, token, now)
-        self._story.record(now, entry.events)
+    revision: Revision
+    specs: dict[WorkloadId, WorkloadSpec]
+    organization: Organization
 
 
 class World:
@@ -76,27 +77,48 @@ class World:
         self.counts: Counter[str] = Counter()
         self.clock = VirtualClock(START)
         self.story = Story(START)
-        nodes = _nodes(self.dice)
-        self.memory_mib: dict[NodeName, int] = {node.name: node.gpu_memory_mib for node in nodes}
-        self.engine = SimulatedEngine(self.clock, nodes, seeded(seed, run_s=(30, 2400)))
-        self.network = FaultyEngine(self.engine, self.faults, Random(f"engine {seed}"), self.clock)
-        self.control = StandIn()
-        projects = self._organize()
-        self.wire = FaultyControl(self.control, self.faults, Random(f"control {seed}"))
-        self.people = People(self.control, [node.name for node in nodes], Random(f"people {seed}"))
-        count = workloads if workloads is not None else self.dice.randint(3, 18)
-        self.arrivals = arrivals(seed, projects, count, start=START, gap_s=self.dice.choice((1, 30, 120)))
+        self.record = Record()
+        self.chronicle = Chronicle()
+        self.clock_jumped = False
+        self._desired: Desired | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._loses_ledger = self.dice.random() < 0.1
         self._on_disk = self.dice.random() < 0.1
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._calm = False
         self._holder = 0
         self._interrupted = False
+        self.wrong_entries: list[checks.Wrong] = []
+        """What was wrong in an entry, until the turn is over that wrote it."""
+        self._surround(workloads)
         self.ledger = self._new_ledger()
         self.loop: Loop | None = None
+        self._former: tuple[Loop, WatchedLedger] | None = None
+        """A loop that was overtaken and does not know it yet, with its own way to the ledger."""
+
+    def _surround(self, workloads: int | None) -> None:
+        """Machines, an organization, and what people will submit."""
+        seed, dice = self.seed, self.dice
+        two_pools = dice.random() < 0.3
+        nodes = some_nodes(dice)
+        nodes = in_pools(nodes, dice) if two_pools else nodes
+        self.memory_mib: dict[NodeName, int] = {node.name: node.gpu_memory_mib for node in nodes}
+        behaviour_of = seeded(seed, run_s=(30, 2400), failing=dice.choice((0.02, 0.02, 0.2)))
+        self.engine = RecordedEngine(self.clock, nodes, behaviour_of, self.record)
+        self.network = FaultyEngine(self.engine, self.faults, Random(f"engine {seed}"), self.clock)
+        self.workshop = Workshop(self.engine, Random(f"workshop {seed}"), two_pools)
+        self.control = self._new_control()
+        organization = some_organization(dice, two_pools)
+        self.control.set_organization(organization)
+        self.wire = FaultyControl(self.control, self.faults, Random(f"control {seed}"))
+        self.people = People(self.control, [node.name for node in nodes], Random(f"people {seed}"))
+        count = workloads if workloads is not None else dice.randint(3, 12)
+        gap_s = dice.choice((1, 30, 120))
+        self.arrivals = some_arrivals(seed, organization, count, start=START, gap_s=gap_s, two_pools=two_pools)
 
     def close(self) -> None:
         self.ledger.close()
+        if self._former is not None:
+            self._former[1].close()
         self.control.close()
         if self._folder is not None:
             self._folder.cleanup()
@@ -106,6 +128,13 @@ class World:
     @property
     def books(self) -> Books:
         return self.loop.books if self.loop is not None else Books(self.ledger.load())
+
+    @property
+    def desired(self) -> Desired:
+        control = self.control
+        if self._desired is None or self._desired.revision != control.revision:
+            self._desired = Desired(control.revision, control.specs(), control.organization())
+        return self._desired
 
     def wall_now(self) -> Instant:
         return self.clock.wall.now()
@@ -130,6 +159,10 @@ class World:
 
     def finish(self) -> None:
         """Run until nothing changes any more; then send away what never ends, and see the rest through."""
+        self.run(hours=1)
+        for spec in self.control.specs().values():
+            if spec.kind is not WorkloadKind.INFERENCE and spec.restart is RestartPolicy.ALWAYS:
+                self.control.delete(spec.id)  # it would go on beginning anew
         self._run_until_still()
         self.expect_settled()
         for spec in self.control.specs().values():
@@ -151,6 +184,9 @@ class World:
         self.expect_same_from_scratch()
         self._require(checks.ledger_and_engine_agree(self))
         self._require(checks.promises_are_kept_or_given_up(self))
+        self._require(rest.failures_have_an_end(self))
+        self._require(rest.levels_are_true(self))
+        self._require(told_at_rest(self.chronicle, self.control.events(CLUSTER)))
         books = self.books
         for workload, spec in self.control.specs().items():
             level = self.control.workload(workload)
@@ -170,13 +206,35 @@ class World:
         """A loop that has just started, and looks at everything, would change nothing."""
         if self.loop is None or self.loop.books.observation is None:
             return
+        books = self.loop.books
+        soon = Instant(self.wall_now() + POOL_PATIENCE_S * SECOND_MS)
+        if books.rounds and books.quiet_until is not None and books.quiet_until <= soon:
+            return  # somebody is about to try the next pool, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)
         fresh = Books(self.ledger.load())
-        fresh.stops_confirmed = self.loop.books.stops_confirmed
+        fresh.stops_confirmed = books.stops_confirmed
         draft = cycle(fresh, View(now=self.wall_now(), observation=observation))
         changed = [life.id for life in draft.changed_lives()]
-        if changed or draft.standings:
-            self.fail(f"looked at anew, these change: {changed} {list(draft.standings)}", *draft.lives)
+        standings = [each for each in draft.standings.values() if not _is_same_but_for_pool(each, books)]
+        if changed or standings:
+            self.fail(f"looked at anew, these change: {changed} {standings}", *draft.lives)
+        for workload in sorted(books.levels.keys() | draft.levels.keys()):
+            told, true = (
+                _level(levels, workload, books.specs.get(workload)) for levels in (books.levels, draft.levels)
+            )
+            differ = [name for name in told.keys() | true.keys() if told.get(name) != true.get(name)]
+            if differ:
+                words = ", ".join(f"{name} was {told.get(name)} and is {true.get(name)}" for name in sorted(differ))
+                self.fail(f"looked at anew, {workload} does not stand as was told: {words}", workload)
+        wakes = {workload for workload, wake in draft.wakes.items() if wake is not None}
+        if wakes != books.wakes.keys():
+            waits = [
+                (each, books.wakes.get(each), draft.wakes.get(each)) for each in sorted(wakes ^ books.wakes.keys())
+            ]
+            self.fail(f"looked at anew at {self.wall_now()}, others wait for the hour: {waits}", waits[0][0])
+        if books.verdicts.keys() != draft.verdicts.keys():
+            differ = sorted(books.verdicts.keys() ^ draft.verdicts.keys())
+            self.fail(f"looked at anew, others wait for a place: {differ}", *map(_owner, differ))
 
     def expect_finished(self) -> None:
         """Everything that has an end has come to it, except what can never run here."""
@@ -198,45 +256,76 @@ class World:
     # --- the loop and what befalls it ---
 
     def _turn_until_quiet(self) -> None:
+        self._turn_former()
         for _ in range(TURNS_MAX):
+            now = self.clock.now()
             if not self._turn():
-                if self.loop is not None and not self.loop.trouble and self.dice.random() < 0.02:
-                    self.counts["looked at anew"] += 1
-                    self.expect_same_from_scratch()
+                if self.loop is not None and not self.loop.trouble and self.clock.now() == now:
+                    self._look_around(self.loop)
                 return
         if self._calm:
             self.fail("the loop does not come to rest")
 
+    def _look_around(self, loop: Loop) -> None:
+        """The loop has nothing to do at this moment."""
+        if self.dice.random() < 0.02:
+            self.counts["looked at anew"] += 1
+            self.expect_same_from_scratch()
+        if self._calm and loop.books.cursor == self.control.revision:
+            self._require(rest.nobody_overstays(self))
+
     def _turn(self) -> bool:
+        running, ledger = self.loop, self.ledger
         try:
-            if self.loop is None:
-                self.loop = self._new_loop()
-            worked = self.loop.turn()
+            if running is None:
+                running = self.loop = self._new_loop()
+            worked = running.turn()
         except Crash:
-            self._crashed("crashes")
-            return True
+            self._ended(running, ledger, "crashes")
+            return self.dice.random() < 0.5  # it is there again at once, or a moment later
         except SteppedDown:
-            self._crashed("stepped down")
+            self._ended(running, ledger, "stepped down")
             return True
         except (LeaseHeld, DiskTrouble):
             return False
         self.counts["turns"] += worked
         if worked:
             self._require(checks.all_wrong(self))
-        return worked and not self.loop.trouble
+        return worked and not running.trouble
+
+    def _turn_former(self) -> None:
+        """A loop that was overtaken wakes up: it may look and find nothing to do, but never gets anything done."""
+        if self._former is None:
+            return
+        loop, ledger = self._former
+        self._interrupted = True
+        try:
+            worked = loop.turn()
+        except SteppedDown:
+            self._ended(loop, ledger, "stepped down")
+            return
+        finally:
+            self._interrupted = False
+        if worked and not loop.trouble:
+            self.fail("a loop that was overtaken goes on as if nothing had happened")
 
     def _new_loop(self) -> Loop:
         link = Link(self.wire, CLUSTER)
         holder = f"loop-{self._holder}"
         return Loop(self.ledger, self.network, link, self.clock.wall.now, holder=holder, between=self._between)
 
-    def _crashed(self, how: str) -> None:
+    def _ended(self, loop: Loop | None, ledger: WatchedLedger, how: str) -> None:
+        """A loop is no more. If another one had taken over, that one goes on."""
         self.counts[how] += 1
         self.story.tell(self.clock.now(), f"the loop {how}")
-        self.loop = None
+        if self._former is not None and loop is self._former[0]:
+            self._former = None
+        elif loop is self.loop:
+            self.loop = None
         if self._on_disk:
-            self.ledger.close()
-            self.ledger = self._new_ledger()
+            ledger.close()
+            if ledger is self.ledger:
+                self.ledger = self._new_ledger()
 
     def _between(self, step: str) -> None:
         """Between any two lines of the loop: it may die, or be overtaken by another one."""
@@ -250,21 +339,27 @@ class World:
 
     def _overtake(self, step: str) -> None:
         """The loop is held up here for longer than its lease; another one takes over, then the first goes on."""
+        if self.loop is None or self._former is not None:
+            return
         self._interrupted = True
         self.story.tell(self.clock.now(), f"a second loop takes over: {step}")
         self.clock.advance(LEASE_S + self.dice.uniform(0, 5))
         self._holder += 1
         self.counts["second loops"] += 1
-        held_up = self.loop
+        held_up = (self.loop, self.ledger)
+        if self._on_disk:
+            self.ledger = self._new_ledger()
         try:
             self.loop = self._new_loop()
+            self._former = held_up
             self.loop.turn()
             self.loop.turn()
-        except (LeaseHeld, SteppedDown, DiskTrouble):
-            self.loop = held_up
+        except (LeaseHeld, DiskTrouble):  # it could not take over
+            if self._on_disk:
+                self.ledger.close()
+            self.loop, self.ledger = held_up
         finally:
             self._interrupted = False
-        self._second = self.loop
 
     def _in_ledger(self, step: str) -> None:
         if self._calm or self._interrupted:
@@ -274,30 +369,72 @@ class World:
             full = sqlite3.OperationalError("database or disk is full")
             full.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise full
+        if step == BEFORE_BEGIN and self.dice.random() < self.faults.disk_full:
+            self.counts["busy disks"] += 1
+            busy = sqlite3.OperationalError("database is locked")
+            busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise busy
         if self.dice.random() < self.faults.loop_crash:
             self.story.tell(self.clock.now(), f"crash in the ledger: {step}")
             raise Crash(step)
 
     def _new_ledger(self) -> WatchedLedger:
-        path = None
-        if self._on_disk:
-            if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory()
-            path = Path(self._folder.name) / "ledger.db"
-        return WatchedLedger(path, self.story, self._in_ledger)
+        path = self._path("ledger.db")
+        return WatchedLedger(
+            path,
+            lease_s=LEASE_S,
+            between=self._in_ledger,
+            written=self._note_written,
+            started_over=self._note_started_over,
+        )
+
+    def _new_control(self) -> StandIn:
+        return StandIn(self._path("control.db"))
+
+    def _path(self, name: str) -> Path | None:
+        if not self._on_disk:
+            return None
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory()
+        return Path(self._folder.name) / name
+
+    def _note_written(self, entry: Entry, token: Token, now: Instant) -> None:
+        """An entry is in the ledger: this is what the loop knew, and what it made of it."""
+        self.story.record(now, entry.events)
+        loops = (self.loop, self._former[0] if self._former is not None else None)
+        books = next(loop.books for loop in loops if loop is not None and loop.token == token)
+        if entry.organization is None:
+            self.wrong_entries += overtaken(books, entry, now)
+        self.record.looked(self.engine.shown[token], self.chronicle.phase_of)
+        self.wrong_entries += self.chronicle.take_in(entry)
+
+    def _note_started_over(self) -> None:
+        """A loop does not believe its ledger. It may, where one was lost and reports of the lost one come late."""
+        self.counts["started over"] += 1
+        if self.chronicle.is_complete:
+            self.wrong_entries.append(("a loop gave up a ledger with which nothing was wrong", None))
+        self.chronicle.has_gaps = True
+        self._forget()
 
     # --- what happens around it ---
 
     def _submit_due(self) -> None:
         while self.arrivals and self.arrivals[0].at <= self.clock.now():
             arrival = self.arrivals.pop(0)
+            self.record.declare(arrival.spec)
             self.control.submit(arrival.spec)
             self.counts["workloads"] += 1
 
     def _interfere(self) -> None:
         if self.dice.random() < 0.05:
             self.people.act()
+        if self.dice.random() < 0.01:
+            self.counts["machines changed"] += 1
+            self.story.tell(self.clock.now(), self.workshop.act())
+        if self._on_disk and self.dice.random() < 0.02:
+            self._restart_control()
         if self.dice.random() < self.faults.clock_jump:
+            self.clock_jumped = True
             self.clock.jump(self.dice.choice((-3600, -60, -5, 5, 60, 3600)))
             self.counts["clock jumps"] += 1
         if self._loses_ledger and self.dice.random() < 0.02:
@@ -310,10 +447,27 @@ class World:
         self.story.tell(self.clock.now(), "the ledger's disk is lost")
         self.loop = None
         self.ledger.close()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        if self._former is not None:
+            self._former[1].close()
+            self._former = None
+        path = self._path("ledger.db")
+        if path is not None:
+            for each in path.parent.glob("ledger.db*"):
+                each.unlink()
+        self._forget()
         self.ledger = self._new_ledger()
+
+    def _forget(self) -> None:
+        """Nobody can be blamed any more for what only the ledger knew."""
+        known = [(level.id, index) for level in self.control.workloads() for index in level.done]
+        self.record.forget(known)
+        self.chronicle.forget()
+
+    def _restart_control(self) -> None:
+        """The control plane goes on from its file."""
+        self.counts["control plane restarts"] += 1
+        self.control.close()
+        self.control = self.wire.control = self.people.control = self._new_control()
 
     def _next_moment(self) -> Instant:
         """The next time at which somebody does something, at most half a minute ahead while things go wrong."""
@@ -331,43 +485,40 @@ class World:
         moments.append(Instant(now + 600 * SECOND_MS))
         return max(min(moments), Instant(now + 200))
 
-    def _require(self, wrong: object) -> None:
-        for what, workload in wrong:  # type: ignore[attr-defined]
+    def _require(self, wrong: Iterable[checks.Wrong]) -> None:
+        for what, workload in wrong:
             self.fail(what, workload)
-
-    def _organize(self) -> list[QueueId]:
-        dice = self.dice
-        projects = [QueueId(f"team-{letter}") for letter in "abcd"[: dice.randint(1, 4)]]
-        queues = []
-        department = QueueId("department") if dice.random() < 0.3 else None
-        if department is not None:
-            queues.append(Queue(id=department, gpu=gpu_entitlement(dice.choice((8, 16)) * 1000)))
-        for project in projects:
-            over_quota = dice.choice((None, None, *OverQuota))
-            entitlement = gpu_entitlement(1000 * dice.randint(0, 8), over_quota)
-            queues.append(Queue(id=project, parent=department, gpu=entitlement))
-        limit = dice.choice((None, 600))
-        rules = {project: ProjectRules(interactive_limit_s=limit) for project in projects}
-        self.control.set_organization(Organization(queues={DEFAULT_POOL: tuple(queues)}, rules=rules))
-        return projects
 
 
 def _verdicts(books: Books, workload: WorkloadId) -> list[Verdict]:
-    return [verdict for group, verdict in books.verdicts.items() if group.partition("/")[0] == workload]
+    return [verdict for group, verdict in books.verdicts.items() if _owner(group) == workload]
 
 
-def _nodes(dice: Random) -> list[Node]:
-    memory_mib = dice.choice((16_384, 32_510, 81_920))
-    return [
-        Node(
-            name=NodeName(f"n{number}"),
-            cpu_milli=64_000,
-            memory_bytes=256 << 30,
-            gpus=dice.choice((0, 2, 4, 8, 8)),
-            gpu_memory_mib=memory_mib,
-        )
-        for number in range(1, dice.randint(2, 6))
-    ]
+def _owner(group: str) -> WorkloadId:
+    return WorkloadId(group.partition("/")[0])
+
+
+def _is_same_but_for_pool(standing: Standing, books: Books) -> bool:
+    """A loop that has just started begins another round through the pools of those that wait."""
+    known = books.standings.get(standing.workload)
+    several = len(books.specs[standing.workload].pools) > 1
+    return several and known is not None and replace(standing, pool=None) == replace(known, pool=None)
+
+
+def _level(
+    levels: Mapping[WorkloadId, WorkloadReport], workload: WorkloadId, spec: WorkloadSpec | None
+) -> dict[str, object]:
+    """Where it stands; of one that waits without the words, whose numbers are told less often than they change."""
+    level = levels.get(workload)
+    if level is None:
+        return {}
+    fields: dict[str, object] = dict(level)
+    fields["pods"] = sorted(level.pods, key=lambda pod: (pod.index, pod.incarnation))
+    if level.reason is Pause.QUEUED:
+        del fields["detail"]
+    if spec is not None and len(spec.pools) > 1:
+        del fields["pool"]
+    return fields
 
 
 __all__ = ["Arrival", "World", "Wrong"]

@@ -1,0 +1,168 @@
+"""What the engine really did, life by life, and what no rule allows in it.
+
+Starts and ends are the engine's own. The ledger is asked for one thing only: which look at the engine was written down,
+since an end that nobody had written down before it was lost may lawfully be repeated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf
+from fairpool.engines.simulated.clock import Clock
+from fairpool.engines.simulated.course import Course
+from fairpool.engines.simulated.engine import SimulatedEngine
+from fairpool.model.ids import Instant, PodId, Token, WorkloadId
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.node import Node
+from fairpool.model.observation import Observation, PodSight, PodState, StartOrder
+from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
+from fairpool.model.workload import WorkloadKind
+
+Run = tuple[WorkloadId, int]
+Place = tuple[WorkloadId, int]
+"""A workload and the index of one of its pods."""
+KNOWN = (PodPhase.BOUND, PodPhase.RUNNING, PodPhase.RELEASING)
+
+
+@dataclass(slots=True)
+class Stay:
+    """One life on the engine."""
+
+    order: StartOrder
+    seen_running: bool = False
+    seen_end: bool = False
+    end: Course | None = None
+
+    @property
+    def was_taken(self) -> bool:
+        """It ran, and then was stopped, fenced or lost: it did not end by itself."""
+        if not self.seen_running or self.end is None:
+            return False
+        return self.end.notice_at is not None or not self.seen_end
+
+
+class Record:
+    """Every life that was ever started, and what was wrong with its start."""
+
+    def __init__(self) -> None:
+        self.wrong: list[tuple[str, WorkloadId]] = []
+        self.running_since: dict[Run, Instant] = {}
+        """When a workload was first seen running in one of its runs."""
+        self.failures: Counter[Run] = Counter()
+        """Ends of pods by themselves, with an error, that were written down: never more than were counted."""
+        self._declared: dict[WorkloadId, WorkloadSpec] = {}
+        self._stays: dict[PodId, Stay] = {}
+        self._of_run: dict[tuple[WorkloadId, int, int], list[Stay]] = {}
+        self._done: dict[Place, PodId] = {}
+
+    def declare(self, spec: WorkloadSpec) -> None:
+        """As it was submitted: what is looked at here does not change later."""
+        self._declared[spec.id] = spec
+
+    def forget(self, known_done: Iterable[Place]) -> None:
+        """The ledger is lost, and with it every end that nobody else was told of."""
+        kept = set(known_done)
+        self._done = {place: pod for place, pod in self._done.items() if place in kept}
+        self._of_run.clear()
+        self.failures.clear()
+        self.running_since.clear()
+
+    def started(self, order: StartOrder) -> None:
+        """The engine has accepted an order: may this pod begin another life?
+
+        A pod starts once, once more for each failure that is forgiven, and once for each time that it was stopped or
+        lost. That no two of its lives run at once is up to the engine's witness.
+        """
+        spec = self._declared[order.workload]
+        if (order.workload, order.index) in self._done and not _comes_back(spec):
+            first = self._done[order.workload, order.index]
+            self._complain(order, f"starts, although {first} had done its work")
+        stays = self._of_run.setdefault((order.workload, order.index, order.run), [])
+        failures, most = self.failures[order.workload, order.run], failures_forgiven(spec)
+        if most is not None and failures > most:
+            self._complain(order, f"starts after {failures} failures, of which {most} are forgiven")
+        taken = next((stay for stay in stays if stay.was_taken), None)
+        if taken is not None and spec.kind is WorkloadKind.BUILD:
+            self._complain(order, f"comes back by itself, after {taken.order.pod} was taken away")
+        self._stays[order.pod] = stay = Stay(order)
+        stays.append(stay)
+
+    def ended(self, course: Course) -> None:
+        """It does not run any more, for whatever reason."""
+        self._stays[course.order.pod].end = course
+
+    def end_of(self, pod: PodId) -> Course | None:
+        """How this life went; None while it goes on."""
+        return self._stays[pod].end
+
+    def looked(self, observation: Observation, phase_of: Mapping[PodId, PodPhase]) -> None:
+        """What the loop saw was written down; the ledger had these phases before."""
+        failed: Counter[Run] = Counter()
+        for pod, sight in observation.pods.items():
+            phase = phase_of.get(pod)
+            if phase not in KNOWN:
+                continue  # the ledger had not heard of it, or had given it up
+            order = sight.order
+            run = (order.workload, order.run)
+            if sight.state is PodState.RUNNING and phase is not PodPhase.RELEASING and sight.running_since is not None:
+                self._stays[pod].seen_running = True
+                self.running_since[run] = min(sight.running_since, self.running_since.get(run, sight.running_since))
+            elif sight.state is PodState.EXITED and not sight.after_notice:
+                failed[run] += self._saw_end(sight, told_to_leave=phase is PodPhase.RELEASING)
+        for run, count in failed.items():
+            spec = self._declared[run[0]]
+            together = spec.arrangement is Arrangement.TOGETHER and spec.kind is not WorkloadKind.BUILD
+            self.failures[run] += min(count, 1) if together else count  # one of a gang drags the others down
+
+    def _saw_end(self, sight: PodSight, told_to_leave: bool) -> bool:
+        """Whether it is a failure that counts."""
+        order = sight.order
+        self._stays[order.pod].seen_end = True
+        if sight.exit_code == 0:
+            self._done.setdefault((order.workload, order.index), order.pod)
+        return sight.exit_code != 0 and not told_to_leave
+
+    def _complain(self, order: StartOrder, what: str) -> None:
+        self.wrong.append((f"{order.pod} {what}", order.workload))
+
+
+def failures_forgiven(spec: WorkloadSpec) -> int | None:
+    """How many failures a run of it survives; None: any number."""
+    return 0 if spec.end_rule.restart is RestartPolicy.NEVER else spec.end_rule.retries
+
+
+def _comes_back(spec: WorkloadSpec) -> bool:
+    return spec.arrangement is Arrangement.REPLICAS or spec.end_rule.restart is RestartPolicy.ALWAYS
+
+
+class RecordedEngine(SimulatedEngine):
+    """The simulated engine, with somebody who writes down what it does and shows."""
+
+    def __init__(self, clock: Clock, nodes: Iterable[Node], behaviour_of: BehaviourOf, record: Record) -> None:
+        self.record = record
+        self.shown: dict[Token, Observation] = {}
+        """What the loop with this token saw last."""
+        self._behaviour_of_order = behaviour_of
+        super().__init__(clock, nodes, self._recorded)
+
+    def observe(self, token: Token) -> Observation:
+        self.shown[token] = super().observe(token)
+        return self.shown[token]
+
+    def courses(self) -> list[Course]:
+        """Of all that is starting or running at this moment."""
+        found = (self.course(pod) for pod in self.alive())
+        return [course for course in found if course is not None]
+
+    def _recorded(self, order: StartOrder) -> Behaviour:
+        self.record.started(order)  # asked for exactly when an order is accepted
+        return self._behaviour_of_order(order)
+
+    def _settle_pod(self, pod: PodId) -> None:
+        was_alive = pod in self._alive
+        super()._settle_pod(pod)
+        if was_alive and pod not in self._alive:
+            self.record.ended(self._courses[pod])

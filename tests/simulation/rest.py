@@ -1,0 +1,137 @@
+"""What must be so when nothing goes wrong and the loop has nothing to do: held against what the engine really runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fairpool.engines.simulated.course import Course
+from fairpool.model.ids import SECOND_MS, NodeName, PoolName, QueueId, WorkloadId
+from fairpool.model.node import Node, TaintEffect, nodes_by_pool
+from fairpool.model.organization import Organization, ProjectRules
+from fairpool.model.spec import Arrangement, Want
+from fairpool.model.status import WorkloadPhase
+from fairpool.model.workload import WorkloadKind
+from tests.simulation.feasibility import part_of_device
+from tests.simulation.record import failures_forgiven
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+Wrong = tuple[str, WorkloadId | None]
+TOLERANCE_S = 2
+"""The loop has just turned, so that nobody is late by more than a step of the clock."""
+
+
+def nobody_overstays(world: World) -> Iterator[Wrong]:
+    """Between two turns in quiet times: nobody runs where or for longer than it may, unless it has been told to go."""
+    staying = [course for course in world.engine.courses() if course.notice_at is None]
+    for course in staying:
+        order = course.order
+        if world.engine.host(order.node).is_silent:
+            continue
+        taint = _driven_away(course, marked(world, order.node))
+        if taint:
+            yield f"{order.pod} runs on {order.node}, which is being drained ({taint})", order.workload
+        if not world.clock_jumped:
+            yield from _too_long(world, course)
+
+
+def _driven_away(course: Course, node: Node) -> str:
+    tolerations = course.order.shape.tolerations
+    for taint in node.taints:
+        if taint.effect is TaintEffect.NO_EXECUTE and not any(each.covers(taint) for each in tolerations):
+            return str(taint)
+    return ""
+
+
+def _too_long(world: World, course: Course) -> Iterator[Wrong]:
+    spec = world.desired.specs.get(course.order.workload)
+    since = world.record.running_since.get((course.order.workload, course.order.run))
+    if spec is None or since is None:
+        return
+    rules = world.desired.organization.rules.get(spec.project, ProjectRules())
+    ran_s = (world.clock.now() - since) / SECOND_MS - TOLERANCE_S
+    if spec.kind is WorkloadKind.BUILD and rules.interactive_limit_s is not None and ran_s > rules.interactive_limit_s:
+        yield f"{course.order.pod} runs for {ran_s:.0f} s of at most {rules.interactive_limit_s} s", spec.id
+    if spec.deadline_s is not None and ran_s > spec.deadline_s:
+        yield f"{course.order.pod} runs for {ran_s:.0f} s, and had {spec.deadline_s} s", spec.id
+
+
+def marked(world: World, name: NodeName) -> Node:
+    """A node as it is, with what administrators said about it."""
+    node = world.engine.host(name).node
+    marks = world.desired.organization.marks.get(name)
+    return marks.upon(node) if marks is not None else node
+
+
+def failures_have_an_end(world: World) -> Iterator[Wrong]:
+    """Whoever failed more often than is forgiven has failed."""
+    for spec in world.desired.specs.values():
+        most = failures_forgiven(spec)
+        failures = world.record.failures[spec.id, spec.run]
+        if most is None or failures <= most or spec.want is not Want.RUN:
+            continue
+        level = world.control.workload(spec.id)
+        # Of several pods, others may have done the work while the last one failed.
+        single = spec.arrangement is Arrangement.TOGETHER and spec.pods == 1
+        ends = (WorkloadPhase.FAILED,) if single else (WorkloadPhase.FAILED, WorkloadPhase.COMPLETED)
+        if level is None or level.phase not in ends:
+            yield f"{spec.id} failed {failures} times, {most} are forgiven, and it is {level and level.phase}", spec.id
+
+
+def levels_are_true(world: World) -> Iterator[Wrong]:
+    """The control plane knows what every node and every queue holds."""
+    courses = world.engine.courses()
+    yield from _nodes_are_true(world, courses)
+    yield from _queues_are_true(world, courses)
+
+
+def _nodes_are_true(world: World, courses: list[Course]) -> Iterator[Wrong]:
+    used: Counter[NodeName] = Counter()
+    pods = Counter(course.order.node for course in courses)
+    for course in courses:
+        used[course.order.node] += _milli(world, course)
+    truth = {}
+    for name in world.engine.nodes:
+        node = marked(world, name)
+        answers = node.ready and not world.engine.host(name).is_silent
+        truth[name] = (node.gpus, used[name], pods[name], answers, node.cordoned)
+    told = {
+        each.name: (each.gpus, each.gpus_used_milli, each.pods, each.ready, each.cordoned)
+        for each in world.control.nodes()
+    }
+    for name in sorted(truth.keys() | told.keys()):
+        if truth.get(name) != told.get(name):
+            yield f"{name} is {truth.get(name)}, and the control plane believes {told.get(name)}", None
+
+
+def _queues_are_true(world: World, courses: list[Course]) -> Iterator[Wrong]:
+    organization, specs = world.desired.organization, world.desired.specs
+    pool_of = _pools(world, organization)
+    truth: dict[tuple[PoolName, QueueId], int] = {
+        (pool.name, queue.id): 0 for pool in organization.pools for queue in organization.queues_of(pool.name)
+    }
+    for course in courses:
+        pool, spec = pool_of[course.order.node], specs[course.order.workload]
+        parents = {queue.id: queue.parent for queue in organization.queues_of(pool)}
+        queue: QueueId | None = spec.project
+        while queue in parents:
+            truth[pool, queue] += _milli(world, course)
+            queue = parents[queue]
+    told = {(each.pool, each.queue): each.held_milli for each in world.control.queues()}
+    for key in sorted(truth.keys() | told.keys()):
+        if truth.get(key) != told.get(key):
+            yield f"queue {key} holds {truth.get(key)}, and the control plane believes {told.get(key)}", None
+
+
+def _pools(world: World, organization: Organization) -> dict[NodeName, PoolName]:
+    nodes = [marked(world, name) for name in world.engine.nodes]
+    by_pool = nodes_by_pool(nodes, organization.pools)
+    return {node.name: pool for pool, members in by_pool.items() for node in members}
+
+
+def _milli(world: World, course: Course) -> int:
+    shape = course.order.shape
+    return part_of_device(shape, world.engine.host(course.order.node).node) * shape.gpu.devices
