@@ -106,7 +106,8 @@ class ThroughLoop:
     @property
     def next_s(self) -> int:
         """When the loop turns next."""
-        moments = [self.engine.next_change_at, self.loop.next_wake() if self.moments else None]
+        # What the loop only has to tell, such as the use of nodes, can wait for the next turn.
+        moments = [self.engine.next_change_at, self.loop.books.next_wake() if self.moments else None]
         seconds = [-(-moment // SECOND_MS) for moment in moments if moment is not None]
         if self._coming < len(self.jobs):
             seconds.append(self.jobs[self._coming].submit_s)
