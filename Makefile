@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help env check test test-fast soak bench format constraints clean
+.PHONY: help up down env check test test-all test-fast soak bench format constraints clean
 
 help: ## List what can be made
 	@echo "Fairpool. Targets:"
@@ -32,6 +32,16 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
 	@touch $@
 
+up: env ## Start the platform here, and return when it is ready
+	@$(BIN)/fairpool up --detach
+	@echo "To try:"
+	@echo "  $(BIN)/runai login --user test@run.ai"
+	@echo "  $(BIN)/runai-adm project create team-a --gpu-quota 4"
+	@echo "  $(BIN)/runai submit hello -p team-a -i python -g 0.5 -- python -c 'print(\"hello\")'"
+
+down: ## Stop the platform; what runs goes on
+	@if [ -x $(BIN)/fairpool ]; then $(BIN)/fairpool down; else echo "There is no .venv: nothing was started from here."; fi
+
 check: env ## Formatting, lint, types, import walls, house rules
 	$(BIN)/ruff format --check --output-format concise .
 	$(BIN)/ruff check .
@@ -39,7 +49,10 @@ check: env ## Formatting, lint, types, import walls, house rules
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.tidy
 
-test: env ## All tests
+test: env ## All tests but those with many real processes
+	$(PYTEST) -m "not processes"
+
+test-all: env ## All tests, also those with many real processes (half an hour on 2 cores)
 	$(PYTEST)
 
 test-fast: env ## The tests that are not marked slow
@@ -47,8 +60,10 @@ test-fast: env ## The tests that are not marked slow
 
 SEEDS ?= 1000
 FIRST ?= 0
-soak: env ## Simulated worlds with crashes and faults: make soak SEEDS=10000 FIRST=0
+ROUNDS ?= 20
+soak: env ## Simulated worlds with faults, then a real server killed: make soak SEEDS=10000 FIRST=0 ROUNDS=20
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
+	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_commands.py
 
 bench: env ## Benchmarks, one after the other
 ifeq ($(BENCHMARKS),)

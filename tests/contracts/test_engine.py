@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,21 +21,43 @@ from fairpool.model.observation import (
     StopOrder,
 )
 from tests.contracts.harness import CalmNetworkHarness, Harness, ReopenedHarness, SimulatedHarness
+from tests.contracts.local_harness import LocalHarness
 
 ONE, TWO = Token(1), Token(2)
 LONG_S = 60
 """Longer than any test lasts."""
 
 
-@pytest.fixture(params=["simulated", "simulated, reopened for every call", "simulated, behind a calm network"])
-def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
+REAL = pytest.mark.slow
+ENGINES = [
+    "simulated",
+    "simulated, reopened for every call",
+    "simulated, behind a calm network",
+    pytest.param("local", marks=REAL),
+    pytest.param("local, reopened for every call", marks=REAL),
+]
+
+
+@pytest.fixture(params=ENGINES)
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
     match request.param:
         case "simulated":
-            return SimulatedHarness()
+            yield SimulatedHarness()
         case "simulated, reopened for every call":
-            return ReopenedHarness(tmp_path)
-        case _:
-            return CalmNetworkHarness()
+            yield ReopenedHarness(tmp_path)
+        case "simulated, behind a calm network":
+            yield CalmNetworkHarness()
+        case name:
+            yield from local_harness(tmp_path, reopened=name != "local")
+
+
+def local_harness(folder: Path, *, reopened: bool) -> Iterator[Harness]:
+    harness = LocalHarness(folder, reopened=reopened)
+    try:
+        yield harness
+        harness.machine.clean_up()
+    finally:
+        harness.machine.kill_what_is_left()
 
 
 # --- observe looks after it was called, and returns the very same object as last time if nothing has changed since

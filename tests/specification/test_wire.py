@@ -157,6 +157,11 @@ NODE = NodeReport(
     gpus=8,
     gpus_used_milli=500,
     pods=1,
+    cpu_milli=80_000,
+    memory_bytes=512 * 10**9,
+    gpu_memory_mib=32_510,
+    gpus_withheld=(3,),
+    labels={"fairpool/simulated": "true"},
 )
 QUEUE = QueueReport(
     pool=PoolName("a100"), queue=QueueId("vision"), quota_milli=-1, fair_share_milli=1500, held_milli=500
@@ -170,6 +175,8 @@ EVENT = EventReport(
     node=NodeName("n1"),
     cause="exited",
     detail="137",
+    outcome=Outcome.ERROR,
+    exit_code=137,
 )
 SPEC = WorkloadSpec(id=WorkloadId("w"), name="w", project=QueueId("vision"), created_at=Instant(1))
 MESSAGES: list[Message] = [

@@ -81,6 +81,7 @@ def unused_modules(tree: Tree) -> Iterator[Finding]:
     commands = tree.text("pyproject.toml") or ""
     for module in tree.modules_in("src"):
         alive = module.name in imported or f'"{module.name}:' in commands or module.stem in STARTED_BY_NAME
+        alive |= ".migrations." in module.name  # Alembic finds its steps in their folder
         if not alive and not module.is_package:
             yield Finding(module.path, 0, "is imported by nothing; delete it, or use it")
 

@@ -169,6 +169,12 @@ class NodeReport(Wire):
     gpus_used_milli: Count = 0
     pods: Count = 0
     """How many hold something on it."""
+    cpu_milli: Count = 0
+    memory_bytes: Count = 0
+    gpu_memory_mib: Count = 0
+    gpus_withheld: tuple[int, ...] = ()
+    labels: dict[str, str] = Field(default_factory=dict)
+    """As the engine says: the model of its GPUs, and whether they are simulated."""
 
 
 class QueueReport(Wire):
@@ -193,6 +199,8 @@ class EventReport(Wire):
     node: NodeName | None = None
     cause: str = ""
     detail: str = ""
+    outcome: Outcome | None = None
+    exit_code: int | None = None
 
 
 class PushReport(Message):

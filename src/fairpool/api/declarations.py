@@ -14,7 +14,7 @@ from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
 from fairpool.model.organization import Entitlement, NodeMarks, Organization, OverQuota, ProjectRules, Queue
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
-from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, Volume, Want, WorkloadSpec
 from fairpool.model.workload import (
     GpuRequest,
     LabelOperator,
@@ -74,12 +74,27 @@ class ShapeWire(Wire):
     schedulable: bool
 
 
+class VolumeWire(Wire):
+    mirrors: ClassVar[Any] = Volume
+    target: str
+    source: str
+    claim: str
+    read_only: bool
+
+
 class ProgramWire(Wire):
     mirrors: ClassVar[Any] = Program
     image: str
     command: tuple[str, ...]
+    arguments: tuple[str, ...]
     environment: Pairs
     working_dir: str
+    volumes: tuple[VolumeWire, ...]
+    tty: bool
+    stdin: bool
+    cpu_limit_milli: Count
+    memory_limit_bytes: Count
+    shm_bytes: Count
 
 
 class TemplateWire(Wire):

@@ -34,7 +34,31 @@ def _snapshot() -> click.Command:
     return snapshot
 
 
+def _up() -> click.Command:
+    from fairpool.cli.up import up
+
+    return up
+
+
+def _operation(name: str) -> Callable[[], click.Command]:
+    def load() -> click.Command:
+        from fairpool.cli import operation
+
+        command = getattr(operation, name)
+        assert isinstance(command, click.Command)
+        return command
+
+    return load
+
+
 COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
+    "up": ("Start the platform on this machine.", _up),
+    "down": ("Stop the server; pods run on.", _operation("down")),
+    "status": ("Whether it is up, and how it is.", _operation("status")),
+    "logs": ("The server's own log.", _operation("logs")),
+    "reset-password": ("A new password for whoever lost theirs.", _operation("reset_password")),
+    "backup": ("Write what people declared to a file.", _operation("backup")),
+    "restore": ("Put a backup back.", _operation("restore")),
     "plan": ("Plan a saved snapshot: who starts, is taken or waits, and why.", _plan),
     "simulate": ("Run a cluster in virtual time: a scenario, a trace or an example.", _simulate),
     "snapshot": ("Make snapshot files to plan.", _snapshot),
@@ -95,7 +119,7 @@ def _forget_what_cannot_be_written() -> None:
 @click.group(
     cls=OnDemand,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: fairpool plan demo.snapshot",
+    epilog="Example: fairpool up",
 )
 @click.version_option(__version__, prog_name="fairpool", message="%(prog)s %(version)s")
 def main() -> None:

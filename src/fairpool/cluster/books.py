@@ -285,4 +285,6 @@ def _told(life: Life, before: PodPhase | None, now: Instant) -> Iterator[Event]:
         node=life.node,
         cause=life.cause.value if life.cause is not None else "",
         detail=life.detail or life.trouble,
+        outcome=life.outcome,
+        exit_code=life.exit_code,
     )

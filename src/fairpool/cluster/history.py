@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
+from fairpool.model.life import Outcome
 
 
 class EventKind(StrEnum):
@@ -35,3 +36,6 @@ class Event:
     cause: str = ""
     """A `Cause`, where there is one."""
     detail: str = ""
+    outcome: Outcome | None = None
+    """Of an end, how it ended: the level tells of the latest life only, the history of every one."""
+    exit_code: int | None = None

@@ -60,6 +60,11 @@ class Inventory:
                 gpus=sight.node.gpus,
                 gpus_used_milli=used[name],
                 pods=pods[name],
+                cpu_milli=sight.node.cpu_milli,
+                memory_bytes=sight.node.memory_bytes,
+                gpu_memory_mib=sight.node.gpu_memory_mib,
+                gpus_withheld=sight.node.gpus_withheld,
+                labels=dict(sight.node.labels),
             )
             for name, sight in sights.items()
         ]

@@ -112,6 +112,8 @@ TROUBLES: Step = (
     "ALTER TABLE lives ADD COLUMN trouble TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE standings ADD COLUMN refusals INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE standings ADD COLUMN first_incarnation INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE events ADD COLUMN outcome TEXT",
+    "ALTER TABLE events ADD COLUMN exit_code INTEGER",
 )
 
 MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES)

@@ -16,7 +16,7 @@ from fairpool.cluster.ledger import DiskTrouble, LeaseLost, Ledger
 from fairpool.cluster.link import Link
 from fairpool.engines.port import Away, Engine, Outranked
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
-from fairpool.model.observation import Answer, ForgetOrder, Observation, Order, Reply, StartOrder, StopOrder
+from fairpool.model.observation import Answer, ForgetOrder, Observation, Order, PodState, Reply, StartOrder, StopOrder
 from fairpool.scheduler.policy import Policy
 
 BATCH = 100
@@ -48,10 +48,15 @@ class Loop:
         policy: Policy | None = None,
         watch: Watcher | None = None,
         between: Callable[[str], None] = nowhere,
+        tell_within_ms: int = 0,
     ) -> None:
+        """`tell_within_ms`: what was started is told when it runs, if it does so soon; people wait for that, and a
+        report that it starts would only be in its way."""
         self._ledger, self._engine, self._link, self._clock = ledger, engine, link, clock
         self._policy = policy or Policy.product()
         self._watch, self._between = watch, between
+        self._tell_within_ms = tell_within_ms
+        self._tell_at: Instant | None = None
         self.trouble = ""
         """What kept the last turn from being finished: a full disk, an engine that does not answer."""
         now = clock()
@@ -86,13 +91,13 @@ class Loop:
                 return True  # look and ask anew
             if self._is_quiet(now, observation, pulled) or self._must_wait(observation, pulled):
                 self._stay(now)
-                self._tell_if_due(now)
                 return False
             orders = self._write_down(now, observation, pulled)
             self._between("recorded")
             self._act(now, orders)
-            self._tell(now)
-            self._between("told")
+            if not self._waits_with_telling(now, orders, observation):
+                self._tell(now)
+                self._between("told")
         except (Away, DiskTrouble) as error:
             self.trouble = str(error)
             self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
@@ -105,7 +110,13 @@ class Loop:
         """When the loop should turn again by itself; None: when something happens."""
         if self._news or self._answers or self.books.unswept:
             return Instant(0)
-        moments = [self.books.next_wake(), self._link.retry_at, self._act_again_at, self._inventory.due_at]
+        moments = [
+            self.books.next_wake(),
+            self._link.retry_at,
+            self._act_again_at,
+            self._inventory.due_at,
+            self._tell_at,
+        ]
         return min((each for each in moments if each is not None), default=None)
 
     def release(self) -> None:
@@ -227,10 +238,16 @@ class Loop:
 
     # --- tell ---
 
-    def _tell_if_due(self, now: Instant) -> None:
-        moments = (self._link.retry_at, self._inventory.due_at)
-        if any(moment is not None and moment <= now for moment in moments):
-            self._tell(now)
+    def _waits_with_telling(self, now: Instant, orders: Sequence[Order], observation: Observation) -> bool:
+        """Whether something starts that will run in a moment."""
+        if self._tell_within_ms and self._tell_at is None and any(isinstance(each, StartOrder) for each in orders):
+            self._tell_at = Instant(now + self._tell_within_ms)
+            return True
+        is_early = self._tell_at is not None and now < self._tell_at <= now + self._tell_within_ms
+        if is_early and any(each.state is PodState.STARTING for each in observation.pods.values()):
+            return True
+        self._tell_at = None
+        return False
 
     def _tell(self, now: Instant) -> None:
         books = self.books
@@ -268,6 +285,8 @@ class Loop:
                 node=event.node,
                 cause=event.cause,
                 detail=event.detail,
+                outcome=event.outcome,
+                exit_code=event.exit_code,
             )
             for number, event in lines
         ]

@@ -17,7 +17,7 @@ from fairpool.model.ids import Instant, is_ahead
 from fairpool.model.life import Life
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.observation import ForgetOrder, Order, StartOrder, StopOrder
-from fairpool.model.spec import WorkloadSpec
+from fairpool.model.spec import Arrangement, WorkloadSpec
 
 
 def outstanding(
@@ -63,6 +63,7 @@ def start_order(life: Life, spec: WorkloadSpec) -> StartOrder:
         born_at=life.born_at,
         grace_s=life.grace_s,
         pods=spec.pods,
+        together=spec.arrangement is Arrangement.TOGETHER and spec.pods > 1,
     )
 
 

@@ -47,3 +47,15 @@ Revision = NewType("Revision", int)
 def pod_id(workload: WorkloadId, index: int, incarnation: int) -> PodId:
     """The id of one life of one pod: workload, place in it, and which life, as in `frac05-0-0`."""
     return PodId(f"{workload}-{index}-{incarnation}")
+
+
+def place_of(workload: WorkloadId, pod: PodId) -> tuple[int, int] | None:
+    """Index and incarnation, read back from an id; None: it is none of this workload's."""
+    index, dash, incarnation = pod.removeprefix(f"{workload}-").partition("-")
+    if not (dash and pod.startswith(f"{workload}-") and _is_number(index) and _is_number(incarnation)):
+        return None
+    return int(index), int(incarnation)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10

@@ -10,6 +10,9 @@ from fairpool.model.ids import NodeName, PoolName
 
 DEFAULT_POOL = PoolName("default")
 
+SIMULATED_LABEL = "fairpool/simulated"
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+
 
 class TaintEffect(StrEnum):
     """What a taint does to pods that do not tolerate it."""

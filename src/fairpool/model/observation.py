@@ -37,7 +37,9 @@ class StartOrder:
     born_at: Instant
     grace_s: int = DEFAULT_GRACE_S
     pods: int = 1
-    """Pods of the workload, for those that must find each other."""
+    """Pods of the workload."""
+    together: bool = False
+    """They are one run and must find each other, unlike those of a sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

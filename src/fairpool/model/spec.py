@@ -63,13 +63,37 @@ END_RULES: Mapping[WorkloadKind, EndRule] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A folder or file a pod sees at `target`: one of the machine, or a claim that pods of its project share."""
+
+    target: str
+    source: str = ""
+    """A path on the machine; empty where a claim is meant."""
+    claim: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """What runs in a pod. The scheduler never looks at it; the engine does."""
 
     image: str = ""
     command: tuple[str, ...] = ()
+    """Instead of what the image starts by itself; empty: that."""
+    arguments: tuple[str, ...] = ()
+    """After the command, or after what the image starts by itself, instead of the image's own."""
     environment: tuple[tuple[str, str], ...] = ()
     working_dir: str = ""
+    volumes: tuple[Volume, ...] = ()
+    tty: bool = False
+    """Its output is a terminal, and it can be attached to."""
+    stdin: bool = False
+    """Its input stays open for whoever attaches; otherwise it reads nothing."""
+    cpu_limit_milli: int = 0
+    """Never more than this; 0: no limit. What it is guaranteed is in the shape."""
+    memory_limit_bytes: int = 0
+    shm_bytes: int = 0
+    """Size of a `/dev/shm` of its own; 0: whatever is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

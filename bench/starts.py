@@ -1,0 +1,116 @@
+"""Starting real processes through the local engine: how many a second, and what each costs whom.
+
+    python -m bench.starts [--pods N] [--batch B] [--repeat K]
+
+Pods of a tenth of a simulated GPU sleep; the clock runs from the first order until the last is seen running. CPU time
+is what tells on a machine with other work: the sum of the columns, divided by the cores, bounds the rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+
+from bench._report import Setting
+from fairpool.agent.devices import simulated_node
+from fairpool.engines.local import LocalEngine
+from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
+from fairpool.model.observation import PodState, StartOrder, StopOrder
+from fairpool.model.spec import Program
+from fairpool.model.workload import PodShape, WorkloadKind, gpu_portion
+
+NODE = NodeName("dgx1-1")
+TOKEN = Token(1)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="bench.starts", description=__doc__)
+    parser.add_argument("--pods", type=int, default=600)
+    parser.add_argument("--batch", type=int, default=100, help="orders given at a time")
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args(arguments)
+    print(Setting.here())
+    print(f"{'pods/s':>8} {'order ms':>9} {'look ms':>8}   CPU ms a start: engine, nursery, keeper, program")
+    for _ in range(options.repeat):
+        with tempfile.TemporaryDirectory() as folder:
+            print(_measured(Path(folder), options.pods, options.batch), flush=True)
+    return 0
+
+
+def _measured(folder: Path, pods: int, batch: int) -> str:
+    engine = LocalEngine(folder, nodes=[simulated_node(NODE)])
+    sights = engine.observe(TOKEN).pods
+    waiting = [_order(number, engine.supervisor.boot_id) for number in range(pods)]
+    order_s = look_s = 0.0
+    began, cpu = time.perf_counter(), time.process_time()
+    seen = 0
+    while seen < pods:
+        at = time.perf_counter()
+        engine.carry_out(waiting[:batch], TOKEN)
+        order_s, waiting = max(order_s, time.perf_counter() - at), waiting[batch:]
+        at = time.perf_counter()
+        sights = engine.observe(TOKEN).pods
+        look_s = max(look_s, time.perf_counter() - at)
+        seen = sum(sight.state is not PodState.STARTING for sight in sights.values())
+        if not waiting and seen < pods:
+            engine.wait(0.05)
+    took, cpu = time.perf_counter() - began, time.process_time() - cpu
+    nursery = engine.supervisor.nursery_pid
+    assert nursery is not None
+    lives = list((folder / "pods").iterdir())
+    costs = (
+        cpu * 1000 / pods,
+        _cpu_ms(nursery) / pods,
+        mean(_cpu_ms(_pid(life / "keeper.0")) for life in lives),
+        mean(_cpu_ms(_pid(life / "main")) for life in lives),
+    )
+    _end_all(engine, list(sights))
+    row = f"{pods / took:8.0f} {order_s * 1000:9.0f} {look_s * 1000:8.1f}   "
+    return row + ", ".join(f"{cost:.2f}" for cost in costs) + f" = {sum(costs):.2f}"
+
+
+def _order(number: int, boot_id: str) -> StartOrder:
+    workload = WorkloadId(f"w{number}")
+    return StartOrder(
+        pod=pod_id(workload, 0, 0),
+        workload=workload,
+        index=0,
+        incarnation=0,
+        group=GroupId(workload),
+        pod_set="default",
+        run=0,
+        name=workload,
+        project=QueueId("bench"),
+        kind=WorkloadKind.TRAIN,
+        node=NODE,
+        boot_id=boot_id,
+        devices=(number % 8,),
+        shape=PodShape(gpu=gpu_portion(100)),
+        program=Program(image="ubuntu", command=("sleep", "1000")),
+        born_at=Instant(0),
+    )
+
+
+def _end_all(engine: LocalEngine, pods: Sequence[PodId]) -> None:
+    stops = [StopOrder(pod=pod, node=NODE, grace_s=0, reason="end of the benchmark") for pod in pods]
+    while not all(answer.reply == "done" for answer in engine.carry_out(stops, TOKEN)):
+        pass
+    engine.close()
+
+
+def _pid(link: Path) -> int:
+    return int(os.readlink(link).split(".")[0])
+
+
+def _cpu_ms(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
+
+
+if __name__ == "__main__":
+    sys.exit(main())

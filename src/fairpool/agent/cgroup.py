@@ -1,0 +1,164 @@
+"""Limits on CPU and memory of a pod, by control groups: version 2 where it has the controllers, else version 1.
+
+A pod without limits gets no group: it costs each start a migration, and its processes are found without one.
+Where no group may be made the limits are not enforced, and `Limiter.missing` says why, for people to read.
+Used by the supervisor (which asks what is possible) and by keepers (which make, enter and remove a group).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+V1_PERIOD_US = 100_000
+REMOVAL_TRIES = 50
+
+
+class Limiter:
+    """Where groups can be made on this machine: found once, handed to keepers as plain text."""
+
+    def __init__(self, cpu: str, memory: str, version: int, missing: str) -> None:
+        self.cpu, self.memory, self.version, self.missing = cpu, memory, version, missing
+
+    @property
+    def is_able(self) -> bool:
+        return not self.missing
+
+    def to_json(self) -> dict[str, str | int]:
+        return {"cpu": self.cpu, "memory": self.memory, "version": self.version, "missing": self.missing}
+
+
+def find_limiter(name: str) -> Limiter:
+    """Look where this process may make groups below its own; `name` keeps several installations apart."""
+    version_2, version_1 = _hierarchies()
+    words = "this machine has no control groups"
+    if version_2:
+        base = _below_own(version_2, "", name)
+        words = _try_version_2(base)
+        if not words:
+            return Limiter(base, base, 2, "")
+    if "cpu" in version_1 and "memory" in version_1:
+        cpu = _below_own(version_1["cpu"], "cpu", name)
+        memory = _below_own(version_1["memory"], "memory", name)
+        words = _try_folder(cpu) or _try_folder(memory)
+        if not words:
+            return Limiter(cpu, memory, 1, "")
+    return Limiter("", "", 0, words)
+
+
+class Group:
+    """The control group of one pod, in the hands of its keeper."""
+
+    def __init__(self, limiter: dict[str, str | int], name: str) -> None:
+        self._version = int(limiter["version"])
+        self._cpu, self._memory = f"{limiter['cpu']}/{name}", f"{limiter['memory']}/{name}"
+
+    def make(self, cpu_limit_milli: int, memory_limit_bytes: int) -> None:
+        for folder in {self._cpu, self._memory}:
+            os.makedirs(folder, exist_ok=True)
+        if cpu_limit_milli:
+            quota_us = max(1000, cpu_limit_milli * V1_PERIOD_US // 1000)
+            if self._version == 2:
+                _write(f"{self._cpu}/cpu.max", f"{quota_us} {V1_PERIOD_US}")
+            else:
+                _write(f"{self._cpu}/cpu.cfs_period_us", str(V1_PERIOD_US))
+                _write(f"{self._cpu}/cpu.cfs_quota_us", str(quota_us))
+        if memory_limit_bytes:
+            limit = "memory.max" if self._version == 2 else "memory.limit_in_bytes"
+            _write(f"{self._memory}/{limit}", str(memory_limit_bytes))
+
+    def enter(self) -> None:
+        """Put the calling process, and whatever it starts, under the limits."""
+        for folder in {self._cpu, self._memory}:
+            _write(f"{folder}/cgroup.procs", "0")
+
+    def memory_kills(self) -> int:
+        """How often the kernel killed a process of the group because memory had run out."""
+        report = "memory.events" if self._version == 2 else "memory.oom_control"
+        try:
+            with open(f"{self._memory}/{report}", encoding="ascii") as file:
+                rows = [line.split() for line in file]
+        except OSError:
+            return 0
+        return next((int(count) for word, count in rows if word == "oom_kill"), 0)
+
+    def remove(self) -> None:
+        """Remove the group; the kernel lets go of dead members a little late."""
+        for folder in {self._cpu, self._memory}:
+            for _ in range(REMOVAL_TRIES):
+                try:
+                    os.rmdir(folder)
+                except FileNotFoundError:
+                    break
+                except OSError:
+                    time.sleep(0.01)
+                else:
+                    break
+
+
+def remove_if_empty(limiter: Limiter) -> None:
+    """Remove what `find_limiter` made, unless pods still use it."""
+    for folder in {limiter.cpu, limiter.memory} - {""}:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            continue
+
+
+def _hierarchies() -> tuple[str, dict[str, str]]:
+    """Where version 2 is mounted, and version 1 by controller."""
+    version_2, version_1 = "", {}
+    with open("/proc/self/mounts", encoding="utf-8") as file:
+        for line in file:
+            _, place, kind, options = line.split()[:4]
+            if kind == "cgroup2":
+                version_2 = place
+            elif kind == "cgroup":
+                version_1.update(dict.fromkeys(options.split(","), place))
+    return version_2, version_1
+
+
+def _below_own(mounted: str, controller: str, name: str) -> str:
+    """A folder below the group we are in, so that limits set on us hold for our pods too."""
+    own = ""
+    with open("/proc/self/cgroup", encoding="utf-8") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            if controllers == controller or controller in controllers.split(","):
+                own = path.rstrip("/")
+    # Inside a container the path may be one of the world outside, which is not mounted here.
+    return f"{mounted}{own}/{name}" if os.path.isdir(f"{mounted}{own}") else f"{mounted}/{name}"
+
+
+def _try_version_2(base: str) -> str:
+    parent = os.path.dirname(base)
+    try:
+        with open(f"{parent}/cgroup.controllers", encoding="ascii") as file:
+            offered = set(file.read().split())
+    except OSError as error:
+        return str(error.strerror)
+    if not {"cpu", "memory"} <= offered:
+        return "its control groups offer no limits on CPU and memory"
+    try:
+        _write(f"{parent}/cgroup.subtree_control", "+cpu +memory")
+        os.makedirs(base, exist_ok=True)
+        _write(f"{base}/cgroup.subtree_control", "+cpu +memory")
+    except OSError as error:
+        return f"the control group Fairpool runs in may not be divided ({error.strerror})"
+    return ""
+
+
+def _try_folder(base: str) -> str:
+    try:
+        os.makedirs(base, exist_ok=True)
+    except OSError as error:
+        return f"control groups may not be made here ({error.strerror})"
+    return "" if os.access(f"{base}/cgroup.procs", os.W_OK) else "control groups may not be used here"
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

@@ -1,0 +1,201 @@
+"""Visitors of a running pod: those who attach to its program, and those who execute a command beside it.
+
+The keeper's side of a socket in the life's folder; the other side is in `visit.py`. A visitor's first packet says what
+it wants. After that an attached visitor gets output and sends keystrokes and window sizes, one packet each; one that
+executes has handed over the file descriptors and waits for the exit code.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import termios
+from collections.abc import Mapping
+from typing import Any
+
+from fairpool.agent import namespaces
+from fairpool.agent.program import CannotRun, become
+
+REPLAY_BYTES = 65536
+"""The latest output, shown to whoever attaches, so that a prompt is not missing."""
+PACKET_MAX = 131072
+KEYBOARD_MAX = 1 << 20
+"""Keystrokes kept for a program that does not read; more are dropped."""
+
+
+class Door:
+    """The socket on which visitors knock, and the visitors inside."""
+
+    def __init__(self, poll: select.poll, launch: Mapping[str, Any]) -> None:
+        self._poll, self._launch = poll, launch
+        self._listener: socket.socket | None = None
+        self._guests: dict[int, socket.socket] = {}
+        self._attached: set[int] = set()
+        self._executing: dict[int, int] = {}
+        self._replay = bytearray()
+        self._keyboard, self._typed, self._is_terminal, self._main = -1, bytearray(), False, 0
+
+    def open(self, *, main: int, keyboard: int, is_terminal: bool) -> None:
+        self._main, self._keyboard, self._is_terminal = main, keyboard, is_terminal
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.path.lexists("door"):
+            os.unlink("door")  # of a keeper that was killed
+        listener.bind("door")
+        listener.listen(8)
+        listener.setblocking(False)
+        self._poll.register(listener, select.POLLIN)
+        self._listener = listener
+
+    def close(self) -> None:
+        for guest in [*self._guests.values(), *([self._listener] if self._listener else [])]:
+            guest.close()
+
+    def show(self, data: bytes) -> None:
+        """Output of the program, for everyone attached; who cannot keep up may come again and see the replay."""
+        if self._is_terminal or self._keyboard >= 0:
+            self._replay += data
+            del self._replay[:-REPLAY_BYTES]
+        for fd in sorted(self._attached):
+            self._send(fd, data)
+
+    def serve(self, fd: int, events: int) -> None:
+        """Something happened on a descriptor that is not the keeper's."""
+        if self._listener is not None and fd == self._listener.fileno():
+            self._admit()
+        elif fd == self._keyboard:
+            self._type()
+        elif fd in self._guests:
+            self._hear(fd)
+
+    def visitor_ended(self, pid: int, code: int) -> None:
+        """A child of the keeper that is not the program has ended."""
+        fd = self._executing.pop(pid, None)
+        if fd is not None and fd in self._guests:
+            self._send(fd, json.dumps({"exit": code if code >= 0 else 128 - code}).encode())
+            self._dismiss(fd)
+
+    def _admit(self) -> None:
+        assert self._listener is not None
+        try:
+            guest, _ = self._listener.accept()
+        except OSError:
+            return
+        guest.setblocking(False)
+        self._guests[guest.fileno()] = guest
+        self._poll.register(guest, select.POLLIN)
+
+    def _hear(self, fd: int) -> None:
+        try:
+            packet, fds = _received(self._guests[fd])
+        except BlockingIOError:
+            return
+        except OSError:
+            packet, fds = b"", []
+        try:
+            if not packet:
+                self._dismiss(fd)
+            elif fd in self._attached:
+                self._obey(packet)
+            elif fd not in self._executing.values():
+                self._welcome(fd, json.loads(packet), fds)
+        finally:
+            for each in fds:
+                os.close(each)
+
+    def _welcome(self, fd: int, wish: Mapping[str, Any], fds: list[int]) -> None:
+        if wish["op"] == "attach":
+            if self._replay:
+                self._send(fd, bytes(self._replay))
+            self._attached.add(fd)
+        elif wish["op"] == "exec" and len(fds) == 3:
+            self._executing[self._execute(wish, (fds[0], fds[1], fds[2]))] = fd
+        else:
+            self._dismiss(fd)
+
+    def _execute(self, wish: Mapping[str, Any], fds: tuple[int, int, int]) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        try:
+            os.setsid()
+            if self._main:
+                namespaces.join(self._main)
+            env = {**self._launch["env"], **wish["env"]}
+            become(wish["argv"], env, wish["cwd"] or self._launch["cwd"], fds, is_terminal=wish["tty"])
+        except CannotRun as error:
+            os.write(fds[2], f"{error.words}\n".encode())
+            os._exit(error.code)
+        except BaseException as error:
+            os.write(fds[2], f"{error}\n".encode())
+        os._exit(126)
+
+    def _obey(self, packet: bytes) -> None:
+        """One packet of an attached visitor: `d` and what was typed, `r` and the new size of its window."""
+        kind, body = packet[:1], packet[1:]
+        if kind == b"d" and self._keyboard >= 0 and len(self._typed) < KEYBOARD_MAX:
+            self._typed += body
+            self._type()
+        elif kind == b"r" and self._is_terminal:
+            rows, columns = struct.unpack("<HH", body)
+            fcntl.ioctl(self._keyboard, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        elif kind == b"e" and self._keyboard >= 0 and not self._is_terminal:
+            self._close_keyboard()
+
+    def _type(self) -> None:
+        try:
+            while self._typed:
+                del self._typed[: os.write(self._keyboard, self._typed)]
+        except BlockingIOError:
+            pass
+        except OSError:  # the program has closed its input
+            self._typed.clear()
+        if not self._is_terminal:
+            if self._typed:
+                self._poll.register(self._keyboard, select.POLLOUT)
+            else:
+                self._forget_keyboard_interest()
+
+    def _forget_keyboard_interest(self) -> None:
+        try:
+            self._poll.unregister(self._keyboard)
+        except KeyError:
+            return
+
+    def _close_keyboard(self) -> None:
+        self._forget_keyboard_interest()
+        os.close(self._keyboard)
+        self._keyboard = -1
+
+    def _send(self, fd: int, data: bytes) -> None:
+        try:
+            self._guests[fd].send(data)
+        except OSError:
+            self._dismiss(fd)
+
+    def _dismiss(self, fd: int) -> None:
+        """A visitor leaves; what it executed is told so, as by a terminal that was closed."""
+        self._poll.unregister(fd)
+        self._attached.discard(fd)
+        self._guests.pop(fd).close()
+        for pid in [pid for pid, owner in self._executing.items() if owner == fd]:
+            del self._executing[pid]
+            try:
+                os.killpg(pid, signal.SIGHUP)
+            except OSError:
+                continue
+
+
+def _received(guest: socket.socket) -> tuple[bytes, list[int]]:
+    room = socket.CMSG_SPACE(3 * 4)
+    packet, ancillary, _, _ = guest.recvmsg(PACKET_MAX, room, socket.MSG_CMSG_CLOEXEC)
+    fds = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    return packet, list(fds)

@@ -1,0 +1,122 @@
+"""The variables a pod starts with: who it is, what it holds, where to report and save, how its peers are found."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairpool.agent.fractions import Hold
+from fairpool.agent.images import Image
+from fairpool.agent.nvml import Gpu
+from fairpool.agent.process_table import POD_MARK
+from fairpool.model.observation import StartOrder
+from fairpool.model.quantity import WHOLE_GPU_MILLI, gpus_text, memory_portion_milli
+
+INHERITED = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+"""What a pod gets of our own environment: how the machine is set up, never what we are entrusted with."""
+
+SIMULATED_GPUS = "FAIRPOOL_SIMULATED_GPUS"
+REPORTER = "FAIRPOOL_REPORTER"
+CHECKPOINTS = "FAIRPOOL_CHECKPOINT_DIR"
+HOSTFILE = "FAIRPOOL_HOSTFILE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where things of one life are on the machine."""
+
+    folder: Path
+    support: Path
+    checkpoints: Path
+    reporter: str
+    """An address: `file:` and a path, or `http:`."""
+    scratch: Path
+    """Its own working folder, gone with it."""
+
+
+def variables(
+    order: StartOrder,
+    *,
+    mark: str,
+    places: Places,
+    image: Image,
+    gpus: Sequence[Gpu],
+    hold: Hold,
+    is_simulated: bool,
+    rendezvous: tuple[str, int] | None,
+) -> dict[str, str]:
+    """All variables of a pod. What a person sets wins over the image, and nothing wins over who the pod is."""
+    return {
+        **_of_the_machine(places, is_simulated),
+        **_hints(places),
+        **_of_peers(order, places, rendezvous),
+        **dict(image.environment),
+        **dict(order.program.environment),
+        **_identity(order, mark, gpus),
+        **_visible_devices(gpus, hold, is_simulated),
+        **dict(hold.environment),
+    }
+
+
+def _of_the_machine(places: Places, is_simulated: bool) -> dict[str, str]:
+    stand_ins = [str(places.support / "simulated")] if is_simulated else []
+    path = [*stand_ins, *os.environ.get("PATH", os.defpath).split(":"), str(places.support / "bin")]
+    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return {**kept, "PATH": ":".join(path), "PYTHONPATH": str(places.support / "python"), "PYTHONUNBUFFERED": "1"}
+
+
+def _hints(places: Places) -> dict[str, str]:
+    return {REPORTER: places.reporter, CHECKPOINTS: str(places.checkpoints)}
+
+
+def _of_peers(order: StartOrder, places: Places, rendezvous: tuple[str, int] | None) -> dict[str, str]:
+    """How the pods of one distributed run find each other: one process each, numbered by the pod's index."""
+    if rendezvous is None:
+        return {}
+    address, port = rendezvous
+    return {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+        "RANK": str(order.index),
+        "NODE_RANK": str(order.index),
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": str(order.pods),
+        HOSTFILE: str(places.folder / "hostfile"),
+        "OMPI_MCA_orte_default_hostfile": str(places.folder / "hostfile"),
+    }
+
+
+def _identity(order: StartOrder, mark: str, gpus: Sequence[Gpu]) -> dict[str, str]:
+    return {
+        "JOB_NAME": order.name,
+        "JOB_UUID": order.workload,
+        "POD_INDEX": str(order.index),
+        POD_MARK: mark,
+        "NODE_NAME": order.node,
+        "RUNAI_NUM_OF_GPUS": gpus_text(_gpu_milli(order, gpus)),
+        "RUNAI_PROJECT": order.project,
+        "RUNAI_JOB_NAME": order.name,
+    }
+
+
+def _gpu_milli(order: StartOrder, gpus: Sequence[Gpu]) -> int:
+    request = order.shape.gpu
+    if request.memory_mib:
+        return sum(memory_portion_milli(request.memory_mib, gpu.memory_mib) for gpu in gpus)
+    return len(gpus) * min(request.portion_milli, WHOLE_GPU_MILLI)
+
+
+def _visible_devices(gpus: Sequence[Gpu], hold: Hold, is_simulated: bool) -> Mapping[str, str]:
+    """Only what the plan gave. Real devices go by their unique name: CUDA may number them differently than we do."""
+    names = ",".join(str(gpu.index) if gpu.is_simulated else gpu.uuid for gpu in gpus)
+    visible = {"CUDA_VISIBLE_DEVICES": names, "NVIDIA_VISIBLE_DEVICES": names or "void"}
+    if not is_simulated:
+        return visible
+    shown = [
+        {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name, "memory_mib": memory}
+        for gpu, memory in zip(gpus, hold.memory_mib, strict=True)
+    ]
+    return {**visible, SIMULATED_GPUS: json.dumps(shown)}

@@ -1,0 +1,104 @@
+"""The supervisor's end of the nursery: starts it, asks it for keepers, and starts another when it was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairpool.agent.nursery import REQUEST_MAX
+
+PROGRAM = "import sys; sys.path.insert(0, {root!r}); from fairpool.agent.nursery import main; main()"
+HELLO_S = 20.0
+GOODBYE_S = 5.0
+
+
+class Launcher:
+    """Asks for keepers. Nothing here is certain: who wants to know what became of a life looks at its folder."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._line: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._files_max = _raise_files_max()
+        self.forbidden: dict[str, str] = {}
+        """`mounts` and `host_name`: why this system does not permit them; empty if it does."""
+
+    @property
+    def pid(self) -> int | None:
+        """The nursery's, if one was started."""
+        return self._process.pid if self._process is not None else None
+
+    def open(self) -> None:
+        """Start the nursery, unless it runs."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.close()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        root = str(Path(__file__).resolve().parents[2])
+        fd = theirs.fileno()
+        # Isolated and without site packages: it must be small, and nobody's start-up files belong into every keeper.
+        command = [sys.executable, "-I", "-S", "-c", PROGRAM.format(root=root), str(fd), str(self._files_max)]
+        with self._log.open("ab") as log, theirs:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+                pass_fds=(fd,),
+                start_new_session=True,
+            )
+        ours.settimeout(HELLO_S)
+        hello = ours.recv(4096)
+        if not hello:
+            raise OSError(f"no keepers can be made; {self._log} says why")
+        self.forbidden = {name: why for name, why in json.loads(hello).items() if why}
+        ours.setblocking(False)
+        self._line = ours
+
+    def launch(self, wanted: Sequence[tuple[int, str]]) -> int:
+        """Ask for keepers, each with its number and its life's folder; says for how many could be asked just now."""
+        self.open()
+        assert self._line is not None
+        asked = 0
+        while asked < len(wanted):
+            batch, size = [], 0
+            for generation, folder in wanted[asked:]:
+                row = f"{generation} {folder}\n".encode()
+                if size + len(row) > REQUEST_MAX:
+                    break
+                batch.append(row)
+                size += len(row)
+            try:
+                self._line.send(b"".join(batch))
+            except (BlockingIOError, BrokenPipeError, ConnectionError):
+                break  # busy or killed: whoever still has no keeper is asked for again at the next look
+            asked += len(batch)
+        return asked
+
+    def close(self) -> None:
+        """Let the nursery go; keepers stay."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+        if self._process is not None:
+            try:
+                self._process.wait(GOODBYE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+
+def _raise_files_max() -> int:
+    """We hold a descriptor for each pod; pods get the limit we were given."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return soft

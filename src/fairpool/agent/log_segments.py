@@ -1,0 +1,152 @@
+"""A pod's output on disk: segments named by the offset they begin at, the oldest dropped when there are too many.
+
+An offset counts every byte the pod ever wrote, so a reader that was away goes on where it stopped, also across
+rotations. Beside each segment lies an index of when its bytes came, for `--since` and `--timestamps`.
+The keeper writes, anyone reads; nobody locks.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+SEGMENT = "log."
+INDEX = "times."
+_ENTRY = struct.Struct("<QQ")
+INDEX_STEP_MS = 20
+"""Output that comes closer together shares a time."""
+
+
+class LogWriter:
+    """Appends output; only one keeper at a time has one."""
+
+    def __init__(self, folder: str, segment_bytes: int, segments: int) -> None:
+        self._folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
+        starts = segment_starts(folder)
+        self._start = starts[-1] if starts else 0
+        self._timed_ms = 0
+        self._open()
+
+    @property
+    def offset(self) -> int:
+        return self._start + self._size
+
+    def write(self, data: bytes, now_ms: int) -> None:
+        """Append, going on in a new segment when this one is full. What the disk does not take is lost: better a gap
+        in its log than a program that hangs on its output."""
+        while data:
+            if self._size >= self._segment_bytes:
+                self._rotate()
+            part = data[: self._segment_bytes - self._size]
+            try:
+                if now_ms - self._timed_ms >= INDEX_STEP_MS:
+                    os.write(self._index, _ENTRY.pack(self.offset, now_ms))
+                    self._timed_ms = now_ms
+                self._size += os.write(self._file, part)
+            except OSError:
+                return
+            data = data[len(part) :]
+
+    def close(self) -> None:
+        os.close(self._file)
+        os.close(self._index)
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.open(f"{self._folder}/{SEGMENT}{self._start}", flags, 0o600)
+        self._index = os.open(f"{self._folder}/{INDEX}{self._start}", flags, 0o600)
+        self._size = os.fstat(self._file).st_size
+
+    def _rotate(self) -> None:
+        self.close()
+        self._start += self._size
+        self._timed_ms = 0
+        self._open()
+        for start in segment_starts(self._folder)[: -self._segments]:
+            os.unlink(f"{self._folder}/{SEGMENT}{start}")
+            os.unlink(f"{self._folder}/{INDEX}{start}")
+
+
+def segment_starts(folder: str) -> list[int]:
+    """Offsets at which the segments there are begin, in order."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return sorted(int(name[len(SEGMENT) :]) for name in names if name.startswith(SEGMENT))
+
+
+def log_end(folder: str) -> int:
+    """The offset after the last byte so far."""
+    starts = segment_starts(folder)
+    return starts[-1] + _size(f"{folder}/{SEGMENT}{starts[-1]}") if starts else 0
+
+
+def read_from(folder: str, offset: int, limit: int) -> tuple[int, bytes]:
+    """At most `limit` bytes from an offset on, and where they really begin: later if the place was rotated away."""
+    parts: list[bytes] = []
+    begin = None
+    for start in segment_starts(folder):
+        path = f"{folder}/{SEGMENT}{start}"
+        at = max(start, offset)
+        if limit <= 0 or at >= start + _size(path):
+            continue
+        if begin is None:
+            begin = at
+        elif at != begin + sum(map(len, parts)):
+            break  # a gap: whoever reads on will be told where it really begins
+        part = _part(path, at - start, limit)
+        parts.append(part)
+        limit -= len(part)
+    return (offset if begin is None else begin), b"".join(parts)
+
+
+def tail_offset(folder: str, lines: int) -> int:
+    """Where the last so many lines begin."""
+    end = at = log_end(folder)
+    first = next(iter(segment_starts(folder)), 0)
+    if lines <= 0 or at == first:
+        return end
+    missing = lines
+    while at > first:
+        step = max(first, at - 65536)
+        begin, data = read_from(folder, step, at - step)
+        if at == end and data.endswith(b"\n"):
+            data = data[:-1]
+        if (found := data.count(b"\n")) >= missing:
+            for _ in range(missing):
+                data = data[: data.rindex(b"\n")]
+            return begin + len(data) + 1
+        missing -= found
+        at = step
+    return first
+
+
+def times(folder: str) -> list[tuple[int, int]]:
+    """(offset, milliseconds since the epoch) where output came after a pause, in order."""
+    entries: list[tuple[int, int]] = []
+    for start in segment_starts(folder):
+        data = _part(f"{folder}/{INDEX}{start}", 0, 1 << 30)
+        entries.extend(_ENTRY.iter_unpack(data[: len(data) // _ENTRY.size * _ENTRY.size]))
+    return entries
+
+
+def offset_since(folder: str, since_ms: int) -> int:
+    """Where the output that came at this moment or later begins."""
+    return next((offset for offset, at in times(folder) if at >= since_ms), log_end(folder))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _part(path: str, at: int, limit: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(at)
+            return file.read(limit)
+    except FileNotFoundError:
+        return b""

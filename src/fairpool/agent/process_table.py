@@ -1,0 +1,108 @@
+"""What the kernel says about processes: who is who across pid reuse, who descends from whom, who carries a mark.
+
+Read by keepers and by the supervisor, so it imports next to nothing: every keeper is a copy of its memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+POD_MARK = "POD_UUID"
+"""The variable by which a pod's processes are known when nobody who started them is left."""
+
+
+def boot_id() -> str:
+    """Which boot this is; processes of another one are gone."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def start_time(pid: int) -> int | None:
+    """When a process began, in clock ticks since boot: with the pid a name that is never reused. None: it is gone.
+
+    A zombie counts as gone: it holds nothing, and where nobody collects children it would stay for ever.
+    """
+    fields = _stat(pid)
+    return int(fields[19]) if fields is not None and fields[0] not in (b"Z", b"X") else None
+
+
+def is_alive(pid: int, started: int) -> bool:
+    """Whether this very process still runs."""
+    return start_time(pid) == started
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes below this one, zombies too, parents first."""
+    found = [pid]
+    for each in found:
+        below = _children(each)
+        if below is None and each == pid:  # a kernel that keeps no such list, so everyone is asked for its parent
+            return _descendants_by_parent(pid)
+        found.extend(below or ())
+    return found[1:]
+
+
+def _children(pid: int) -> list[int] | None:
+    """Children of all threads of a process; with thousands of pods, looking through all processes would not do."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+        if not os.path.exists(f"/proc/{pid}/task/{threads[0]}/children"):
+            return None
+    except (OSError, IndexError):
+        return None
+    return [int(word) for thread in threads for word in _read(f"/proc/{pid}/task/{thread}/children").split()]
+
+
+def _descendants_by_parent(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for other in pids():
+        if (fields := _stat(other)) is not None:
+            children.setdefault(int(fields[1]), []).append(other)
+    found = [pid]
+    for each in found:
+        found.extend(children.get(each, ()))
+    return found[1:]
+
+
+def marked(mark: str) -> list[int]:
+    """Living processes whose environment began with this `POD_UUID`; those we may not look at are not ours."""
+    wanted = f"{POD_MARK}={mark}".encode()
+    return [pid for pid in pids() if wanted in _environment(pid) and start_time(pid) is not None]
+
+
+def mark_of(pid: int) -> str | None:
+    """The `POD_UUID` a process was started with."""
+    prefix = f"{POD_MARK}=".encode()
+    return next((line[len(prefix) :].decode() for line in _environment(pid) if line.startswith(prefix)), None)
+
+
+def pids() -> Iterator[int]:
+    """Every process there is."""
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _environment(pid: int) -> list[bytes]:
+    return _read(f"/proc/{pid}/environ").split(b"\0")
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """The fields after the name, which may itself hold blanks and brackets: state, parent, …, 19: start time."""
+    text = _read(f"/proc/{pid}/stat")
+    return text[text.rindex(b")") + 2 :].split() if text else None
+
+
+def _read(path: str) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        parts = []
+        while part := os.read(fd, 65536):
+            parts.append(part)
+        return b"".join(parts)
+    except OSError:  # it went away between the two calls
+        return b""
+    finally:
+        os.close(fd)

@@ -1,0 +1,357 @@
+"""The keeper of one pod: starts its program, writes down its output and its end, stops it when told, outlives everyone.
+
+It is forked from the nursery into the folder of one life and holds the pod alone: when every other part of Fairpool
+is dead the program runs on, its log is written, its grace runs out and its exit status is kept. Whoever comes later
+reads the folder:
+
+    order.json      what was ordered and how it is launched; written before anything else
+    keeper.N        a link to `pid.start-time` of the Nth keeper; making it is the claim, so a life starts once
+    main            a link to `pid.start-time.since` of the program, made when it really runs
+    stop.json       it is to end; also a tombstone: who finds it before the start does not start
+    exit.json       how it ended, written last
+    log.*, times.*  its output; `output` is the pipe it comes through, `door` where visitors knock
+
+As a subreaper the keeper inherits whatever daemonises below it: nobody is left when it has no children left.
+A pod whose keeper was killed gets another, which finds the processes by their mark and cannot know how they ended.
+Imports next to nothing, because every keeper is a copy of this memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+import traceback
+from typing import Any, NoReturn
+
+from fairpool.agent import namespaces, process_table
+from fairpool.agent.cgroup import Group
+from fairpool.agent.door import Door
+from fairpool.agent.log_segments import LogWriter
+from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, Started, start_program
+
+UNKNOWN_END = 137
+"""What is reported for a program nobody saw end. Not zero, so that it is never taken for success."""
+
+NEVER_STARTED = 128 + signal.SIGTERM
+STOP_UNASKED_REASON = "the machine or a person ended its keeper"
+LOOK_MS = 100
+CHUNK_BYTES = 65536
+RETRY_S = 1.0
+
+
+def keep(folder: str, generation: int) -> NoReturn:
+    """Be the keeper of the life in this folder; called in a fresh process, which it ends."""
+    try:
+        os.setsid()
+        os.chdir(folder)
+        if generation > 0 and _is_kept(generation - 1):
+            os._exit(0)
+        os.symlink(f"{os.getpid()}.{process_table.start_time(os.getpid())}", f"keeper.{generation}")
+    except OSError:
+        os._exit(0)  # somebody else keeps it, or it was forgotten meanwhile
+    try:
+        Keeper(generation).run()
+    except BaseException:
+        with open("keeper.err", "a", encoding="utf-8") as file:
+            traceback.print_exc(file=file)
+        os._exit(1)
+    os._exit(0)
+
+
+def prepare_signals() -> None:
+    """Done once in the nursery, for all keepers: there is no moment in which a stop would kill one.
+
+    A stop that comes before a keeper listens is not lost either: its notice is written before it is sent, and the
+    keeper looks for one after it has begun to listen.
+    """
+    for unwanted in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(unwanted, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _awake)
+
+
+def _is_kept(generation: int) -> bool:
+    pid, _, started = os.readlink(f"keeper.{generation}").partition(".")
+    return process_table.is_alive(int(pid), int(started))
+
+
+class Keeper:
+    """One pod from start to end."""
+
+    def __init__(self, generation: int) -> None:
+        self._launch: dict[str, Any] = json.loads(_read("order.json"))["launch"]
+        self._is_heir = generation > 0
+        self._main = 0
+        self._main_ended = False
+        self._status: int | None = None
+        self._stop_reason: str | None = None
+        self._kill_at: float | None = None
+        self._emptied = 0
+        limits = self._launch["limits"]
+        self._group = Group(limits["limiter"], limits["name"]) if limits else None
+
+    def run(self) -> None:
+        self._prepare()
+        if self._is_heir:
+            self._take_over()
+        elif os.path.exists("stop.json"):
+            self._stop_reason = ""
+            self._finish(NEVER_STARTED, "stopped before it started")
+            return
+        else:
+            try:
+                self._start()
+            except CannotRun as error:
+                self._group_away()
+                self._finish(error.code, f"ContainerCannotRun: {error.words}")
+                return
+        self._watch()
+        self._end_the_rest()
+        self._drain()
+        self._finish(*self._verdict())
+
+    # -- the start
+
+    def _prepare(self) -> None:
+        namespaces.set_process_name(f"fp:{self._launch['pod']}")
+        namespaces.become_subreaper()
+        self._wake, wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        os.set_blocking(wake_writer, False)
+        signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _awake)
+        rotation = self._launch["log"]
+        self._log = LogWriter(".", rotation["segment_bytes"], rotation["segments"])
+        self._poll = select.poll()
+        self._poll.register(self._wake, select.POLLIN)
+        self._output = -1
+        self._door = Door(self._poll, self._launch)
+
+    def _start(self) -> None:
+        if self._launch["words"]:
+            self._log.write(f"fairpool: {self._launch['words']}\n".encode(), _now_ms())
+        try:
+            started: Started = start_program(self._launch, self._group)
+        except OSError as error:  # a file system without pipes, a machine without memory
+            raise CannotRun(NOT_EXECUTABLE, str(error)) from None
+        self._main = started.pid
+        self._listen_to(started.output)
+        self._door.open(main=self._main, keyboard=started.keyboard, is_terminal=bool(self._launch["tty"]))
+        os.symlink(f"{self._main}.{process_table.start_time(self._main)}.{_now_ms()}", "main")
+        _hint(self._launch["pod"])
+
+    def _take_over(self) -> None:
+        """Go on where a killed keeper left off. A terminal is lost with it; the pipe for output is not."""
+        try:
+            self._main = int(os.readlink("main").split(".")[0])
+        except OSError:
+            self._main = 0  # it was killed before it could say
+        if os.path.exists("output"):
+            self._listen_to(os.open("output", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+        self._door.open(main=self._main, keyboard=-1, is_terminal=False)
+        if os.path.exists("stop.json"):
+            self._begin_stop()
+
+    def _listen_to(self, output: int) -> None:
+        self._output = output
+        self._poll.register(output, select.POLLIN)
+
+    # -- the middle
+
+    def _watch(self) -> None:
+        """Until the program has ended, or for an heir until no process of the pod is left."""
+        while not self._main_ended:
+            for fd, events in self._poll.poll(self._patience_ms()):
+                if fd == self._wake:
+                    self._hear_signals()
+                elif fd == self._output:
+                    self._copy_output()
+                else:
+                    self._door.serve(fd, events)
+            if self._kill_at is not None and time.monotonic() >= self._kill_at:
+                self._main_ended = True
+            if self._is_heir:
+                self._look_for_marked()
+
+    def _patience_ms(self) -> int | None:
+        if self._is_heir:
+            return LOOK_MS
+        return None if self._kill_at is None else max(0, int((self._kill_at - time.monotonic()) * 1000) + 1)
+
+    def _hear_signals(self) -> None:
+        heard = os.read(self._wake, 4096)
+        self._reap()
+        if signal.SIGTERM in heard and self._stop_reason is None:
+            self._begin_stop()
+
+    def _reap(self) -> bool:
+        """Collect whoever has ended; False when nobody is left below this process."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self._main:
+                self._main_ended, self._status = True, status
+            else:
+                self._door.visitor_ended(pid, os.waitstatus_to_exitcode(status))
+
+    def _begin_stop(self) -> None:
+        """Give notice once; the grace runs from now, whoever else may die."""
+        try:
+            told = json.loads(_read("stop.json"))
+        except (OSError, ValueError):
+            told = {"grace_s": self._launch["grace_s"], "reason": STOP_UNASKED_REASON}
+        self._stop_reason = str(told["reason"])
+        self._kill_at = time.monotonic() + told["grace_s"]
+        if told["grace_s"] > 0:
+            for pid in self._marked() if self._is_heir else [self._main]:
+                _send(pid, signal.SIGTERM)
+
+    def _copy_output(self) -> bool:
+        try:
+            data = os.read(self._output, CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:  # a terminal says so when its last user has gone
+            data = b""
+        if not data:
+            self._poll.unregister(self._output)
+            os.close(self._output)
+            self._output = -1
+            return False
+        self._log.write(data, _now_ms())
+        self._door.show(data)
+        return True
+
+    # -- the end
+
+    def _end_the_rest(self) -> None:
+        """Kill until nobody is left, however fast they fork: orphans come to us, so no children means no processes."""
+        while self._reap():
+            below = process_table.descendants(os.getpid())
+            for each in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, or a fork could slip past
+                for pid in below:
+                    _send(pid, each)
+            if below:
+                self._wait_a_little()
+        while self._is_heir and (left := self._marked()):
+            for pid in left:
+                _send(pid, signal.SIGKILL)
+            self._wait_a_little()
+        self._group_away()
+
+    def _wait_a_little(self) -> None:
+        """Until a child ends, and keep the pipe from filling meanwhile."""
+        if select.select([self._wake], [], [], 0.01)[0]:
+            os.read(self._wake, 4096)
+
+    def _drain(self) -> None:
+        while self._output >= 0 and self._copy_output():
+            pass
+        self._log.close()
+
+    def _group_away(self) -> None:
+        if self._group is not None:
+            self._memory_kills = self._group.memory_kills()
+            self._group.remove()
+            self._group = None
+
+    _memory_kills = 0
+
+    def _verdict(self) -> tuple[int, str]:
+        """The exit code and what there is to say about it."""
+        if self._is_heir:
+            return UNKNOWN_END, "its keeper was killed, so how it ended is not known"
+        reason = f"stopped: {self._stop_reason}" if self._stop_reason is not None else ""
+        if self._status is None or os.WIFSIGNALED(self._status):
+            number = signal.SIGKILL if self._status is None else os.WTERMSIG(self._status)
+            if self._memory_kills and number == signal.SIGKILL:
+                reason = "OOMKilled: it used more memory than its limit"
+            elif self._stop_reason is not None and number == signal.SIGKILL:
+                reason += ", and killed when its grace was over"
+            return 128 + number, reason or f"killed by {_signal_name(number)}"
+        return os.WEXITSTATUS(self._status), reason
+
+    def _finish(self, code: int, words: str) -> None:
+        """Write the end down so that a power cut cannot undo it; a full disk is waited for."""
+        noticed = self._stop_reason is not None
+        text = json.dumps({"code": code, "words": words, "at": _now_ms(), "after_notice": noticed}).encode()
+        while True:
+            try:
+                _write_durably("exit.json", text)
+                break
+            except FileNotFoundError:
+                break  # somebody removed the folder: there is nobody left to tell
+            except OSError:
+                time.sleep(RETRY_S)
+        self._door.close()
+        _hint(self._launch["pod"])
+
+    def _marked(self) -> list[int]:
+        return process_table.marked(self._launch["mark"])
+
+    def _look_for_marked(self) -> None:
+        # Twice in a row: between a fork and its exec a process does not carry the mark yet.
+        self._emptied = 0 if self._marked() else self._emptied + 1
+        if self._emptied >= 2:
+            self._main_ended = True
+
+
+def _awake(_number: int, _frame: object) -> None:
+    """Exists so that the signal interrupts waiting; which one it was is read from the wake pipe."""
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _hint(pod: str) -> None:
+    """Wake whoever looks at the pods, if anybody does. Never more than a hint: it may be lost."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hints:
+            hints.setblocking(False)
+            hints.sendto(pod.encode(), "../../hints")
+    except OSError:
+        return
+
+
+def _read(name: str) -> str:
+    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, os.fstat(fd).st_size).decode()
+    finally:
+        os.close(fd)
+
+
+def _write_durably(name: str, data: bytes) -> None:
+    fd = os.open(f"{name}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(f"{name}.new", name)
+    folder = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

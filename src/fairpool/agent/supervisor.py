@@ -1,0 +1,433 @@
+"""The pods of this machine: starts them through keepers, stops them, looks at them; forgets nothing when it is killed.
+
+All there is to know lies in the folders of the lives, so any number of supervisors may follow one another. In memory
+is only what saves looking again: a descriptor for each keeper that says when it ends, and what was seen last. Methods
+may be called from several threads.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fairpool.agent import life_folder, process_table, visit
+from fairpool.agent.cgroup import find_limiter, remove_if_empty
+from fairpool.agent.data_folder import DataFolder
+from fairpool.agent.devices import LogicalNode
+from fairpool.agent.images import FILE as IMAGES_FILE
+from fairpool.agent.images import ImageTable
+from fairpool.agent.launch import DEFAULT_ROTATION, Conditions, LogRotation, launch_of
+from fairpool.agent.launcher import Launcher
+from fairpool.agent.order_file import KeptOrder, read_order, write_order
+from fairpool.agent.pod_log import LogChunk, read_log
+from fairpool.agent.support import install_support
+from fairpool.agent.tombstones import Tombstones
+from fairpool.agent.watch import Life, Watch, is_readable
+from fairpool.model.ids import PodId
+from fairpool.model.observation import (
+    Answer,
+    ForgetOrder,
+    PodSight,
+    PodState,
+    Reply,
+    StartOrder,
+    StopOrder,
+)
+from fairpool.model.problem import Problem
+
+ASK_AGAIN_S = 2.0
+"""A keeper that has not claimed its life by then is asked for again; the nursery may have been killed."""
+HEIRS_MAX = 20
+"""Keepers one life gets; who kills them all wants something else."""
+AT_ONCE_S = 5.0
+"""How long a stop without grace is waited for."""
+PRUNE_EVERY = 100
+"""Lives forgotten between two looks at how much old output is kept."""
+SCRIBES = 16
+"""Orders written to disk at a time; a disk that waits for one write takes several in the same turn."""
+FULL_LOOK_S = 30.0
+"""Everything is looked at again this often, whatever was noticed: a safety net, not the way things are found out."""
+
+
+class Supervisor:
+    """Starts, stops and sees the pods in one data folder."""
+
+    def __init__(
+        self,
+        root: Path,
+        nodes: Sequence[LogicalNode],
+        *,
+        rotation: LogRotation = DEFAULT_ROTATION,
+        boot_id: str | None = None,
+    ) -> None:
+        self.data = DataFolder(root.resolve())
+        self.boot_id = boot_id if boot_id is not None else process_table.boot_id()
+        self._nodes = {node.node.name: node for node in nodes}
+        self._lock = threading.RLock()
+        self._installation = self.data.prepare()
+        install_support(self.data.support)
+        self._images = ImageTable(self.data.root / IMAGES_FILE, self.data.support)
+        self._images.install()
+        self._images.refresh()
+        self._limiter = find_limiter(f"fairpool-{self._installation}")
+        self._launcher = Launcher(self.data.root / "nursery.log")
+        self._launcher.open()
+        self._conditions = Conditions(
+            forbidden=self._launcher.forbidden,
+            limiter=self._limiter,
+            claims=self.data.claims,
+            rotation=rotation,
+        )
+        self._tombstones = Tombstones(self.data.root / "ended", self.boot_id)
+        self._watch = Watch()
+        self._hints = self._listen()
+        self._lives: dict[PodId, Life] = {}
+        self._unsettled: set[PodId] = set()
+        self._pods: Mapping[PodId, PodSight] = {}
+        self._changed = True
+        self._unwritten: list[KeptOrder] = []
+        self._scribes = ThreadPoolExecutor(SCRIBES, "orders")
+        self._forgotten = 0
+        self._listed_ns, self._looked_at = -1, float("-inf")
+        self.data.prune_logs()
+
+    # --- orders ---
+
+    def start(self, orders: Sequence[StartOrder]) -> list[Answer]:
+        """Start these lives, or make sure that they were started; each is written down before its keeper is made."""
+        with self._lock:
+            self._find_folders()
+            answers = [self._accept(order) for order in orders]
+            self._write_orders()
+            self._ask_for_keepers()
+            return answers
+
+    def stop(self, orders: Sequence[StopOrder]) -> list[Answer]:
+        """Give notice. A life without grace is gone when this returns."""
+        with self._lock:
+            self._find_folders()
+            for order in orders:
+                self._give_notice(order)
+            self._ask_for_keepers()
+            at_once = [order.pod for order in orders if order.grace_s <= 0]
+            self._wait_for_end(at_once)
+            left = {pod for pod in at_once if pod in self._lives and not self._lives[pod].is_over}
+            return [
+                Answer(order.pod, Reply.LATER, "it is being killed")
+                if order.pod in left
+                # It is as good as stopped: it can never start, or its keeper is giving it its grace.
+                else Answer(order.pod, Reply.DONE)
+                for order in orders
+            ]
+
+    def forget(self, order: ForgetOrder) -> Answer:
+        """Remove the traces of a life that is over, except its output, and that it was."""
+        with self._lock:
+            self._find_folders()
+            life = self._lives.get(order.pod)
+            if life is not None and not self._look_again(life).is_over:
+                return Answer(order.pod, Reply.LATER, "it has not ended yet")
+            self._tombstones.add(order.pod, "it has ended before")
+            self.data.forget(order.pod)
+            self._forgotten += 1
+            if self._forgotten % PRUNE_EVERY == 0:
+                self.data.prune_logs()
+            if life is not None:
+                del self._lives[order.pod]
+                self._changed = True
+            return Answer(order.pod, Reply.DONE)
+
+    # --- looking ---
+
+    def look(self) -> Mapping[PodId, PodSight]:
+        """Every life there is, as it is now; the same object as last time if nothing has changed."""
+        with self._lock:
+            self._find_folders()
+            self._drain_hints()
+            if time.monotonic() - self._looked_at > FULL_LOOK_S:
+                self._looked_at = time.monotonic()
+                self._unsettled.update(pod for pod, life in self._lives.items() if not life.is_over)
+            self._unsettled.update(self._watch.ended())
+            if self._images.refresh():
+                self._try_images_again()
+            for pod in sorted(self._unsettled):
+                self._look_again(self._lives[pod])
+            self._ask_for_keepers()
+            if self._changed:
+                self._pods = {pod: self._lives[pod].sight for pod in sorted(self._lives)}
+                self._changed = False
+            return self._pods
+
+    def wait(self, timeout_s: float) -> bool:
+        """Sleep until something may have changed. Only a hint, in both directions."""
+        return is_readable(self.wake_descriptors(), timeout_s)
+
+    def wake_descriptors(self) -> tuple[int, int]:
+        """Readable when something may have changed, for loops of their own."""
+        return self._hints.fileno(), self._watch.fileno()
+
+    @property
+    def nursery_pid(self) -> int | None:
+        """The warm parent of keepers, if there is one just now."""
+        return self._launcher.pid
+
+    @property
+    def forbidden(self) -> Mapping[str, str]:
+        """What pods cannot have on this machine, and why: mounts, host_name, limits."""
+        missing = {"limits": self._limiter.missing} if self._limiter.missing else {}
+        return {**self._launcher.forbidden, **missing}
+
+    def owns(self, pid: int) -> bool:
+        """Whether a process belongs to one of our pods."""
+        mark = process_table.mark_of(pid)
+        with self._lock:
+            return mark is not None and any(self._mark(pod) == mark for pod in self._lives)
+
+    # --- visiting ---
+
+    def read_log(self, pod: PodId, **wanted: Any) -> LogChunk | Problem:
+        """A piece of a pod's output; see `pod_log.read_log` for what can be wanted."""
+        folder = self.data.log_folder(pod)
+        if folder is None:
+            return Problem("pod.unknown", f"{pod} has no log on this machine", "look at the workload's other pods")
+        is_over = folder.parent == self.data.logs or life_folder.end_of(str(folder)) is not None
+        return read_log(folder, is_over=is_over, **wanted)
+
+    def execute(self, pod: PodId, argv: Sequence[str], **wanted: Any) -> visit.Execution | Problem:
+        """Run a command beside a pod's program; see `visit.execute` for what can be wanted."""
+        try:
+            return visit.execute(self.data.life(pod), argv, **wanted)
+        except OSError as error:
+            return _not_running(pod, error)
+
+    def attach(self, pod: PodId) -> visit.Attachment | Problem:
+        """Look over the shoulder of a pod's program."""
+        try:
+            return visit.attach(self.data.life(pod))
+        except OSError as error:
+            return _not_running(pod, error)
+
+    def reports(self, pod: PodId) -> Mapping[str, Any]:
+        """What the job has reported about itself: `metrics`, `parameters`, `at`."""
+        return life_folder.reports(str(self.data.life(pod)))
+
+    def close(self) -> None:
+        """Let go of everything; pods and keepers run on."""
+        with self._lock:
+            self._launcher.close()
+            self._scribes.shutdown()
+            for life in self._lives.values():
+                self._watch.let_go(life)
+            self._watch.close()
+            self._hints.close()
+            self._tombstones.close()
+            remove_if_empty(self._limiter)
+
+    # --- accepting an order ---
+
+    def _accept(self, order: StartOrder) -> Answer:
+        if order.pod in self._lives:
+            return Answer(order.pod, Reply.DONE)
+        words = self._tombstones.words(order.pod)
+        if words is not None:
+            return Answer(order.pod, Reply.REFUSED, words)
+        kept = self._plan_launch(order)
+        if isinstance(kept, Problem):
+            # For good: an earlier copy of the order, still on its way, must not start it either.
+            self._tombstones.add(order.pod, str(kept))
+            return Answer(order.pod, Reply.REFUSED, str(kept))
+        self._adopt(order.pod, str(self.data.life(order.pod)), kept)
+        self._unwritten.append(kept)
+        return Answer(order.pod, Reply.DONE)
+
+    def _write_orders(self) -> None:
+        """Write down what was accepted, several at a time, so that they share a turn of the disk."""
+        try:
+            list(self._scribes.map(self._write_down, self._unwritten))
+        except OSError:
+            for kept in self._unwritten:  # nobody was asked for yet, so nothing has been started
+                self._lives.pop(kept.order.pod)
+                self._unsettled.discard(kept.order.pod)
+            raise
+        finally:
+            self._unwritten = []
+
+    def _write_down(self, kept: KeptOrder) -> None:
+        order, places = kept.order, self.data.places(kept.order)
+        for folder in (places.folder, places.scratch):
+            with suppress(FileExistsError):  # someone died before writing the order
+                os.mkdir(folder, 0o700)
+        os.makedirs(places.checkpoints, exist_ok=True)
+        if order.together:
+            (places.folder / "hostfile").write_text(f"localhost slots={order.pods}\n", encoding="ascii")
+        write_order(str(places.folder), kept)
+
+    def _plan_launch(self, order: StartOrder) -> KeptOrder | Problem:
+        node = self._nodes.get(order.node)
+        if node is None:
+            return Problem("node.unknown", f"there is no node {order.node} here", "")
+        if order.boot_id != self.boot_id:
+            return Problem("node.rebooted", "the node has rebooted", "")
+        if any(device >= len(node.gpus) for device in order.devices):
+            return Problem("device.unknown", f"{order.node} has no such device: {order.devices}", "")
+        image = self._images.find(order.program.image)
+        if isinstance(image, Problem):
+            return KeptOrder(order=order, trouble=f"ErrImagePull: {image}")
+        launch = launch_of(
+            order,
+            image,
+            [node.gpus[device] for device in order.devices],
+            mark=self._mark(order.pod),
+            places=self.data.places(order),
+            conditions=self._conditions,
+            is_simulated=node.is_simulated,
+            rendezvous=self.data.rendezvous(order),
+        )
+        return launch if isinstance(launch, Problem) else KeptOrder(order=order, launch=launch)
+
+    def _mark(self, pod: PodId) -> str:
+        """Names the life in the process table, apart from those of other installations on the same machine."""
+        return str(uuid.uuid5(self._installation, pod))
+
+    def _try_images_again(self) -> None:
+        """The table was edited: what could not be found before may be in it now."""
+        for pod, life in self._lives.items():
+            if life.kept.launch is None and not life.is_over and not life_folder.is_told_to_stop(life.folder):
+                kept = self._plan_launch(life.kept.order)
+                if isinstance(kept, Problem):
+                    kept = KeptOrder(order=life.kept.order, trouble=f"CreateContainerConfigError: {kept}")
+                write_order(life.folder, kept)
+                life.kept = kept
+                self._unsettled.add(pod)
+
+    # --- stopping ---
+
+    def _give_notice(self, order: StopOrder) -> None:
+        life = self._lives.get(order.pod)
+        if life is None:
+            self._tombstones.add(order.pod, "it was stopped before it was ordered")
+            return
+        if life.is_over:
+            return
+        life_folder.tell_to_stop(life.folder, order.grace_s, order.reason)
+        self._look_again(life)
+        if life.handle >= 0:
+            try:
+                signal.pidfd_send_signal(life.handle, signal.SIGTERM)
+            except ProcessLookupError:
+                self._unsettled.add(order.pod)
+
+    def _wait_for_end(self, pods: Sequence[PodId]) -> None:
+        """Until these lives are over, or too long."""
+        until = time.monotonic() + AT_ONCE_S
+        waiting = [self._lives[pod] for pod in pods if pod in self._lives]
+        while waiting and time.monotonic() < until:
+            is_readable([life.handle for life in waiting if life.handle >= 0], 0.02)
+            waiting = [life for life in waiting if not self._look_again(life).is_over]
+            self._ask_for_keepers()
+
+    # --- looking at one life ---
+
+    def _look_again(self, life: Life) -> Life:
+        pod = life.kept.order.pod
+        if not life.is_over:
+            sight = self._watch.sight(life)
+            if sight != life.sight:
+                life.sight = sight
+                self._changed = True
+        if life.is_settled:
+            self._unsettled.discard(pod)
+        else:
+            self._unsettled.add(pod)
+        if life.is_over:
+            self._watch.let_go(life)
+        return life
+
+    def _ask_for_keepers(self) -> None:
+        """Lives without a living keeper get one, or the next one."""
+        now = time.monotonic()
+        wanted = [
+            life
+            for life in (self._lives[pod] for pod in sorted(self._unsettled))
+            if not life.is_kept
+            and life.kept.launch is not None
+            and life.generation < HEIRS_MAX
+            and now - life.asked_at > ASK_AGAIN_S
+        ]
+        if not wanted:
+            return
+        asked = self._launcher.launch([(life.generation + 1, life.folder) for life in wanted])
+        for life in wanted[:asked]:
+            life.asked_at = now
+
+    # --- finding lives ---
+
+    def _find_folders(self) -> None:
+        """Lives that another supervisor started or forgot; costs one call when there are none."""
+        changed_ns = os.stat(self.data.pods).st_mtime_ns
+        if changed_ns == self._listed_ns:
+            return
+        # Within the grain of the file system's clock something may still come under the same time.
+        self._listed_ns = changed_ns if time.time_ns() - changed_ns > 50_000_000 else -1
+        names = set(os.listdir(self.data.pods))
+        for pod in [pod for pod, life in self._lives.items() if os.path.basename(life.folder) not in names]:
+            self._watch.let_go(self._lives.pop(pod))
+            self._unsettled.discard(pod)
+            self._changed = True
+        known = {os.path.basename(life.folder) for life in self._lives.values()}
+        for name in sorted(names - known):
+            self._find(life_folder.pod_of(name), f"{self.data.pods}/{name}")
+
+    def _find(self, pod: PodId, folder: str) -> None:
+        kept = read_order(folder)
+        if self._tombstones.words(pod) is not None:
+            self.data.forget(pod)  # someone died while forgetting it
+        elif kept is None:
+            return  # someone is writing its order, or died before; whoever orders it again completes it
+        elif kept.order.boot_id != self.boot_id and life_folder.end_of(folder) is None:
+            self.data.forget(pod)  # lost with an earlier boot of the machine
+        else:
+            self._look_again(self._adopt(pod, folder, kept))
+
+    def _adopt(self, pod: PodId, folder: str, kept: KeptOrder) -> Life:
+        sight = PodSight(order=kept.order, state=PodState.STARTING, words=kept.trouble)
+        life = Life(folder=folder, kept=kept, sight=sight)
+        self._lives[pod] = life
+        self._unsettled.add(pod)
+        self._changed = True
+        return life
+
+    # --- hints ---
+
+    def _listen(self) -> socket.socket:
+        hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        hints.setblocking(False)
+        (self.data.root / "hints").unlink(missing_ok=True)
+        handle = os.open(self.data.root, os.O_PATH | os.O_CLOEXEC)
+        try:
+            hints.bind(f"/proc/self/fd/{handle}/hints")
+        finally:
+            os.close(handle)
+        return hints
+
+    def _drain_hints(self) -> None:
+        while True:
+            try:
+                pod = PodId(self._hints.recv(4096).decode(errors="replace"))
+            except BlockingIOError:
+                return
+            if pod in self._lives:
+                self._unsettled.add(pod)
+
+
+def _not_running(pod: PodId, error: OSError) -> Problem:
+    return Problem("pod.not_running", f"{pod} cannot be visited ({error.strerror})", "wait until it runs")

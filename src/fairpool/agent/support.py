@@ -1,0 +1,56 @@
+"""The folder with what is put into pods: the reporter, the sample trainer, stand-ins for programs of images.
+
+Written anew at every start of the supervisor, so that pods get what belongs to this version; each file is replaced
+whole, because pods may be reading it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+SOURCES = Path(__file__).with_name("pod")
+
+NOTEBOOK = """#!/bin/sh
+# Jupyter where the machine has it, else a page that says so.
+if command -v jupyter >/dev/null 2>&1; then
+  exec jupyter notebook --no-browser --allow-root --ip=127.0.0.1 --port="${{NOTEBOOK_PORT:-8888}}" "$@"
+fi
+exec {python} {notebook} "$@"
+"""
+
+
+def install_support(folder: Path) -> None:
+    """Put everything in its place."""
+    python = shlex.quote(sys.executable)
+    reporter = (SOURCES / "reporter.py").read_text(encoding="utf-8")
+    files = {
+        "python/fairpool_reporter.py": reporter,
+        # The older library's name. Without an __init__ file a real package of that name takes precedence.
+        "python/runai/reporter.py": reporter,
+        "trainer.py": (SOURCES / "trainer.py").read_text(encoding="utf-8"),
+        "notebook.py": (SOURCES / "notebook.py").read_text(encoding="utf-8"),
+        "nvidia_smi.py": (SOURCES / "nvidia_smi.py").read_text(encoding="utf-8"),
+    }
+    programs = {
+        "bin/python": f'#!/bin/sh\nexec {python} "$@"\n',
+        "bin/python3": f'#!/bin/sh\nexec {python} "$@"\n',
+        "bin/start-notebook.sh": NOTEBOOK.format(python=python, notebook=shlex.quote(str(folder / "notebook.py"))),
+        "simulated/nvidia-smi": f'#!/bin/sh\nexec {python} -I -S {shlex.quote(str(folder / "nvidia_smi.py"))} "$@"\n',
+    }
+    for name, text in files.items():
+        _put(folder / name, text, 0o644)
+    for name, text in programs.items():
+        _put(folder / name, text, 0o755)
+
+
+def _put(path: Path, text: str, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text, encoding="utf-8")
+    os.chmod(new, mode)
+    new.rename(path)

@@ -1,0 +1,162 @@
+"""Visiting a running pod: a command beside its program, or the program's own terminal. The other end is `door.py`."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import struct
+import termios
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+DEFAULT_SIZE = (24, 80)
+CONNECT_S = 5.0
+
+
+class Execution:
+    """A command that runs in a pod. Read and write its descriptors; closing it tells the command to leave."""
+
+    def __init__(self, line: socket.socket, stdin: int, stdout: int, stderr: int | None) -> None:
+        self._line = line
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        """With a terminal, input and output are one descriptor, and there is no other for errors."""
+
+    def resize(self, rows: int, columns: int) -> None:
+        """The window of whoever looks at the terminal has another size now."""
+        termios.tcsetwinsize(self.stdout, (rows, columns))
+
+    def end_input(self) -> None:
+        """Nothing more will be typed; a terminal says so with a character instead."""
+        if self.stdin >= 0 and self.stdin != self.stdout:
+            os.close(self.stdin)
+            self.stdin = -1
+
+    def fileno(self) -> int:
+        """Readable when the command has ended."""
+        return self._line.fileno()
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """The exit code; None if it has not ended by then, or if the pod ended with it."""
+        self._line.settimeout(timeout_s)
+        try:
+            answer = self._line.recv(4096)
+        except TimeoutError:
+            return None
+        return int(json.loads(answer)["exit"]) if answer else None
+
+    def close(self) -> None:
+        self._line.close()
+        for fd in {self.stdin, self.stdout, self.stderr} - {None, -1}:
+            assert fd is not None
+            os.close(fd)
+        self.stdin = self.stdout = -1
+        self.stderr = None
+
+
+class Attachment:
+    """The program of a pod, seen live: its latest output first, then what comes."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    def fileno(self) -> int:
+        return self._line.fileno()
+
+    def read(self, timeout_s: float | None = None) -> bytes | None:
+        """The next piece of output; empty at its end, None if nothing came in time."""
+        self._line.settimeout(timeout_s)
+        try:
+            return self._line.recv(131072)
+        except TimeoutError:
+            return None
+        except ConnectionError:
+            return b""
+
+    def type(self, data: bytes) -> None:
+        """Hand keystrokes to the program, if it reads any."""
+        self._line.settimeout(CONNECT_S)
+        for start in range(0, len(data), 32768):
+            self._line.send(b"d" + data[start : start + 32768])
+
+    def end_input(self) -> None:
+        self._line.send(b"e")
+
+    def resize(self, rows: int, columns: int) -> None:
+        self._line.send(b"r" + struct.pack("<HH", rows, columns))
+
+    def close(self) -> None:
+        """Leave; the program runs on."""
+        self._line.close()
+
+
+def execute(
+    folder: Path,
+    argv: Sequence[str],
+    *,
+    tty: bool = False,
+    size: tuple[int, int] = DEFAULT_SIZE,
+    environment: Mapping[str, str] | None = None,
+    working_dir: str = "",
+) -> Execution:
+    """Run a command in the pod's environment, folder and view. Raises OSError where no keeper answers."""
+    line = _knock(folder)
+    ours, theirs, slots = _terminal(size) if tty else _pipes()
+    wish = {
+        "op": "exec",
+        "argv": list(argv),
+        "env": {"TERM": "xterm-256color", **(environment or {})} if tty else dict(environment or {}),
+        "cwd": working_dir,
+        "tty": tty,
+    }
+    try:
+        _send(line, wish, slots)
+    except OSError:
+        line.close()
+        for fd in {fd for fd in ours if fd is not None}:
+            os.close(fd)
+        raise
+    finally:
+        for fd in theirs:
+            os.close(fd)
+    return Execution(line, *ours)
+
+
+def attach(folder: Path) -> Attachment:
+    """Look over the shoulder of the pod's program, and type for it if it reads."""
+    line = _knock(folder)
+    line.send(json.dumps({"op": "attach"}).encode())
+    return Attachment(line)
+
+
+def _knock(folder: Path) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    line.settimeout(CONNECT_S)
+    handle = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+    try:
+        # Through the descriptor, because the address of a socket may only have 107 bytes.
+        line.connect(f"/proc/self/fd/{handle}/door")
+    except OSError:
+        line.close()
+        raise
+    finally:
+        os.close(handle)
+    return line
+
+
+def _terminal(size: tuple[int, int]) -> tuple[tuple[int, int, int | None], set[int], list[int]]:
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, size)
+    return (master, master, None), {slave}, [slave, slave, slave]
+
+
+def _pipes() -> tuple[tuple[int, int, int | None], set[int], list[int]]:
+    (stdin, ours_in), (ours_out, stdout), (ours_err, stderr) = os.pipe(), os.pipe(), os.pipe()
+    return (ours_in, ours_out, ours_err), {stdin, stdout, stderr}, [stdin, stdout, stderr]
+
+
+def _send(line: socket.socket, wish: Mapping[str, Any], fds: Sequence[int]) -> None:
+    rights = array.array("i", fds).tobytes()
+    line.sendmsg([json.dumps(wish).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])

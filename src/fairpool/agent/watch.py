@@ -1,0 +1,132 @@
+"""Looking at lives: what the folder of each says, and a descriptor of each keeper that says when it ends.
+
+With the descriptors nothing has to be asked about pods that simply run, however many there are: the kernel tells which
+keepers are gone, and those alone are looked at. Hints only make it quicker.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fairpool.agent import life_folder
+from fairpool.agent.order_file import KeptOrder
+from fairpool.agent.shim import NEVER_STARTED
+from fairpool.model.ids import PodId
+from fairpool.model.observation import PodSight, PodState
+
+
+@dataclass(slots=True)
+class Life:
+    """A life as it was last seen."""
+
+    folder: str
+    kept: KeptOrder
+    sight: PodSight
+    handle: int = -1
+    """A descriptor of its keeper, readable when that ends."""
+    generation: int = -1
+    """Which keeper it has; -1: none has come yet."""
+    is_kept: bool = False
+    """Its keeper lives."""
+    asked_at: float = float("-inf")
+    """When a keeper was last asked for."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.sight.state is PodState.EXITED
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing can happen to it that we are not told."""
+        waits_for_image = self.kept.launch is None
+        return self.is_over or waits_for_image or (self.sight.state is PodState.RUNNING and self.handle >= 0)
+
+
+class Watch:
+    """The keepers whose end we are told of."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._pods: dict[int, PodId] = {}
+
+    def fileno(self) -> int:
+        """Readable when a keeper has ended."""
+        return self._epoll.fileno()
+
+    def ended(self) -> Iterator[PodId]:
+        """Pods whose keepers are gone."""
+        return (self._pods[handle] for handle, _ in self._epoll.poll(0))
+
+    def sight(self, life: Life) -> PodSight:
+        """What the life looks like now."""
+        found = life_folder.glance(life.folder)
+        if found.keeper is None:
+            return _without_keeper(life, found.is_told_to_stop)
+        life.is_kept = self._hold(life, found.keeper)
+        # After the look at its keeper: one that is gone has written the end before, if it could.
+        end, since = life_folder.end_of(life.folder), found.running_since
+        if end is not None:
+            return PodSight(
+                order=life.kept.order,
+                state=PodState.EXITED,
+                exit_code=end.code,
+                words=end.words,
+                running_since=since,
+                after_notice=end.after_notice,
+            )
+        words = str(life.kept.launch["words"]) if life.kept.launch is not None else ""
+        if not life.is_kept:
+            words = "its keeper was killed; another looks after what is left"
+        state = PodState.STARTING if since is None else PodState.RUNNING
+        return PodSight(order=life.kept.order, state=state, words=words, running_since=since)
+
+    def let_go(self, life: Life) -> None:
+        """Its keeper is not watched any more."""
+        if life.handle >= 0:
+            self._epoll.unregister(life.handle)
+            del self._pods[life.handle]
+            os.close(life.handle)
+            life.handle = -1
+
+    def close(self) -> None:
+        self._epoll.close()
+
+    def _hold(self, life: Life, keeper: life_folder.Keeper) -> bool:
+        """Keep a descriptor of the keeper; says whether it lives."""
+        if life.generation == keeper.generation and life.handle >= 0:
+            if not is_readable([life.handle], 0):
+                return True
+            self.let_go(life)
+            return False
+        self.let_go(life)
+        life.generation = keeper.generation
+        try:
+            handle = os.pidfd_open(keeper.pid)
+        except OSError:
+            return keeper.is_alive  # no descriptors left: it is looked at again every time
+        if not keeper.is_alive:  # the number may be somebody else's by now
+            os.close(handle)
+            return False
+        life.handle = handle
+        self._pods[handle] = life.kept.order.pod
+        self._epoll.register(handle, select.EPOLLIN)
+        return True
+
+
+def is_readable(descriptors: Sequence[int], timeout_s: float) -> bool:
+    """Whether one of these is, or becomes so in time."""
+    poll = select.poll()  # not select(), which knows no descriptor above 1023
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
+
+
+def _without_keeper(life: Life, is_told: bool) -> PodSight:
+    sight = PodSight(order=life.kept.order, state=PodState.STARTING, words=life.kept.trouble)
+    if not is_told:
+        return sight
+    words = "stopped before it started"
+    return replace(sight, state=PodState.EXITED, exit_code=NEVER_STARTED, words=words, after_notice=True)

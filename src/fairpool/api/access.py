@@ -1,0 +1,232 @@
+"""Who is calling: sign-in, tokens, users, applications, roles and access rules."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AliasChoices, ConfigDict, Field, StrictBool, StringConstraints
+
+from fairpool.api.wire import Answer, Moment, Page, Request, ShortText
+
+PASSWORD_MIN = 8
+PASSWORD_MAX = 1024  # a longer one would make hashing a way to keep us busy
+
+Password = Annotated[str, StringConstraints(min_length=1, max_length=PASSWORD_MAX)]
+NewPassword = Annotated[str, StringConstraints(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
+Email = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,190}$", to_lower=True),
+    Field(examples=["test@run.ai"]),
+]
+
+
+class GrantType(StrEnum):
+    """The ways to a token that exist here."""
+
+    PASSWORD = "password"
+    CLIENT_CREDENTIALS = "client_credentials"
+    APP_TOKEN = "app_token"
+    REFRESH_TOKEN = "refresh_token"
+
+
+class TokenRequest(Request):
+    """`POST /api/v1/token`."""
+
+    grant_type: GrantType
+    username: ShortText | None = None
+    password: Password | None = None
+    client_id: ShortText | None = Field(
+        default=None, validation_alias=AliasChoices("clientId", "clientID", "client_id", "appID", "appId")
+    )
+    client_secret: ShortText | None = Field(
+        default=None, validation_alias=AliasChoices("clientSecret", "client_secret", "appSecret")
+    )
+    refresh_token: ShortText | None = None
+
+
+class TokenAnswer(Answer):
+    """A token to put behind `Authorization: Bearer`, and one to renew it with."""
+
+    access_token: Annotated[str, Field(examples=["fpa_…"])]
+    id_token: str = ""
+    refresh_token: str | None = None
+    expires_in: Annotated[int, Field(description="Seconds", examples=[36000])]
+    token_type: str = "bearer"
+    must_change_password: bool = False
+
+
+class OAuthToken(Answer):
+    """The same in the spelling of RFC 6749, for `POST /api/v2/token` and the older token endpoint."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+    access_token: str
+    token_type: str = "bearer"
+    expires_in: int
+    refresh_token: str | None = None
+    id_token: str = ""
+    scope: str = "openid"
+
+
+class OAuthError(Answer):
+    """What RFC 6749 says instead."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+    error: Annotated[str, Field(examples=["invalid_grant"])]
+    error_description: str = ""
+
+
+class PasswordChange(Request):
+    """`POST /api/v1/me/password`."""
+
+    current_password: Password
+    new_password: NewPassword
+
+
+class RoleName(StrEnum):
+    """What somebody may be, in a scope. The table of what follows from it is the control plane's."""
+
+    ADMINISTRATOR = "administrator"
+    RESEARCHER = "researcher"
+
+
+class ScopeType(StrEnum):
+    """What a role is given over."""
+
+    TENANT = "tenant"
+    DEPARTMENT = "department"
+    PROJECT = "project"
+
+
+class SubjectType(StrEnum):
+    """Who can have a role."""
+
+    USER = "user"
+    APP = "app"
+
+
+class UserRequest(Request):
+    """A new user. Without a password one is made up and shown once."""
+
+    email: Email
+    password: NewPassword | None = None
+    need_to_change_password: StrictBool = True
+    roles: Annotated[list[RoleName], Field(max_length=16)] = Field(default_factory=list)
+    """Given over everything; roles in one project are access rules."""
+
+
+class User(Answer):
+    """A person with a sign-in."""
+
+    id: str
+    username: str
+    email: str
+    roles: list[RoleName] = Field(default_factory=list)
+    need_to_change_password: bool = False
+    created_at: Moment
+
+
+class NewUser(User):
+    """A user, and the password to hand over: shown this once."""
+
+    temp_password: str | None = None
+
+
+class PasswordAnswer(Answer):
+    """A password that was made up; shown this once."""
+
+    temp_password: str
+
+
+class UserPage(Page):
+    """Users."""
+
+    users: list[User]
+
+
+class AccessRuleRequest(Request):
+    """This subject has this role in this scope. Rules are not changed: delete and make another."""
+
+    subject_id: ShortText
+    subject_type: SubjectType = SubjectType.USER
+    role_id: RoleName
+    scope_id: ShortText = ""
+    scope_type: ScopeType = ScopeType.PROJECT
+
+
+class AccessRule(Answer):
+    """A rule as it stands."""
+
+    id: str
+    subject_id: str
+    subject_type: SubjectType
+    role_id: RoleName
+    role_name: str
+    scope_id: str
+    scope_type: ScopeType
+    created_at: Moment
+    created_by: str = ""
+
+
+class AccessRulePage(Page):
+    """Access rules."""
+
+    access_rules: list[AccessRule]
+
+
+class Role(Answer):
+    """A role and everything it permits."""
+
+    id: RoleName
+    name: str
+    description: str
+    permissions: list[str]
+
+
+class RolePage(Page):
+    """Roles."""
+
+    roles: list[Role]
+
+
+class ApplicationRequest(Request):
+    """A new application: a caller that is a program."""
+
+    name: Annotated[ShortText, Field(min_length=1, examples=["nightly-sweep"])]
+    roles: Annotated[list[RoleName], Field(max_length=16)] = Field(default_factory=list)
+
+
+class Application(Answer):
+    """An application."""
+
+    id: str
+    name: str
+    client_id: str
+    roles: list[RoleName] = Field(default_factory=list)
+    created_at: Moment
+
+
+class NewApplication(Application):
+    """An application and its secret, which is shown this once."""
+
+    secret: str
+
+
+class ApplicationPage(Page):
+    """Applications."""
+
+    apps: list[Application]
+
+
+class Me(Answer):
+    """The caller, as the server sees them."""
+
+    id: str
+    username: str
+    subject_type: SubjectType
+    roles: list[RoleName]
+    access_rules: list[AccessRule] = Field(default_factory=list)
+    permissions: list[str] = Field(default_factory=list)
+    must_change_password: bool = False

@@ -1,0 +1,431 @@
+"""Departments, projects, node pools, nodes, clusters and the audit log on the wire."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import (
+    AliasChoices,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StringConstraints,
+    model_validator,
+)
+
+from fairpool.api.wire import Answer, Moment, Page, PoolNameText, ProjectName, Request, ShortText
+
+UNLIMITED = -1
+
+GpuQuota = Annotated[
+    StrictInt | StrictFloat,
+    Field(ge=UNLIMITED, le=100_000, description="GPUs; -1: without bound", examples=[4, 0.5]),
+]
+CpuQuota = Annotated[StrictInt | StrictFloat, Field(ge=UNLIMITED, le=10_000_000, description="Thousandths of a core")]
+MemoryQuota = Annotated[StrictInt | StrictFloat, Field(ge=UNLIMITED, le=1_000_000_000_000)]
+Weight = Annotated[StrictInt | StrictFloat, Field(ge=0, le=1000)]
+LimitSeconds = Annotated[StrictInt, Field(ge=1, le=315_360_000)]
+
+
+class OverQuotaChoice(StrEnum):
+    """How eagerly idle GPUs beyond the quota are taken."""
+
+    OFF = "off"
+    LOWEST = "lowest"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class MemoryUnits(StrEnum):
+    """Units of a memory quota."""
+
+    MIB = "Mib"
+    MB = "MB"
+    GB = "GB"
+
+
+class PoolReference(Request):
+    """Which node pool; its id is its name."""
+
+    id: PoolNameText = "default"
+    name: PoolNameText | None = None
+
+
+class GpuResource(Request):
+    """What is owed of GPUs."""
+
+    deserved: GpuQuota = 0
+    limit: GpuQuota | None = None
+    over_quota: OverQuotaChoice | None = Field(default=None, description="Left out: idle GPUs are shared by quota")
+    over_quota_weight: Weight | None = Field(
+        default=None, description="0 lowest, 1 low, 2 medium, 3 high; another way to say overQuota"
+    )
+
+
+class CpuResource(Request):
+    """What is owed of CPU, in thousandths of a core."""
+
+    deserved: CpuQuota = UNLIMITED
+    limit: CpuQuota | None = None
+    over_quota_weight: Weight | None = None
+
+
+class MemoryResource(Request):
+    """What is owed of memory."""
+
+    deserved: MemoryQuota = UNLIMITED
+    limit: MemoryQuota | None = None
+    over_quota_weight: Weight | None = None
+    units: MemoryUnits = MemoryUnits.MIB
+
+
+class PoolResources(Request):
+    """What is owed in one node pool."""
+
+    node_pool: PoolReference = Field(default_factory=PoolReference)
+    gpu: GpuResource = Field(default_factory=GpuResource)
+    cpu: CpuResource = Field(default_factory=CpuResource)
+    memory: MemoryResource = Field(default_factory=MemoryResource)
+    priority: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+
+
+class SchedulingRules(Request):
+    """What a project says about work in it."""
+
+    interactive_job_time_limit_seconds: LimitSeconds | None = None
+    interactive_job_max_idle_duration_seconds: LimitSeconds | None = None
+    interactive_job_preempt_idle_duration_seconds: LimitSeconds | None = None
+    training_job_max_idle_duration_seconds: LimitSeconds | None = None
+    training_job_time_limit_seconds: LimitSeconds | None = None
+
+
+class NodeTypes(Request):
+    """Node types (`run.ai/type`) that work of this project may use."""
+
+    training: Annotated[list[ShortText], Field(max_length=64)] = Field(default_factory=list)
+    workspace: Annotated[list[ShortText], Field(max_length=64)] = Field(default_factory=list)
+
+
+class ProjectRequest(Request):
+    """A project as it should be."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"name": "team-a", "parentId": "default", "resources": [{"gpu": {"deserved": 4}}], "description": ""}
+            ]
+        }
+    )
+    name: ProjectName
+    cluster_id: ShortText | None = None
+    parent_id: ProjectName = "default"
+    requested_namespace: ShortText | None = None
+    enforce_runai_scheduler: StrictBool = True
+    description: ShortText = ""
+    default_node_pools: Annotated[list[PoolNameText], Field(max_length=64)] = Field(default_factory=list)
+    node_types: NodeTypes = Field(default_factory=NodeTypes)
+    scheduling_rules: SchedulingRules = Field(default_factory=SchedulingRules)
+    resources: Annotated[list[PoolResources], Field(max_length=64)] = Field(default_factory=lambda: [PoolResources()])
+
+    @model_validator(mode="after")
+    def _each_pool_once(self) -> ProjectRequest:
+        _check_pools(self.resources)
+        return self
+
+
+class ProjectUpdate(Request):
+    """`PATCH`: only what is said is changed."""
+
+    parent_id: ProjectName | None = None
+    description: ShortText | None = None
+    default_node_pools: Annotated[list[PoolNameText], Field(max_length=64)] | None = None
+    node_types: NodeTypes | None = None
+    scheduling_rules: SchedulingRules | None = None
+    resources: Annotated[list[PoolResources], Field(max_length=64)] | None = None
+
+
+class ResourcesUpdate(Request):
+    """`PUT .../resources`: what is owed, in every pool."""
+
+    resources: Annotated[list[PoolResources], Field(max_length=64)] = Field(
+        validation_alias=AliasChoices("resources", "resource")
+    )
+
+    @model_validator(mode="after")
+    def _each_pool_once(self) -> ResourcesUpdate:
+        _check_pools(self.resources)
+        return self
+
+
+class TotalResources(Answer):
+    """What is owed over all pools."""
+
+    gpu_quota: float
+    cpu_quota: float
+    memory_quota: float
+
+
+class ProjectStatus(Answer):
+    """How a project is doing."""
+
+    namespace: str
+    phase: Annotated[str, Field(examples=["Ready"])] = "Ready"
+    quota_status: dict[str, float] = Field(default_factory=dict)
+
+
+class Parent(Answer):
+    """The department above."""
+
+    id: str
+    name: str
+
+
+class Project(Answer):
+    """A project as it is."""
+
+    id: str
+    name: str
+    cluster_id: str
+    parent_id: str
+    parent: Parent
+    description: str = ""
+    default_node_pools: list[str] = Field(default_factory=list)
+    node_types: NodeTypes = Field(default_factory=NodeTypes)
+    scheduling_rules: SchedulingRules = Field(default_factory=SchedulingRules)
+    resources: list[PoolResources]
+    total_resources: TotalResources
+    status: ProjectStatus
+    allocated_gpus: float = 0.0
+    workloads: int = 0
+    created_at: Moment
+    updated_at: Moment
+    created_by: str = ""
+    revision: int = 0
+
+
+class ProjectPage(Page):
+    """Projects."""
+
+    projects: list[Project]
+
+
+class DepartmentRequest(Request):
+    """A department as it should be."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "research", "resources": [{"gpu": {"deserved": 8}}]}]}
+    )
+    name: ProjectName
+    cluster_id: ShortText | None = None
+    description: ShortText = ""
+    resources: Annotated[list[PoolResources], Field(max_length=64)] = Field(
+        default_factory=lambda: [PoolResources(gpu=GpuResource(deserved=UNLIMITED))]
+    )
+
+    @model_validator(mode="after")
+    def _each_pool_once(self) -> DepartmentRequest:
+        _check_pools(self.resources)
+        return self
+
+
+class Department(Answer):
+    """A department as it is."""
+
+    id: str
+    name: str
+    cluster_id: str
+    description: str = ""
+    resources: list[PoolResources]
+    total_resources: TotalResources
+    projects: list[str] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+    created_at: Moment
+    updated_at: Moment
+    revision: int = 0
+
+
+class DepartmentPage(Page):
+    """Departments."""
+
+    departments: list[Department]
+
+
+class PlacementStrategy(Request):
+    """Where pods go among the nodes where they fit."""
+
+    gpu: Annotated[str, StringConstraints(pattern="^(binpack|spread|fragmentation)$")] = "binpack"
+    cpu: Annotated[str, StringConstraints(pattern="^(binpack|spread)$")] = "binpack"
+
+
+class NodePoolRequest(Request):
+    """A node pool as it should be: the nodes that carry one label value."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "a100", "labelKey": "run.ai/type", "labelValue": "a100"}]}
+    )
+    name: PoolNameText
+    label_key: Annotated[ShortText, Field(min_length=1)]
+    label_value: Annotated[ShortText, Field(min_length=1)]
+    cluster_id: ShortText | None = None
+    placement_strategy: PlacementStrategy = Field(default_factory=PlacementStrategy)
+
+
+class NodePoolUpdate(Request):
+    """`PATCH`: only what is said is changed."""
+
+    label_key: ShortText | None = None
+    label_value: ShortText | None = None
+    placement_strategy: PlacementStrategy | None = None
+
+
+class NodePoolAnswer(Answer):
+    """A node pool as it is."""
+
+    id: str
+    name: str
+    cluster_id: str
+    label_key: str
+    label_value: str
+    placement_strategy: PlacementStrategy
+    phase: Annotated[str, Field(examples=["Ready"])] = "Ready"
+    nodes: list[str] = Field(default_factory=list)
+    created_at: Moment
+    updated_at: Moment
+    revision: int = 0
+
+
+class NodePoolPage(Page):
+    """Node pools."""
+
+    nodepools: list[NodePoolAnswer]
+
+
+class TaintWire(Request):
+    """A mark that keeps pods away, such as `runai=drain:NoExecute`."""
+
+    key: Annotated[ShortText, Field(min_length=1, examples=["runai"])]
+    value: Annotated[ShortText, Field(examples=["drain"])] = ""
+    effect: Annotated[str, StringConstraints(pattern="^(NoSchedule|NoExecute|PreferNoSchedule)$")] = "NoSchedule"
+
+
+class NodeMarksRequest(Request):
+    """What an administrator says about one node: all of it, as it should be."""
+
+    cordoned: StrictBool = False
+    taints: Annotated[list[TaintWire], Field(max_length=64)] = Field(default_factory=list)
+    labels: Annotated[dict[ShortText, ShortText], Field(max_length=64)] = Field(default_factory=dict)
+
+
+class GpuInfo(Answer):
+    """The GPUs of a node."""
+
+    gpu_type: str = ""
+    gpu_count: int = 0
+    gpu_memory_mib: int = 0
+    withheld: Annotated[list[int], Field(description="Broken, or busy with somebody else's work")] = Field(
+        default_factory=list
+    )
+    allocated: float = 0.0
+    simulated: Annotated[bool, Field(description="They do not exist: work runs beside them, not on them")] = False
+
+
+class NodeAnswer(Answer):
+    """A node as the cluster last saw it."""
+
+    id: str
+    name: str
+    cluster_uuid: str
+    status: Annotated[str, Field(examples=["Ready"])]
+    silent_since: Moment | None = None
+    node_pool: str
+    gpu_info: GpuInfo
+    pods: int = 0
+    cpu_milli: int | None = None
+    memory_bytes: int | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    taints: list[TaintWire] = Field(default_factory=list)
+    cordoned: bool = False
+    marks: NodeMarksRequest = Field(default_factory=NodeMarksRequest)
+    revision: int = 0
+
+
+class NodePage(Page):
+    """Nodes."""
+
+    nodes: list[NodeAnswer]
+
+
+class ClusterRequest(Request):
+    """A cluster to be connected."""
+
+    name: ProjectName
+    domain: ShortText = ""
+    version: ShortText = ""
+
+
+class ClusterState(Answer):
+    """Whether a cluster is heard of."""
+
+    state: Annotated[str, Field(examples=["Connected"])]
+    platform: str = ""
+
+
+class ClusterAnswer(Answer):
+    """A cluster as it is."""
+
+    uuid: str
+    name: str
+    domain: str = ""
+    version: str = ""
+    status: ClusterState
+    last_liveness: Moment | None = None
+    created_at: Moment
+    revision: int = 0
+
+
+class NewCluster(ClusterAnswer):
+    """A cluster and the token it identifies itself with: shown this once."""
+
+    token: str
+
+
+class ClusterPage(Page):
+    """Clusters."""
+
+    clusters: list[ClusterAnswer]
+
+
+class AuditEntry(Answer):
+    """Who did what, and whether it went through."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+    id: int
+    timestamp: Moment
+    subject: str
+    subject_type: str
+    source_ip: str = ""
+    action: Annotated[str, Field(examples=["create"])]
+    http_method: str
+    url: str
+    entity_type: str
+    entity_name: str = ""
+    entity_id: str = ""
+    result: Annotated[str, Field(examples=["Succeeded"])]
+
+
+class AuditPage(Page):
+    """Audit entries, newest first."""
+
+    entries: list[AuditEntry]
+
+
+def _check_pools(resources: list[PoolResources]) -> None:
+    names = [each.node_pool.name or each.node_pool.id for each in resources]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"node pool {twice[0]} is given twice; give each pool once")

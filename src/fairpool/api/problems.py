@@ -1,0 +1,72 @@
+"""Errors as they travel: one document with every problem of the request, and `code` and `message` for older clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from fairpool.api.wire import Answer
+from fairpool.model.problem import Problem
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class ProblemItem(Answer):
+    """One thing that is wrong, where it is, and what to do about it."""
+
+    code: Annotated[str, Field(examples=["gpu.fraction_of_many"], description="Stable, meant for programs")]
+    what: Annotated[str, Field(examples=["2.5 GPUs is neither a fraction of one GPU nor a whole number"])]
+    fix: Annotated[str, Field(examples=["ask for 2 or 3, or for several devices with a fraction of each"])] = ""
+    field: Annotated[str | None, Field(examples=["spec.compute.gpu"], description="Where in the request")] = None
+
+    def problem(self) -> Problem:
+        """The same as the core knows it."""
+        return Problem(self.code, self.what, self.fix)
+
+
+class ProblemDocument(Answer):
+    """An answer of 400 or more (RFC 9457)."""
+
+    type: Annotated[str, Field(examples=["about:blank"])] = "about:blank"
+    title: Annotated[str, Field(examples=["Unprocessable Content"])]
+    status: Annotated[int, Field(examples=[422])]
+    detail: Annotated[str, Field(description="All problems as one text")] = ""
+    code: Annotated[int, Field(description="The status again, for older clients", examples=[422])]
+    message: Annotated[str, Field(description="The first problem, for older clients")]
+    problems: list[ProblemItem] = Field(default_factory=list)
+    choices: Annotated[
+        dict[str, str] | None,
+        Field(description="Where the request could be repeated with a decision: query string to its meaning"),
+    ] = None
+
+
+def item(problem: Problem, field: str | None = None) -> ProblemItem:
+    """A problem of the core, as it travels."""
+    return ProblemItem(code=problem.code, what=problem.what, fix=problem.fix, field=field)
+
+
+def document(
+    status: int, title: str, problems: Sequence[ProblemItem], choices: dict[str, str] | None = None
+) -> ProblemDocument:
+    """The whole answer."""
+    sentences = [_sentence(each) for each in problems]
+    return ProblemDocument(
+        title=title,
+        status=status,
+        detail="; ".join(sentences),
+        code=status,
+        message=sentences[0] if sentences else title,
+        problems=list(problems),
+        choices=choices,
+    )
+
+
+def problems_of(items: Iterable[ProblemItem]) -> list[Problem]:
+    """What a client makes of an answer."""
+    return [each.problem() for each in items]
+
+
+def _sentence(each: ProblemItem) -> str:
+    return f"{each.what}: {each.fix}" if each.fix else each.what

@@ -1,0 +1,85 @@
+"""The two ends of a shell: what travels on its WebSocket, and the client's side of it.
+
+Each message is one byte that names the channel, then bytes: 0 input, 1 output, 2 errors, 3 how it ended (JSON),
+4 the size of the terminal (JSON), 255 the end of the channel whose number follows. The numbers are those of
+Kubernetes' `v5.channel.k8s.io`, so that both kinds of engine speak alike.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+
+import httpx2
+from httpx2.websockets import WebSocketDisconnect, WebSocketSession
+
+from fairpool.model.problem import Problem
+
+
+class Channel(IntEnum):
+    """Which of the streams a message belongs to."""
+
+    INPUT = 0
+    OUTPUT = 1
+    ERRORS = 2
+    ENDED = 3
+    SIZE = 4
+    CLOSE = 255
+
+
+_NUMBERS = frozenset(channel.value for channel in Channel)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message."""
+
+    channel: Channel
+    data: bytes = b""
+
+    def encode(self) -> bytes:
+        return bytes([self.channel]) + self.data
+
+
+def decode(message: bytes) -> Frame | Problem:
+    """A message that somebody sent."""
+    if not message or message[0] not in _NUMBERS:
+        return Problem("shell.channel", "a message on no known channel", "begin each message with its channel's number")
+    return Frame(Channel(message[0]), message[1:])
+
+
+def size(columns: int, rows: int) -> Frame:
+    """The terminal has this size now."""
+    return Frame(Channel.SIZE, json.dumps({"columns": columns, "rows": rows}).encode())
+
+
+def ended(exit_code: int | None, words: str = "") -> Frame:
+    """The process is over; nothing comes after this."""
+    return Frame(Channel.ENDED, json.dumps({"exitCode": exit_code, "words": words}).encode())
+
+
+class Shell:
+    """A process in a pod, from the client's side."""
+
+    def __init__(self, socket: WebSocketSession) -> None:
+        self._socket = socket
+
+    def send(self, data: bytes) -> None:
+        """Input for the process."""
+        self._socket.send_bytes(Frame(Channel.INPUT, data).encode())
+
+    def send_end(self) -> None:
+        """No more input comes."""
+        self._socket.send_bytes(Frame(Channel.CLOSE, bytes([Channel.INPUT])).encode())
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._socket.send_bytes(size(columns, rows).encode())
+
+    def receive(self, timeout_s: float | None = None) -> Frame | None:
+        """The next message; None when the connection is over."""
+        try:
+            frame = decode(self._socket.receive_bytes(timeout=timeout_s))
+        except (WebSocketDisconnect, httpx2.TransportError):
+            return None
+        return frame if isinstance(frame, Frame) else None

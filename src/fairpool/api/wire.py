@@ -1,0 +1,60 @@
+"""What every message has in common: camelCase on the wire, nothing unknown accepted, names and pages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import ValidationError as ValidationError  # what making one of these raises; others find it here
+from pydantic.alias_generators import to_camel
+
+PAGE_DEFAULT = 50
+PAGE_MAX = 500
+
+NAME_PATTERN = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
+WORKLOAD_NAME_MAX = 49
+PROJECT_NAME_MAX = 57  # `runai-<name>` is a namespace, and those have at most 63 characters
+LABEL_NAME_MAX = 63
+
+WorkloadName = Annotated[
+    str, StringConstraints(pattern=NAME_PATTERN, max_length=WORKLOAD_NAME_MAX), Field(examples=["train-1"])
+]
+ProjectName = Annotated[
+    str, StringConstraints(pattern=NAME_PATTERN, max_length=PROJECT_NAME_MAX), Field(examples=["team-a"])
+]
+PoolNameText = Annotated[
+    str, StringConstraints(pattern=NAME_PATTERN, max_length=LABEL_NAME_MAX), Field(examples=["default"])
+]
+ShortText = Annotated[str, StringConstraints(max_length=256, pattern=r"^[^\x00-\x1f\x7f]*$")]
+LongText = Annotated[str, StringConstraints(max_length=4096, pattern=r"^[^\x00]*$")]
+Moment = Annotated[str, Field(examples=["2026-11-15T12:00:00.000Z"], description="ISO 8601, in UTC")]
+
+
+class Request(BaseModel):
+    """Something that is sent: nothing unknown is accepted, so that a slip of the keyboard is told and not ignored."""
+
+    model_config = ConfigDict(
+        extra="forbid", alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False, frozen=True
+    )
+
+    def wire(self) -> dict[str, Any]:
+        """As it travels, without what was not said."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Answer(BaseModel):
+    """Something that is answered: newer servers may say more than older clients know."""
+
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+
+class Page(Answer):
+    """One page of a list; `next` is the offset of the next one, and absent at the end."""
+
+    next: int | None = Field(default=None, description="Offset of the next page; absent on the last one")
+
+
+class Count(Answer):
+    """How many there are."""
+
+    count: int

@@ -1,0 +1,609 @@
+"""Workloads on the wire: what is submitted, for each kind, and what is said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
+
+from fairpool.api.wire import (
+    Answer,
+    LongText,
+    Moment,
+    Page,
+    PoolNameText,
+    ProjectName,
+    Request,
+    ShortText,
+)
+
+ENVIRONMENT_MAX = 10_000
+ENVIRONMENT_VALUE_MAX = 131_072  # what Linux takes in one string of a process's environment
+ARGUMENTS_MAX = 10_000
+PODS_MAX = 100_000
+
+Argument = Annotated[str, StringConstraints(max_length=ENVIRONMENT_VALUE_MAX, pattern=r"^[^\x00]*$")]
+VariableName = Annotated[str, StringConstraints(pattern=r"^[^=\x00-\x1f\x7f]{1,1024}$"), Field(examples=["EPOCHS"])]
+Quantity = Annotated[
+    str, StringConstraints(pattern=r"^[0-9]{1,15}(\.[0-9]{1,6})?([kKMGTP]i?|m)?B?$"), Field(examples=["4Gi", "500M"])
+]
+Port = Annotated[StrictInt, Field(ge=1, le=65535)]
+PathText = Annotated[str, StringConstraints(max_length=4096, pattern=r"^/[^\x00-\x1f]*$"), Field(examples=["/data"])]
+Seconds = Annotated[StrictInt, Field(ge=0, le=315_360_000)]
+GpuAmount = Annotated[
+    StrictInt | StrictFloat | Annotated[str, StringConstraints(max_length=32)],
+    Field(description="As a person writes it: 0.5 of one GPU, or 2 whole ones", examples=["0.5", 2]),
+]
+Pairs = Annotated[
+    dict[Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,317}$")], LongText], Field(max_length=256)
+]
+
+
+class Kind(StrEnum):
+    """What a workload is for."""
+
+    WORKSPACE = "Workspace"
+    TRAINING = "Training"
+    DISTRIBUTED = "Distributed"
+    INFERENCE = "Inference"
+
+
+class DesiredPhase(StrEnum):
+    """What is to become of a workload."""
+
+    RUNNING = "Running"
+    STOPPED = "Stopped"
+    DELETED = "Deleted"
+
+
+class Phase(StrEnum):
+    """Where a workload stands."""
+
+    CREATING = "Creating"
+    PENDING = "Pending"
+    INITIALIZING = "Initializing"
+    RUNNING = "Running"
+    DEGRADED = "Degraded"
+    STOPPED = "Stopped"
+    DELETING = "Deleting"
+    DELETED = "Deleted"
+    FAILED = "Failed"
+    COMPLETED = "Completed"
+
+
+class Source(StrEnum):
+    """Where it was submitted."""
+
+    CLI = "CLI"
+    CONTROL_PLANE = "Control-plane"
+    OTHER = "Other"
+
+
+class EnvironmentVariable(Request):
+    """One variable of the pod's environment."""
+
+    name: VariableName
+    value: Argument = ""
+
+
+class GpuRequestType(StrEnum):
+    """The ways to ask for a part of a GPU."""
+
+    PORTION = "portion"
+    MEMORY = "memory"
+    MIG_PROFILE = "migProfile"
+
+
+class ExtendedResource(Request):
+    """Any other countable resource."""
+
+    resource: Annotated[ShortText, Field(min_length=1)]
+    quantity: Annotated[StrictInt, Field(ge=0)]
+
+
+class Compute(Request):
+    """Resources of each pod. `gpu` is the short way; the other GPU fields say the same at length."""
+
+    gpu: GpuAmount | None = None
+    gpu_devices_request: Annotated[StrictInt, Field(ge=0, le=100_000)] | None = None
+    gpu_request_type: GpuRequestType | None = None
+    gpu_portion_request: GpuAmount | None = None
+    gpu_portion_limit: GpuAmount | None = None
+    gpu_memory_request: Quantity | None = None
+    gpu_memory_limit: Quantity | None = None
+    mig_profile: Annotated[ShortText, Field(examples=["1g.5gb"])] | None = None
+    cpu_core_request: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100_000)] | None = None
+    cpu_core_limit: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100_000)] | None = None
+    cpu_memory_request: Quantity | None = None
+    cpu_memory_limit: Quantity | None = None
+    large_shm_request: StrictBool = False
+    extended_resources: Annotated[list[ExtendedResource], Field(max_length=64)] = Field(default_factory=list)
+
+
+class HostPath(Request):
+    """A folder of the node."""
+
+    path: PathText
+    mount_path: PathText
+    read_only: StrictBool = False
+    mount_propagation: Annotated[str, StringConstraints(pattern="^(None|HostToContainer)$")] = "None"
+
+
+class ClaimInfo(Request):
+    """A claim to be made."""
+
+    size: Quantity
+    storage_class: ShortText | None = None
+    access_mode: Annotated[str, StringConstraints(pattern="^(rwo|rom|rwm)$")] = "rwo"
+
+
+class Pvc(Request):
+    """A persistent volume claim."""
+
+    claim_name: ShortText | None = None
+    path: PathText
+    existing_pvc: StrictBool = True
+    read_only: StrictBool = False
+    ephemeral: StrictBool = False
+    claim_info: ClaimInfo | None = None
+
+
+class Nfs(Request):
+    """A folder of a file server."""
+
+    server: Annotated[ShortText, Field(min_length=1)]
+    path: PathText
+    mount_path: PathText
+    read_only: StrictBool = False
+
+
+class GitSource(Request):
+    """A repository that is there when the pod starts."""
+
+    repository: Annotated[ShortText, Field(min_length=1)]
+    branch: ShortText | None = None
+    revision: ShortText | None = None
+    path: PathText = "/code"
+
+
+class S3Source(Request):
+    """A bucket."""
+
+    bucket: Annotated[ShortText, Field(min_length=1)]
+    path: PathText
+    url: ShortText | None = None
+    credential: ShortText | None = None
+
+
+class NamedVolume(Request):
+    """A config map or secret as files."""
+
+    name: Annotated[ShortText, Field(min_length=1)]
+    mount_path: PathText
+
+
+class Storage(Request):
+    """What is mounted."""
+
+    pvc: Annotated[list[Pvc], Field(max_length=64)] = Field(default_factory=list)
+    nfs: Annotated[list[Nfs], Field(max_length=64)] = Field(default_factory=list)
+    git: Annotated[list[GitSource], Field(max_length=64)] = Field(default_factory=list)
+    s3: Annotated[list[S3Source], Field(max_length=64)] = Field(default_factory=list)
+    host_path: Annotated[list[HostPath], Field(max_length=64)] = Field(default_factory=list)
+    config_map_volume: Annotated[list[NamedVolume], Field(max_length=64)] = Field(default_factory=list)
+    secret_volume: Annotated[list[NamedVolume], Field(max_length=64)] = Field(default_factory=list)
+
+
+class ServiceType(StrEnum):
+    """How a port is reached."""
+
+    PORT_FORWARD = "PortForward"
+    LOAD_BALANCER = "LoadBalancer"
+    NODE_PORT = "NodePort"
+    CLUSTER_IP = "ClusterIP"
+    INGRESS = "Ingress"
+
+
+class ExposedPort(Request):
+    """A port of the pod that others may reach."""
+
+    container: Port
+    external: Port | None = None
+    service_type: ServiceType = ServiceType.CLUSTER_IP
+    tool_type: ShortText | None = None
+    tool_name: ShortText | None = None
+
+
+class ExposedUrl(Request):
+    """A port behind an address of its own."""
+
+    container: Port
+    url: ShortText | None = None
+    authorization_type: ShortText | None = None
+    tool_type: ShortText | None = None
+    tool_name: ShortText | None = None
+
+
+class TolerationWire(Request):
+    """Lets pods onto nodes with matching taints."""
+
+    key: ShortText = ""
+    operator: Annotated[str, StringConstraints(pattern="^(Equal|Exists)$")] = "Equal"
+    value: ShortText | None = None
+    effect: Annotated[str, StringConstraints(pattern="^(NoSchedule|NoExecute|PreferNoSchedule)$")] | None = None
+    seconds: Seconds | None = None
+
+
+class Security(Request):
+    """As whom, and with which rights, the pods run."""
+
+    run_as_uid: Annotated[StrictInt, Field(ge=0, le=2**32 - 2)] | None = None
+    run_as_gid: Annotated[StrictInt, Field(ge=0, le=2**32 - 2)] | None = None
+    supplemental_groups: ShortText | None = None
+    uid_gid_source: ShortText | None = None
+    run_as_user: StrictBool = False
+    create_home_dir: StrictBool | None = None
+    capabilities: Annotated[list[ShortText], Field(max_length=64)] = Field(default_factory=list)
+    allow_privilege_escalation: StrictBool | None = None
+    host_ipc: StrictBool = False
+    host_network: StrictBool = False
+
+
+class TopologyWire(Request):
+    """Keep the pods on nodes with the same value of a label."""
+
+    required: ShortText | None = None
+    preferred: ShortText | None = None
+
+
+class PodSpecWire(Request):
+    """What one pod runs, and what it needs for it."""
+
+    image: ShortText = ""
+    image_pull_policy: Annotated[str, StringConstraints(pattern="^(Always|IfNotPresent|Never)$")] | None = None
+    command: Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)] | LongText | None = Field(
+        default=None, description="Replaces the entrypoint; a text is split as a shell would"
+    )
+    args: Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)] | LongText | None = None
+    working_dir: LongText | None = None
+    environment_variables: Annotated[list[EnvironmentVariable], Field(max_length=ENVIRONMENT_MAX)] = Field(
+        default_factory=list
+    )
+    compute: Compute = Field(default_factory=Compute)
+
+
+class CommonSpec(PodSpecWire):
+    """What every kind of workload may say."""
+
+    storage: Storage = Field(default_factory=Storage)
+    ports: Annotated[list[ExposedPort], Field(max_length=64)] = Field(default_factory=list)
+    exposed_urls: Annotated[list[ExposedUrl], Field(max_length=64)] = Field(default_factory=list)
+    node_pools: Annotated[list[PoolNameText], Field(max_length=64)] = Field(default_factory=list)
+    node_type: ShortText | None = None
+    node_affinity_required: dict[str, Any] | None = None
+    tolerations: Annotated[list[TolerationWire], Field(max_length=64)] = Field(default_factory=list)
+    topology: TopologyWire | None = None
+    security: Security = Field(default_factory=Security)
+    labels: Pairs = Field(default_factory=dict)
+    annotations: Pairs = Field(default_factory=dict)
+    preemptibility: Annotated[str, StringConstraints(pattern="^(preemptible|non-preemptible)$")] | None = None
+    priority_class: ShortText | None = None
+    backoff_limit: Annotated[StrictInt, Field(ge=0, le=100_000)] | None = None
+    auto_deletion_time_after_completion_seconds: Seconds | None = None
+    termination_grace_period_seconds: Seconds | None = None
+    deadline_seconds: Annotated[StrictInt, Field(ge=1, le=315_360_000)] | None = None
+    restart_policy: Annotated[str, StringConstraints(pattern="^(Always|OnFailure|Never)$")] | None = None
+    stdin: StrictBool = False
+    tty: StrictBool = False
+    template: ShortText | None = None
+
+
+class WorkspaceSpec(CommonSpec):
+    """Build work: a person sits before it."""
+
+
+class TrainingSpec(CommonSpec):
+    """Unattended work; with `completions`, a sweep of independent runs."""
+
+    completions: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
+    parallelism: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
+
+
+class DistributedSpec(CommonSpec):
+    """Training over several pods that start together."""
+
+    distributed_framework: Annotated[str, StringConstraints(pattern="^(MPI|PyTorch|TF|XGBoost|JAX)$")] = "PyTorch"
+    num_workers: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] = 1
+    min_replicas: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
+    max_replicas: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
+    slots_per_worker: Annotated[StrictInt, Field(ge=1, le=1024)] | None = None
+    ssh_auth_mount_path: PathText | None = None
+    clean_pod_policy: Annotated[str, StringConstraints(pattern="^(Running|All|None)$")] = "Running"
+    master_spec: PodSpecWire | None = None
+    master_spec_same_as_worker: StrictBool = True
+    no_master: StrictBool = False
+
+
+class ServingPort(Request):
+    """Where a model answers."""
+
+    container: Port
+    protocol: Annotated[str, StringConstraints(pattern="^(http|grpc)$")] = "http"
+    authorization_type: ShortText = "public"
+    authorized_users: Annotated[list[ShortText], Field(max_length=1000)] = Field(default_factory=list)
+    authorized_groups: Annotated[list[ShortText], Field(max_length=1000)] = Field(default_factory=list)
+    cluster_local_access_only: StrictBool = False
+
+
+class Autoscaling(Request):
+    """How many replicas there may be, and what asks for more."""
+
+    min_replicas: Annotated[StrictInt, Field(ge=0, le=PODS_MAX)] = 1
+    max_replicas: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
+    initial_replicas: Annotated[StrictInt, Field(ge=0, le=PODS_MAX)] | None = None
+    activation_replicas: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
+    metric: ShortText | None = None
+    metric_name: ShortText | None = None
+    metric_threshold: Annotated[StrictInt, Field(ge=1)] | None = None
+    metric_threshold_percentage: Annotated[StrictInt, Field(ge=1, le=100)] | None = None
+    concurrency_hard_limit: Annotated[StrictInt, Field(ge=0)] | None = None
+    scale_to_zero_retention_seconds: Annotated[StrictInt, Field(ge=0, le=3600)] | None = None
+    scale_down_delay_seconds: Annotated[StrictInt, Field(ge=0, le=3600)] | None = None
+
+
+class InferenceSpec(CommonSpec):
+    """A model that answers requests."""
+
+    serving_port: ServingPort | None = None
+    autoscaling: Autoscaling = Field(default_factory=Autoscaling)
+
+
+WorkloadSpecWire = WorkspaceSpec | TrainingSpec | DistributedSpec | InferenceSpec
+
+
+class Submit(Request):
+    """What every submit says."""
+
+    name: Annotated[str, StringConstraints(max_length=256)] | None = Field(
+        default=None, description="Left out: one is made up, `job-0` and so on", examples=["train-1"]
+    )
+    project_id: ProjectName
+    cluster_id: ShortText | None = Field(default=None, description="Left out: the only cluster there is")
+    use_given_name_as_prefix: StrictBool = False
+    suspended: StrictBool = Field(default=False, description="Declare it without starting it")
+    template_id: ShortText | None = None
+    source: Source = Source.OTHER
+    command_line: LongText = Field(default="", description="What the person typed, shown again in the details")
+
+
+_EXAMPLE: dict[str, Any] = {
+    "name": "train-1",
+    "projectId": "team-a",
+    "spec": {"image": "quickstart", "compute": {"gpu": "0.5"}},
+}
+
+
+class SubmitWorkspace(Submit):
+    """`POST /api/v1/workloads/workspaces`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "name": "build-1"}]})
+    spec: WorkspaceSpec
+
+
+class SubmitTraining(Submit):
+    """`POST /api/v1/workloads/trainings`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    spec: TrainingSpec
+
+
+class SubmitDistributed(Submit):
+    """`POST /api/v1/workloads/distributed`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{**_EXAMPLE, "spec": {"image": "quickstart", "numWorkers": 2}}]}
+    )
+    spec: DistributedSpec
+
+
+class SubmitInference(Submit):
+    """`POST /api/v1/workloads/inferences`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{**_EXAMPLE, "spec": {"image": "example-server", "servingPort": {"container": 8000}}}]
+        }
+    )
+    spec: InferenceSpec
+
+
+SubmitAny = SubmitWorkspace | SubmitTraining | SubmitDistributed | SubmitInference
+
+
+class ResourcesInUse(Answer):
+    """GPUs, cores and memory, asked for or held."""
+
+    gpu: float = 0.0
+    gpu_memory_mib: int | None = None
+    cpu: float = 0.0
+    memory_bytes: int = 0
+
+
+class WorkloadItem(Answer):
+    """One workload in a list."""
+
+    id: str
+    name: str
+    type: Kind
+    phase: Phase
+    reason: Annotated[str, Field(description="Why it is in this phase, for programs", examples=["queued"])] = ""
+    phase_message: Annotated[str, Field(description="The same for people")] = ""
+    classic_status: Annotated[str, Field(description="What older commands call it", examples=["Pending"])] = ""
+    desired_phase: DesiredPhase = DesiredPhase.RUNNING
+    project_id: str
+    project_name: str
+    department_id: str
+    department_name: str
+    cluster_id: str
+    submitted_by: str
+    created_at: Moment
+    started_at: Moment | None = None
+    completed_at: Moment | None = None
+    phase_since: Moment | None = None
+    running_pods: int = 0
+    pending_pods: int = 0
+    requested_pods: int = 1
+    workload_requested_resources: ResourcesInUse = Field(default_factory=ResourcesInUse)
+    allocated_resources: ResourcesInUse = Field(default_factory=ResourcesInUse)
+    current_nodes: list[str] = Field(default_factory=list)
+    current_node_pools: list[str] = Field(default_factory=list)
+    images: list[str] = Field(default_factory=list)
+    urls: list[str] = Field(default_factory=list)
+    preemptible: bool = False
+    priority_class_name: str = ""
+    priority: int = 0
+    distributed_framework: str | None = None
+    total_pending_time_seconds: int = 0
+    total_running_time_seconds: int = 0
+    source: Source = Source.OTHER
+    revision: int = 0
+
+
+class Workload(WorkloadItem):
+    """One workload with everything that was declared."""
+
+    desired_phase: DesiredPhase = DesiredPhase.RUNNING
+    actual_phase: Phase = Phase.CREATING
+    workload_id: str
+    created_by: str
+    command_line: str = ""
+    spec: dict[str, Any] = Field(default_factory=dict)
+
+
+class WorkloadPage(Page):
+    """Workloads."""
+
+    workloads: list[WorkloadItem]
+
+
+class PodItem(Answer):
+    """One life of one pod."""
+
+    id: str
+    name: Annotated[str, Field(examples=["train-1-0-0"])]
+    index: int
+    incarnation: int
+    phase: Annotated[str, Field(examples=["running"])]
+    node: str | None = None
+    devices: list[int] = Field(default_factory=list)
+    cause: str | None = None
+    detail: str = ""
+    outcome: str | None = None
+    exit_code: int | None = None
+    trouble: str = ""
+    born_at: Moment
+    started_at: Moment | None = None
+    since: Moment
+    current: bool = True
+
+    @property
+    def has_log(self) -> bool:
+        """Whether it came so far that it may have written something."""
+        return self.started_at is not None or self.exit_code is not None
+
+
+def life_to_read(lives: Sequence[PodItem]) -> PodItem | None:
+    """Whose log is meant by the log of a workload: of the first pod that runs; else of the first pod's newest life that
+    has one; else of its newest. Lives come by pod, each from its first to its newest."""
+    running = next((life for life in lives if life.current and life.phase == "running"), None)
+    if running is not None or not lives:
+        return running
+    first = [life for life in lives if life.index == lives[0].index]
+    return next((life for life in reversed(first) if life.has_log), first[-1])
+
+
+class PodPage(Page):
+    """Pods, the newest life of each first."""
+
+    pods: list[PodItem]
+
+
+class EventItem(Answer):
+    """One line of what happened to a workload."""
+
+    sequence: int
+    at: Moment
+    kind: Annotated[str, Field(examples=["bound"])]
+    pod: Annotated[str, Field(description="The id of one life of one pod")] | None = None
+    pod_name: Annotated[str, Field(description="The same for people", examples=["train-1-0-0"])] | None = None
+    node: str | None = None
+    cause: str = ""
+    detail: str = ""
+    outcome: str | None = None
+    exit_code: int | None = None
+
+
+class EventPage(Page):
+    """Events, oldest first."""
+
+    events: list[EventItem]
+
+
+class HistoryPage(Page):
+    """Every life every pod had, oldest first."""
+
+    history: list[PodItem]
+
+
+class BatchAction(StrEnum):
+    """What can be done to many at once."""
+
+    DELETE = "delete"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+
+
+class BatchRequest(Request):
+    """`POST /api/v1/workloads/batch`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"ids": ["0190c1f0-0000-7000-8000-000000000000"], "action": "suspend"}]}
+    )
+    ids: Annotated[list[ShortText], Field(min_length=1, max_length=1000)]
+    action: BatchAction
+
+
+class BatchFailure(Answer):
+    """One of them that could not be done."""
+
+    id: str
+    code: int
+    message: str
+
+
+class BatchAnswer(Answer):
+    """What became of each."""
+
+    succeeded: list[str]
+    failed: list[BatchFailure]
+
+
+class InferenceUpdate(Request):
+    """`PATCH /api/v1/workloads/inferences/{id}`: what is named is replaced."""
+
+    spec: InferenceSpec
+
+
+class PriorityClass(Answer):
+    """A named priority."""
+
+    name: str
+    value: int
+
+
+class PriorityClassPage(Page):
+    """Priorities, lowest first."""
+
+    workload_priorities: list[PriorityClass]

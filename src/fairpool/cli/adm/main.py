@@ -1,0 +1,185 @@
+"""`runai-adm`: nouns with list, get, create, update, delete; and the forms that older documents print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from fairpool.cli.runai.command_tree import Branch, Root, Twig
+
+Commands = dict[str, click.Command]
+
+
+def _projects() -> Commands:
+    from fairpool.cli.adm import projects
+
+    return {
+        "list": projects.list_projects,
+        "get": projects.get_project,
+        "create": projects.create_project,
+        "update": projects.update_project,
+        "delete": projects.delete_project,
+    }
+
+
+def _departments() -> Commands:
+    from fairpool.cli.adm import projects
+
+    return {
+        "list": projects.list_departments,
+        "get": projects.get_department,
+        "create": projects.create_department,
+        "update": projects.update_department,
+        "delete": projects.delete_department,
+    }
+
+
+def _pools() -> Commands:
+    from fairpool.cli.adm import machines
+
+    return {
+        "list": machines.list_pools,
+        "get": machines.get_pool,
+        "create": machines.create_pool,
+        "update": machines.update_pool,
+        "delete": machines.delete_pool,
+    }
+
+
+def _nodes() -> Commands:
+    from fairpool.cli.adm import machines
+
+    return {
+        "list": machines.list_nodes,
+        "get": machines.get_node,
+        "create": machines.refused_verb("create"),
+        "update": machines.update_node,
+        "delete": machines.refused_verb("delete"),
+        "drain": machines.drain,
+        "undrain": machines.undrain,
+        "cordon": machines.cordon,
+        "uncordon": machines.uncordon,
+    }
+
+
+def _users() -> Commands:
+    from fairpool.cli.adm import people
+
+    return {
+        "list": people.list_users,
+        "get": people.get_user,
+        "create": people.create_user,
+        "update": people.update_user,
+        "delete": people.delete_user,
+        "reset-password": people.reset_password,
+    }
+
+
+VERBS = {
+    "list": "All of them.",
+    "get": "One of them.",
+    "create": "Make one.",
+    "update": "Change one.",
+    "delete": "Delete one.",
+}
+NODE_VERBS = {
+    "list": "All of them.",
+    "get": "One of them.",
+    "update": "Label or taint one.",
+    "drain": "Empty one for maintenance.",
+    "undrain": "Use it again.",
+    "cordon": "Nothing new on it.",
+    "uncordon": "Let work onto it again.",
+}
+HIDDEN = {"create": "Not ours to do.", "delete": "Not ours to do."}
+
+
+def _noun(
+    name: str, text: str, load: Callable[[], Commands], example: str, verbs: dict[str, str], hidden: dict[str, str]
+) -> Twig:
+    def branch() -> click.Command:
+        twigs = {verb: Twig(words, lambda verb=verb: load()[verb]) for verb, words in verbs.items()}  # type: ignore[misc]
+        twigs |= {verb: Twig(words, lambda verb=verb: load()[verb], hidden=True) for verb, words in hidden.items()}  # type: ignore[misc]
+        return Branch(name, help=text, example=example, twigs=twigs)
+
+    return Twig(text, branch)
+
+
+def _role(verb: str) -> Callable[[], click.Command]:
+    def load() -> click.Command:
+        from fairpool.cli.adm.roles import node_role
+
+        return node_role(verb)
+
+    return load
+
+
+def _unsupported(name: str) -> Twig:
+    def load() -> click.Command:
+        from fairpool.cli.runai.unsupported import unsupported
+
+        return unsupported("runai-adm", name)
+
+    return Twig("Not supported yet.", load, hidden=True)
+
+
+def _verb(verb: str, text: str) -> Twig:
+    def branch() -> click.Command:
+        twigs = {"node-role": Twig(text, _role(verb)), "secret": _unsupported("secret")}
+        return Branch(verb, help=text, example=f"runai-adm {verb} node-role --gpu-worker dgx1-1", twigs=twigs)
+
+    return Twig(text, branch)
+
+
+def _completion() -> click.Command:
+    from fairpool.cli.runai.completion import completion_for
+
+    return completion_for("runai-adm")
+
+
+def _version() -> click.Command:
+    from fairpool.cli.runai.completion import version_of
+
+    return version_of("runai-adm")
+
+
+TWIGS = {
+    "project": _noun(
+        "project", "Projects and their quotas.", _projects, "runai-adm project create team-a --gpu-quota 4", VERBS, {}
+    ),
+    "department": _noun(
+        "department", "Departments and their quotas.", _departments, "runai-adm department list", VERBS, {}
+    ),
+    "node-pool": _noun(
+        "node-pool", "Node pools.", _pools, "runai-adm node-pool create a100 --label run.ai/type=a100", VERBS, {}
+    ),
+    "node": _noun(
+        "node", "Nodes: labels, taints, maintenance.", _nodes, "runai-adm node drain dgx1-1", NODE_VERBS, HIDDEN
+    ),
+    "user": _noun(
+        "user",
+        "Users and their projects.",
+        _users,
+        "runai-adm user create ann@example.com --project team-a",
+        {**VERBS, "reset-password": "Make a new password."},
+        {},
+    ),
+    "set": _verb("set", "Say what a node is for."),
+    "remove": _verb("remove", "Take a role from a node."),
+    "completion": Twig("Script for completion in bash, zsh or fish.", _completion),
+    "version": Twig("Version.", _version),
+    **{name: _unsupported(name) for name in ("generate-values", "collect-logs", "update")},
+}
+
+main = Root(
+    "runai-adm",
+    help="Manage projects, departments, nodes and users. Sign in with `runai login`.",
+    example="runai-adm project create team-a --gpu-quota 4",
+    twigs=TWIGS,
+    with_project=False,
+)
+
+
+if __name__ == "__main__":
+    main(prog_name="runai-adm")

@@ -1,0 +1,180 @@
+"""Users, by the administrator: list, get, create, delete, reset-password; and what they may do, where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.runai import ages
+from fairpool.cli.runai.command_tree import Here, Leaf, flag, project_names
+from fairpool.cli.runai.failure import Failure, failure, meant
+from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
+from fairpool.cli.screen import printable
+from fairpool.model.problem import Problem
+
+if TYPE_CHECKING:
+    from fairpool.api.access import AccessRule, User
+    from fairpool.api.client import Client
+
+ROLES = ("administrator", "researcher")
+
+
+@click.command("list", cls=Leaf, short_help="All users.", example="runai-adm user list", with_project=False)
+@output_flag
+@click.pass_obj
+def list_users(here: Here, output: str | None) -> None:
+    """All users, with their roles over everything."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        found = sorted(client.users(), key=lambda each: each.email)
+    columns: list[Column[User]] = [
+        Column("USER", lambda each: each.username),
+        Column("ROLES", lambda each: ", ".join(role.value for role in each.roles) or "-"),
+        Column("CREATED", lambda each: ages.local(each.created_at), spare=1),
+        Column("ID", lambda each: each.id, wide=True),
+    ]
+    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    show(output, columns, found, documents=documents)
+
+
+@click.command(
+    "get", cls=Leaf, short_help="One user.", example="runai-adm user get ann@example.com", with_project=False
+)
+@click.argument("name")
+@output_flag
+@click.pass_obj
+def get_user(here: Here, name: str, output: str | None) -> None:
+    """One user, and what they may do, where."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        found = _user(client, name)
+        rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
+    if output in ("json", "yaml"):
+        listed = [rule.model_dump(mode="json", by_alias=True) for rule in rules]
+        document = found.model_dump(mode="json", by_alias=True, exclude_none=True)
+        show_document(output, {**document, "accessRules": listed})
+    elif output == "name":
+        click.echo(printable(found.username))
+    else:
+        screen = screen_here()
+        facts(screen, [("USER", found.username), ("ID", found.id), ("CREATED", ages.local(found.created_at))])
+        facts(screen, [("ROLE", _rule_text(rule)) for rule in rules])
+        screen.show()
+
+
+def _rule_text(rule: AccessRule) -> str:
+    return f"{rule.role_name} in {rule.scope_type.value} {rule.scope_id}".rstrip()
+
+
+@click.command(
+    "create",
+    cls=Leaf,
+    short_help="Add a user.",
+    example="runai-adm user create ann@example.com --project team-a",
+    with_project=False,
+)
+@click.argument("email")
+@flag("--role", type=click.Choice(ROLES), help="A role over everything.")
+@flag("--project", "projects", multiple=True, metavar="NAME", shell_complete=project_names, help="Researcher there.")
+@click.pass_obj
+def create_user(here: Here, email: str, role: str | None, projects: tuple[str, ...]) -> None:
+    """Add a user. The password is shown once and must be changed at the first login."""
+    from fairpool.api.access import AccessRuleRequest, RoleName, UserRequest
+    from fairpool.api.wire import ValidationError
+    from fairpool.cli.runai.session import Session, check_project
+
+    try:
+        request = UserRequest(email=email, roles=[RoleName(role)] if role else [])
+    except ValidationError as error:
+        raise failure("user.email", f"{email!r} is no address", "write NAME@HOST") from error
+    with Session(here).connected() as client:
+        for project in projects:
+            check_project(client, project)
+        made = client.create_user(request)
+        click.echo(f"User {printable(made.username)} created successfully.")
+        click.echo(f"Password, shown this once: {made.temp_password}")
+        for project in projects:
+            rule = AccessRuleRequest(subject_id=made.id, role_id=RoleName.RESEARCHER, scope_id=project)
+            client.create_access_rule(rule)
+            click.echo(f"Researcher in project {printable(project)}.")
+    if not role and not projects:
+        here.notice("Without a role they may do nothing yet: --role, or --project.")
+
+
+@click.command(
+    "update",
+    cls=Leaf,
+    short_help="Give or take roles.",
+    example="runai-adm user update ann@example.com --add-project team-b",
+    with_project=False,
+)
+@click.argument("name")
+@flag("--add-project", multiple=True, metavar="NAME", shell_complete=project_names, help="Researcher there.")
+@flag("--remove-project", multiple=True, metavar="NAME", help="Not there any more.")
+@click.pass_obj
+def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]) -> None:
+    """Give somebody a project, or take one away."""
+    from fairpool.api.access import AccessRuleRequest, RoleName
+    from fairpool.cli.runai.session import Session, check_project
+
+    if not add_project and not remove_project:
+        raise failure("command.no_change", "no flag says what changes", "see `runai-adm user update --help`")
+    with Session(here).connected() as client:
+        found = _user(client, name)
+        rules = [rule for rule in client.access_rules() if rule.subject_id == found.id and rule.scope_type == "project"]
+        strange = [project for project in remove_project if project not in {rule.scope_id for rule in rules}]
+        if strange:
+            what = "{} has no role in project {}"
+            raise Failure([Problem("rule.unknown", what.format(name, project), "") for project in strange])
+        for project in add_project:
+            check_project(client, project)
+            client.create_access_rule(
+                AccessRuleRequest(subject_id=found.id, role_id=RoleName.RESEARCHER, scope_id=project)
+            )
+        for rule in rules:
+            if rule.scope_id in remove_project:
+                client.delete_access_rule(rule.id)
+    click.echo(f"User {printable(name)} updated successfully.")
+
+
+@click.command(
+    "delete", cls=Leaf, short_help="Remove a user.", example="runai-adm user delete ann@example.com", with_project=False
+)
+@click.argument("name")
+@click.pass_obj
+def delete_user(here: Here, name: str) -> None:
+    """Remove a user; their sessions end, their jobs stay."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        client.delete_user(_user(client, name).id)
+    click.echo(f"User {printable(name)} deleted successfully.")
+
+
+@click.command(
+    "reset-password",
+    cls=Leaf,
+    short_help="Make a new password.",
+    example="runai-adm user reset-password ann@example.com",
+    with_project=False,
+)
+@click.argument("name")
+@click.pass_obj
+def reset_password(here: Here, name: str) -> None:
+    """Make a new password, shown once, that must be changed at the next login; sessions end."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        password = client.reset_password(_user(client, name).id)
+    click.echo(f"Password of {printable(name)}, shown this once: {password}")
+
+
+def _user(client: Client, name: str) -> User:
+    found = {each.email: each for each in client.users()}
+    user = found.get(name.lower()) or next((each for each in found.values() if each.id == name), None)
+    if user is None:
+        raise failure("user.unknown", f"there is no user {name}", hint=meant(name, found))
+    return user

@@ -1,0 +1,367 @@
+"""Projects and departments, by the administrator: list, get, create, update, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
+from fairpool.cli.runai import ages
+from fairpool.cli.runai.command_tree import Here, Leaf, flag, project_names
+from fairpool.cli.runai.failure import Failure, failure, meant
+from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
+from fairpool.cli.runai.projects import pool_text, project_facts, quota_text
+from fairpool.cli.screen import printable
+from fairpool.model.problem import Problem
+
+if TYPE_CHECKING:
+    from fairpool.api.client import Client
+    from fairpool.api.organization import Department, Project
+
+RULES = "Scheduling"
+
+
+def project_flags(command: Any) -> Any:
+    """What can be said of a project beside its quota."""
+    for decorate in reversed(
+        (
+            flag("--department", metavar="NAME", help="The department above."),
+            flag("--description", metavar="TEXT"),
+            flag("--default-node-pools", metavar="NAMES", section=RULES, help="Pools to try, in this order: a,b."),
+            flag("--interactive-time-limit", metavar="TIME", section=RULES, help="How long build work may run: 8h."),
+            flag("--node-types-train", metavar="NAMES", section=RULES, help="Only nodes of these run.ai/type: a,b."),
+            flag("--node-types-interactive", metavar="NAMES", section=RULES, help="The same for build work."),
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
+# --- projects ----------------------------------------------------------------------------------------------------
+
+
+@click.command(
+    "list", cls=Leaf, short_help="All projects.", example="runai-adm project list -o wide", with_project=False
+)
+@output_flag
+@click.pass_obj
+def list_projects(here: Here, output: str | None) -> None:
+    """All projects, with quota and use."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        found = sorted(client.projects(), key=lambda each: each.name)
+    columns: list[Column[Project]] = [
+        Column("NAME", lambda each: each.name),
+        Column("DEPARTMENT", lambda each: each.parent.name),
+        Column("STATUS", lambda each: each.status.phase),
+        Column("GPU QUOTA", lambda each: quota_text(each.total_resources.gpu_quota)),
+        Column("ALLOCATED", lambda each: f"{each.allocated_gpus:.2f}"),
+        Column("JOBS", lambda each: str(each.workloads)),
+        Column("POOLS", lambda each: "; ".join(_pool_line(each) for each in each.resources), wide=True),
+        Column("DESCRIPTION", lambda each: each.description, wide=True),
+    ]
+    show(output, columns, found, documents=_documents(found))
+
+
+@click.command("get", cls=Leaf, short_help="One project.", example="runai-adm project get team-a", with_project=False)
+@click.argument("name", shell_complete=project_names)
+@output_flag
+@click.pass_obj
+def get_project(here: Here, name: str, output: str | None) -> None:
+    """One project, as it is."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        found = _project(client, name)
+    _show_one(output, found, project_facts(found))
+
+
+@click.command(
+    "create",
+    cls=Leaf,
+    short_help="Make a project.",
+    example="runai-adm project create team-a --gpu-quota 4 --department default",
+    with_project=False,
+)
+@click.argument("name")
+@quota_flags
+@project_flags
+@click.pass_obj
+def create_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> None:
+    """Make a project. Its quota is 0 unless you say otherwise: all that it runs is then over quota."""
+    from fairpool.api.organization import ProjectRequest
+    from fairpool.cli.runai.session import Session
+
+    said = _said(asked, None)
+    request = checked(ProjectRequest, {"name": name, "resources": changed([], node_pool, asked), **said})
+    with Session(here).connected() as client:
+        client.create_project(request)
+    click.echo(f"Project {printable(name)} created successfully.")
+
+
+@click.command(
+    "update",
+    cls=Leaf,
+    short_help="Change a project.",
+    example="runai-adm project update team-a --gpu-quota 6",
+    with_project=False,
+)
+@click.argument("name", shell_complete=project_names)
+@quota_flags
+@project_flags
+@click.pass_obj
+def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> None:
+    """Change what is said of a project; what you do not name stays. Nobody's change meanwhile is overwritten."""
+    from fairpool.api.organization import ProjectUpdate
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        before = _project(client, name)
+        said = _said(asked, before)
+        if is_given(asked):
+            said["resources"] = changed(before.resources, node_pool, asked)
+        if not said:
+            raise failure("command.no_change", "no flag says what changes", "see `runai-adm project update --help`")
+        client.update_project(name, checked(ProjectUpdate, said), before.revision)
+    click.echo(f"Project {printable(name)} updated successfully.")
+
+
+@click.command(
+    "delete",
+    cls=Leaf,
+    short_help="Delete a project.",
+    example="runai-adm project delete team-a --move-jobs-to team-b",
+    with_project=False,
+)
+@click.argument("name", shell_complete=project_names)
+@flag("--delete-jobs", is_flag=True, help="Its jobs are ended and deleted.")
+@flag("--move-jobs-to", metavar="PROJECT", shell_complete=project_names, help="Its jobs go on in another project.")
+@click.pass_obj
+def delete_project(here: Here, name: str, delete_jobs: bool, move_jobs_to: str | None) -> None:
+    """Delete a project. While it has jobs you say what becomes of them."""
+    from fairpool.cli.runai.session import Session
+
+    if delete_jobs and move_jobs_to:
+        raise failure("flag.both", "jobs are either deleted or moved", "give one of the two")
+    with Session(here).connected() as client:
+        _project(client, name)
+        fate = "delete" if delete_jobs else "move" if move_jobs_to else None
+        try:
+            client.delete_project(name, workloads=fate, move_to=move_jobs_to)
+        except Exception as error:
+            raise _undecided(error) from error
+    click.echo(f"Project {printable(name)} deleted successfully.")
+
+
+def _undecided(error: Exception) -> Exception:
+    """What has to be decided first, in the words of this command."""
+    from fairpool.api.client import Refused
+
+    if not isinstance(error, Refused) or not any(each.code == "project.has_work" for each in error.problems):
+        return error
+    fix = "say what becomes of them: --delete-jobs, or --move-jobs-to PROJECT"
+    return Failure([Problem(each.code, each.what, fix) for each in error.problems])
+
+
+def _project(client: Client, name: str) -> Project:
+    found = {each.name: each for each in client.projects()}
+    if name not in found:
+        raise failure("project.unknown", f"there is no project {name}", hint=meant(name, found))
+    return found[name]
+
+
+def _said(asked: dict[str, Any], before: Project | None) -> dict[str, Any]:
+    """What was said beside the quota, as fields of the API."""
+    said: dict[str, Any] = {}
+    if asked["department"] is not None:
+        said["parent_id"] = asked["department"]
+    if asked["description"] is not None:
+        said["description"] = asked["description"]
+    if asked["default_node_pools"] is not None:
+        said["default_node_pools"] = _listed(asked["default_node_pools"])
+    if asked["interactive_time_limit"] is not None:
+        rules = before.scheduling_rules.model_dump(exclude_none=True) if before is not None else {}
+        said["scheduling_rules"] = rules | {"interactive_job_time_limit_seconds": _limit(asked)}
+    types = {"training": asked["node_types_train"], "workspace": asked["node_types_interactive"]}
+    if any(text is not None for text in types.values()):
+        known = before.node_types.model_dump() if before is not None else {}
+        said["node_types"] = known | {name: _listed(text) for name, text in types.items() if text is not None}
+    return said
+
+
+def _limit(asked: dict[str, Any]) -> int | None:
+    limit = ages.seconds(asked["interactive_time_limit"])
+    if isinstance(limit, Problem):
+        raise Failure([limit])
+    return limit or None
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _pool_line(owed: Any) -> str:
+    return f"{owed.node_pool.name or owed.node_pool.id}: {pool_text(owed)}"
+
+
+# --- departments -------------------------------------------------------------------------------------------------
+
+
+@click.command("list", cls=Leaf, short_help="All departments.", example="runai-adm department list", with_project=False)
+@output_flag
+@click.pass_obj
+def list_departments(here: Here, output: str | None) -> None:
+    """All departments, with quota and projects."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        found = sorted(client.departments(), key=lambda each: each.name)
+    columns: list[Column[Department]] = [
+        Column("NAME", lambda each: each.name),
+        Column("GPU QUOTA", lambda each: quota_text(each.total_resources.gpu_quota)),
+        Column("PROJECTS", lambda each: ", ".join(each.projects) or "-"),
+        Column("POOLS", lambda each: "; ".join(_pool_line(each) for each in each.resources), wide=True),
+        Column("DESCRIPTION", lambda each: each.description, wide=True),
+    ]
+    show(output, columns, found, documents=_documents(found))
+
+
+@click.command(
+    "get", cls=Leaf, short_help="One department.", example="runai-adm department get research", with_project=False
+)
+@click.argument("name")
+@output_flag
+@click.pass_obj
+def get_department(here: Here, name: str, output: str | None) -> None:
+    """One department, as it is."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        found = _department(client, name)
+    pairs = [
+        ("NAME", found.name),
+        ("DESCRIPTION", found.description),
+        ("GPU QUOTA", quota_text(found.total_resources.gpu_quota)),
+        *(
+            (f"NODE POOL {each.node_pool.name or each.node_pool.id}".upper(), pool_text(each))
+            for each in found.resources
+        ),
+        ("PROJECTS", ", ".join(found.projects) or "-"),
+        *(("WARNING", warning) for warning in found.warnings),
+    ]
+    _show_one(output, found, pairs)
+
+
+@click.command(
+    "create",
+    cls=Leaf,
+    short_help="Make a department.",
+    example="runai-adm department create research --gpu-quota 8",
+    with_project=False,
+)
+@click.argument("name")
+@quota_flags
+@flag("--description", metavar="TEXT")
+@click.pass_obj
+def create_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
+    """Make a department. Its quota is unlimited unless you say otherwise."""
+    from fairpool.api.organization import DepartmentRequest
+    from fairpool.cli.runai.session import Session
+
+    asked["gpu_quota"] = asked["gpu_quota"] or "unlimited"
+    said = {"name": name, "description": description or "", "resources": changed([], node_pool, asked)}
+    request = checked(DepartmentRequest, said)
+    with Session(here).connected() as client:
+        client.create_department(request)
+    click.echo(f"Department {printable(name)} created successfully.")
+
+
+@click.command(
+    "update",
+    cls=Leaf,
+    short_help="Change a department.",
+    example="runai-adm department update research --gpu-quota 12",
+    with_project=False,
+)
+@click.argument("name")
+@quota_flags
+@flag("--description", metavar="TEXT")
+@click.pass_obj
+def update_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
+    """Change what is said of a department; what you do not name stays."""
+    from fairpool.api.organization import DepartmentRequest
+    from fairpool.cli.runai.session import Session
+
+    if not is_given(asked) and description is None:
+        raise failure("command.no_change", "no flag says what changes", "see `runai-adm department update --help`")
+    with Session(here).connected() as client:
+        before = _department(client, name)
+        said = {
+            "name": name,
+            "description": before.description if description is None else description,
+            "resources": changed(before.resources, node_pool, asked),
+        }
+        client.replace_department(checked(DepartmentRequest, said), before.revision)
+    click.echo(f"Department {printable(name)} updated successfully.")
+
+
+@click.command(
+    "delete",
+    cls=Leaf,
+    short_help="Delete a department without projects.",
+    example="runai-adm department delete research",
+    with_project=False,
+)
+@click.argument("name")
+@click.pass_obj
+def delete_department(here: Here, name: str) -> None:
+    """Delete a department that has no projects any more."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        _department(client, name)
+        client.delete_department(name)
+    click.echo(f"Department {printable(name)} deleted successfully.")
+
+
+def _department(client: Client, name: str) -> Department:
+    found = {each.name: each for each in client.departments()}
+    if name not in found:
+        raise failure("department.unknown", f"there is no department {name}", hint=meant(name, found))
+    return found[name]
+
+
+# --- both --------------------------------------------------------------------------------------------------------
+
+
+def _documents(found: Iterable[Any]) -> list[Any]:
+    return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+
+
+def _show_one(output: str | None, found: Any, pairs: list[tuple[str, str]]) -> None:
+    if output in ("json", "yaml"):
+        show_document(output, _documents([found])[0])
+    elif output == "name":
+        click.echo(printable(found.name))
+    else:
+        screen = screen_here()
+        facts(screen, pairs)
+        screen.show()
+
+
+def checked(model: Any, said: dict[str, Any]) -> Any:
+    """A request, or everything that is wrong with what was said."""
+    from fairpool.api.wire import ValidationError
+
+    try:
+        return model(**said)
+    except ValidationError as error:
+        raise Failure(
+            [
+                Problem("flag.wrong_value", f"{'.'.join(map(str, each['loc']))}: {each['msg']}", "correct it")
+                for each in error.errors(include_url=False)
+            ]
+        ) from error

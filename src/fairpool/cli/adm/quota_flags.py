@@ -1,0 +1,90 @@
+"""What is owed to a project or department in one node pool, from flags. Pure but for Click."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairpool.cli.runai.command_tree import flag
+from fairpool.cli.runai.failure import failure
+
+if TYPE_CHECKING:
+    from fairpool.api.organization import PoolResources
+
+QUOTA = "Quota, in one node pool"
+CHOICES = ("off", "lowest", "low", "medium", "high")
+NAMES = ("gpu_quota", "gpu_limit", "over_quota", "cpu_quota", "cpu_limit", "memory_quota", "memory_limit")
+
+
+def quota_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """All flags about quotas."""
+    for decorate in reversed(
+        (
+            flag("--node-pool", default="default", metavar="NAME", section=QUOTA, help="Which pool (default)."),
+            flag(
+                "-g",
+                "--gpu-quota",
+                metavar="GPUS",
+                section=QUOTA,
+                taken_for=("--gpu", "--gpus", "--deserved-gpu", "--deserved-gpus", "--deserved", "--quota"),
+                help="GPUs that are owed: 4, 0.5 or unlimited.",
+            ),
+            flag("--gpu-limit", metavar="GPUS", section=QUOTA, help="Never more GPUs than this, or unlimited."),
+            flag(
+                "--over-quota",
+                type=click.Choice(CHOICES),
+                section=QUOTA,
+                help="How eagerly idle GPUs are used; else by quota.",
+            ),
+            flag("--cpu-quota", metavar="CORES", section=QUOTA, help="CPU cores that are owed, or unlimited."),
+            flag("--cpu-limit", metavar="CORES", section=QUOTA, help="Never more cores than this."),
+            flag("--memory-quota", metavar="MIB", section=QUOTA, help="Memory that is owed, in MiB, or unlimited."),
+            flag("--memory-limit", metavar="MIB", section=QUOTA, help="Never more memory than this, in MiB."),
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
+def changed(before: Sequence[PoolResources], pool: str, asked: dict[str, Any]) -> list[PoolResources]:
+    """What is owed in every pool, after the flags had their say about one."""
+    from fairpool.api.organization import PoolReference, PoolResources
+    from fairpool.api.wire import ValidationError
+
+    known = next((each for each in before if (each.node_pool.name or each.node_pool.id) == pool), None)
+    owed = known or PoolResources(node_pool=PoolReference(id=pool))
+    document = owed.model_dump(mode="json", by_alias=True)
+    for noun, unit in (("gpu", 1), ("cpu", 1000), ("memory", 1)):
+        for flag_name, field in ((f"{noun}_quota", "deserved"), (f"{noun}_limit", "limit")):
+            if asked[flag_name] is not None:
+                document[noun][field] = amount(flag_name, asked[flag_name], unit)
+                if noun == "memory":
+                    document[noun]["units"] = "Mib"
+    if asked["over_quota"] is not None:
+        document["gpu"] |= {"overQuota": asked["over_quota"], "overQuotaWeight": None}
+    try:
+        after = PoolResources.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise failure("flag.quota", f"{'.'.join(map(str, first['loc']))}: {first['msg']}", "correct it") from error
+    return [after if each is known else each for each in before] + ([after] if known is None else [])
+
+
+def is_given(asked: dict[str, Any]) -> bool:
+    return any(asked[name] is not None for name in NAMES)
+
+
+def amount(flag_name: str, text: str, unit: int = 1) -> int | float:
+    """`4`, `0.5`, or `unlimited`, which is -1."""
+    if text.lower() in ("unlimited", "-1"):
+        return -1
+    try:
+        number = float(text) * unit
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e12:
+        name = f"--{flag_name.replace('_', '-')}"
+        raise failure("flag.amount", f"{name} {text!r} is no amount", "write 4, 0.5 or unlimited")
+    return int(number) if number == int(number) else number

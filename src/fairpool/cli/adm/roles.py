@@ -1,0 +1,82 @@
+"""`runai-adm set node-role` and `remove node-role`: what a node is for, as labels among its marks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.adm.machines import complete, known_node
+from fairpool.cli.runai.command_tree import Here, Leaf, flag
+from fairpool.cli.runai.failure import Failure, failure, not_yet
+from fairpool.cli.runai.suggestions import node_names
+from fairpool.cli.screen import printable
+
+if TYPE_CHECKING:
+    from fairpool.api.client import Client
+
+PREFIX = "node-role.kubernetes.io/"
+SYSTEM, GPU, CPU = f"{PREFIX}runai-system", f"{PREFIX}runai-gpu-worker", f"{PREFIX}runai-cpu-worker"
+NOT_ENFORCED = "Note: the label is set; jobs are not yet kept to nodes by their role."
+
+
+def node_role(verb: str) -> click.Command:
+    """The command for one of the two verbs."""
+
+    @click.command(
+        "node-role",
+        cls=Leaf,
+        short_help="Say what a node is for." if verb == "set" else "Take a role from a node.",
+        example=f"runai-adm {verb} node-role --gpu-worker dgx1-1",
+        with_project=False,
+    )
+    @click.argument("names", nargs=-1, shell_complete=node_names)
+    @flag("--runai-system-worker", is_flag=True, help="For Fairpool's own parts.")
+    @flag("--gpu-worker", is_flag=True, help="For jobs with GPUs.")
+    @flag("--cpu-worker", is_flag=True, help="For jobs without.")
+    @flag("--all", "everywhere", is_flag=True, help="Every node that is no system worker; alone: GPU workers.")
+    @flag("--dynamic-mig-enabled", is_flag=True, hidden=True)
+    @click.pass_obj
+    def command(
+        here: Here,
+        names: tuple[str, ...],
+        runai_system_worker: bool,
+        gpu_worker: bool,
+        cpu_worker: bool,
+        everywhere: bool,
+        dynamic_mig_enabled: bool,
+    ) -> None:
+        """Say what nodes are for, as labels on them."""
+        if dynamic_mig_enabled:
+            raise Failure([not_yet("--dynamic-mig-enabled")])
+        chosen = {SYSTEM: runai_system_worker, GPU: gpu_worker, CPU: cpu_worker}
+        roles = [label for label, is_chosen in chosen.items() if is_chosen]
+        if everywhere and not roles:
+            roles = [GPU]
+        if not roles or (not names and not everywhere):
+            fix = f"runai-adm {verb} node-role --gpu-worker NODE"
+            raise failure("role.incomplete", "a role and a node are needed", fix)
+        _apply(here, verb, roles, names, everywhere)
+
+    return command
+
+
+def _apply(here: Here, verb: str, roles: list[str], names: tuple[str, ...], everywhere: bool) -> None:
+    from fairpool.cli.runai.session import Session
+
+    with Session(here).connected() as client:
+        nodes = _workers(client) if everywhere else list(names)
+        for name in nodes:
+            marks = known_node(client, name).marks
+            labels = {key: value for key, value in marks.labels.items() if key not in roles}
+            if verb == "set":
+                labels |= dict.fromkeys(roles, "true")
+            client.mark_node(name, complete(marks.model_copy(update={"labels": labels})))
+            words = ", ".join(role.removeprefix(PREFIX) for role in roles)
+            click.echo(f"Node {printable(name)}: role {words} {'set' if verb == 'set' else 'removed'}.")
+    if verb == "set" and roles != [SYSTEM]:
+        here.warn(NOT_ENFORCED)
+
+
+def _workers(client: Client) -> list[str]:
+    return [each.name for each in client.nodes() if SYSTEM not in each.labels]

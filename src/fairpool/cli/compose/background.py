@@ -1,0 +1,118 @@
+"""Starting the platform so that it outlives the command that started it, and waiting until it can be used."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fairpool.agent.supervisor import Supervisor
+from fairpool.cli.compose.desk import Silent, ask
+from fairpool.cli.compose.premises import Occupant, Premises, Unusable, occupant
+from fairpool.model.ids import PodId
+from fairpool.model.observation import PodSight, PodState, StopOrder
+from fairpool.model.problem import Problem
+
+READY_S = 30.0
+LEAVE_S = 30.0
+LOOK_S = 0.05
+LAST_GRACE_S = 5.0
+
+
+class Ended(Exception):
+    """The server ended before it was ready; what it said, and with which code."""
+
+    def __init__(self, said: str, code: int) -> None:
+        super().__init__(said)
+        self.said, self.code = said, code
+
+
+def start(premises: Premises, arguments: Sequence[str]) -> dict[str, Any]:
+    """Start `fairpool up` in the background and wait until it is ready: its status. Raises `Unusable` or `Ended`."""
+    command = [sys.executable, "-m", "fairpool.cli.main", "up", "--foreground", *arguments]
+    with premises.output.open("wb") as output:
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/", start_new_session=True
+        )
+    until = time.monotonic() + READY_S
+    while time.monotonic() < until:
+        code = server.poll()
+        if code is not None:
+            raise Ended(premises.output.read_text(encoding="utf-8", errors="replace"), code)
+        status = status_of(premises)
+        if status is not None and status["pid"] == server.pid and status["is_ready"]:
+            return status
+        time.sleep(LOOK_S)
+    what = f"the server (process {server.pid}) is not ready after {READY_S:g} s"
+    raise Unusable(
+        Problem("up.slow", what, "see `fairpool logs` for what it does, and `fairpool status` for how it is")
+    )
+
+
+def status_of(premises: Premises, timeout_s: float = 2.0) -> dict[str, Any] | None:
+    """What the running platform says about itself; None: it says nothing, or not yet."""
+    try:
+        status = ask(premises.desk, "status", timeout_s)
+    except Silent:
+        return None
+    return None if isinstance(status, Problem) else status
+
+
+def stop(premises: Premises, holder: Occupant) -> bool:
+    """End the server in good order; says whether it has. Its pods run on."""
+    try:
+        handle = os.pidfd_open(holder.pid)
+    except OSError:
+        return True
+    try:
+        if not _is_still_there(premises, holder):  # the number may be somebody else's by now
+            return True
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+    except ProcessLookupError:
+        return True
+    finally:
+        os.close(handle)
+    until = time.monotonic() + LEAVE_S
+    while _is_still_there(premises, holder):
+        if time.monotonic() >= until:
+            return False
+        time.sleep(LOOK_S)
+    return True
+
+
+def _is_still_there(premises: Premises, holder: Occupant) -> bool:
+    now = occupant(premises)
+    return now is not None and (now.pid, now.since_ms) == (holder.pid, holder.since_ms)
+
+
+def stop_pods(premises: Premises) -> int:
+    """End every pod on this machine, each within its grace; says how many there were. No server may run meanwhile.
+
+    To the platform it is as if the machine had been rebooted: at its next start training comes back by itself.
+    """
+    supervisor = Supervisor(premises.machine, ())
+    try:
+        running = {pod: sight for pod, sight in supervisor.look().items() if sight.state is not PodState.EXITED}
+        orders = [_notice(pod, sight) for pod, sight in running.items()]
+        supervisor.stop(orders)
+        until = time.monotonic() + max([order.grace_s for order in orders], default=0) + LAST_GRACE_S
+        while time.monotonic() < until and _are_left(supervisor, running):
+            supervisor.wait(0.2)
+        if _are_left(supervisor, running):
+            supervisor.stop([StopOrder(pod=pod, node=None, grace_s=0, reason="down --stop-pods") for pod in running])
+        return len(running)
+    finally:
+        supervisor.close()
+
+
+def _notice(pod: PodId, sight: PodSight) -> StopOrder:
+    return StopOrder(pod=pod, node=sight.order.node, grace_s=sight.order.grace_s, reason="down --stop-pods")
+
+
+def _are_left(supervisor: Supervisor, pods: dict[PodId, PodSight]) -> bool:
+    seen = supervisor.look()
+    return any(pod in seen and seen[pod].state is not PodState.EXITED for pod in pods)

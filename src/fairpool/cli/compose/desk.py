@@ -1,0 +1,93 @@
+"""Where commands on the same machine ask the running platform: a socket in the data folder, one line there, one back.
+
+Whoever can open the folder may ask; it is the user's own. Nothing here needs a password, because who may read the
+database needs none either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fairpool.model.problem import Problem
+
+log = logging.getLogger("fairpool.desk")
+
+LINE_MAX = 1 << 20
+ANSWER_S = 10.0
+
+Reply = Mapping[str, Any]
+Clerk = Callable[[Mapping[str, Any]], Awaitable[Reply | Problem]]
+
+
+class Silent(Exception):
+    """Nobody answers at the desk."""
+
+
+async def open_desk(place: Path, clerks: Mapping[str, Clerk]) -> asyncio.Server:
+    """Begin to answer; a question names its clerk as `ask`."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            question = json.loads(await asyncio.wait_for(reader.readline(), ANSWER_S))
+            answer = await _answer(clerks, question)
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+        except (OSError, ValueError, TimeoutError, LookupError):
+            log.debug("somebody at the desk left, or spoke no JSON")
+        finally:
+            writer.close()
+
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    place.unlink(missing_ok=True)
+    with _short(place) as short:
+        listener.bind(short)
+    place.chmod(0o600)
+    return await asyncio.start_unix_server(serve, sock=listener, limit=LINE_MAX)
+
+
+async def _answer(clerks: Mapping[str, Clerk], question: Mapping[str, Any]) -> Reply:
+    clerk = clerks.get(question["ask"])
+    if clerk is None:
+        what = f"nobody here knows about {question['ask']!r}"
+        answer: Reply | Problem = Problem("desk.unknown", what, "use the `fairpool` that started this server")
+    else:
+        answer = await clerk(question)
+    if isinstance(answer, Problem):
+        return {"problem": {"code": answer.code, "what": answer.what, "fix": answer.fix}}
+    return answer
+
+
+def ask(place: Path, what: str, timeout_s: float = ANSWER_S, **details: Any) -> dict[str, Any] | Problem:
+    """One question to the running platform. Raises `Silent`."""
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.settimeout(timeout_s)
+    with line:
+        try:
+            with _short(place) as short:
+                line.connect(short)
+            line.sendall(json.dumps({"ask": what, **details}).encode() + b"\n")
+            with line.makefile("rb") as answers:
+                answer = json.loads(answers.readline(LINE_MAX))
+        except (OSError, ValueError) as error:
+            raise Silent(str(error)) from error
+    problem = answer.get("problem")
+    return Problem(**problem) if problem else answer
+
+
+@contextmanager
+def _short(place: Path) -> Iterator[str]:
+    """Through a descriptor of its folder, because the address of a socket may only have 107 bytes."""
+    handle = os.open(place.parent, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{handle}/{place.name}"
+    finally:
+        with suppress(OSError):
+            os.close(handle)

@@ -1,0 +1,230 @@
+"""Ways into the pods of this machine, as the control plane wants them: their logs, and shells in them.
+
+The agent's calls block for a moment, so they are made in threads of their own; what a pod writes is read when the event
+loop says that it is there. Nothing is read ahead: a person who does not read slows down only their own shell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+from fairpool.agent.pod_log import LogChunk
+from fairpool.agent.supervisor import Supervisor
+from fairpool.agent.visit import Attachment, Execution
+from fairpool.api.shell import Channel, Frame, ended
+from fairpool.control.doors import PodAddress, ShellEnd, Shut
+from fairpool.model.ids import PodId
+from fairpool.model.problem import Problem
+
+T = TypeVar("T")
+
+READ_BYTES = 65536
+LOOK_AGAIN_S, LOOK_RARELY_S = 0.05, 0.5
+"""Between two looks at a log that is followed: often while something comes, less when nothing does."""
+LAST_WORDS_S = 0.1
+"""How long silence must last after a command has ended: its children may still hold its output open."""
+END_OF_TYPING = b"\x04"
+"""What a terminal takes for the end of input."""
+
+
+class LocalDoors:
+    """The pods of one supervisor."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._threads = ThreadPoolExecutor(8, "doors")
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+        """What the pod wrote; raises `Shut`."""
+        chunk = await self._chunk(pod, offset=None if tail is not None else offset, tail_lines=tail)
+        pause_s = LOOK_AGAIN_S
+        while True:
+            if chunk.data:
+                pause_s = LOOK_AGAIN_S
+                yield chunk.data
+            elif not follow or chunk.is_complete:
+                return
+            else:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, LOOK_RARELY_S)
+            chunk = await self._chunk(pod, offset=chunk.next_offset)
+
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
+        """A process beside the pod's own, or with no command the pod's own; raises `Shut`."""
+        life = PodId(pod.pod)
+        if not command:
+            attached = await self._in_thread(lambda: self._supervisor.attach(life))
+            if isinstance(attached, Problem):
+                raise Shut(attached)
+            return AttachedEnd(attached, self._in_thread)
+        begun = await self._in_thread(lambda: self._supervisor.execute(life, command, tty=tty))
+        if isinstance(begun, Problem):
+            raise Shut(begun)
+        return ExecutedEnd(begun, is_terminal=tty)
+
+    async def _chunk(self, pod: PodAddress, *, offset: int | None, tail_lines: int | None = None) -> LogChunk:
+        life = PodId(pod.pod)
+        chunk = await self._in_thread(lambda: self._supervisor.read_log(life, offset=offset, tail_lines=tail_lines))
+        if isinstance(chunk, Problem):
+            raise Shut(chunk)
+        return chunk
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+class ExecutedEnd:
+    """A command that runs beside a pod's program."""
+
+    def __init__(self, execution: Execution, *, is_terminal: bool) -> None:
+        self._execution, self._is_terminal = execution, is_terminal
+        self._channels = {execution.stdout: Channel.OUTPUT}
+        if execution.stderr is not None:
+            self._channels[execution.stderr] = Channel.ERRORS
+        for descriptor in {execution.stdin, *self._channels}:
+            os.set_blocking(descriptor, False)
+        self._has_ended = self._is_over = self._is_closed = False
+
+    async def send(self, frame: Frame) -> None:
+        match frame.channel:
+            case Channel.INPUT:
+                await self._type(frame.data)
+            case Channel.SIZE if self._is_terminal and not self._is_closed:
+                rows, columns = _size(frame.data)
+                self._execution.resize(rows, columns)
+            case Channel.CLOSE if self._is_terminal:
+                await self._type(END_OF_TYPING)
+            case Channel.CLOSE:
+                self._execution.end_input()
+
+    async def receive(self) -> Frame | None:
+        if self._is_over or self._is_closed:
+            return None
+        while self._channels or not self._has_ended:
+            watched = [*self._channels, *([] if self._has_ended else [self._execution.fileno()])]
+            ready = await _first_readable(watched, LAST_WORDS_S if self._has_ended else None)
+            if ready is None:
+                break
+            if ready not in self._channels:
+                self._has_ended = True
+                continue
+            data = _read(ready)
+            if data:
+                return Frame(self._channels[ready], data)
+            if data is not None:
+                del self._channels[ready]
+        self._is_over = True
+        code = self._execution.wait(LAST_WORDS_S)
+        return ended(code, "" if code is not None else "the pod ended")
+
+    async def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._execution.close()
+
+    async def _type(self, data: bytes) -> None:
+        while data and self._execution.stdin >= 0 and not self._is_closed:
+            try:
+                data = data[os.write(self._execution.stdin, data) :]
+            except BlockingIOError:
+                await _writable(self._execution.stdin)
+            except OSError:
+                return  # it reads no more
+
+
+class AttachedEnd:
+    """The program of a pod itself, seen and typed for. Who leaves does not end it."""
+
+    def __init__(self, attachment: Attachment, in_thread: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        self._attachment, self._in_thread = attachment, in_thread
+        self._is_over = self._is_closed = False
+
+    async def send(self, frame: Frame) -> None:
+        attachment = self._attachment
+        with suppress(OSError):
+            match frame.channel:
+                case Channel.INPUT:
+                    # A program that does not read keeps whoever types for it waiting, but nobody else.
+                    await self._in_thread(lambda: attachment.type(frame.data))
+                case Channel.SIZE:
+                    attachment.resize(*_size(frame.data))
+                case Channel.CLOSE:
+                    attachment.end_input()
+
+    async def receive(self) -> Frame | None:
+        while not self._is_over and not self._is_closed:
+            await _first_readable([self._attachment.fileno()], None)
+            data = self._attachment.read(LAST_WORDS_S)
+            if data:
+                return Frame(Channel.OUTPUT, data)
+            if data is not None:
+                self._is_over = True
+                return ended(None, "the program has ended")
+        return None
+
+    async def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._attachment.close()
+
+
+def _size(data: bytes) -> tuple[int, int]:
+    """Rows and columns; what nobody can have is made into something a terminal takes."""
+    try:
+        said = json.loads(data)
+        rows, columns = int(said["rows"]), int(said["columns"])
+    except (ValueError, LookupError, TypeError):
+        return 24, 80
+    return max(1, min(rows, 65535)), max(1, min(columns, 65535))
+
+
+def _read(descriptor: int) -> bytes | None:
+    """What is there; empty at the end, None if it was a false alarm."""
+    try:
+        return os.read(descriptor, READ_BYTES)
+    except BlockingIOError:
+        return None
+    except OSError:  # a terminal whose other side is closed
+        return b""
+
+
+async def _first_readable(descriptors: list[int], timeout_s: float | None) -> int | None:
+    """The first in this order that can be read; None: none in time."""
+    loop = asyncio.get_running_loop()
+    ready: set[int] = set()
+    rung = asyncio.Event()
+
+    def ring(descriptor: int) -> None:
+        ready.add(descriptor)
+        rung.set()
+
+    for descriptor in descriptors:
+        loop.add_reader(descriptor, ring, descriptor)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await rung.wait()
+    except TimeoutError:
+        return None
+    finally:
+        for descriptor in descriptors:
+            loop.remove_reader(descriptor)
+    return next(each for each in descriptors if each in ready)
+
+
+async def _writable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    free = asyncio.Event()
+    loop.add_writer(descriptor, free.set)
+    try:
+        await free.wait()
+    finally:
+        loop.remove_writer(descriptor)

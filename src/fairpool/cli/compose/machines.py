@@ -1,0 +1,267 @@
+"""Which nodes the platform offers: those of this machine, or simulated ones that somebody described.
+
+The choice is remembered in the data folder. Real GPUs that were there at the last start are not silently replaced by
+simulated ones when the driver cannot be reached: work would seem to run, on devices that do not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairpool.agent.devices import (
+    DGX1_CPUS,
+    DGX1_GPUS,
+    DGX1_MEMORY_BYTES,
+    V100_MEMORY_MIB,
+    V100_NAME,
+    LogicalNode,
+    machine_nodes,
+    simulated_node,
+    simulated_pair,
+)
+from fairpool.agent.nvml import Gpus
+from fairpool.model.node import PRODUCT_LABEL, SIMULATED_LABEL
+from fairpool.model.problem import Problem
+
+MACHINE, SIMULATED = "machine", "simulated"
+V100 = "V100-32GB"
+NODES_MAX, GPUS_MAX = 1000, 64
+MIB_PER_GB = 1024
+
+MEMORY_GB: Mapping[str, int] = {
+    "V100": 32,
+    "P100": 16,
+    "T4": 16,
+    "A10": 24,
+    "A30": 24,
+    "A40": 48,
+    "A100": 80,
+    "A6000": 48,
+    "L4": 24,
+    "L40": 48,
+    "L40S": 48,
+    "H100": 80,
+    "H200": 141,
+    "B200": 192,
+}
+"""Of a model that is named without its memory."""
+
+EXAMPLE = "for instance 2x8:V100-32GB, or --node name=big,gpus=4,memory=80GB,model=H100"
+_GROUP = re.compile(r"(\d+)x(\d+)(?::(\S+))?", re.ASCII)
+_SIZE = re.compile(r"(\d+)\s*(?:GB|GiB|G)", re.ASCII | re.IGNORECASE)
+_MODEL = re.compile(r"([A-Za-z][A-Za-z0-9.]*(?:-[A-Za-z0-9.]+)*?)(?:-(\d+)GB)?", re.ASCII)
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The nodes of this start, and what is worth saying about them."""
+
+    nodes: tuple[LogicalNode, ...]
+    warning: str = ""
+
+
+def described_nodes(groups: Sequence[str], singles: Sequence[str]) -> tuple[LogicalNode, ...] | list[Problem]:
+    """The simulated nodes that somebody described, or all that is wrong with the description."""
+    read = [_group(text) for text in groups] + [_single(text) for text in singles]
+    problems = [each for each in read if isinstance(each, Problem)]
+    nodes = _numbered(drafts for drafts in read if not isinstance(drafts, Problem))
+    names = [node.node.name for node in nodes]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        problems.append(Problem("nodes.same_name", f"two nodes are called {name}", "give each a name of its own"))
+    if len(nodes) > NODES_MAX:
+        problems.append(Problem("nodes.too_many", f"{len(nodes)} nodes are described", f"at most {NODES_MAX}"))
+    return problems or nodes
+
+
+def choose_nodes(
+    file: Path, groups: Sequence[str], singles: Sequence[str], gpus: Gpus
+) -> tuple[Offer, str] | list[Problem]:
+    """The nodes of this start, and what is to be remembered of it with `remember`."""
+    remembered = _remembered(file)
+    if isinstance(remembered, Problem):
+        return [remembered]
+    chosen = [*groups, *(f"node:{each}" for each in singles)] or list(remembered.chosen)
+    nodes = _nodes_of(chosen, gpus)
+    if isinstance(nodes, list):
+        return nodes
+    names = [str(node.node.name) for node in nodes]
+    is_simulated = any(node.is_simulated for node in nodes)
+    if chosen == [MACHINE] and is_simulated and remembered.had_gpus and not groups:
+        what = "the GPUs that this machine had at the last start cannot be found now"
+        fix = "see whether `nvidia-smi` finds them; to go on without them: fairpool up --nodes simulated"
+        return [Problem("nodes.gpus_gone", what, fix)]
+    note = json.dumps({"chosen": chosen, "names": names, "had_gpus": not is_simulated and chosen == [MACHINE]})
+    return Offer(nodes, _difference(remembered.names, names)), note
+
+
+def remember(file: Path, note: str) -> None:
+    """Keep a choice for the next start."""
+    new = file.with_suffix(".new")
+    new.write_text(f"{note}\n", encoding="utf-8")
+    new.replace(file)
+
+
+def summary(nodes: Sequence[LogicalNode]) -> str:
+    """`dgx1-1 and dgx1-2, 8 x Tesla V100-SXM2-32GB each, simulated`."""
+    kinds: dict[tuple[int, str, bool], list[str]] = {}
+    for each in nodes:
+        product = each.node.labels.get(PRODUCT_LABEL, "")
+        is_simulated = each.is_simulated or each.node.labels.get(SIMULATED_LABEL) == "true"
+        kinds.setdefault((each.node.gpus, product, is_simulated), []).append(each.node.name)
+    return "; ".join(
+        f"{_listed(names)}: {gpus} GPUs{f' {product}' if product else ''}{' each' if len(names) > 1 else ''}"
+        f"{', simulated' if is_simulated else ''}"
+        for (gpus, product, is_simulated), names in kinds.items()
+    )
+
+
+# --- what was remembered -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    chosen: tuple[str, ...] = (MACHINE,)
+    names: tuple[str, ...] = ()
+    had_gpus: bool = False
+
+
+def _remembered(file: Path) -> _Remembered | Problem:
+    try:
+        said = json.loads(file.read_text(encoding="utf-8"))
+        return _Remembered(tuple(map(str, said["chosen"])), tuple(map(str, said["names"])), bool(said["had_gpus"]))
+    except FileNotFoundError:
+        return _Remembered()
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        what = f"what {file} remembers about nodes cannot be read: {error}"
+        return Problem("nodes.forgotten", what, "remove it, and describe the nodes again with --nodes")
+
+
+def _nodes_of(chosen: Sequence[str], gpus: Gpus) -> tuple[LogicalNode, ...] | list[Problem]:
+    if list(chosen) == [MACHINE]:
+        return machine_nodes(gpus)
+    if list(chosen) == [SIMULATED]:
+        return simulated_pair()
+    groups = [each for each in chosen if not each.startswith("node:")]
+    return described_nodes(groups, [each.removeprefix("node:") for each in chosen if each.startswith("node:")])
+
+
+def _difference(before: Sequence[str], now: Sequence[str]) -> str:
+    if not before or set(before) == set(now):
+        return ""
+    gone, new = sorted(set(before) - set(now)), sorted(set(now) - set(before))
+    words = [f"{_listed(gone)} left: what runs there is stopped"] if gone else []
+    words += [f"{_listed(new)} joined"] if new else []
+    return f"the nodes are others than at the last start: {'; '.join(words)}"
+
+
+# --- reading descriptions ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """Nodes of one kind, before they have names."""
+
+    count: int = 1
+    name: str = ""
+    gpus: int = DGX1_GPUS
+    product: str = V100_NAME
+    memory_mib: int = V100_MEMORY_MIB
+    cpus: int = DGX1_CPUS
+    memory_bytes: int = DGX1_MEMORY_BYTES
+    stem: str = "dgx1"
+
+
+def _group(text: str) -> _Draft | Problem:
+    found = _GROUP.fullmatch(text.strip())
+    if found is None:
+        return Problem("nodes.unreadable", f"{text!r} describes no nodes", f"write COUNTxGPUS:MODEL, {EXAMPLE}")
+    count, gpus = int(found[1]), int(found[2])
+    if not 1 <= count <= NODES_MAX or gpus > GPUS_MAX:
+        fix = f"1 to {NODES_MAX} nodes with at most {GPUS_MAX} GPUs each"
+        return Problem("nodes.too_many", f"{text!r} describes {count} nodes with {gpus} GPUs each", fix)
+    return _with_model(_Draft(count=count, gpus=gpus), found[3] or V100, "")
+
+
+def _single(text: str) -> _Draft | Problem:
+    said: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.strip().partition("=")
+        if not equals or key not in ("name", "gpus", "model", "memory", "cpus", "ram") or key in said:
+            what = f"{part!r} in --node {text!r} cannot be read"
+            return Problem("nodes.unreadable", what, f"name, gpus, model, memory, cpus and ram are known, {EXAMPLE}")
+        said[key] = value.strip()
+    if _NAME.fullmatch(said.get("name", "")) is None:
+        what = f"--node {text!r} has no name that a machine can have"
+        return Problem("nodes.no_name", what, "give it one of small letters, digits and dashes: name=big")
+    numbers = {key: said.get(key, default) for key, default in (("gpus", "8"), ("cpus", str(DGX1_CPUS)))}
+    for key, value in numbers.items():
+        if not value.isascii() or not value.isdecimal() or int(value) > (GPUS_MAX if key == "gpus" else 4096):
+            return Problem("nodes.unreadable", f"{key}={value} in --node is no number of {key}", EXAMPLE)
+    ram = _SIZE.fullmatch(said.get("ram", "512GB"))
+    if ram is None:
+        return Problem("nodes.unreadable", f"ram={said['ram']} in --node is no size", "write it like 512GB")
+    draft = _Draft(
+        name=said["name"],
+        gpus=int(numbers["gpus"]),
+        cpus=max(1, int(numbers["cpus"])),
+        memory_bytes=int(ram[1]) * 10**9,
+    )
+    return _with_model(draft, said.get("model", V100), said.get("memory", ""))
+
+
+def _with_model(draft: _Draft, model: str, memory: str) -> _Draft | Problem:
+    found = _MODEL.fullmatch(model)
+    size = _SIZE.fullmatch(memory) if memory else None
+    if found is None or (memory and size is None):
+        return Problem("nodes.unreadable", f"{model!r} with memory {memory!r} is no model of GPU", EXAMPLE)
+    stem = found[1]
+    told = size[1] if size is not None else found[2]
+    gigabytes = int(told) if told else MEMORY_GB.get(stem.upper(), 0)
+    if not 1 <= gigabytes <= 1024:
+        what = f"how much memory a {model} has is not known"
+        return Problem("nodes.no_memory", what, f"say it: {stem}-80GB, or memory=80GB with --node")
+    is_v100 = stem.upper() == "V100" and gigabytes == 32
+    is_dgx1 = is_v100 and draft.gpus == DGX1_GPUS
+    return _Draft(
+        count=draft.count,
+        name=draft.name,
+        gpus=draft.gpus,
+        product=V100_NAME if is_v100 else f"{stem}-{gigabytes}GB",
+        memory_mib=V100_MEMORY_MIB if is_v100 else gigabytes * MIB_PER_GB,
+        cpus=draft.cpus,
+        memory_bytes=draft.memory_bytes,
+        stem="dgx1" if is_dgx1 else stem.lower() if draft.gpus else "cpu",
+    )
+
+
+def _numbered(drafts: Iterable[_Draft]) -> tuple[LogicalNode, ...]:
+    """Nodes of one model are counted through, also where they were described in several groups."""
+    counts: dict[str, int] = {}
+    nodes = []
+    for draft in drafts:
+        for _ in range(draft.count):
+            name = draft.name
+            if not name:
+                counts[draft.stem] = counts.get(draft.stem, 0) + 1
+                name = f"{draft.stem}-{counts[draft.stem]}"
+            nodes.append(
+                simulated_node(
+                    name,
+                    draft.gpus,
+                    memory_mib=draft.memory_mib,
+                    product=draft.product,
+                    cpus=draft.cpus,
+                    memory_bytes=draft.memory_bytes,
+                )
+            )
+    return tuple(nodes)
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    shown = list(names[:most]) + ([f"{len(names) - most} more"] if len(names) > most else [])
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -1,0 +1,288 @@
+"""The assembled platform: who is made in which order, and let go in which.
+
+The control plane lives on the main thread's event loop. The cluster's loop turns in a thread of its own and talks to it
+through the same calls that a cluster elsewhere would make; only that they need no socket. A third thread waits for
+what is newly desired. Whoever ends first is whoever needs the others: the server, then the loop, then the rest; each
+gets so much time and no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from fairpool import __version__
+from fairpool.api.cluster_client import ClusterClient, InProcess
+from fairpool.cli.compose.address import Address
+from fairpool.cli.compose.desk import open_desk
+from fairpool.cli.compose.doors import LocalDoors
+from fairpool.cli.compose.machines import Offer
+from fairpool.cli.compose.premises import Premises, Unusable
+from fairpool.cli.compose.runner import Alarm, Runner, now
+from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProblem
+from fairpool.cluster.link import Link
+from fairpool.cluster.loop import Loop
+from fairpool.cluster.mailbox import Mailbox
+from fairpool.control import access
+from fairpool.control.app import NotReady, cluster_identity, create_app
+from fairpool.control.settings import FIRST_USER, Settings
+from fairpool.control.store import condition
+from fairpool.engines.local import LocalEngine
+from fairpool.engines.port import Away
+from fairpool.model.node import SIMULATED_LABEL
+from fairpool.model.problem import Problem
+
+log = logging.getLogger("fairpool.up")
+
+HOLDER = "fairpool up"
+"""The same for every process on one data folder: the lock of the folder says that there is only one."""
+ANSWERS_END_S = 2
+"""How long those who are being answered may still be, when we leave: streams have no end of their own."""
+LOOP_ENDS_S = 10.0
+TELL_WITHIN_MS = 30
+"""A process runs some 10 ms after it was ordered."""
+INSIDE = "http://control.internal"
+"""Stands in the requests that never leave the process; nobody looks it up."""
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The loop with all that it needs, on this machine."""
+
+    ledger: Ledger
+    alarm: Alarm
+    mailbox: Mailbox
+    calls: tuple[ClusterClient, ClusterClient]
+    runner: Runner
+    is_left_behind: bool = False
+    """Its thread is stuck: nothing that it may still use can be let go."""
+
+    def start(self) -> None:
+        self.mailbox.open()
+        self.runner.start()
+
+    def stop(self) -> None:
+        """Let the pods run on, and everything else go. Blocks; the control plane must still be there meanwhile."""
+        direct, waiting = self.calls
+        waiting.close()  # ends the question that is held
+        if not self.runner.stop(LOOP_ENDS_S):
+            log.error("the loop did not end its turn within %g s and is left behind", LOOP_ENDS_S)
+            self.is_left_behind = True
+            return
+        self.mailbox.close(LOOP_ENDS_S)
+        direct.close()
+        self.ledger.close()
+        self.alarm.close()
+
+
+class Platform:
+    """Control plane, loop and local engine, from one start to the next."""
+
+    def __init__(self, premises: Premises, address: Address, listener: socket.socket, offer: Offer) -> None:
+        self._premises, self._address, self._listener, self._offer = premises, address, listener, offer
+        self._since = now()
+        self._stepped_down = ""
+        self._server: uvicorn.Server | None = None
+        self._app: FastAPI | None = None
+        self._cluster: Cluster | None = None
+
+    def run(self, on_ready: Callable[[], None]) -> None:
+        """Until a signal comes. Raises `Unusable` if it cannot be started, or another loop has taken over."""
+        try:
+            import uvloop
+        except ImportError:
+            factory = None
+        else:
+            factory = uvloop.new_event_loop
+        try:
+            with asyncio.Runner(loop_factory=factory) as runner:
+                runner.run(self._serve(on_ready))
+        except (NotReady, LedgerProblem, DiskTrouble) as error:
+            raise Unusable(_in_command_words(error.problem)) from error
+        except (LeaseHeld, Away) as error:
+            what = f"the cluster's loop cannot be started: {error}"
+            raise Unusable(Problem("up.loop", what, "see whether another one runs on a copy of this folder")) from error
+        if self._stepped_down:
+            raise Unusable(Problem("up.stepped_down", self._stepped_down, "let only one Fairpool use a data folder"))
+
+    async def _serve(self, on_ready: Callable[[], None]) -> None:
+        kept = condition.keep_if_older(self._premises.control)
+        if kept is not None:
+            log.info("the database is brought up to date; as it was it stays in %s", kept)
+        engine = LocalEngine(self._premises.machine, nodes=self._offer.nodes)
+        doors = LocalDoors(engine.supervisor)
+        settings = Settings(data=self._premises.root, host=self._address.host)
+        app = self._app = create_app(settings, doors=doors)
+        try:
+            async with app.router.lifespan_context(app), self._cluster_of(app, engine) as self._cluster:
+                gc.collect()
+                gc.freeze()  # what was loaded lives as long as we do; looking through it again is waste
+                await self._answer_people(app, on_ready)
+        finally:
+            doors.close()
+            if self._cluster is None or not self._cluster.is_left_behind:
+                engine.close()  # pods run on
+
+    @asynccontextmanager
+    async def _cluster_of(self, app: FastAPI, engine: LocalEngine) -> AsyncIterator[Cluster]:
+        identity = await cluster_identity(app)
+        home = asyncio.get_running_loop()
+
+        def calls() -> ClusterClient:
+            return ClusterClient(INSIDE, identity.token, transport=InProcess(app, home))
+
+        direct, waiting = calls(), calls()
+        alarm = Alarm(engine.supervisor.wake_descriptors())
+        mailbox = Mailbox(direct, waiting, alarm.poke)
+        ledger = await asyncio.to_thread(Ledger, self._premises.ledger)
+
+        def make_loop() -> Loop:
+            return Loop(ledger, engine, Link(mailbox, identity.name), now, holder=HOLDER, tell_within_ms=TELL_WITHIN_MS)
+
+        def step_down(why: str) -> None:
+            home.call_soon_threadsafe(self._step_down, why)
+
+        runner = await asyncio.to_thread(Runner, make_loop, alarm, step_down)
+        cluster = Cluster(ledger, alarm, mailbox, (direct, waiting), runner)
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            await asyncio.to_thread(cluster.stop)
+
+    async def _answer_people(self, app: FastAPI, on_ready: Callable[[], None]) -> None:
+        server = self._server = _Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=ANSWERS_END_S,
+                server_header=False,
+            )
+        )
+        desk = await open_desk(
+            self._premises.desk, {"status": self._clerk_of_status, "reset-password": self._clerk_of_passwords}
+        )
+        with _signals(self._leave):
+            serving = asyncio.create_task(server.serve([self._listener]), name="server")
+            try:
+                while not serving.done() and not (server.started and self._is_settled):
+                    await asyncio.sleep(0.01)
+                if not serving.done():
+                    log.info("ready at %s", self._address.url)
+                    on_ready()
+                await serving
+            finally:
+                desk.close()
+                self._premises.desk.unlink(missing_ok=True)
+
+    @property
+    def _is_settled(self) -> bool:
+        return self._cluster is not None and self._cluster.runner.is_settled.is_set()
+
+    def _leave(self) -> None:
+        """Asked once: in good order. Asked twice: without waiting for those who are being answered."""
+        assert self._server is not None
+        log.info("told to leave; pods run on")
+        self._server.force_exit = self._server.should_exit
+        self._server.should_exit = True
+
+    def _step_down(self, why: str) -> None:
+        self._stepped_down = why
+        if self._server is not None:
+            self._server.should_exit = True
+
+    # --- at the desk -----------------------------------------------------------------------------------------------
+
+    async def _clerk_of_status(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert self._cluster is not None
+        runner = self._cluster.runner
+        observation = runner.loop.books.observation
+        states = [each.state.value for each in observation.pods.values()] if observation is not None else []
+        sights = observation.nodes.values() if observation is not None else ()
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "address": self._address.url,
+            "since_ms": self._since,
+            "is_ready": self._server is not None and self._server.started and self._is_settled,
+            "loop": {
+                "is_alive": runner.is_alive,
+                "trouble": runner.trouble,
+                "turns": runner.turns,
+                "turned_at_ms": runner.turned_at,
+            },
+            "nodes": [
+                {
+                    "name": sight.node.name,
+                    "gpus": sight.node.gpus,
+                    "withheld": list(sight.node.gpus_withheld),
+                    "is_simulated": sight.node.labels.get(SIMULATED_LABEL) == "true",
+                }
+                for sight in sights
+            ],
+            "pods": {state: states.count(state) for state in ("starting", "running", "exited")},
+        }
+
+    async def _clerk_of_passwords(self, question: Mapping[str, Any]) -> Mapping[str, Any] | Problem:
+        assert self._app is not None
+        return await new_password(self._app, str(question.get("user") or FIRST_USER))
+
+
+async def new_password(app: FastAPI, user: str) -> Mapping[str, Any] | Problem:
+    """A password for somebody who lost theirs."""
+    made = await access.give_new_password(app.state.plane, app.state.passwords, user)
+    return made if isinstance(made, Problem) else {"user": user, "password": made}
+
+
+def new_password_offline(premises: Premises, user: str) -> Mapping[str, Any] | Problem:
+    """The same while nothing runs on the folder."""
+
+    async def give() -> Mapping[str, Any] | Problem:
+        app = create_app(Settings(data=premises.root))
+        async with app.router.lifespan_context(app):
+            return await new_password(app, user)
+
+    return asyncio.run(give())
+
+
+class _Server(uvicorn.Server):
+    """One that leaves signals to us: uvicorn raises them again when it is done, and the rest of us is not yet."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextmanager
+def _signals(leave: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    wanted = (signal.SIGINT, signal.SIGTERM)
+    for each in wanted:
+        loop.add_signal_handler(each, leave)
+    try:
+        yield
+    finally:
+        # From here on nothing takes long, and a signal must not cut it short.
+        for each in wanted:
+            loop.remove_signal_handler(each)
+            signal.signal(each, signal.SIG_IGN)
+
+
+def _in_command_words(problem: Problem) -> Problem:
+    if problem.code != "access.first_password":
+        return problem
+    fix = "type `fairpool reset-password` and start again, or listen at 127.0.0.1 only"
+    return Problem(problem.code, f"others could reach this address, and {problem.what}", fix)

@@ -1,0 +1,209 @@
+"""The data folder: what lies where in it, whether it can be used, and who uses it now."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from fairpool.model.problem import Problem
+
+ROOM_NEEDED_BYTES = 64 * 1024 * 1024
+"""What databases and logs may take up before anybody has done much."""
+LOCK_BYTES = 1024
+LOCK_PATIENCE_S = 0.5
+"""Somebody who only looks holds the lock for a moment."""
+
+
+class Unusable(Exception):
+    """The platform cannot be started, stopped or kept like this, and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def default_data() -> Path:
+    """Where the user's programs keep their data."""
+    chosen = os.environ.get("XDG_DATA_HOME", "")
+    base = Path(chosen) if Path(chosen).is_absolute() else Path("~/.local/share").expanduser()
+    return base / "fairpool"
+
+
+def default_config() -> Path:
+    """Where `runai` keeps its servers and logins."""
+    told = os.environ.get("FAIRPOOL_CONFIG")
+    if told:
+        return Path(told).expanduser()
+    chosen = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(chosen) if Path(chosen).is_absolute() else Path("~/.config").expanduser()
+    return base / "fairpool"
+
+
+@dataclass(frozen=True, slots=True)
+class Premises:
+    """The paths in one data folder."""
+
+    root: Path
+
+    @property
+    def control(self) -> Path:
+        return self.root / "control.sqlite"
+
+    @property
+    def ledger(self) -> Path:
+        return self.root / "ledger.sqlite"
+
+    @property
+    def machine(self) -> Path:
+        """The local engine's own folder, with the pods in it."""
+        return self.root / "machine"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "logs" / "fairpool.log"
+
+    @property
+    def output(self) -> Path:
+        """What a detached server says before it can write its log, or when it breaks."""
+        return self.root / "logs" / "fairpool.out"
+
+    @property
+    def nodes(self) -> Path:
+        return self.root / "nodes.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def desk(self) -> Path:
+        return self.root / "desk"
+
+    def prepare(self) -> None:
+        """Make what is missing, and make sure that it can be written. Raises `Unusable`."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.log.parent.mkdir(exist_ok=True, mode=0o700)
+            self._try_to_write()
+        except OSError as error:
+            raise Unusable(_unusable(self.root, error)) from error
+        left = shutil.disk_usage(self.root).free
+        if left < ROOM_NEEDED_BYTES:
+            what = (
+                f"the disk of the data folder {self.root} is full: {left // 2**20} MiB are left, and {_MIB} are needed"
+            )
+            raise Unusable(Problem("data.full", what, "free some space there, or name another folder with --data"))
+
+    def _try_to_write(self) -> None:
+        with tempfile.NamedTemporaryFile(dir=self.root, prefix=".probe-") as file:
+            file.write(b"\0" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+_MIB = f"{ROOM_NEEDED_BYTES // 2**20} MiB"
+
+
+def _unusable(root: Path, error: OSError) -> Problem:
+    elsewhere = "name another folder with --data or FAIRPOOL_DATA"
+    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+        return Problem("data.not_a_folder", f"the data folder {root} is a file, or lies below one", elsewhere)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Problem("data.full", f"the disk of the data folder {root} is full", f"free some space, or {elsewhere}")
+    if error.errno == errno.EROFS:
+        return Problem("data.read_only", f"the data folder {root} is on a read-only file system", elsewhere)
+    if error.errno in (errno.EACCES, errno.EPERM):
+        what = f"the data folder {root} cannot be written by this user"
+        return Problem("data.read_only", what, f"change its owner or mode, or {elsewhere}")
+    what = f"the data folder {root} cannot be used: {(error.strerror or str(error)).lower()}"
+    return Problem("data.unusable", what, elsewhere)
+
+
+# --- who uses it -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupant:
+    """The process that uses the folder."""
+
+    pid: int
+    deed: str = "up"
+    """`up` for the platform; other commands hold the folder for a moment."""
+    address: str = ""
+    version: str = ""
+    since_ms: int = 0
+
+
+def occupant(premises: Premises) -> Occupant | None:
+    """Who uses the folder now; None: nobody. A process that was killed holds no lock, whatever it has written."""
+    try:
+        handle = os.open(premises.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            until = time.monotonic() + LOCK_PATIENCE_S
+            while (holder := _read(handle)).pid == 0 and time.monotonic() < until:
+                time.sleep(0.02)
+            return holder
+        return None
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def occupied(premises: Premises, deed: str, version: str = "") -> Iterator[Callable[[str], None]]:
+    """Use the folder, alone, and say at which address once that is known. Raises `Unusable` if somebody else does."""
+    handle = os.open(premises.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if not _take(handle):
+            raise Unusable(taken(premises, _read(handle)))
+        mine = Occupant(pid=os.getpid(), deed=deed, version=version, since_ms=time.time_ns() // 1_000_000)
+        _write(handle, mine)
+        yield lambda address: _write(handle, replace(mine, address=address))
+    finally:
+        os.close(handle)
+
+
+def taken(premises: Premises, holder: Occupant) -> Problem:
+    """What to say to who comes second."""
+    if holder.deed != "up":
+        what = f"`fairpool {holder.deed}` is at work in {premises.root} (process {holder.pid})"
+        return Problem("up.busy", what, "wait until it is done")
+    at = f" at {holder.address}" if holder.address else ""
+    what = f"Fairpool is already up{at} (process {holder.pid}), with the data in {premises.root}"
+    return Problem("up.already", what, "use that one, end it with `fairpool down`, or name another folder with --data")
+
+
+def _take(handle: int) -> bool:
+    until = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.02)
+
+
+def _write(handle: int, holder: Occupant) -> None:
+    # Padded, so that one write replaces the other and whoever reads meanwhile sees no mixture of both.
+    os.pwrite(handle, json.dumps(asdict(holder)).encode().ljust(LOCK_BYTES), 0)
+
+
+def _read(handle: int) -> Occupant:
+    try:
+        return Occupant(**json.loads(os.pread(handle, LOCK_BYTES, 0)))
+    except (ValueError, TypeError):
+        return Occupant(pid=0)  # it has taken the lock and not yet said who it is

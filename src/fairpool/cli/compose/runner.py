@@ -1,0 +1,139 @@
+"""The thread in which the cluster's loop turns: as long as there is something to do, and again when something happens.
+
+What happens is a hint: a pod that ended, something newly desired, an hour that was waited for. Each only ends a sleep,
+the loop looks for itself. A loop that breaks is replaced by the next one, which goes on from what is written and runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from fairpool.cluster.loop import Loop, SteppedDown
+from fairpool.model.ids import SECOND_MS, Instant
+
+log = logging.getLogger("fairpool.cluster")
+
+IDLE_S = 5.0
+"""The longest sleep: the lease is renewed, and somebody else's work on a GPU noticed, at least this often."""
+WITHOUT_MEMORY_S = 0.1
+"""Between two questions of a loop that cannot begin before it is told what is wanted."""
+TROUBLED_S = 1.0
+LONGEST_REPAIR_S = 30.0
+
+
+class Alarm:
+    """Sleeps until somebody pokes, a descriptor has something to read, or time is over."""
+
+    def __init__(self, descriptors: Sequence[int]) -> None:
+        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll = select.poll()
+        for descriptor in (self._event, *descriptors):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def poke(self) -> None:
+        """From any thread."""
+        os.eventfd_write(self._event, 1)
+
+    def sleep(self, timeout_s: float) -> None:
+        # Rounded up: to wake a millisecond early would mean to look in vain, and to sleep again for no time.
+        if any(descriptor == self._event for descriptor, _ in self._poll.poll(int(timeout_s * 1000) + 1)):
+            os.eventfd_read(self._event)
+
+    def close(self) -> None:
+        os.close(self._event)
+
+
+class Runner:
+    """Lets a loop turn until it is told to stop."""
+
+    def __init__(self, make_loop: Callable[[], Loop], alarm: Alarm, on_step_down: Callable[[str], None]) -> None:
+        self._make_loop, self._alarm, self._on_step_down = make_loop, alarm, on_step_down
+        self.loop = make_loop()
+        self.turns = 0
+        self.turned_at = Instant(0)
+        self.trouble = ""
+        """Why the loop does not get on, in words; empty while it does."""
+        self.is_settled = threading.Event()
+        """It has looked, decided and told until nothing was left to do, at least once."""
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Finish the turn under way and no other; says whether it did."""
+        self._stopping = True
+        self._alarm.poke()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        repair_s = TROUBLED_S
+        while not self._stopping:
+            try:
+                self._turn_until_stopped()
+                self.loop.release()
+            except SteppedDown as error:
+                log.error("the loop steps down: %s", error)
+                self.trouble = str(error)
+                self._on_step_down(str(error))
+                return
+            except Exception as error:
+                # A bug, or a ledger that cannot be read any more. Nothing is lost: the next loop starts from what is
+                # written and what runs, as it would after a crash.
+                log.exception("the loop broke; another one starts in %g s", repair_s)
+                self.trouble = f"the loop broke: {type(error).__name__} {error}".rstrip()
+                self._alarm.sleep(repair_s)
+                repair_s = min(2 * repair_s, LONGEST_REPAIR_S)
+                self._replace_loop()
+
+    def _replace_loop(self) -> None:
+        if self._stopping:
+            return
+        try:
+            self.loop = self._make_loop()
+        except Exception:
+            log.exception("no new loop can be made")
+
+    def _turn_until_stopped(self) -> None:
+        while not self._stopping:
+            was_busy = self.loop.turn()
+            self.turns += 1
+            self.turned_at = now()
+            self._note_trouble(self.loop.trouble)
+            if self.loop.trouble:
+                self._alarm.sleep(TROUBLED_S)
+            elif not was_busy:
+                self.is_settled.set()
+                self._alarm.sleep(self._rest_s())
+
+    def _rest_s(self) -> float:
+        wake = self.loop.next_wake()
+        if wake is None:
+            return IDLE_S
+        left_s = (wake - now()) / SECOND_MS
+        return min(left_s, IDLE_S) if left_s > 0 else WITHOUT_MEMORY_S
+
+    def _note_trouble(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            if trouble:
+                log.warning("the loop is in trouble: %s", trouble)
+            else:
+                log.info("the loop is out of trouble")
+        self.trouble = trouble
+
+
+def now() -> Instant:
+    return Instant(time.time_ns() // 1_000_000)

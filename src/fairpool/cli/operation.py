@@ -1,0 +1,221 @@
+"""Looking after a platform that is up, or was: `down`, `status`, `logs`, `reset-password`, `backup`, `restore`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairpool.cli.complaint import fail
+from fairpool.cli.compose import background
+from fairpool.cli.compose.desk import Silent, ask
+from fairpool.cli.compose.premises import Occupant, Premises, Unusable, occupant, occupied, taken
+from fairpool.cli.screen import Screen
+from fairpool.cli.up import DATA, FAILED, complaining, premises_at
+from fairpool.model.problem import Problem
+
+NOT_UP = 3
+LINES = 200
+LOOK_S = 0.25
+STALE_S = 30.0
+"""A loop that has not turned for so long is stuck: an idle one turns every five seconds."""
+
+
+@click.command()
+@DATA
+@click.option("--stop-pods", is_flag=True, help="End the pods as well; training comes back at the next start.")
+def down(data: Path | None, stop_pods: bool) -> None:
+    """Stop the server. Pods run on and are found again, unless --stop-pods says otherwise."""
+    premises = premises_at(data)
+    with complaining():
+        holder = occupant(premises)
+        if holder is None:
+            click.echo(f"Fairpool is not up (data in {premises.root}).")
+        elif holder.deed != "up":
+            raise Unusable(taken(premises, holder))
+        elif not background.stop(premises, holder):
+            what = f"process {holder.pid} has not ended within {background.LEAVE_S:g} s"
+            fix = f"see `fairpool logs`; kill -9 {holder.pid} loses nothing that was acknowledged"
+            raise Unusable(Problem("down.stuck", what, fix))
+        else:
+            click.echo("Fairpool is down." if stop_pods else "Fairpool is down. What runs goes on.")
+        if stop_pods and premises.machine.is_dir():
+            with occupied(premises, "down"):
+                click.echo(f"{background.stop_pods(premises)} pods were ended.")
+
+
+@click.command()
+@DATA
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def status(data: Path | None, as_json: bool) -> None:
+    """Whether it is up, since when and how it is. Exit code 0: it is up, 3: it is not."""
+    premises = premises_at(data)
+    holder = occupant(premises)
+    said = background.status_of(premises) if holder is not None and holder.deed == "up" else None
+    if as_json:
+        click.echo(json.dumps({"is_up": said is not None, "data": str(premises.root), **(said or {})}, indent=2))
+    elif said is None:
+        click.echo(_not_up(premises, holder))
+    else:
+        _show(premises, said)
+    if said is None:
+        raise click.exceptions.Exit(NOT_UP)
+
+
+def _not_up(premises: Premises, holder: Occupant | None) -> str:
+    if holder is None:
+        return f"Fairpool is not up (data in {premises.root}). Start it: fairpool up"
+    if holder.deed != "up":
+        return f"Fairpool is not up: {taken(premises, holder).what}."
+    return f"Process {holder.pid} is starting, or stuck: it does not answer. See `fairpool logs`."
+
+
+def _show(premises: Premises, said: dict[str, Any]) -> None:
+    screen = Screen.here(every_row=True)
+    since = datetime.fromtimestamp(said["since_ms"] / 1000, UTC).astimezone()
+    pods = said["pods"]
+    screen.facts(
+        [
+            (
+                "Fairpool",
+                f"{said['version']}, {'up' if said['is_ready'] else 'starting'} since {since:%Y-%m-%d %H:%M:%S}",
+            ),
+            ("Process", str(said["pid"])),
+            ("Address", said["address"]),
+            ("Data", str(premises.root)),
+            ("Loop", _loop_health(said["loop"])),
+            ("Pods", f"{pods['running']} running, {pods['starting']} starting"),
+        ]
+    )
+    screen.title("Nodes")
+    screen.table(
+        ["NAME", "GPUS", "KIND", "WITHHELD"],
+        [
+            (
+                each["name"],
+                str(each["gpus"]),
+                "simulated" if each["is_simulated"] else "real",
+                ", ".join(map(str, each["withheld"])),
+            )
+            for each in said["nodes"]
+        ],
+    )
+    screen.show()
+
+
+def _loop_health(loop: dict[str, Any]) -> str:
+    if not loop["is_alive"]:
+        return f"dead: {loop['trouble'] or 'see `fairpool logs`'}"
+    if loop["trouble"]:
+        return f"in trouble: {loop['trouble']}"
+    age_s = time.time() - loop["turned_at_ms"] / 1000
+    return f"stuck: no turn for {age_s:.0f} s" if age_s > STALE_S else f"well, {loop['turns']} turns"
+
+
+@click.command()
+@DATA
+@click.option("-f", "--follow", is_flag=True, help="Go on as more comes, until Ctrl-C.")
+@click.option("--tail", default=LINES, show_default=True, type=click.IntRange(min=0), help="So many lines first.")
+def logs(data: Path | None, follow: bool, tail: int) -> None:
+    """The server's own log. What pods write is shown by `runai logs`."""
+    premises = premises_at(data)
+    if not premises.log.exists():
+        what = f"there is no log in {premises.log.parent}"
+        fail([Problem("logs.none", what, "start it: fairpool up; or name the right folder with --data")], FAILED)
+    file = premises.log.open(encoding="utf-8", errors="replace")
+    for line in deque(file, maxlen=tail):
+        click.echo(line, nl=False)
+    while follow:
+        if text := file.read():
+            click.echo(text, nl=False)
+            continue
+        time.sleep(LOOK_S)
+        # When it was rotated, what we have open is the old one, and its end has been read.
+        if premises.log.exists() and premises.log.stat().st_ino != Path(f"/proc/self/fd/{file.fileno()}").stat().st_ino:
+            file.close()
+            file = premises.log.open(encoding="utf-8", errors="replace")
+
+
+@click.command("reset-password")
+@DATA
+@click.argument("user", default="")
+def reset_password(data: Path | None, user: str) -> None:
+    """Give USER (default: the first one) a new password, shown once. It must be changed at the next sign-in."""
+    premises = premises_at(data)
+    with complaining():
+        holder = occupant(premises)
+        if holder is not None and holder.deed == "up":
+            try:
+                made = ask(premises.desk, "reset-password", user=user)
+            except Silent as error:
+                what = f"process {holder.pid} is up and does not answer"
+                raise Unusable(
+                    Problem("up.silent", what, "try again, or stop it first with `fairpool down`")
+                ) from error
+        else:
+            made = _reset_offline(premises, user)
+    if isinstance(made, Problem):
+        fail([made], FAILED)
+    click.echo(f"User      {made['user']}")
+    click.echo(f"Password  {made['password']}")
+    click.echo("It is shown only now, and must be changed at the next sign-in. Earlier sessions are over.", err=True)
+
+
+def _reset_offline(premises: Premises, user: str) -> Any:
+    from fairpool.cli.compose.platform import new_password_offline
+    from fairpool.control.settings import FIRST_USER
+    from fairpool.control.store.condition import problem_with
+
+    premises.prepare()
+    with occupied(premises, "reset-password"):
+        problem = problem_with(premises.control)
+        return problem or new_password_offline(premises, user or FIRST_USER)
+
+
+@click.command()
+@DATA
+@click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
+@click.argument("file", type=click.Path(path_type=Path))
+def backup(data: Path | None, force: bool, file: Path) -> None:
+    """Write what people declared to FILE, also while the platform is up.
+
+    In it: users, projects, quotas, workloads, images. Not in it: what pods wrote and saved. It holds secrets, so only
+    its owner can read it.
+    """
+    from fairpool.cli.compose.archive import make_backup
+
+    with complaining():
+        if file.exists() and not (force and file.is_file()):
+            raise Unusable(Problem("backup.exists", f"there is a {file} already", "name another file, or add --force"))
+        size = make_backup(premises_at(data), file)
+    click.echo(f"{file} written, {max(1, size // 1024)} KiB. Put it back with: fairpool restore {file}")
+
+
+@click.command()
+@DATA
+@click.argument("file", type=click.Path(path_type=Path))
+def restore(data: Path | None, file: Path) -> None:
+    """Put back what FILE holds. The platform must be down; pods may run.
+
+    At the next start, pods that FILE knows go on, others are stopped, and what should run and does not is started.
+    What was there is kept beside.
+    """
+    from fairpool.cli.compose.archive import restore_backup
+
+    premises = premises_at(data)
+    with complaining():
+        holder = occupant(premises)
+        if holder is not None:
+            what = taken(premises, holder).what
+            raise Unusable(Problem("restore.up", what, "stop it first: fairpool down; its pods run on meanwhile"))
+        premises.prepare()
+        with occupied(premises, "restore"):
+            made_at, kept = restore_backup(premises, file)
+    click.echo(f"Put back as of {made_at.astimezone():%Y-%m-%d %H:%M:%S}. Start it: fairpool up")
+    for path in kept:
+        click.echo(f"What was there is in {path}")

@@ -1,0 +1,65 @@
+"""Moments and lengths of time, as people write and read them: `2m`, `1h30m`, `00:11:40`."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from fairpool.model.problem import Problem
+
+UNITS = (("y", 365 * 86_400), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "d": 86_400.0}
+DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,6})?(?:h|ms|m|s|d))+")
+PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|d)")
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def moment(text: str) -> datetime:
+    """A moment as the API writes it."""
+    return datetime.fromisoformat(text)
+
+
+def age(text: str | None, at: datetime | None = None) -> str:
+    """How long ago: the largest unit alone, as in `4d`."""
+    return "" if text is None else brief((at or now()).timestamp() - moment(text).timestamp())
+
+
+def brief(seconds: float) -> str:
+    """`11s`, `2m`, `12h`, `4d`, `1y`."""
+    whole = max(0, int(seconds))
+    name, unit = next(((name, unit) for name, unit in UNITS if whole >= unit), ("s", 1))
+    return f"{whole // unit}{name}"
+
+
+def clock(seconds: float) -> str:
+    """`HH:MM:SS`."""
+    whole = max(0, int(seconds))
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def exact(seconds: int) -> str:
+    """`8h`, `1h30m`: every unit that is not nought."""
+    parts = []
+    rest = max(0, seconds)
+    for name, unit in UNITS[1:]:
+        amount, rest = divmod(rest, unit)
+        if amount:
+            parts.append(f"{amount}{name}")
+    return "".join(parts) or "0s"
+
+
+def local(text: str) -> str:
+    """A moment in the reader's zone."""
+    return moment(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def seconds(text: str) -> int | Problem:
+    """`5s`, `2m`, `3h`, `1h30m`; 0 needs no unit."""
+    if text == "0":
+        return 0
+    if not DURATION.fullmatch(text):
+        return Problem("value.not_understood", f"{text!r} is not a length of time", "write 5s, 2m, 3h or 1h30m")
+    return round(sum(float(amount) * SECONDS[unit] for amount, unit in PART.findall(text)))

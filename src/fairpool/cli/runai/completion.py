@@ -1,0 +1,63 @@
+"""`completion bash|zsh|fish` prints the script to source, made by Click; `version` is beside it: both ask nobody."""
+
+from __future__ import annotations
+
+import platform
+
+import click
+
+from fairpool import __version__
+from fairpool.cli.runai.command_tree import Leaf, flag
+
+SHELLS = ("bash", "zsh", "fish")
+BEFORE = {
+    # Without this zsh knows no compdef, and a person sees an error at every start.
+    "zsh": "(( $+functions[compdef] )) || { autoload -U compinit; compinit -i; }\n",
+}
+
+
+def completion_for(program: str) -> click.Command:
+    """The command that prints the script of one program."""
+
+    @click.command(
+        "completion",
+        cls=Leaf,
+        short_help="Script for completion in bash, zsh or fish.",
+        example=f"source <({program} completion bash)",
+        with_project=False,
+    )
+    @click.argument("shell", type=click.Choice(SHELLS))
+    @click.pass_context
+    def completion(ctx: click.Context, shell: str) -> None:
+        """Print a script that completes commands, flags and the names of what there is.
+
+        For good: put the line of the example into ~/.bashrc or ~/.zshrc; for fish, write the script to
+        ~/.config/fish/completions.
+        """
+        from click.shell_completion import get_completion_class
+
+        kind = get_completion_class(shell)
+        assert kind is not None, "Click knows all three"
+        variable = f"_{program.upper().replace('-', '_')}_COMPLETE"
+        values = kind(ctx.find_root().command, {}, program, variable).source_vars()
+        # Not `source()`: that starts a bash of its own to look at its version.
+        click.echo(BEFORE.get(shell, "") + kind.source_template % values)
+
+    return completion
+
+
+def version_of(program: str) -> click.Command:
+    """The command that prints the version of one program."""
+
+    @click.command("version", cls=Leaf, short_help="Version.", example=f"{program} version --short", with_project=False)
+    @flag("--short", is_flag=True, help="The number alone.")
+    def version(short: bool) -> None:
+        """Version of this command."""
+        if short:
+            click.echo(__version__)
+            return
+        click.echo(f"Version: {__version__}")
+        click.echo(f"Python: {platform.python_version()}")
+        click.echo(f"Platform: {platform.system().lower()}/{platform.machine()}")
+
+    return version

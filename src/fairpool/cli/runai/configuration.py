@@ -1,0 +1,160 @@
+"""What the command remembers between two calls: the server, the default project of each, and the login to each.
+
+Two files in one folder: `config.json` to read and edit, `credentials.json` for nobody else's eyes. A token is kept
+under the address of its server and is never sent to another.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from fairpool.cli.runai.failure import failure
+
+DEFAULT_SERVER = "http://127.0.0.1:8080"
+FOLDER_MODE = 0o700
+SECRET_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who is signed in to a server, and until when without asking again."""
+
+    user: str
+    access_token: str
+    refresh_token: str = ""
+    expires_at: float = 0.0
+
+
+def folder(told: str | None = None) -> Path:
+    """By flag, by `FAIRPOOL_CONFIG`, or in the user's configuration folder."""
+    chosen = told or os.environ.get("FAIRPOOL_CONFIG")
+    if chosen:
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "fairpool"
+
+
+def address(text: str) -> str:
+    """An address as it is kept and compared: with a scheme, without a slash at the end."""
+    full = text.strip() if "://" in text else f"http://{text.strip()}"
+    try:
+        parts = urlsplit(full)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable or any(each.isspace() for each in full):
+        raise failure("server.address", f"{text!r} is no address of a server", "write http://HOST:PORT")
+    return full.rstrip("/")
+
+
+class Configuration:
+    """The two files of one folder."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    # --- settings ---
+
+    def server(self, told: str | None = None) -> str:
+        said = told or os.environ.get("FAIRPOOL_SERVER") or self._settings().get("server") or DEFAULT_SERVER
+        return address(str(said))
+
+    def set_server(self, server: str) -> None:
+        self._write("config.json", self._settings() | {"server": server})
+
+    def default(self, noun: str, server: str) -> str | None:
+        """The default `project` or `cluster` at a server."""
+        known = self._settings().get(f"{noun}s")
+        value = known.get(server) if isinstance(known, dict) else None
+        return value if isinstance(value, str) and value else None
+
+    def set_default(self, noun: str, server: str, name: str) -> None:
+        settings = self._settings()
+        known = settings.get(f"{noun}s")
+        chosen = (known if isinstance(known, dict) else {}) | {server: name}
+        self._write("config.json", settings | {f"{noun}s": chosen})
+
+    # --- logins ---
+
+    def login(self, server: str) -> Login | None:
+        said = self._read("credentials.json").get(server)
+        try:
+            return Login(**said) if isinstance(said, dict) else None
+        except TypeError:
+            return None  # of another release: sign in again
+
+    def set_login(self, server: str, login: Login) -> None:
+        with self.locked():
+            self._write("credentials.json", self._read("credentials.json") | {server: asdict(login)})
+
+    def forget_login(self, server: str) -> bool:
+        """Whether there was one."""
+        with self.locked():
+            known = self._read("credentials.json")
+            was_there = known.pop(server, None) is not None
+            if was_there:
+                self._write("credentials.json", known)
+            return was_there
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One command at a time: a token that renews another is worth something only once."""
+        self._make_folder()
+        descriptor = os.open(self.place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, SECRET_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def replace_login(self, server: str, login: Login) -> None:
+        """The same as `set_login`, for whoever holds the lock."""
+        self._write("credentials.json", self._read("credentials.json") | {server: asdict(login)})
+
+    # --- files ---
+
+    def _settings(self) -> dict[str, Any]:
+        return self._read("config.json")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.place / name
+        try:
+            found = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (NotADirectoryError, PermissionError) as error:
+            fix = "choose another folder with FAIRPOOL_CONFIG"
+            raise failure("config.unreadable", f"{path} cannot be read", fix) from error
+        except ValueError as error:
+            raise failure("config.not_json", f"{path} is not JSON", "repair it, or delete it") from error
+        return found if isinstance(found, dict) else {}
+
+    def _write(self, name: str, document: dict[str, Any]) -> None:
+        """All of it or nothing, and readable for nobody else from the first moment on."""
+        self._make_folder()
+        descriptor, path = tempfile.mkstemp(prefix=f".{name}.", dir=self.place)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(document, file, indent=2, sort_keys=True)
+                file.write("\n")
+            os.chmod(path, SECRET_MODE)
+            os.replace(path, self.place / name)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(path)
+            raise
+
+    def _make_folder(self) -> None:
+        try:
+            self.place.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        except OSError as error:
+            fix = "choose another folder with FAIRPOOL_CONFIG"
+            raise failure("config.no_folder", f"{self.place} cannot be made: {error.strerror}", fix) from error

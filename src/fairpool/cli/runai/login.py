@@ -1,0 +1,116 @@
+"""Who is calling: `runai login`, `logout`, `whoami`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.runai.command_tree import Here, Leaf, flag
+from fairpool.cli.runai.failure import Failure, failure, not_yet
+from fairpool.cli.screen import printable
+
+if TYPE_CHECKING:
+    from fairpool.api.client import Client
+    from fairpool.cli.runai.session import Session
+
+SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_scope")
+
+
+@click.command(
+    "login",
+    cls=Leaf,
+    short_help="Sign in.",
+    example="runai login --user test@run.ai --server http://127.0.0.1:8080",
+    with_project=False,
+)
+@flag("-u", "--user", metavar="NAME", help="Who you are; else it is asked for.")
+@flag("--application", metavar="NAME", help="An application; its secret is read instead of a password.")
+@flag("--password-stdin", is_flag=True, help="Read the password, or secret, from standard input.")
+@flag("--client-id", hidden=True)
+@flag("--idp-issuer-url", hidden=True)
+@flag("--redirect-server", hidden=True)
+@flag("--additional-scope", hidden=True)
+@click.pass_obj
+def login(
+    here: Here, /, user: str | None, application: str | None, password_stdin: bool, **single_sign_on: str | None
+) -> None:
+    """Sign in to a server, with a name and a password."""
+    from fairpool.cli.runai.session import Session
+
+    asked = [name for name in SINGLE_SIGN_ON if single_sign_on[name]]
+    if asked:
+        flags = [f"--{name.replace('_', '-')}" for name in asked]
+        raise Failure([not_yet(f"single sign-on ({', '.join(flags)})", "sign in with --user and a password")])
+    session = Session(here)
+    name = application or user or click.prompt("User", err=True)
+    password = _password("Secret" if application else "Password", password_stdin)
+    with session.unsigned() as client:
+        answer = client.sign_in_application(name, password) if application else client.sign_in(name, password)
+        session.keep(name, client, answer.refresh_token, answer.expires_in)
+        session.configuration.set_server(session.server)
+        click.echo("Logged in successfully")
+        if answer.must_change_password:
+            _change(here, session, client, name, password)
+
+
+def _password(word: str, from_stdin: bool) -> str:
+    if from_stdin or not sys.stdin.isatty():
+        line = sys.stdin.readline().rstrip("\r\n")
+        if not line:
+            raise failure("login.no_password", f"no {word.lower()} came on standard input", "pipe it in, as one line")
+        return line
+    return str(click.prompt(word, hide_input=True, err=True))
+
+
+def _change(here: Here, session: Session, client: Client, name: str, password: str) -> None:
+    """A password that somebody else knows is not yours."""
+    here.warn("This password was given to you, and others may know it: choose another.")
+    if not sys.stdin.isatty():
+        here.notice("Run 'runai login' on a terminal to choose one.")
+        return
+    new = click.prompt("New password (Enter: later)", hide_input=True, default="", show_default=False, err=True)
+    if not new:
+        return
+    if click.prompt("The same again", hide_input=True, err=True) != new:
+        raise failure("login.differ", "the two are not the same", "run 'runai login' again")
+    client.change_password(password, new)
+    answer = client.sign_in(name, new)
+    session.keep(name, client, answer.refresh_token, answer.expires_in)
+    click.echo("Password changed")
+
+
+@click.command("logout", cls=Leaf, short_help="Sign out.", example="runai logout", with_project=False)
+@click.pass_obj
+def logout(here: Here) -> None:
+    """Sign out: the token is worthless from now on, here and there."""
+    from fairpool.cli.runai.session import Session
+
+    session = Session(here)
+    if session.configuration.login(session.server) is None:
+        click.echo(f"You were not logged in to {session.server}")
+        return
+    try:
+        with session.connected() as client:
+            client.sign_out()
+    except Failure as failed:
+        if any(each.code != "access.not_signed_in" for each in failed.problems):
+            here.warn(f"The token is forgotten here, but {session.server} could not be told: it expires by itself.")
+    session.configuration.forget_login(session.server)
+    click.echo("Logged out successfully")
+
+
+@click.command("whoami", cls=Leaf, short_help="Who is signed in.", example="runai whoami", with_project=False)
+@click.pass_obj
+def whoami(here: Here) -> None:
+    """Who is signed in, where, and as what."""
+    from fairpool.cli.runai.session import Session
+
+    session = Session(here)
+    with session.connected() as client:
+        me = client.me()
+    click.echo(f"User: {printable(me.username)}")
+    click.echo(f"Logged in Id: {printable(me.id)}")
+    click.echo(f"Roles: {', '.join(role.value for role in me.roles) or '-'}")
+    click.echo(f"Server: {session.server}")

@@ -1,0 +1,312 @@
+"""`runai`: the command with its subcommands, each imported only when it is called."""
+
+from __future__ import annotations
+
+import click
+
+from fairpool.cli.runai.command_tree import Branch, Root, Twig
+
+
+def _submit() -> click.Command:
+    from fairpool.cli.runai.submit import submit
+
+    return submit
+
+
+def _list_jobs() -> click.Command:
+    from fairpool.cli.runai.jobs import list_jobs
+
+    return list_jobs
+
+
+def _list_projects() -> click.Command:
+    from fairpool.cli.runai.projects import list_projects
+
+    return list_projects
+
+
+def _list_nodes() -> click.Command:
+    from fairpool.cli.runai.nodes import list_nodes
+
+    return list_nodes
+
+
+def _list_clusters() -> click.Command:
+    from fairpool.cli.runai.nodes import list_clusters
+
+    return list_clusters
+
+
+def _describe_job() -> click.Command:
+    from fairpool.cli.runai.details import describe_job
+
+    return describe_job
+
+
+def _get() -> click.Command:
+    from fairpool.cli.runai.details import get
+
+    return get
+
+
+def _describe_project() -> click.Command:
+    from fairpool.cli.runai.projects import describe_project
+
+    return describe_project
+
+
+def _describe_node() -> click.Command:
+    from fairpool.cli.runai.nodes import describe_node
+
+    return describe_node
+
+
+def _config_project() -> click.Command:
+    from fairpool.cli.runai.projects import config_project
+
+    return config_project
+
+
+def _config_cluster() -> click.Command:
+    from fairpool.cli.runai.nodes import config_cluster
+
+    return config_cluster
+
+
+def _logs() -> click.Command:
+    from fairpool.cli.runai.logs import logs
+
+    return logs
+
+
+def _bash() -> click.Command:
+    from fairpool.cli.runai.visits import bash
+
+    return bash
+
+
+def _exec() -> click.Command:
+    from fairpool.cli.runai.visits import exec_command
+
+    return exec_command
+
+
+def _attach() -> click.Command:
+    from fairpool.cli.runai.visits import attach
+
+    return attach
+
+
+def _suspend() -> click.Command:
+    from fairpool.cli.runai.operations import suspend
+
+    return suspend
+
+
+def _resume() -> click.Command:
+    from fairpool.cli.runai.operations import resume
+
+    return resume
+
+
+def _delete() -> click.Command:
+    from fairpool.cli.runai.operations import delete
+
+    return delete
+
+
+def _why() -> click.Command:
+    from fairpool.cli.runai.reasons import why
+
+    return why
+
+
+def _history() -> click.Command:
+    from fairpool.cli.runai.reasons import history
+
+    return history
+
+
+def _top_overview() -> click.Command:
+    from fairpool.cli.runai.top import top_overview
+
+    return top_overview
+
+
+def _top_job() -> click.Command:
+    from fairpool.cli.runai.top import top_job
+
+    return top_job
+
+
+def _top_node() -> click.Command:
+    from fairpool.cli.runai.top import top_node
+
+    return top_node
+
+
+def _login() -> click.Command:
+    from fairpool.cli.runai.login import login
+
+    return login
+
+
+def _logout() -> click.Command:
+    from fairpool.cli.runai.login import logout
+
+    return logout
+
+
+def _whoami() -> click.Command:
+    from fairpool.cli.runai.login import whoami
+
+    return whoami
+
+
+def _completion() -> click.Command:
+    from fairpool.cli.runai.completion import completion_for
+
+    return completion_for("runai")
+
+
+def _version() -> click.Command:
+    from fairpool.cli.runai.completion import version_of
+
+    return version_of("runai")
+
+
+def _unsupported(name: str) -> Twig:
+    def load() -> click.Command:
+        from fairpool.cli.runai.unsupported import unsupported
+
+        return unsupported("runai", name)
+
+    return Twig("Not supported yet.", load, hidden=True)
+
+
+def _list() -> click.Command:
+    return Branch(
+        "list",
+        help="Lists: jobs (also without a word), projects, nodes, clusters.",
+        example="runai list jobs -p team-a",
+        twigs={
+            "jobs": Twig("Jobs of a project, or of all.", _list_jobs),
+            "projects": Twig("Projects with their quotas.", _list_projects),
+            "nodes": Twig("Nodes with their GPUs.", _list_nodes),
+            "clusters": Twig("Clusters, and the default project.", _list_clusters),
+            "templates": _unsupported("templates"),
+        },
+        aliases={
+            "job": "jobs",
+            "project": "projects",
+            "node": "nodes",
+            "cluster": "clusters",
+            "template": "templates",
+        },
+        default="jobs",
+    )
+
+
+def _describe() -> click.Command:
+    return Branch(
+        "describe",
+        help="Everything about one job, project or node.",
+        example="runai describe job hyper1 -p team-a",
+        twigs={
+            "job": Twig("A job with its pods, mounts and events.", _describe_job),
+            "project": Twig("A project: quota, use, rules.", _describe_project),
+            "node": Twig("A node and its GPUs.", _describe_node),
+            "template": _unsupported("template"),
+        },
+        aliases={"jobs": "job", "projects": "project", "nodes": "node", "templates": "template"},
+        likely="job",
+    )
+
+
+def _config() -> click.Command:
+    return Branch(
+        "config",
+        help="Defaults of this command.",
+        example="runai config project team-a",
+        twigs={
+            "project": Twig("Choose the default project.", _config_project),
+            "cluster": Twig("Choose the cluster.", _config_cluster),
+        },
+    )
+
+
+def _project() -> click.Command:
+    return Branch(
+        "project",
+        help="Older spelling of `runai config project` and `runai list projects`.",
+        example="runai project set team-a",
+        twigs={
+            "set": Twig("Choose the default project.", _config_project),
+            "list": Twig("Projects with their quotas.", _list_projects),
+        },
+    )
+
+
+def _cluster() -> click.Command:
+    return Branch(
+        "cluster",
+        help="Older spelling of `runai config cluster` and `runai list clusters`.",
+        example="runai cluster set local",
+        twigs={
+            "set": Twig("Choose the cluster.", _config_cluster),
+            "list": Twig("Clusters, and the default project.", _list_clusters),
+        },
+    )
+
+
+def _top() -> click.Command:
+    return Branch(
+        "top",
+        help="Who uses what now: nodes, projects and jobs; also one of them.",
+        example="runai top --watch",
+        twigs={
+            "overview": Twig("GPUs, projects and running jobs; the default.", _top_overview),
+            "job": Twig("Running jobs and what they hold.", _top_job),
+            "node": Twig("Nodes and how busy they are.", _top_node),
+        },
+        aliases={"jobs": "job", "nodes": "node"},
+        default="overview",
+    )
+
+
+TWIGS = {
+    "submit": Twig("Submit a job.", _submit),
+    "list": Twig("Lists of jobs, projects, nodes, clusters.", _list),
+    "describe": Twig("Everything about a job, project or node.", _describe),
+    "logs": Twig("What a job wrote.", _logs),
+    "bash": Twig("Open a shell in a job.", _bash),
+    "exec": Twig("Run a command in a job.", _exec),
+    "attach": Twig("Join a job's own process.", _attach),
+    "suspend": Twig("Stop jobs so that they can be resumed.", _suspend),
+    "resume": Twig("Queue suspended jobs again.", _resume),
+    "delete": Twig("Stop and delete jobs.", _delete),
+    "why": Twig("Why a job waits, stopped or failed.", _why),
+    "history": Twig("Every life of a job's pods.", _history),
+    "top": Twig("Who uses what now; with --watch, as it changes.", _top),
+    "config": Twig("Choose the default project or cluster.", _config),
+    "login": Twig("Sign in.", _login),
+    "logout": Twig("Sign out.", _logout),
+    "whoami": Twig("Who is signed in.", _whoami),
+    "completion": Twig("Script for completion in bash, zsh or fish.", _completion),
+    "version": Twig("Version.", _version),
+    "get": Twig("Older spelling of describe job.", _get, hidden=True),
+    "project": Twig("Older spelling of config project.", _project, hidden=True),
+    "cluster": Twig("Older spelling of config cluster.", _cluster, hidden=True),
+    **{name: _unsupported(name) for name in ("port-forward", "submit-mpi", "submit-dist", "template", "update")},
+}
+
+main = Root(
+    "runai",
+    help="Submit work to shared GPUs, and look after it.",
+    example="runai submit hyper1 -i quickstart -g 1 -p team-a",
+    twigs=TWIGS,
+)
+
+
+if __name__ == "__main__":
+    main(prog_name="runai")

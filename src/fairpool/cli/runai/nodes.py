@@ -1,0 +1,181 @@
+"""Nodes and clusters, as a researcher sees them: `runai list nodes`, `describe node`, `list clusters`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.runai.command_tree import Here, Leaf
+from fairpool.cli.runai.failure import Failure, failure, meant
+from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
+from fairpool.cli.runai.suggestions import node_names
+from fairpool.cli.screen import printable
+
+if TYPE_CHECKING:
+    from fairpool.api.organization import ClusterAnswer, NodeAnswer
+
+ROLE = "node-role.kubernetes.io/"
+GIB = 1024**3
+
+
+@click.command("nodes", cls=Leaf, short_help="Nodes with their GPUs.", example="runai list nodes", with_project=False)
+@click.argument("names", nargs=-1, shell_complete=node_names)
+@output_flag
+@click.pass_obj
+def list_nodes(here: Here, names: tuple[str, ...], output: str | None) -> None:
+    """Nodes: status, role, and what of each is free."""
+    found = _asked_for(here, names)
+    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    show(output, columns(), found, documents=documents)
+
+
+def columns() -> list[Column[NodeAnswer]]:
+    """What is known of a node."""
+    return [
+        Column("NAME", lambda each: each.name),
+        Column("STATUS", status),
+        Column("IP Address", lambda _: "-", spare=9),
+        Column("ROLE", role, spare=3),
+        Column(
+            "CPU ALLOCATABLE", lambda each: "-" if each.cpu_milli is None else f"{each.cpu_milli / 1000:g}", spare=5
+        ),
+        Column("CPU ALLOCATED", lambda _: "-", spare=8),
+        Column("MEMORY ALLOCATABLE", _memory, spare=6),
+        Column("MEMORY ALLOCATED", lambda _: "-", spare=7),
+        Column("GPU TYPE", lambda each: each.gpu_info.gpu_type or "-", spare=1),
+        Column("GPU ALLOCATABLE", lambda each: str(usable(each))),
+        Column("GPU FREE", lambda each: f"{max(0.0, usable(each) - each.gpu_info.allocated):.2f}"),
+        Column("NODE POOL", lambda each: each.node_pool, wide=True),
+        Column("PODS", lambda each: str(each.pods), wide=True),
+        Column("TAINTS", taints, wide=True),
+    ]
+
+
+def usable(each: NodeAnswer) -> int:
+    """GPUs that pods may have."""
+    return max(0, each.gpu_info.gpu_count - len(each.gpu_info.withheld))
+
+
+def status(each: NodeAnswer) -> str:
+    """Its conditions, joined."""
+    return ",".join([each.status, *(["Unschedulable"] if each.cordoned else [])])
+
+
+def role(each: NodeAnswer) -> str:
+    return ",".join(sorted(key.removeprefix(ROLE) for key in each.labels if key.startswith(ROLE))) or "<none>"
+
+
+def taints(each: NodeAnswer) -> str:
+    return ", ".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in each.taints)
+
+
+def _memory(each: NodeAnswer) -> str:
+    return "-" if each.memory_bytes is None else f"{each.memory_bytes / GIB:.1f}GiB"
+
+
+@click.command(
+    "node", cls=Leaf, short_help="A node and its GPUs.", example="runai describe node dgx1-1", with_project=False
+)
+@click.argument("names", nargs=-1, shell_complete=node_names)
+@output_flag
+@click.pass_obj
+def describe_node(here: Here, names: tuple[str, ...], output: str | None) -> None:
+    """Nodes in detail. Without a name: all of them."""
+    found = _asked_for(here, names)
+    if output in ("json", "yaml"):
+        show_document(output, [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found])
+        return
+    if output == "name":
+        show(output, columns(), found, documents=())
+        return
+    screen = screen_here()
+    for each in found:
+        if screen.lines:
+            screen.text()
+        facts(screen, node_facts(each))
+    screen.show()
+
+
+def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:
+    """What is known of one node, line by line."""
+    pairs = [(column.heading.upper(), column.cell(each)) for column in columns()]
+    return [
+        *pairs,
+        ("GPU CAPACITY", str(each.gpu_info.gpu_count)),
+        ("ALLOCATED GPUS", f"{each.gpu_info.allocated:.2f}"),
+        ("UNHEALTHY GPUS", ", ".join(map(str, each.gpu_info.withheld)) or "0"),
+        ("LABELS", ", ".join(f"{key}={value}" for key, value in sorted(each.labels.items())) or "<none>"),
+    ]
+
+
+def _asked_for(here: Here, names: Sequence[str]) -> list[NodeAnswer]:
+    from fairpool.cli.runai.session import Session
+
+    session = Session(here)
+    with session.connected() as client:
+        found = sorted(client.nodes(), key=lambda each: each.name)
+    unknown = [name for name in names if name not in {each.name for each in found}]
+    if unknown:
+        raise unknown_node(unknown, [each.name for each in found])
+    return [each for each in found if not names or each.name in names]
+
+
+def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:
+    """None of that name, and which there are."""
+    shown = "\n".join(f"  {printable(name)}" for name in known[:50]) or "  (none)"
+    near = meant(unknown[0], known)
+    click.echo(f"No match found for node(s) {printable(', '.join(unknown))}", err=True)
+    click.echo(f"Available node names:\n{shown}", err=True)
+    return Failure([], hint=near)
+
+
+@click.command(
+    "clusters",
+    cls=Leaf,
+    short_help="Clusters, and the default project.",
+    example="runai list clusters",
+    with_project=False,
+)
+@output_flag
+@click.pass_obj
+def list_clusters(here: Here, output: str | None) -> None:
+    """Clusters behind this server, and the current one."""
+    from fairpool.cli.runai.session import Session
+
+    session = Session(here)
+    with session.connected() as client:
+        found = client.clusters()
+    current = session.configuration.default("cluster", session.server) or (found[0].name if len(found) == 1 else None)
+    project = session.default_project or ""
+    columns: list[Column[ClusterAnswer]] = [
+        Column("CLUSTER", lambda each: f"{each.name} (current)" if _marked(each, current, output) else each.name),
+        Column("CURRENT PROJECT", lambda each: project if each.name == current else ""),
+        Column("STATUS", lambda each: each.status.state, wide=True),
+        Column("ID", lambda each: each.uuid, wide=True),
+    ]
+    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    show(output, columns, found, documents=documents, title="Configured clusters on this computer are:")
+
+
+def _marked(each: ClusterAnswer, current: str | None, output: str | None) -> bool:
+    return each.name == current and output != "name"
+
+
+@click.command(
+    "cluster", cls=Leaf, short_help="Choose the cluster.", example="runai config cluster local", with_project=False
+)
+@click.argument("name")
+@click.pass_obj
+def config_cluster(here: Here, name: str) -> None:
+    """Choose the cluster that new jobs go to."""
+    from fairpool.cli.runai.session import Session
+
+    session = Session(here)
+    with session.connected() as client:
+        names = [each.name for each in client.clusters()]
+    if name not in names:
+        raise failure("cluster.unknown", f"Cluster {name} does not exist", hint=meant(name, names))
+    session.configuration.set_default("cluster", session.server, name)
+    click.echo(f"Set current cluster to {printable(name)}")

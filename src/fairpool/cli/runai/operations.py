@@ -1,0 +1,123 @@
+"""What is done to jobs, several at a time: `runai suspend`, `resume`, `delete`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.runai.command_tree import Leaf, flag
+from fairpool.cli.runai.failure import ERROR, failure, meant
+from fairpool.cli.runai.suggestions import job_names
+from fairpool.cli.screen import printable
+
+if TYPE_CHECKING:
+    from fairpool.api.client import Client
+
+NOUNS = frozenset({"job", "jobs"})
+AT_ONCE = 1000
+
+_names = click.argument("names", nargs=-1, shell_complete=job_names)
+_all = flag("-A", "--all", "everything", is_flag=True, help="Every job of the project.")
+
+
+@click.command(
+    "delete",
+    cls=Leaf,
+    short_help="Stop and delete jobs.",
+    example="runai delete -p team-d d-1-gggg d-2-gg d-3-gg",
+)
+@_names
+@_all
+@flag("-y", "--yes", is_flag=True, help="Do not ask, with --all.")
+@click.pass_context
+def delete(ctx: click.Context, names: tuple[str, ...], everything: bool, yes: bool) -> None:
+    """Stop jobs and delete them, with what is in their containers and their logs."""
+    _operate(ctx, "delete", "deleted", names, everything, ask=everything and not yes and sys.stdin.isatty())
+
+
+@click.command("suspend", cls=Leaf, short_help="Stop jobs so that they can be resumed.", example="runai suspend hyper1")
+@_names
+@_all
+@click.pass_context
+def suspend(ctx: click.Context, names: tuple[str, ...], everything: bool) -> None:
+    """Stop jobs. They give their GPUs back and stay in the list, to be resumed."""
+    _operate(ctx, "suspend", "suspended", names, everything)
+
+
+@click.command("resume", cls=Leaf, short_help="Queue suspended jobs again.", example="runai resume hyper1")
+@_names
+@_all
+@click.pass_context
+def resume(ctx: click.Context, names: tuple[str, ...], everything: bool) -> None:
+    """Queue jobs again that were suspended, or that came to an end."""
+    _operate(ctx, "resume", "resumed", names, everything)
+
+
+def _operate(
+    ctx: click.Context, action: str, done: str, names: tuple[str, ...], everything: bool, *, ask: bool = False
+) -> None:
+    from fairpool.cli.runai.session import Session
+
+    if len(names) > 1 and names[0] in NOUNS:
+        names = names[1:]  # `delete job x`, the later spelling
+    if bool(names) == everything:
+        what = "jobs and --all were given" if names else "no job was named"
+        raise failure("job.none", what, f"runai {action} NAME ..., or runai {action} --all")
+    session = Session(ctx.obj)
+    project = session.project()
+    with session.connected() as client:
+        ids = _everything(client, project) if everything else _named(client, project, names)
+        if ask and ids:
+            click.confirm(f"{action.capitalize()} all {len(ids)} jobs of project {project}?", abort=True)
+        failed = _done(client, action, done, ids)
+    if everything and not ids:
+        ctx.obj.notice(f"There are no jobs in project {project}.")
+    ctx.exit(ERROR if failed or len(ids) < len(set(names)) else 0)
+
+
+def _named(client: Client, project: str, names: tuple[str, ...]) -> dict[str, str]:
+    """Names to ids; of those that there are not, a line each, and the rest goes on."""
+    from fairpool.cli.runai.session import NAME, check_project
+
+    check_project(client, project)
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        known = client.find_workload(project, name) if NAME.fullmatch(name) else None
+        if known is not None:
+            found[name] = known.id
+            continue
+        words = "If the job exists in a different project, use -p <project-name>."
+        click.echo(f"Job {printable(name)} does not exist in project {printable(project)}. {words}", err=True)
+        page = client.workloads(filters=[f"projectName=={project}", "desiredPhase!=Deleted"], limit=500)
+        near = meant(name, [each.name for each in page.workloads])
+        if near:
+            click.echo(near, err=True)
+    return found
+
+
+def _everything(client: Client, project: str) -> dict[str, str]:
+    from fairpool.cli.runai.session import check_project
+
+    check_project(client, project)
+    found = client.all_workloads(filters=[f"projectName=={project}", "desiredPhase!=Deleted"])
+    return {each.name: each.id for each in found}
+
+
+def _done(client: Client, action: str, done: str, ids: dict[str, str]) -> bool:
+    """Whether one of them could not be done."""
+    from fairpool.api.workloads import BatchAction
+
+    listed = list(ids.items())
+    failures: dict[str, str] = {}
+    for start in range(0, len(listed), AT_ONCE):
+        part = [workload for _, workload in listed[start : start + AT_ONCE]]
+        answer = client.batch(part, BatchAction(action))
+        failures |= {each.id: each.message for each in answer.failed}
+    for name, workload in listed:
+        if workload in failures:
+            click.echo(f"Job {printable(name)} was not {done}: {printable(failures[workload])}", err=True)
+        else:
+            click.echo(f"Job {printable(name)} {done} successfully.")
+    return bool(failures)

@@ -1,0 +1,160 @@
+"""Projects, as a researcher sees them: `runai list projects`, `describe project`, `config project`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.runai import ages
+from fairpool.cli.runai.command_tree import Here, Leaf, project_names
+from fairpool.cli.runai.failure import failure
+from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
+from fairpool.cli.screen import printable
+
+if TYPE_CHECKING:
+    from fairpool.api.organization import PoolResources, Project
+
+
+@click.command(
+    "projects",
+    cls=Leaf,
+    short_help="Projects with their quotas.",
+    example="runai list projects",
+    with_project=False,
+)
+@output_flag
+@click.pass_obj
+def list_projects(here: Here, output: str | None) -> None:
+    """Projects that you may use, and what each is owed."""
+    from fairpool.cli.runai.session import Session
+
+    session = Session(here)
+    default = session.default_project
+    with session.connected() as client:
+        found = sorted(client.projects(), key=lambda each: each.name)
+    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    columns: list[Column[Project]] = [
+        Column("PROJECT", lambda each: f"{each.name} (default)" if _marked(each, default, output) else each.name),
+        Column("DEPARTMENT", lambda each: each.parent.name or "-", spare=3),
+        Column("DESERVED GPUs", lambda each: quota_text(each.total_resources.gpu_quota)),
+        Column("INT LIMIT", _interactive_limit, spare=1),
+        Column("INT AFFINITY", lambda each: ";".join(each.node_types.workspace) or "-", spare=2),
+        Column("TRAIN AFFINITY", lambda each: ";".join(each.node_types.training) or "-", spare=2),
+        Column("ALLOCATED GPUs", lambda each: f"{each.allocated_gpus:.2f}", wide=True),
+        Column("JOBS", lambda each: str(each.workloads), wide=True),
+        Column("DESCRIPTION", lambda each: each.description, wide=True),
+    ]
+    show(output, columns, found, documents=documents)
+
+
+def _marked(each: Project, default: str | None, output: str | None) -> bool:
+    return each.name == default and output != "name"
+
+
+def quota_text(gpus: float) -> str:
+    return "unlimited" if gpus == -1 else f"{gpus:g}"
+
+
+def _interactive_limit(each: Project) -> str:
+    limit = each.scheduling_rules.interactive_job_time_limit_seconds
+    return "-" if limit is None else ages.exact(limit)
+
+
+@click.command(
+    "project",
+    cls=Leaf,
+    short_help="A project: quota, use, rules.",
+    example="runai describe project team-a",
+    with_project=False,
+)
+@click.argument("name", required=False, shell_complete=project_names)
+@output_flag
+@click.pass_obj
+def describe_project(here: Here, name: str | None, output: str | None) -> None:
+    """A project: what it is owed, what it uses, and its rules. Without a name: the default one."""
+    from fairpool.cli.runai.session import Session, check_project
+
+    session = Session(here)
+    chosen = name or session.project()
+    with session.connected() as client:
+        check_project(client, chosen)
+        found = client.project(chosen)
+    if output in ("json", "yaml"):
+        show_document(output, found.model_dump(mode="json", by_alias=True, exclude_none=True))
+    elif output == "name":
+        click.echo(printable(found.name))
+    else:
+        screen = screen_here()
+        facts(screen, project_facts(found))
+        screen.show()
+
+
+def project_facts(found: Project) -> list[tuple[str, str]]:
+    """What is said of a project, and how it stands."""
+    rules = found.scheduling_rules.model_dump(exclude_none=True)
+    return [
+        ("NAME", found.name),
+        ("NAMESPACE", found.status.namespace),
+        ("STATUS", found.status.phase),
+        ("DEPARTMENT", found.parent.name),
+        ("DESCRIPTION", found.description),
+        ("DESERVED GPUS", quota_text(found.total_resources.gpu_quota)),
+        ("ALLOCATED GPUS", f"{found.allocated_gpus:.2f}"),
+        ("JOBS", str(found.workloads)),
+        *(
+            (f"NODE POOL {each.node_pool.name or each.node_pool.id}".upper(), pool_text(each))
+            for each in found.resources
+        ),
+        ("DEFAULT NODE POOLS", ", ".join(found.default_node_pools) or "-"),
+        ("INTERACTIVE AFFINITY", ";".join(found.node_types.workspace) or "-"),
+        ("TRAIN AFFINITY", ";".join(found.node_types.training) or "-"),
+        *(
+            (name.replace("_", " ").upper().removesuffix(" SECONDS"), ages.exact(value))
+            for name, value in rules.items()
+        ),
+    ]
+
+
+def pool_text(owed: PoolResources) -> str:
+    """What is owed in one pool, in a line."""
+    parts = [f"{quota_text(owed.gpu.deserved)} GPUs"]
+    if owed.gpu.limit is not None:
+        parts.append(f"at most {quota_text(owed.gpu.limit)}")
+    if owed.gpu.over_quota is not None:
+        parts.append(f"over quota {owed.gpu.over_quota.value}")
+    if owed.cpu.deserved != -1:
+        parts.append(f"{owed.cpu.deserved:g}m CPU")
+    if owed.memory.deserved != -1:
+        parts.append(f"{owed.memory.deserved:g} {owed.memory.units.value} memory")
+    return ", ".join(parts)
+
+
+@click.command(
+    "project",
+    cls=Leaf,
+    short_help="Choose the default project.",
+    example="runai config project team-a",
+    with_project=False,
+)
+@click.argument("name", shell_complete=project_names)
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def config_project(ctx: click.Context, name: str, rest: tuple[str, ...]) -> None:
+    """Choose the project that is meant where none is named."""
+    from fairpool.cli.runai.session import Session, check_project
+
+    if rest and rest[0] != "runai":
+        raise failure("command.too_much", f"there is more than a project: {' '.join(rest)}", "give one name")
+    session = Session(ctx.obj)
+    with session.connected() as client:
+        check_project(client, name)
+    session.configuration.set_default("project", session.server, name)
+    click.echo(f"Project {printable(name)} has been set as default project")
+    if rest:  # two commands whose line break was lost, as in a document that people copy from
+        from fairpool.cli.runai.main import main
+
+        main.main(list(rest[1:]), prog_name="runai", standalone_mode=False)
+
+
+config_project.ignore_unknown_options = True

@@ -1,0 +1,128 @@
+"""Why a job is as it is, and how it came to be so: `runai why` and `runai history`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.runai import ages
+from fairpool.cli.runai.command_tree import Here, Leaf, flag
+from fairpool.cli.runai.details import event_text, pod_word
+from fairpool.cli.runai.listing import Column, draw, output_flag, screen_here, show
+from fairpool.cli.runai.projects import quota_text
+from fairpool.cli.runai.suggestions import job_names
+from fairpool.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from fairpool.api.organization import Project
+    from fairpool.api.workloads import EventItem, PodItem, Workload
+
+LAST_EVENTS = 5
+NEXT_STEP = {
+    "Stopped": "Resume it with: runai resume {name}",
+    "Failed": "Its log may say more: runai logs {name}",
+    "Pending": "All that happened to it: runai history {name}",
+}
+
+
+@click.command("why", cls=Leaf, short_help="Why a job waits, stopped or failed.", example="runai why hyper1")
+@click.argument("name", shell_complete=job_names)
+@click.pass_obj
+def why(here: Here, name: str) -> None:
+    """Why a job waits, stopped or failed: what the scheduler said, how its project stands, what happened last."""
+    from fairpool.cli.runai.session import Session, job
+
+    session = Session(here)
+    project = session.project()
+    with session.connected() as client:
+        found = client.workload(job(client, project, name).id)
+        events = client.events(found.id)
+        owner = client.project(project)
+    screen = screen_here()
+    for line in sentences(found, owner):
+        screen.text(line)
+    if events:
+        screen.title("Last events:")
+        _draw_events(screen, events[-LAST_EVENTS:])
+    step = NEXT_STEP.get(found.phase.value)
+    if step:
+        screen.text()
+        screen.text(step.format(name=found.name))
+    screen.show()
+
+
+def sentences(found: Workload, owner: Project) -> list[str]:
+    """What there is to say, from the verdict to the quota."""
+    since = f" since {ages.age(found.phase_since)}" if found.phase_since else ""
+    said = [f"Job {found.name} is {found.classic_status or found.phase.value}{since}."]
+    if found.phase_message:
+        said.append(f"{found.phase_message[:1].upper()}{found.phase_message[1:].rstrip('.')}.")
+    elif found.reason:
+        said.append(f"Reason: {found.reason}.")
+    elif found.phase.value == "Creating":
+        said.append("Its cluster has not looked at it yet.")
+    asked = found.workload_requested_resources.gpu
+    said.append(
+        f"It asks for {asked:g} GPUs; project {owner.name} holds {owner.allocated_gpus:g}"
+        f" of a quota of {quota_text(owner.total_resources.gpu_quota)}."
+    )
+    return said
+
+
+@click.command("history", cls=Leaf, short_help="Every life of a job's pods.", example="runai history hyper1 --events")
+@click.argument("name", shell_complete=job_names)
+@flag("--events", "with_events", is_flag=True, help="Every event too.")
+@output_flag
+@click.pass_obj
+def history(here: Here, name: str, with_events: bool, output: str | None) -> None:
+    """Every life that the pods of a job had: where, how long, how it ended and why."""
+    from fairpool.cli.runai.session import Session, job
+
+    session = Session(here)
+    project = session.project()
+    with session.connected() as client:
+        workload = job(client, project, name).id
+        lives = client.history(workload)
+        events = client.events(workload)
+    documents = {
+        "lives": [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in lives],
+        "events": [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in events],
+    }
+    show(output, life_columns(), lives, documents=documents)
+    if with_events and output in (None, "wide"):
+        screen = screen_here()
+        screen.lines.append("")
+        _draw_events(screen, events)
+        screen.show()
+
+
+def life_columns() -> list[Column[PodItem]]:
+    """One life a row."""
+    return [
+        Column("POD", lambda life: life.name),
+        Column("STATUS", pod_word),
+        Column("NODE", lambda life: life.node or "-"),
+        Column("BORN", lambda life: ages.local(life.born_at), spare=2),
+        Column("RAN", _ran),
+        Column("EXIT", lambda life: "-" if life.exit_code is None else str(life.exit_code), spare=1),
+        Column("WHY", lambda life: life.detail or life.cause or life.trouble or "-"),
+        Column("DEVICES", lambda life: ",".join(map(str, life.devices)) or "-", wide=True),
+        Column("ID", lambda life: life.id, wide=True),
+    ]
+
+
+def _ran(life: PodItem) -> str:
+    if life.started_at is None:
+        return "-"
+    end = ages.moment(life.since) if life.phase == "ended" else ages.now()
+    return ages.clock((end - ages.moment(life.started_at)).total_seconds())
+
+
+def _draw_events(screen: Screen, events: list[EventItem]) -> None:
+    columns: list[Column[EventItem]] = [
+        Column("AT", lambda event: ages.local(event.at)),
+        Column("EVENT", event_text),
+        Column("POD", lambda event: event.pod_name or event.pod or "-", spare=1),
+    ]
+    draw(screen, columns, events)

@@ -1,0 +1,177 @@
+"""One call of the command: whom it talks to, as whom, about which project; and refusals as failures.
+
+The client is imported when a connection is made, because help and wrong flags need none.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fairpool.cli.runai.command_tree import Here
+from fairpool.cli.runai.configuration import Configuration, Login, folder
+from fairpool.cli.runai.failure import Failure, failure, meant
+from fairpool.model.problem import Problem
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from fairpool.api.client import Client, Refused
+    from fairpool.api.workloads import WorkloadItem
+
+RENEW_BEFORE_S = 60
+TIMEOUT_S = 30.0
+NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
+
+
+class Session:
+    """What one call of the command needs."""
+
+    def __init__(self, here: Here) -> None:
+        self.here = here
+        self.configuration = Configuration(folder(here.config))
+        self.server = self.configuration.server(here.server)
+
+    @property
+    def default_project(self) -> str | None:
+        return self.configuration.default("project", self.server)
+
+    def project(self) -> str:
+        """By flag or by default; none is an error."""
+        name = self.here.project or self.default_project
+        if not name:
+            what = "Define a project by --project flag, alternatively set a project as default"
+            raise failure("project.none", what)
+        return name
+
+    @contextmanager
+    def connected(self) -> Iterator[Client]:
+        """A client that is signed in, and what it is refused as a failure."""
+        login = self.configuration.login(self.server)
+        if login is None:
+            raise failure("access.not_signed_in", NOT_SIGNED_IN)
+        with self.unsigned() as client:
+            if login.refresh_token and login.expires_at < time.time() + RENEW_BEFORE_S:
+                login = self._renewed(client)
+            client.token = login.access_token
+            try:
+                yield client
+            finally:
+                client.token = None
+
+    @contextmanager
+    def unsigned(self) -> Iterator[Client]:
+        """A client that is nobody yet."""
+        from fairpool.api.client import Client, Refused, Unreachable
+
+        if self.here.loglevel == "debug":
+            import logging
+
+            logging.basicConfig(level=logging.DEBUG)
+        with Client(self.server, http=_wire(self.server)) as client:
+            try:
+                yield client
+            except Refused as refusal:
+                raise Failure(self._problems(refusal)) from refusal
+            except Unreachable as error:
+                raise failure("server.away", *self._away(error)) from error
+
+    def keep(self, user: str, client: Client, refresh_token: str | None, expires_in: int) -> None:
+        """Remember a login."""
+        login = Login(user, client.token or "", refresh_token or "", time.time() + expires_in)
+        self.configuration.set_login(self.server, login)
+
+    def _renewed(self, client: Client) -> Login:
+        from fairpool.api.client import Refused
+
+        with self.configuration.locked():
+            login = self.configuration.login(self.server)  # another command may have renewed it meanwhile
+            if login is None:
+                raise failure("access.not_signed_in", NOT_SIGNED_IN)
+            if login.expires_at >= time.time() + RENEW_BEFORE_S:
+                return login
+            try:
+                answer = client.renew(login.refresh_token)
+            except Refused as refusal:
+                if refusal.status != 401:
+                    raise
+                raise self._expired() from refusal
+            fresh = Login(
+                login.user,
+                answer.access_token,
+                answer.refresh_token or "",
+                time.time() + answer.expires_in,
+            )
+            self.configuration.replace_login(self.server, fresh)
+            return fresh
+
+    def _expired(self) -> Failure:
+        what = f"Your login at {self.server} has expired, run the 'runai login' command."
+        return failure("access.not_signed_in", what)
+
+    def _problems(self, refusal: Refused) -> list[Problem]:
+        return [self._problem(each) for each in refusal.problems]
+
+    def _problem(self, problem: Problem) -> Problem:
+        match problem.code:
+            case "access.not_signed_in" if self.configuration.login(self.server) is not None:
+                return self._expired().problems[0]
+            case "access.not_signed_in":
+                return Problem(problem.code, NOT_SIGNED_IN, "")
+            case "access.password_must_change":
+                return Problem(problem.code, problem.what, "run the 'runai login' command")
+            case _:
+                return problem
+
+    def _away(self, error: Exception) -> tuple[str, str]:
+        import httpx2
+
+        if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
+            return f"Fairpool does not answer at {self.server}", "start it with `make up` or `fairpool up`"
+        reason = str(error.__cause__) or type(error.__cause__).__name__
+        return f"Fairpool at {self.server} stopped answering ({reason})", "look whether it was done, then try again"
+
+
+def _wire(server: str) -> httpx2.Client | None:
+    """How to reach a server on this machine: past any proxy, and without the 90 ms that reading certificates takes
+    which nobody will show. None: as the client does by itself."""
+    import httpx2
+
+    parts = urlsplit(server)
+    is_here = parts.hostname in ("localhost", "::1") or (parts.hostname or "").startswith("127.")
+    if parts.scheme != "http" or not is_here:
+        return None
+    return httpx2.Client(base_url=server, timeout=TIMEOUT_S, verify=False, trust_env=False)
+
+
+def job(client: Client, project: str, name: str) -> WorkloadItem:
+    """The job that has this name now; who mistyped it is told what there is."""
+    found = client.find_workload(project, name) if NAME.fullmatch(name) and NAME.fullmatch(project) else None
+    if found is None:
+        raise unknown_job(client, project, name)
+    return found
+
+
+def unknown_job(client: Client, project: str, name: str) -> Failure:
+    """Why there is no such job."""
+    check_project(client, project)
+    what = (
+        f"The job {name} does not exist in project {project}. "
+        "If the job exists in a different project, use -p <project name>."
+    )
+    page = client.workloads(filters=[f"projectName=={project}", "desiredPhase!=Deleted"], limit=500)
+    names = [each.name for each in page.workloads]
+    return failure("job.unknown", what, hint=meant(name, names))
+
+
+def check_project(client: Client, project: str) -> None:
+    """Whether there is such a project for this caller; if not, a failure that says what there is."""
+    names = [each.name for each in client.projects()]
+    if project not in names:
+        what = f"project {project} was not found. Please run 'runai list project' to view all avaliable projects"
+        raise failure("project.unknown", what, hint=meant(project, names))

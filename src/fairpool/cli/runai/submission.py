@@ -1,0 +1,343 @@
+"""From the flags of `runai submit` to what is sent, or to everything that is wrong with them. Pure.
+
+What the API cannot carry is refused here by name; what it can carry and the control plane refuses is told by that.
+Nothing that somebody typed is ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fairpool.cli.runai import ages, mounts
+from fairpool.cli.runai.failure import not_yet
+from fairpool.model.problem import Problem
+from fairpool.model.quantity import parse_gpus
+
+if TYPE_CHECKING:
+    from fairpool.api.workloads import SubmitAny
+
+COMMAND_LINE_MAX = 4096
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+SERVICE_TYPES = {
+    "loadbalancer": "LoadBalancer",
+    "nodeport": "NodePort",
+    "clusterip": "ClusterIP",
+    "ingress": "Ingress",
+}
+EXTERNAL_URL = "external-url"
+TOLERATION_WORDS = ("key", "operator", "value", "effect", "seconds")
+
+NOT_YET = {
+    "jupyter": ("--jupyter", "submit it with --interactive --service-type=ingress --port 8888 and its command"),
+    "elastic": ("--elastic", ""),
+    "mps": ("--mps", ""),
+    "address": ("--address", "ports are not forwarded yet; use --service-type=ingress"),
+    "user": ("--user", "a job belongs to who is signed in"),
+    "seccomp_profile": ("--seccomp-profile", ""),
+}
+
+
+def document(asked: Mapping[str, Any], *, project: str, cluster: str | None, command_line: str) -> dict[str, Any]:
+    """What is sent, as plain values; raises nothing, see `problems`."""
+    interactive = bool(asked["interactive"])
+    body: dict[str, Any] = {
+        "projectId": project,
+        "source": "CLI",
+        "commandLine": command_line[:COMMAND_LINE_MAX].replace("\0", ""),
+        "spec": _spec(asked, interactive=interactive),
+    }
+    name = asked["name"] or asked["named"]
+    if name:
+        body["name"] = name
+    elif asked["name_prefix"]:
+        body |= {"name": asked["name_prefix"], "useGivenNameAsPrefix": True}
+    if cluster:
+        body["clusterId"] = cluster
+    return body
+
+
+def problems(asked: Mapping[str, Any]) -> list[Problem]:
+    """Everything that is wrong before anybody is asked."""
+    found: list[Problem] = []
+    if asked["name"] and asked["named"]:
+        what = f"the name is given twice, {asked['name']} and --name {asked['named']}"
+        found.append(Problem("flag.name_twice", what, "give one of them"))
+    if not asked["image"] and not asked["jupyter"] and not asked["template"]:
+        found.append(Problem("spec.no_image", "-i, --image must be set", ""))
+    if asked["inference"] and asked["interactive"]:
+        what = "The flags --inference and --interactive cannot be used together"
+        found.append(Problem("flag.two_kinds", what, ""))
+    found += _gpu_problems(asked)
+    policy = asked["image_pull_policy"]
+    if policy is not None and policy not in PULL_POLICIES:
+        what = (
+            "image-pull-policy flag should be set with one of the following values of: "
+            '"Always", "IfNotPresent" or "Never"'
+        )
+        found.append(Problem("flag.pull_policy", what, ""))
+    if (asked["interactive"] or asked["inference"]) and (asked["parallelism"] or asked["completions"]):
+        what = "--parallelism and --completions are for training"
+        found.append(Problem("flag.sweep", what, "leave them out, or leave out --interactive and --inference"))
+    found += [not_yet(*said) for name, said in NOT_YET.items() if asked[name]]
+    mounts.storage(asked, found)
+    found += [each for each in map(variable, asked["environment"]) if isinstance(each, Problem)]
+    found += [each for each in map(toleration, asked["toleration"]) if isinstance(each, Problem)]
+    for flag, name in (
+        ("--label", "label"),
+        ("--annotation", "annotation"),
+        ("--extended-resource", "extended_resource"),
+    ):
+        found += [_no_pair(flag, text) for text in asked[name] if "=" not in text.strip("=")]
+    found += [each for each in (ttl(asked),) if isinstance(each, Problem)]
+    found += _port_problems(asked)
+    return found
+
+
+def request(body: dict[str, Any], kind: str) -> SubmitAny | list[Problem]:
+    """The same as a value of the API, or what it does not take."""
+    from fairpool.api import workloads as wire
+    from fairpool.api.wire import ValidationError
+
+    try:
+        match kind:
+            case "interactive":
+                return wire.SubmitWorkspace.model_validate(body)
+            case "inference":
+                return wire.SubmitInference.model_validate(body)
+            case _:
+                return wire.SubmitTraining.model_validate(body)
+    except ValidationError as error:
+        return [
+            Problem(
+                "flag.wrong_value", f"{_flag(each['loc'])}: {each['msg'][:1].lower()}{each['msg'][1:]}", "correct it"
+            )
+            for each in error.errors(include_url=False)
+        ]
+
+
+def kind_of(asked: Mapping[str, Any]) -> str:
+    return "interactive" if asked["interactive"] else "inference" if asked["inference"] else "train"
+
+
+# --- the specification -------------------------------------------------------------------------------------------
+
+
+def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
+    pull = "Always" if asked["always_pull_image"] else "Never" if asked["local_image"] else asked["image_pull_policy"]
+    tty = asked["tty"] or asked["attach"]
+    spec: dict[str, Any] = {
+        "image": asked["image"],
+        "imagePullPolicy": pull,
+        "command": list(asked["command"]) or None,
+        "args": list(asked["args"]) or None,
+        "workingDir": asked["working_dir"],
+        "environmentVariables": [each for each in map(variable, asked["environment"]) if isinstance(each, dict)],
+        "compute": _compute(asked),
+        "storage": mounts.storage(asked, []),
+        "security": _security(asked),
+        "nodePools": [name for text in asked["node_pools"] for name in text.split(",") if name],
+        "nodeType": asked["node_type"],
+        "tolerations": [each for each in map(toleration, asked["toleration"]) if isinstance(each, dict)],
+        "topology": _given(required=asked["required_pod_topology_key"], preferred=asked["preferred_pod_topology_key"]),
+        "labels": _mapping(asked["label"]),
+        "annotations": _mapping(asked["annotation"]),
+        "priorityClass": asked["priority"],
+        "backoffLimit": asked["backoff_limit"],
+        "autoDeletionTimeAfterCompletionSeconds": ttl(asked),
+        "terminationGracePeriodSeconds": asked["grace_period"],
+        "stdin": asked["stdin"] or asked["attach"] or None,
+        "tty": tty or None,
+        "template": asked["template"],
+        **_ports(asked),
+    }
+    if asked["preemptible"]:
+        spec["preemptibility"] = "preemptible"
+    if not interactive and not asked["inference"]:
+        spec |= {"parallelism": asked["parallelism"], "completions": asked["completions"]}
+    if asked["inference"]:
+        spec |= _inference(asked)
+    return {name: value for name, value in spec.items() if value not in (None, [], {})}
+
+
+def _compute(asked: Mapping[str, Any]) -> dict[str, Any]:
+    resources = [
+        {"resource": name, "quantity": int(amount) if amount.isdigit() else amount}
+        for name, amount in _mapping(asked["extended_resource"]).items()
+    ]
+    return _given(
+        gpu=asked["gpu"],
+        gpuMemoryRequest=asked["gpu_memory"],
+        migProfile=asked["mig_profile"],
+        cpuCoreRequest=asked["cpu"],
+        cpuCoreLimit=asked["cpu_limit"],
+        cpuMemoryRequest=asked["memory"],
+        cpuMemoryLimit=asked["memory_limit"],
+        largeShmRequest=asked["large_shm"] or None,
+        extendedResources=resources or None,
+    )
+
+
+def _security(asked: Mapping[str, Any]) -> dict[str, Any]:
+    as_user = asked["run_as_user"]
+    escalation = asked["allow_privilege_escalation"]
+    return _given(
+        runAsUser=as_user or None,
+        runAsUid=os.getuid() if as_user else None,
+        runAsGid=os.getgid() if as_user else None,
+        createHomeDir=asked["create_home_dir"],
+        capabilities=list(asked["add_capability"]) or None,
+        allowPrivilegeEscalation=False if asked["prevent_privilege_escalation"] else escalation,
+        hostIpc=asked["host_ipc"] or None,
+        hostNetwork=asked["host_network"] or None,
+    )
+
+
+def _inference(asked: Mapping[str, Any]) -> dict[str, Any]:
+    replicas = asked["replicas"] or 1
+    ports = [container for container, _ in map(_port, asked["port"]) if container]
+    spec: dict[str, Any] = {"autoscaling": {"minReplicas": replicas, "maxReplicas": replicas}, "ports": None}
+    return {**spec, "servingPort": {"container": ports[0]}} if ports else spec
+
+
+def _ports(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Ports and addresses: `--port` with one `--service-type`, or types that name their ports."""
+    ports: list[dict[str, Any]] = []
+    urls: list[dict[str, Any]] = []
+    for text in asked["service_type"] or ("",):
+        kind, _, rest = text.partition(",")
+        inner = [piece.partition("=") for piece in rest.split(",") if piece]
+        numbers = [value for key, _, value in inner if key == "port"] or list(asked["port"])
+        custom = next((value for key, _, value in inner if key == "custom-url"), asked["custom_url"])
+        for container, external in map(_port, numbers):
+            if kind.lower() == EXTERNAL_URL:
+                urls.append(_given(container=container, url=custom))
+            else:
+                ports.append(
+                    _given(container=container, external=external, serviceType=SERVICE_TYPES.get(kind.lower()))
+                )
+    return {"ports": ports, "exposedUrls": urls}
+
+
+def _port(text: str) -> tuple[int, int | None]:
+    """Container and external, from `8888` or `external:container`; 0 where it is no port."""
+    external, colon, container = text.rpartition(":")
+    if not container.isdigit() or (colon and not external.isdigit()):
+        return 0, None
+    return int(container), int(external) if colon else None
+
+
+def _port_problems(asked: Mapping[str, Any]) -> list[Problem]:
+    found = [
+        Problem("flag.port", f"--port {text!r} is no port", "write 8888, or EXTERNAL:CONTAINER")
+        for text in asked["port"]
+        if not 1 <= _port(text)[0] <= 65535
+    ]
+    for text in asked["service_type"]:
+        kind = text.partition(",")[0].lower()
+        if kind == "portforward":
+            found.append(not_yet("--service-type=portforward", "use --service-type=ingress"))
+        elif kind not in SERVICE_TYPES and kind != EXTERNAL_URL:
+            choices = ", ".join([*SERVICE_TYPES, EXTERNAL_URL])
+            found.append(Problem("flag.service_type", f"there is no service type {kind!r}", f"use one of {choices}"))
+    if asked["service_type"] and not asked["port"] and not any("port=" in text for text in asked["service_type"]):
+        found.append(Problem("flag.no_port", "--service-type needs a port", "add --port 8888"))
+    return found
+
+
+# --- single flags ------------------------------------------------------------------------------------------------
+
+
+def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:
+    found = []
+    flags = {"gpu": asked["gpu"], "gpu-memory": asked["gpu_memory"], "mig": asked["mig_profile"]}
+    used = [name for name, value in flags.items() if value is not None]
+    if len(used) > 1:
+        what = f"unexpected to accept both {used[0]} and {used[1]} flag. please use only one of them"
+        found.append(Problem("gpu.several_ways", what, ""))
+    wrong = parse_gpus(asked["gpu"]) if asked["gpu"] is not None else 0
+    return [*found, wrong] if isinstance(wrong, Problem) else found
+
+
+def variable(text: str) -> dict[str, str] | Problem:
+    """`KEY=VALUE`, or as with Docker `KEY` alone for the value it has here."""
+    name, equals, value = text.partition("=")
+    if not name:
+        return Problem("flag.environment", f"-e {text!r} has no name", "write -e KEY=VALUE")
+    if value.startswith("SECRET:"):
+        return not_yet(f"-e {name}=SECRET:...", "give the value itself, or mount a file")
+    if not equals:
+        if name not in os.environ:
+            what = f"-e {name} has no value, and there is no such variable here"
+            return Problem("flag.environment", what, f"write -e {name}=VALUE")
+        value = os.environ[name]
+    return {"name": name, "value": value}
+
+
+def toleration(text: str) -> dict[str, Any] | Problem:
+    """`operator=Equal|Exists,key=,[value=],[effect=],[seconds=]`."""
+    said = mounts.pairs("--toleration", text, TOLERATION_WORDS)
+    if isinstance(said, Problem):
+        return said
+    seconds = said.pop("seconds", None)
+    if seconds is not None and not seconds.isdigit():
+        return Problem("flag.toleration", f"--toleration: {seconds!r} is no number of seconds", "write seconds=60")
+    return {**said, **({"seconds": int(seconds)} if seconds is not None else {})}
+
+
+def ttl(asked: Mapping[str, Any]) -> int | Problem | None:
+    """How long a finished job is kept."""
+    text = asked["ttl_after_finish"]
+    return None if text is None else ages.seconds(text)
+
+
+def _mapping(texts: Sequence[str]) -> dict[str, str]:
+    return {key: value for key, _, value in (text.partition("=") for text in texts)}
+
+
+def _no_pair(flag: str, text: str) -> Problem:
+    return Problem("flag.no_pair", f"{flag} {text!r} is not KEY=VALUE", f"write {flag} KEY=VALUE")
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+FLAGS = {
+    "name": "name",
+    "projectId": "--project",
+    "spec.image": "--image",
+    "spec.workingDir": "--working-dir",
+    "spec.command": "--command",
+    "spec.args": "--args",
+    "spec.environmentVariables": "--environment",
+    "spec.compute.gpuMemoryRequest": "--gpu-memory",
+    "spec.compute.cpuCoreRequest": "--cpu",
+    "spec.compute.cpuCoreLimit": "--cpu-limit",
+    "spec.compute.cpuMemoryRequest": "--memory",
+    "spec.compute.cpuMemoryLimit": "--memory-limit",
+    "spec.compute.extendedResources": "--extended-resource",
+    "spec.storage.hostPath": "--volume",
+    "spec.storage.nfs": "--volume",
+    "spec.storage.pvc": "--pvc",
+    "spec.storage.git": "--git-sync",
+    "spec.storage.configMapVolume": "--configmap-volume",
+    "spec.nodePools": "--node-pools",
+    "spec.nodeType": "--node-type",
+    "spec.tolerations": "--toleration",
+    "spec.labels": "--label",
+    "spec.annotations": "--annotation",
+    "spec.backoffLimit": "--backoff-limit",
+    "spec.completions": "--completions",
+    "spec.parallelism": "--parallelism",
+    "spec.ports": "--port",
+    "spec.servingPort": "--port",
+    "spec.autoscaling": "--replicas",
+}
+
+
+def _flag(place: Sequence[int | str]) -> str:
+    """Which flag a place in the request comes from."""
+    path = ".".join(str(part) for part in place if not isinstance(part, int))
+    return next((flag for known, flag in FLAGS.items() if path == known or path.startswith(f"{known}.")), path)

@@ -1,0 +1,248 @@
+"""Who uses what now: `runai top`, `top node`, `top job`; with `--watch`, as it changes.
+
+What nobody measures yet (utilisation, memory in use) is shown as `-`, not as a guess.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.runai import ages
+from fairpool.cli.runai.command_tree import Here, Leaf, flag
+from fairpool.cli.runai.failure import Failure, not_yet
+from fairpool.cli.runai.jobs import node, running_seconds, type_word
+from fairpool.cli.runai.listing import Column, draw, screen_here
+from fairpool.cli.runai.nodes import status, unknown_node, usable
+from fairpool.cli.runai.projects import quota_text
+from fairpool.cli.runai.suggestions import node_names
+from fairpool.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from fairpool.api.client import Client
+    from fairpool.api.organization import NodeAnswer, Project
+    from fairpool.api.workloads import WorkloadItem
+
+GIB = 1024**3
+BAR = 20
+
+_watch = flag("-w", "--watch", is_flag=True, help="Go on until Ctrl-C.")
+_interval = flag(
+    "--interval", type=click.FloatRange(0.2, 3600), default=2.0, metavar="SECONDS", help="With --watch (2)."
+)
+_rounds = flag("--rounds", type=click.IntRange(1), default=None, hidden=True, help="So many times, for tests.")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One look at everything."""
+
+    nodes: list[NodeAnswer]
+    projects: list[Project]
+    running: list[WorkloadItem]
+    waiting: dict[str, int]
+
+
+@click.command("overview", cls=Leaf, short_help="GPUs, projects and running jobs.", example="runai top --watch")
+@_watch
+@_interval
+@_rounds
+@click.pass_obj
+def top_overview(here: Here, watch: bool, interval: float, rounds: int | None) -> None:
+    """GPUs of every node and project, and the jobs that run."""
+    from fairpool.cli.runai.session import Session
+
+    session = Session(here)
+    with session.connected() as client:
+        if not watch:
+            screen = screen_here()
+            draw_overview(screen, look(client))
+            screen.show()
+        elif sys.stdout.isatty():
+            _watch_on_terminal(client, interval, rounds)
+        else:
+            _watch_in_pipe(client, interval, rounds)
+
+
+def look(client: Client) -> Seen:
+    found = client.all_workloads(filters=["desiredPhase==Running"])
+    waiting = Counter(each.project_name for each in found if each.phase.value in ("Creating", "Pending"))
+    running = [each for each in found if each.phase.value in ("Running", "Degraded", "Initializing")]
+    return Seen(
+        sorted(client.nodes(), key=lambda each: each.name),
+        sorted(client.projects(), key=lambda each: each.name),
+        running,
+        dict(waiting),
+    )
+
+
+def draw_overview(screen: Screen, seen: Seen) -> None:
+    """Three tables: nodes, projects, jobs."""
+    total = sum(usable(each) for each in seen.nodes)
+    held = sum(each.gpu_info.allocated for each in seen.nodes)
+    waiting = sum(seen.waiting.values())
+    screen.text(f"{held:g} of {total} GPUs allocated, {len(seen.running)} jobs run, {waiting} wait")
+    screen.text()
+    nodes: list[Column[NodeAnswer]] = [
+        Column("NODE", lambda each: each.name),
+        Column("STATUS", status),
+        Column("POOL", lambda each: each.node_pool, spare=2),
+        Column("GPUS", lambda each: str(usable(each))),
+        Column("ALLOCATED", lambda each: f"{each.gpu_info.allocated:.2f}"),
+        Column("", lambda each: bar(each.gpu_info.allocated, usable(each)), spare=1),
+        Column("PODS", lambda each: str(each.pods), spare=3),
+    ]
+    draw(screen, nodes, seen.nodes)
+    screen.text()
+    projects: list[Column[Project]] = [
+        Column("PROJECT", lambda each: each.name),
+        Column("QUOTA", lambda each: quota_text(each.total_resources.gpu_quota)),
+        Column("ALLOCATED", lambda each: f"{each.allocated_gpus:.2f}"),
+        Column("", lambda each: bar(each.allocated_gpus, each.total_resources.gpu_quota), spare=1),
+        Column("WAITING", lambda each: str(seen.waiting.get(each.name, 0))),
+    ]
+    draw(screen, projects, seen.projects)
+    screen.text()
+    draw(screen, job_columns(), seen.running)
+
+
+def bar(held: float, total: float) -> str:
+    """How much of it is used, as a length; beyond all of it, `+`."""
+    if total <= 0:
+        return "+" if held > 0 and total == 0 else ""
+    filled = min(BAR, round(BAR * held / total))
+    return "#" * filled + "." * (BAR - filled) + ("+" if held > total else "")
+
+
+def job_columns() -> list[Column[WorkloadItem]]:
+    return [
+        Column("NAME", lambda each: each.name),
+        Column("PROJECT", lambda each: each.project_name),
+        Column("USER", lambda each: each.submitted_by, spare=9),
+        Column("TYPE", type_word, spare=3),
+        Column("DURATION", lambda each: ages.clock(running_seconds(each))),
+        Column("NODE", node, spare=1),
+        Column("GPU Allocated", lambda each: f"{each.allocated_resources.gpu:.2f}"),
+        Column("GPU Util", lambda _: "-", spare=4),
+        Column("GPU MEMORY Allocated", lambda _: "-", spare=8),
+        Column("GPU MEMORY Usage", lambda _: "-", spare=8),
+        Column("CPU Allocated", lambda each: f"{each.workload_requested_resources.cpu * 1000:.0f}m", spare=6),
+        Column("CPU Usage", lambda _: "-", spare=7),
+        Column("CPU MEMORY Allocated", _memory, spare=6),
+        Column("CPU MEMORY Usage", lambda _: "-", spare=7),
+    ]
+
+
+def _memory(each: WorkloadItem) -> str:
+    return f"{each.workload_requested_resources.memory_bytes / GIB:.1f}GiB"
+
+
+@click.command("job", cls=Leaf, short_help="Running jobs and what they hold.", example="runai top job -A")
+@flag("-A", "--all-projects", is_flag=True, help="Of every project that you may see.")
+@flag("-d", "--details", is_flag=True, hidden=True)
+@click.pass_obj
+def top_job(here: Here, all_projects: bool, details: bool) -> None:
+    """Jobs that run, and what they hold."""
+    from fairpool.cli.runai.session import Session, check_project
+
+    _refuse_details(details)
+    session = Session(here)
+    project = None if all_projects else session.project()
+    with session.connected() as client:
+        if project is not None:
+            check_project(client, project)
+        chosen = ["phase==Running", *([f"projectName=={project}"] if project is not None else [])]
+        found = client.all_workloads(filters=chosen)
+    screen = screen_here()
+    draw(screen, job_columns(), found)
+    screen.show()
+
+
+@click.command(
+    "node", cls=Leaf, short_help="Nodes and how busy they are.", example="runai top node", with_project=False
+)
+@click.argument("names", nargs=-1, shell_complete=node_names)
+@flag("-d", "--details", is_flag=True, hidden=True)
+@click.pass_obj
+def top_node(here: Here, names: tuple[str, ...], details: bool) -> None:
+    """Nodes: capacity, and how much of it is allocated."""
+    from fairpool.cli.runai.session import Session
+
+    _refuse_details(details)
+    session = Session(here)
+    with session.connected() as client:
+        found = sorted(client.nodes(), key=lambda each: each.name)
+    unknown = [name for name in names if name not in {each.name for each in found}]
+    if unknown:
+        raise unknown_node(unknown, [each.name for each in found])
+    screen = screen_here()
+    draw(screen, node_columns(), [each for each in found if not names or each.name in names])
+    screen.show()
+
+
+def node_columns() -> list[Column[NodeAnswer]]:
+    return [
+        Column("NAME", lambda each: each.name),
+        Column("STATUS", status),
+        Column("GPU CAPACITY", lambda each: str(usable(each))),
+        Column("GPU ALLOCATED", lambda each: f"{each.gpu_info.allocated:.2f}"),
+        Column("GPU UTILIZATION", lambda _: "-", spare=4),
+        Column("CPU CAPACITY", lambda each: "-" if each.cpu_milli is None else f"{each.cpu_milli / 1000:g}", spare=2),
+        Column("CPU UTILIZATION", lambda _: "-", spare=5),
+        Column("MEMORY CAPACITY", _node_memory, spare=3),
+        Column("MEMORY USAGE", lambda _: "-", spare=6),
+    ]
+
+
+def _node_memory(each: NodeAnswer) -> str:
+    return "-" if each.memory_bytes is None else f"{each.memory_bytes / GIB:.1f}GiB"
+
+
+def _refuse_details(details: bool) -> None:
+    if details:
+        raise Failure([not_yet("--details", "nothing is measured on the nodes so far")])
+
+
+# --- watching ----------------------------------------------------------------------------------------------------
+
+
+def _watch_on_terminal(client: Client, interval: float, rounds: int | None) -> None:
+    """In a screen of its own, which is gone afterwards."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console()
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        for _ in _turns(interval, rounds):
+            screen = Screen(width=console.width)
+            draw_overview(screen, look(client))
+            rest = f"every {interval:g} s, Ctrl-C ends"
+            lines = [*screen.lines[: max(1, console.height - 2)], "", rest]
+            live.update(Text("\n".join(lines[: console.height])), refresh=True)
+
+
+def _watch_in_pipe(client: Client, interval: float, rounds: int | None) -> None:
+    """One look after the other, with the moment of each."""
+    for _ in _turns(interval, rounds):
+        screen = Screen()
+        screen.text(f"--- {ages.now().astimezone().strftime('%Y-%m-%d %H:%M:%S')}")
+        draw_overview(screen, look(client))
+        screen.show()
+        sys.stdout.flush()
+
+
+def _turns(interval: float, rounds: int | None) -> Iterator[int]:
+    """Once, and again after each interval, until somebody has seen enough."""
+    number = 0
+    while rounds is None or number < rounds:
+        if number:
+            time.sleep(interval)
+        yield number
+        number += 1

@@ -1,0 +1,247 @@
+"""Into a running pod: `runai bash`, `exec` and `attach`. The exit code of what ran there is passed on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairpool.cli.runai.command_tree import Leaf, flag
+from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.runai.suggestions import job_names
+from fairpool.cli.screen import printable
+
+if TYPE_CHECKING:
+    from fairpool.api.client import Client
+    from fairpool.api.shell import Frame, Shell
+    from fairpool.api.workloads import PodItem
+
+ATTACH_WAIT_S = 30.0
+LOOK_AGAIN_S = 0.5
+EXIT_CODE_WAIT_S = 10.0
+CHUNK = 32_768
+LOST = 255
+
+
+class CommandInPod(Leaf):
+    """Flags stand before the command; the command keeps its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        taking = {
+            name for each in self.params for name in each.opts if isinstance(each, click.Option) and not each.is_flag
+        }
+        flags: list[str] = []
+        words: list[str] = []
+        rest = list(args)
+        while rest and len(words) < 2:
+            word = rest.pop(0)
+            if word == "--":
+                break
+            if not word.startswith("-") or word == "-":
+                words.append(word)
+                continue
+            flags.append(word)
+            if word in taking and rest:
+                flags.append(rest.pop(0))
+        return super().parse_args(ctx, [*flags, "--", *words, *rest])
+
+
+@click.command("exec", cls=CommandInPod, short_help="Run a command in a job.", example="runai exec -it hyper1 -- bash")
+@click.argument("name", shell_complete=job_names)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@flag("-i", "--stdin", is_flag=True, help="Pass your input on.")
+@flag("-t", "--tty", is_flag=True, help="With a terminal.")
+@flag("--pod", metavar="POD", help="In this pod; else in the first that runs.")
+@click.pass_context
+def exec_command(
+    ctx: click.Context, name: str, command: tuple[str, ...], stdin: bool, tty: bool, pod: str | None
+) -> None:
+    """Run a command beside a job's own, in one of its pods."""
+    _visit(ctx, name, command, pod=pod, stdin=stdin, tty=tty)
+
+
+@click.command("bash", cls=Leaf, short_help="Open a shell in a job.", example="runai bash build1 -p team-a")
+@click.argument("name", shell_complete=job_names)
+@flag("--pod", metavar="POD", help="In this pod; else in the first that runs.")
+@click.pass_context
+def bash(ctx: click.Context, name: str, pod: str | None) -> None:
+    """Open a shell in a running job: the same as `runai exec -it NAME bash`."""
+    _visit(ctx, name, ("bash",), pod=pod, stdin=True, tty=sys.stdin.isatty())
+
+
+@click.command("attach", cls=Leaf, short_help="Join a job's own process.", example="runai attach build1")
+@click.argument("name", shell_complete=job_names)
+@flag("--no-stdin", is_flag=True, help="Only watch.")
+@flag("--no-tty", is_flag=True, help="Without a terminal.")
+@flag("--pod", metavar="POD", help="This pod; else the first that runs.")
+@click.pass_context
+def attach(ctx: click.Context, name: str, no_stdin: bool, no_tty: bool, pod: str | None) -> None:
+    """Join the process of a running job; one that is about to run is waited for, 30 seconds long."""
+    from fairpool.cli.runai.session import Session
+
+    session = Session(ctx.obj)
+    project = session.project()
+    with session.connected() as client:
+        code = attach_to(client, project, name, pod=pod, stdin=not no_stdin, tty=not no_tty)
+    ctx.exit(code)
+
+
+def attach_to(
+    client: Client, project: str, name: str, *, pod: str | None = None, stdin: bool = True, tty: bool = True
+) -> int:
+    """Wait until it runs, and join it."""
+    from fairpool.cli.runai.session import job
+
+    workload = job(client, project, name).id
+    end = time.monotonic() + ATTACH_WAIT_S
+    while (life := _running(client, workload, pod)) is None and time.monotonic() < end:
+        time.sleep(LOOK_AGAIN_S)
+    joined = pod if life is None else life.id
+    code = _converse(client, workload, (), joined, stdin=stdin, tty=tty and sys.stdin.isatty())
+    return code if code is not None else _code_of(client, workload, joined)
+
+
+def _code_of(client: Client, workload: str, pod: str | None) -> int:
+    """With what a program ended that was joined: its node knows, and tells a moment later."""
+    end = time.monotonic() + EXIT_CODE_WAIT_S
+    while time.monotonic() < end:
+        life = next((each for each in client.history(workload) if each.id == pod), None)
+        if life is not None and life.phase == "ended":
+            return LOST if life.exit_code is None else life.exit_code
+        time.sleep(LOOK_AGAIN_S)
+    return LOST
+
+
+def _visit(ctx: click.Context, name: str, command: Sequence[str], *, pod: str | None, stdin: bool, tty: bool) -> None:
+    from fairpool.cli.runai.session import Session, job
+
+    session = Session(ctx.obj)
+    project = session.project()
+    with session.connected() as client:
+        workload = job(client, project, name).id
+        code = _converse(client, workload, command, pod, stdin=stdin, tty=tty)
+    ctx.exit(LOST if code is None else code)
+
+
+def _running(client: Client, workload: str, pod: str | None) -> PodItem | None:
+    lives = client.pods(workload)
+    return next((life for life in lives if life.phase == "running" and pod in (None, life.id, life.name)), None)
+
+
+def _converse(
+    client: Client, workload: str, command: Sequence[str], pod: str | None, *, stdin: bool, tty: bool
+) -> int | None:
+    """Until it is over; its exit code, or None if it is not said."""
+    import httpx2
+    from httpx2.websockets import HTTPXWSException, WebSocketUpgradeError
+
+    if _running(client, workload, pod) is None:
+        lives = client.pods(workload)
+        names = [life.name for life in lives]
+        if pod is not None and pod not in [*names, *(life.id for life in lives)]:
+            raise failure("pod.unknown", f"the job has no pod {pod}", f"it has: {', '.join(names) or 'none yet'}")
+        raise failure("pod.not_running", "Unable to run command in a pod that is not running")
+    try:
+        with client.shell(workload, command, pod=pod, tty=tty) as shell, _raw_terminal(shell, wanted=tty):
+            threading.Thread(target=_send_input, args=(shell, stdin), daemon=True).start()
+            return _receive(shell)
+    except WebSocketUpgradeError as error:
+        raise _refusal(error.response.status_code) from error
+    except (HTTPXWSException, httpx2.TransportError) as error:
+        raise failure("pod.lost", f"the connection broke ({type(error).__name__})", "try again") from error
+
+
+def _refusal(status: int) -> Failure:
+    """Why no shell was opened; what the server said beside its status is gone when it reaches us."""
+    match status:
+        case 401:
+            return failure("access.not_signed_in", "User not authenticated, run the 'runai login' command.")
+        case 403:
+            return failure("access.denied", "Access denied. You are not authorized to perform this action.")
+        case 404 | 409:
+            return failure("pod.not_running", "Unable to run command in a pod that is not running")
+        case 503:
+            what = "no way leads into this pod now: its cluster offers none, or its node does not answer"
+            return failure("pod.unreachable", what, "try again, or look at it on its node")
+        case _:
+            return failure("pod.unreachable", f"no shell was opened (status {status})", "look at the log of Fairpool")
+
+
+def _receive(shell: Shell) -> int | None:
+    from fairpool.api.shell import Channel
+
+    out, err = sys.stdout.buffer, sys.stderr.buffer
+    while (frame := shell.receive()) is not None:
+        if frame.channel is Channel.ENDED:
+            return _exit_code(frame)
+        stream = err if frame.channel is Channel.ERRORS else out
+        stream.write(frame.data)
+        stream.flush()
+    click.echo("the connection ended before the command did", err=True)
+    return LOST
+
+
+def _exit_code(frame: Frame) -> int | None:
+    try:
+        said: dict[str, Any] = json.loads(frame.data)
+    except ValueError:
+        return LOST
+    if said.get("words"):
+        click.echo(printable(str(said["words"])), err=True)
+    code = said.get("exitCode")
+    if code is None:
+        return None
+    return code if isinstance(code, int) and 0 <= code <= 255 else LOST
+
+
+def _send_input(shell: Shell, stdin: bool) -> None:
+    """Runs beside, and is left behind when the command is over."""
+    with suppress(Exception):
+        read = _reader()
+        while stdin and (data := read(CHUNK)):
+            shell.send(data)
+        shell.send_end()
+
+
+def _reader() -> Callable[[int], bytes]:
+    """Past Python's own buffer: a thread that is left waiting in that one would abort the process at its end."""
+    try:
+        descriptor = sys.stdin.fileno()
+    except (OSError, ValueError):
+        return sys.stdin.buffer.read  # no file at all
+    return lambda size: os.read(descriptor, size)
+
+
+@contextmanager
+def _raw_terminal(shell: Shell, *, wanted: bool) -> Iterator[None]:
+    """Every key goes to the pod, and it knows the size of the window, until the end; then all is as it was."""
+    if not wanted or not sys.stdin.isatty():
+        yield
+        return
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+
+    def tell_size(*_: Any) -> None:
+        with suppress(OSError, Exception):
+            size = os.get_terminal_size(descriptor)
+            shell.resize(size.columns, size.lines)
+
+    earlier = signal.signal(signal.SIGWINCH, tell_size)
+    try:
+        tty.setraw(descriptor)
+        tell_size()
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGWINCH, earlier)

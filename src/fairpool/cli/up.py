@@ -1,0 +1,159 @@
+"""`fairpool up`: the whole platform on this machine, in this terminal or in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool import __version__
+from fairpool.cli.complaint import UNUSABLE, fail
+from fairpool.cli.compose.address import DEFAULT, Address, listening_socket, read_address
+from fairpool.cli.compose.premises import Premises, Unusable, default_config, default_data, occupant, occupied, taken
+from fairpool.model.problem import Problem
+
+if TYPE_CHECKING:
+    from fairpool.cli.compose.machines import Offer
+
+FAILED = 1
+
+DATA = click.option(
+    "--data",
+    envvar="FAIRPOOL_DATA",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where everything is kept. Default: fairpool in the user's XDG data folder. Also: FAIRPOOL_DATA.",
+)
+
+
+def premises_at(data: Path | None) -> Premises:
+    """The folder that was named, or the user's own."""
+    return Premises((data.expanduser() if data is not None else default_data()).absolute())
+
+
+@contextmanager
+def complaining() -> Iterator[None]:
+    """What cannot be done is said, and the command ends."""
+    try:
+        yield
+    except Unusable as error:
+        fail([error.problem], FAILED)
+
+
+@click.command(epilog="Example: fairpool up --nodes 4x8:A100-80GB")
+@DATA
+@click.option(
+    "--listen",
+    envvar="FAIRPOOL_LISTEN",
+    default=DEFAULT,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where people reach it; port 0 takes any that is free. Also: FAIRPOOL_LISTEN.",
+)
+@click.option(
+    "--nodes",
+    multiple=True,
+    metavar="SPEC",
+    help="Simulated machines instead of this one: 2x8:V100-32GB is two with eight GPUs each. Also `machine` (what is "
+    "found here, as at the first start) and `simulated` (two of 8 x V100). Remembered for the next start.",
+)
+@click.option(
+    "--node", multiple=True, metavar="SPEC", help="One more: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB."
+)
+@click.option(
+    "--detach/--foreground",
+    default=False,
+    help="Return when it is ready and let it run in the background, or stay here until Ctrl-C (default).",
+)
+def up(data: Path | None, listen: str, nodes: tuple[str, ...], node: tuple[str, ...], detach: bool) -> None:
+    """Start the platform on this machine: control plane, scheduler and engine in one process.
+
+    GPUs are found through NVML; without any, two simulated machines are offered. What runs goes on when the server is
+    stopped or killed, and is found again.
+    """
+    address = read_address(listen)
+    if isinstance(address, Problem):
+        fail([address], UNUSABLE)
+    premises = premises_at(data)
+    with complaining():
+        premises.prepare()
+        if detach:
+            _up_in_background(premises, address, nodes, node)
+        else:
+            _up_here(premises, address, nodes, node)
+
+
+def _up_here(premises: Premises, address: Address, groups: Sequence[str], singles: Sequence[str]) -> None:
+    from fairpool.cli.compose.journal import open_journal
+    from fairpool.cli.compose.machines import summary
+    from fairpool.cli.compose.platform import Platform
+    from fairpool.control.store.condition import problem_with
+
+    with occupied(premises, "up", __version__) as reachable_at:
+        listener, address = listening_socket(address)
+        reachable_at(address.url)
+        problem = problem_with(premises.control)
+        if problem is not None:
+            raise Unusable(problem)
+        offer = _offer(premises, groups, singles)
+        open_journal(premises.log)
+        _say_where(address, premises)
+        click.echo(f"Nodes    {summary(offer.nodes)}")
+        if offer.warning:
+            click.echo(f"warning: {offer.warning}", err=True)
+        Platform(premises, address, listener, offer).run(lambda: click.echo("Ready. Ctrl-C stops it; pods run on."))
+        click.echo("Stopped. What runs goes on; `fairpool up` finds it again.")
+
+
+def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) -> Offer:
+    from fairpool.agent.nvml import find_gpus
+    from fairpool.cli.compose.machines import choose_nodes, remember
+
+    chosen = choose_nodes(premises.nodes, groups, singles, find_gpus())
+    if isinstance(chosen, list):
+        fail(chosen, UNUSABLE)
+    offer, note = chosen
+    remember(premises.nodes, note)
+    return offer
+
+
+def _up_in_background(premises: Premises, address: Address, groups: Sequence[str], singles: Sequence[str]) -> None:
+    from fairpool.cli.compose import background
+    from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+
+    holder = occupant(premises)
+    if holder is not None:
+        # Whoever types `make up` twice wants it to be up, and it is.
+        problem = taken(premises, holder)
+        if holder.deed != "up" or groups or singles:
+            raise Unusable(problem)
+        click.echo(f"{problem.what}.")
+        return
+    is_new = not premises.control.exists()
+    arguments = ["--data", str(premises.root), "--listen", address.url.removeprefix("http://")]
+    arguments += [word for each in groups for word in ("--nodes", each)]
+    arguments += [word for each in singles for word in ("--node", each)]
+    try:
+        status = background.start(premises, arguments)
+    except background.Ended as error:
+        click.echo(error.said.rstrip() or f"error: the server ended with code {error.code}", err=True)
+        raise click.exceptions.Exit(error.code or FAILED) from error
+    for line in premises.output.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith(("Address", "Data", "Config", "Nodes", "warning:")):
+            click.echo(line)
+    login = (
+        f"{FIRST_USER} / {FIRST_PASSWORD}" if is_new else f"{FIRST_USER}; lost the password? fairpool reset-password"
+    )
+    click.echo(f"Login    {login}")
+    click.echo(
+        f"Fairpool is up (process {status['pid']}). `fairpool status`, `fairpool logs` and `fairpool down` are yours."
+    )
+
+
+def _say_where(address: Address, premises: Premises) -> None:
+    click.echo(f"Address  {address.url}")
+    click.echo(f"Data     {premises.root}")
+    click.echo(f"Config   {default_config()}  (of runai)")

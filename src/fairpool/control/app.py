@@ -1,0 +1,202 @@
+"""The application: its routes, its guard, and how problems become answers. `create_app` is where to begin.
+
+app = create_app(Settings(data=Path("data")))
+uvicorn.run(app, host="127.0.0.1", port=8080)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from argon2 import PasswordHasher
+from fastapi import FastAPI, Request
+from fastapi.exceptions import HTTPException, RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import fairpool
+from fairpool.api.organization import ClusterRequest
+from fairpool.api.problems import MEDIA_TYPE, ProblemDocument
+from fairpool.control import access, audit, clusters, nodes, organization, streams, workloads
+from fairpool.control.attempts import Attempts
+from fairpool.control.doors import NoDoors, PodDoors
+from fairpool.control.plane import Plane
+from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, on_refused, refused
+from fairpool.control.settings import Settings
+from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store.database import Connection, Database
+from fairpool.control.store.migrations import upgrade
+from fairpool.model.problem import Problem
+
+log = logging.getLogger("fairpool.control")
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": words,
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+    }
+    for status, words in {
+        400: "The request cannot be read",
+        401: "No caller, or a token that is none any more",
+        403: "The caller may not",
+        404: "There is no such thing, or none that the caller may know of",
+        409: "It collides with what is there",
+        412: "It was changed meanwhile, or is still referred to",
+        413: "The body is too large",
+        422: "The request says something that cannot be",
+        429: "Too many attempts",
+        503: "What is behind this does not answer now",
+    }.items()
+}
+
+
+def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: PasswordHasher | None = None) -> FastAPI:
+    """The control plane. Opens its database when it starts and closes it when it stops."""
+    database = Database(settings.data / "control.sqlite")
+    plane = Plane(settings=settings, database=database, doors=doors or NoDoors())
+    database.after_commit = plane.bell.ring
+    app = FastAPI(
+        title="Fairpool",
+        version=fairpool.__version__,
+        description="Who may use how much, and which work should run.",
+        openapi_url=None,  # served below, to callers
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan,
+        dependencies=[access.GUARD],
+        responses=REFUSALS,
+    )
+    app.state.plane = plane
+    app.state.passwords = access.Passwords(hasher)
+    app.state.attempts = Attempts()
+    for router in (workloads.lists, workloads.singles, workloads.router):
+        app.include_router(router)
+    for module in (streams, clusters, organization, nodes, access, audit):
+        app.include_router(module.router)
+    app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
+    app.add_exception_handler(Refused, on_refused)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(AnyHTTPException, on_http_error)
+    app.add_exception_handler(Exception, on_bug)
+    app.add_middleware(BodyLimit, most=settings.body_max_bytes)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    plane: Plane = app.state.plane
+    await plane.database.open(upgrade)
+    try:
+        await prepare(plane, app.state.passwords)
+        problem = await access.listening_problem(plane, plane.settings.is_local)
+        if problem is not None:
+            raise NotReady(problem)
+        yield
+    finally:
+        await plane.database.close()
+
+
+class NotReady(Exception):
+    """The control plane must not start like this."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+async def prepare(plane: Plane, passwords: access.Passwords) -> None:
+    """What is there from the start: one administrator, one department, one pool, one cluster."""
+    await access.make_first_user(plane, passwords)
+
+    def unit(connection: Connection) -> None:
+        organization.make_first_organization(plane, connection)
+        if not cluster_store.all_clusters(connection):
+            clusters.add_cluster(plane, connection, ClusterRequest(name=plane.settings.cluster_name))
+
+    await plane.write(unit)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity:
+    """How a cluster calls itself, and proves it."""
+
+    id: str
+    name: str
+    token: str
+
+
+async def cluster_identity(app: FastAPI, name: str | None = None) -> ClusterIdentity:
+    """A fresh identity for a cluster that runs beside us: its earlier tokens end."""
+    plane: Plane = app.state.plane
+
+    def unit(connection: Connection) -> ClusterIdentity:
+        row = cluster_store.cluster_by_name(connection, name or plane.settings.cluster_name)
+        if row is None:
+            raise refused(404, "cluster.unknown", f"there is no cluster {name}", "add it first")
+        return ClusterIdentity(row.id, row.name, clusters.new_cluster_token(plane, connection, row.id))
+
+    identity = await plane.write(unit)
+    plane.forget_callers()
+    return identity
+
+
+async def _openapi(request: Request) -> Response:
+    return JSONResponse(openapi_document(request.app))
+
+
+def openapi_document(app: FastAPI) -> dict[str, Any]:
+    """The description of the API, with the one shape that all refusals have."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        refusal = ProblemDocument.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
+        schemas.update(refusal.pop("$defs", {}))
+        schemas["ProblemDocument"] = refusal
+        document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"bearer": []}]
+        for path in ("/api/v1/token", "/api/v2/token", "/auth/realms/{realm}/protocol/openid-connect/token"):
+            document["paths"][path]["post"]["security"] = []
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+class BodyLimit:
+    """Nobody fills our memory: a body beyond the limit is refused before it is read, or when it turns out to be."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
+        self._most = most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if declared.isdigit() and int(declared) > self._most:
+            await self._refuse(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._most:
+                # The framework calls every other exception here a body that is no JSON.
+                raise HTTPException(413, self._refusal().message)
+            return message
+
+        await self._app(scope, counted, send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._refusal().response()(scope, receive, send)
+
+    def _refusal(self) -> Refused:
+        what = f"the body is larger than {self._most // (1024 * 1024)} MiB"
+        return refused(413, "request.too_large", what, "send less at once")

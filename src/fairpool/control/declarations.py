@@ -1,0 +1,105 @@
+"""How a declared workload changes: its want, its project, its end. Each within a transaction, under a new revision.
+
+A declaration is changed as it is kept, on the wire's own type.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fairpool.api.clusters import Over, WorkloadReport
+from fairpool.api.declarations import WorkloadWire
+from fairpool.control import items
+from fairpool.control.refusal import refused
+from fairpool.control.store import changes
+from fairpool.control.store import workloads as store
+from fairpool.control.store.database import Connection
+from fairpool.model.spec import Want
+
+if TYPE_CHECKING:
+    from fairpool.control.plane import Plane
+
+
+VERBS = {Want.STOP: "suspended", Want.DELETE: "deleted"}
+
+
+def set_want(plane: Plane, connection: Connection, row: Any, want: Want) -> bool:
+    """Run, stop or delete it; False: it is so already."""
+    spec = declaration_of(row)
+    if spec.want is Want.DELETE:
+        if want is Want.DELETE:
+            return False
+        what = f"{row.name} is being deleted"
+        raise refused(409, "workload.being_deleted", what, "submit it again")
+    if want is Want.RUN:
+        return _resume(plane, connection, row, spec)
+    if spec.want is want:
+        return False
+    _declare(plane, connection, row, spec.model_copy(update={"want": want}), VERBS[want])
+    return True
+
+
+def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
+    """It goes on in another project."""
+    spec = declaration_of(row).model_copy(update={"project": project.name})
+    facts = json.loads(row.facts) | {
+        "projectId": project.name,
+        "projectName": project.name,
+        "departmentId": project.department,
+        "departmentName": project.department,
+    }
+    store.change(
+        connection,
+        row.id,
+        project=project.name,
+        department=project.department,
+        facts=json.dumps(facts, separators=(",", ":")),
+    )
+    _declare(plane, connection, store.one(connection, row.id), spec, "moved")
+
+
+def redeclare(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire, **values: Any) -> int:
+    """A changed declaration, with its new request and facts."""
+    store.change(connection, row.id, **values)
+    return _declare(plane, connection, store.one(connection, row.id), spec, "updated")
+
+
+def declaration_of(row: Any) -> WorkloadWire:
+    return WorkloadWire.from_json(row.declaration)
+
+
+def report_of(row: Any) -> WorkloadReport | None:
+    return None if row.report is None else WorkloadReport.from_json(row.report)
+
+
+def _resume(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire) -> bool:
+    report = report_of(row)
+    over = Over.of_report(report) if report is not None else None
+    ended = over is not None and over.run == spec.run
+    if spec.want is Want.RUN and not ended:
+        return False  # it runs, or waits for its turn: what was asked for is so
+    _declare(plane, connection, row, spec.model_copy(update={"want": Want.RUN, "run": spec.run + 1}), "resumed")
+    return True
+
+
+def _declare(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire, verb: str) -> int:
+    revision = changes.record(
+        connection, "workload", row.id, verb, plane.now(), project=spec.project, kept=plane.settings.changes_kept
+    )
+    report = report_of(row)
+    if report is not None and report.run != spec.run:
+        report = None  # what was said of an earlier run is no longer so
+    item = items.state(json.loads(row.facts), spec.want, report, revision)
+    store.change(
+        connection,
+        row.id,
+        declaration=spec.to_json(),
+        want=spec.want.value,
+        run=spec.run,
+        name_key=None if spec.want is Want.DELETE else f"{spec.project}/{spec.name}",
+        phase=item["phase"],
+        item=items.text(item),
+        revision=revision,
+    )
+    return revision

@@ -1,0 +1,71 @@
+"""The seam to what pods write and to shells in them: two verbs that an engine's side provides.
+
+The control plane never opens a connection to a cluster. In the embedded mode whoever composes the parts hands over an
+object that reads pod directories on this machine. A remote cluster will learn of wanted streams with its pull, and dial
+back; the object handed over is then one that waits for that call, with the same face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from fairpool.api.shell import Frame
+from fairpool.model.problem import Problem
+
+
+class Shut(Exception):
+    """What is behind the door cannot be reached, and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class PodAddress:
+    """One life of one pod."""
+
+    cluster: str
+    pod: str
+    """Its id; the log of a life is there as long as its traces are, also after its end."""
+    node: str | None
+    workload: str
+
+
+class ShellEnd(Protocol):
+    """The pod's side of a shell."""
+
+    async def send(self, frame: Frame) -> None:
+        """Input, a new size, or the end of input."""
+
+    async def receive(self) -> Frame | None:
+        """Output, errors, and at last how it ended; None when nothing comes any more."""
+
+    async def close(self) -> None:
+        """The person has left. May be called twice."""
+
+
+class PodDoors(Protocol):
+    """Ways into pods. Both verbs raise `Shut`."""
+
+    def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+        """What the pod wrote, from a byte on or the last so many lines; with `follow`, until its life is over."""
+
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
+        """A process beside the pod's own, or with no command the pod's own."""
+
+
+class NoDoors:
+    """Where no engine's side was handed over."""
+
+    def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+        raise Shut(_away(pod))
+
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
+        raise Shut(_away(pod))
+
+
+def _away(pod: PodAddress) -> Problem:
+    return Problem("pod.unreachable", f"cluster {pod.cluster} offers no way into its pods", "look at it on its node")

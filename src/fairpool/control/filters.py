@@ -1,0 +1,126 @@
+"""`filterBy` and `sortBy`: from what was written to what is meant, or every problem with it. Pure.
+
+`phase==Running,allocatedGPU>=2` is a list of conditions that must all hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fairpool.model.problem import Problem
+
+CONDITIONS_MAX = 32
+TEXT_MAX = 4096
+INTEGER_MAX = 2**62
+
+CONDITION = re.compile(r"(?P<field>[A-Za-z]+)(?P<operator>==|!=|<=|>=|=@|!@|=\^|=\$)(?P<value>.*)", re.DOTALL)
+
+
+class Operator(StrEnum):
+    """How a field is compared."""
+
+    EQUALS = "=="
+    DIFFERS = "!="
+    AT_MOST = "<="
+    AT_LEAST = ">="
+    CONTAINS = "=@"
+    LACKS = "!@"
+    BEGINS = "=^"
+    ENDS = "=$"
+
+
+ORDERING = frozenset({Operator.EQUALS, Operator.DIFFERS, Operator.AT_MOST, Operator.AT_LEAST})
+
+
+class Sort(StrEnum):
+    """What kind of value a field has."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    MOMENT = "moment"
+    GPUS = "gpus"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One condition."""
+
+    field: str
+    operator: Operator
+    value: str | int
+
+
+def parse(
+    text: str, fields: Mapping[str, Sort], moments: Mapping[str, int | None], words: Mapping[str, Mapping[str, str]]
+) -> tuple[list[Filter], list[Problem]]:
+    """Conditions, and what is wrong. `moments` are the dates in the text as milliseconds, read by whoever has a
+    calendar; `words` are fields whose values are called otherwise inside."""
+    filters: list[Filter] = []
+    problems: list[Problem] = []
+    pieces = split(text)
+    if len(pieces) > CONDITIONS_MAX or len(text) > TEXT_MAX:
+        return [], [Problem("filter.too_long", "this filter is too long", f"give at most {CONDITIONS_MAX} conditions")]
+    for piece in pieces:
+        found = _one(piece, fields, moments, words)
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            filters.append(found)
+    return filters, problems
+
+
+def split(text: str) -> list[str]:
+    """The conditions of a filter, as texts."""
+    return [piece for each in text.split(",") if (piece := each.strip())]
+
+
+def moments_in(text: str, fields: Mapping[str, Sort]) -> list[str]:
+    """The dates that somebody with a calendar must read."""
+    found = [CONDITION.fullmatch(piece) for piece in split(text)]
+    return [each["value"] for each in found if each and fields.get(each["field"]) is Sort.MOMENT]
+
+
+def sort_problem(field: str, fields: Collection[str]) -> Problem | None:
+    if field in fields:
+        return None
+    return Problem("filter.unknown_field", f"there is no field {field[:64]!r} to sort by", _one_of(fields))
+
+
+def _one(
+    piece: str, fields: Mapping[str, Sort], moments: Mapping[str, int | None], words: Mapping[str, Mapping[str, str]]
+) -> Filter | Problem:
+    match = CONDITION.fullmatch(piece)
+    if match is None:
+        fix = "write field, operator, value, as in phase==Running; operators: == != <= >= =@ !@ =^ =$"
+        return Problem("filter.not_a_condition", f"{piece[:64]!r} is not a condition", fix)
+    field, operator, text = match["field"], Operator(match["operator"]), match["value"]
+    kind = fields.get(field)
+    if kind is None:
+        return Problem("filter.unknown_field", f"there is no field {field[:64]!r} to filter by", _one_of(fields))
+    if kind is Sort.TEXT:
+        return Filter(field, operator, words.get(field, {}).get(text, text))
+    if operator not in ORDERING:
+        fix = "compare it with ==, !=, <= or >="
+        return Problem("filter.wrong_operator", f"{field} is not a text, so {operator} has no meaning", fix)
+    value = moments.get(text) if kind is Sort.MOMENT else _number(text, kind)
+    if value is None:
+        fix = "give a date such as 2026-11-15T12:00:00Z" if kind is Sort.MOMENT else "give a number"
+        return Problem("filter.wrong_value", f"{text[:64]!r} is not a value of {field}", fix)
+    return Filter(field, operator, value)
+
+
+def _number(text: str, kind: Sort) -> int | None:
+    if not re.fullmatch(r"-?[0-9]{1,12}(\.[0-9]{1,3})?", text):
+        return None
+    whole, _, rest = text.partition(".")
+    if kind is Sort.NUMBER:
+        return int(whole) if not rest else None
+    milli = abs(int(whole)) * 1000 + int(rest.ljust(3, "0") or 0)
+    return -milli if text.startswith("-") else milli
+
+
+def _one_of(fields: Collection[str]) -> str:
+    return "use one of " + ", ".join(sorted(fields))

@@ -1,0 +1,176 @@
+"""What people are shown of a workload: what was declared and what was last reported, in one item. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fairpool.api import workloads as wire
+from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
+from fairpool.control import admission
+from fairpool.control.moments import iso, iso_or_none
+from fairpool.model.ids import place_of
+from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
+from fairpool.model.quantity import WHOLE_GPU_MILLI
+from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.status import WorkloadPhase, classic_word
+from fairpool.model.workload import GpuKind, WorkloadKind
+
+DESIRED = {
+    Want.RUN: wire.DesiredPhase.RUNNING,
+    Want.STOP: wire.DesiredPhase.STOPPED,
+    Want.DELETE: wire.DesiredPhase.DELETED,
+}
+CLASS_NAMES = {value: name for name, value in admission.PRIORITIES.items()}
+DEFAULT_CLASS = {WorkloadKind.BUILD: "build", WorkloadKind.TRAIN: "train", WorkloadKind.INFERENCE: "inference"}
+FINISHED = frozenset({WorkloadPhase.COMPLETED, WorkloadPhase.FAILED})
+
+
+def facts(
+    submit: wire.SubmitAny, spec: WorkloadSpec, *, department: str, cluster: str, submitted_by: str
+) -> dict[str, Any]:
+    """What does not change as long as nobody changes the declaration."""
+    kind = admission.KIND_OF_SUBMIT[type(submit)]
+    gpu = spec.template.shape.gpu
+    priority = spec.priority if spec.priority is not None else admission.PRIORITIES[DEFAULT_CLASS[spec.kind]]
+    framework = submit.spec.distributed_framework if isinstance(submit, wire.SubmitDistributed) else None
+    requested = {
+        "gpu": admission.requested_gpus_milli(spec) / WHOLE_GPU_MILLI,
+        "cpu": spec.template.shape.cpu_milli * spec.pods / 1000,
+        "memoryBytes": spec.template.shape.memory_bytes * spec.pods,
+    }
+    if gpu.kind is GpuKind.MEMORY:
+        requested["gpuMemoryMib"] = gpu.memory_mib * gpu.devices * spec.pods
+    stated = {
+        "id": spec.id,
+        "name": spec.name,
+        "type": kind.value,
+        "projectId": spec.project,
+        "projectName": spec.project,
+        "departmentId": department,
+        "departmentName": department,
+        "clusterId": cluster,
+        "submittedBy": submitted_by,
+        "createdAt": iso(spec.created_at),
+        "requestedPods": spec.pods,
+        "workloadRequestedResources": requested,
+        "images": [spec.template.program.image] if spec.template.program.image else [],
+        "preemptible": spec.preemptible if spec.preemptible is not None else spec.kind is WorkloadKind.TRAIN,
+        "priorityClassName": CLASS_NAMES.get(priority, ""),
+        "priority": priority,
+        "source": submit.source.value,
+        "modelKind": spec.kind.value,
+    }
+    return {**stated, "distributedFramework": framework} if framework else stated
+
+
+def state(
+    known: dict[str, Any], want: Want, report: WorkloadReport | None, revision: int, *, gone: bool = False
+) -> dict[str, Any]:
+    """An item: the facts, and where it stands."""
+    kind = WorkloadKind(known["modelKind"])
+    phase = report.phase if report is not None else WorkloadPhase.CREATING
+    shown_phase: str = phase.value
+    if gone:
+        shown_phase = wire.Phase.DELETED.value
+    elif want is Want.DELETE:
+        phase = WorkloadPhase.DELETING
+        shown_phase = phase.value
+    reason = report.reason if report is not None else None
+    live = [pod for pod in report.pods if pod.phase is not PodPhase.ENDED] if report is not None else []
+    running = sum(pod.phase is PodPhase.RUNNING for pod in live)
+    item = {
+        **{name: value for name, value in known.items() if name != "modelKind"},
+        "phase": shown_phase,
+        "reason": reason.value if reason is not None else "",
+        "phaseMessage": report.detail if report is not None else "",
+        "classicStatus": "Deleted" if gone else classic_word(phase, reason, kind),
+        "desiredPhase": DESIRED[want].value,
+        "phaseSince": iso_or_none(report.since if report is not None else None),
+        "startedAt": iso_or_none(started_at(report)),
+        "completedAt": iso_or_none(completed_at(report)),
+        "runningPods": running,
+        "pendingPods": len(live) - running,
+        "allocatedResources": {"gpu": (report.gpus_milli if report and not gone else 0) / WHOLE_GPU_MILLI},
+        "currentNodes": sorted({pod.node for pod in live if pod.node and pod.phase in HOLDS_DEVICES}),
+        "currentNodePools": [report.pool] if report is not None and report.pool else [],
+        "urls": [],
+        "revision": revision,
+    }
+    return {name: value for name, value in item.items() if value is not None}
+
+
+def text(item: dict[str, Any]) -> str:
+    """As it is kept and sent."""
+    return json.dumps(item, separators=(",", ":"))
+
+
+def detail(item: str, request: str) -> str:
+    """One workload with everything that was declared: made of texts, because this is asked most often."""
+    phase = item.partition('"phase":"')[2].partition('"')[0]
+    return f'{item[:-1]},"actualPhase":"{phase}",{request[1:]}'
+
+
+def details(submit: wire.SubmitAny, spec: WorkloadSpec, submitted_by: str) -> str:
+    """What only the details of a workload show."""
+    shown = {
+        "workloadId": spec.id,
+        "createdBy": submitted_by,
+        "commandLine": submit.command_line,
+        "spec": submit.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
+    }
+    return json.dumps(shown, separators=(",", ":"))
+
+
+def started_at(report: WorkloadReport | None) -> int | None:
+    """When the first of its pods began."""
+    starts = [pod.started_at for pod in report.pods if pod.started_at is not None] if report is not None else []
+    return min(starts, default=None)
+
+
+def completed_at(report: WorkloadReport | None) -> int | None:
+    return report.since if report is not None and report.phase in FINISHED else None
+
+
+def event_item(workload_name: str, line: EventReport) -> wire.EventItem:
+    """One line of history."""
+    place = place_of(line.workload, line.pod) if line.pod is not None else None
+    return wire.EventItem(
+        sequence=line.number,
+        at=iso(line.at),
+        kind=line.kind,
+        pod=line.pod,
+        pod_name=pod_name(workload_name, *place) if place is not None else line.pod,
+        node=line.node,
+        cause=line.cause,
+        detail=line.detail,
+        outcome=line.outcome.value if line.outcome else None,
+        exit_code=line.exit_code,
+    )
+
+
+def pod_name(workload_name: str, index: int, incarnation: int) -> str:
+    """What people call one life of one pod: `hello-0-2`."""
+    return f"{workload_name}-{index}-{incarnation}"
+
+
+def pod_item(workload_name: str, report: PodReport, seen_at: int, since: int, current: bool) -> wire.PodItem:
+    """One life of one pod."""
+    return wire.PodItem(
+        id=report.id,
+        name=pod_name(workload_name, report.index, report.incarnation),
+        index=report.index,
+        incarnation=report.incarnation,
+        phase=report.phase.value,
+        node=report.node,
+        devices=list(report.devices),
+        cause=report.cause.value if report.cause else None,
+        detail=report.detail,
+        outcome=report.outcome.value if report.outcome else None,
+        exit_code=report.exit_code,
+        trouble=report.trouble,
+        born_at=iso(seen_at),
+        started_at=iso_or_none(report.started_at),
+        since=iso(since),
+        current=current,
+    )

@@ -1,0 +1,255 @@
+"""Nodes, the marks administrators put on them, and node pools: handler and transaction."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from fairpool.api import organization as wire
+from fairpool.api.clusters import NodeReport
+from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX, Count
+from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import refused, unknown
+from fairpool.control.store import changes
+from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import organization as store
+from fairpool.control.store.database import Connection
+from fairpool.control.store.tables import node_pools
+from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL, SIMULATED_LABEL
+
+router = APIRouter(tags=["nodes"])
+
+Offset = Annotated[int, Query(ge=0, le=2**31)]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+
+
+@router.get("/api/v1/nodes", response_model=wire.NodePage, summary="Nodes as their clusters last saw them")
+async def nodes(plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT) -> wire.NodePage:
+    listed = await plane.read(_nodes)
+    following = offset + limit if len(listed) > offset + limit else None
+    return wire.NodePage(nodes=listed[offset : offset + limit], next=following)
+
+
+@router.get("/api/v1/nodes/count", response_model=Count, summary="How many nodes there are")
+async def node_count(plane: PlaneDep, caller: CallerDep) -> Count:
+    return Count(count=len(await plane.read(cluster_store.all_nodes)))
+
+
+@router.put(
+    "/api/v1/nodes/{node}/marks",
+    response_model=wire.NodeAnswer,
+    summary="Cordon, taint or label a node: all of its marks, as they should be",
+)
+async def mark_node(
+    node: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodeMarksRequest
+) -> Response:
+    caller.require(Action.NODE_MARK)
+
+    def unit(connection: Connection) -> Done:
+        before = next((each for each in _nodes(connection) if each.name == node), None)
+        if before is None:
+            raise unknown("node", node)
+        check_match(request, before.revision)
+        revision = changes.record(connection, "node", node, "updated", plane.now(), kept=plane.settings.changes_kept)
+        store.set_marks(connection, before.cluster_uuid, node, body.model_dump_json(by_alias=True), revision)
+        made = next(each for each in _nodes(connection) if each.name == node)
+        return Done(body=made, action="update", entity_type="node", entity_id=node, revision=revision)
+
+    return await plane.perform(request, caller, unit)
+
+
+# --- pools ---------------------------------------------------------------------------------------------------
+
+
+@router.get("/api/v1/node-pools", response_model=wire.NodePoolPage, summary="Node pools")
+async def pools(
+    plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+) -> wire.NodePoolPage:
+    def unit(connection: Connection) -> wire.NodePoolPage:
+        rows = store.all_node_pools(connection, offset, limit + 1)
+        following = offset + limit if len(rows) > limit else None
+        return wire.NodePoolPage(nodepools=[_pool(connection, row) for row in rows[:limit]], next=following)
+
+    return await plane.read(unit)
+
+
+@router.get("/api/v1/node-pools/count", response_model=Count, summary="How many node pools there are")
+async def pool_count(plane: PlaneDep, caller: CallerDep) -> Count:
+    return Count(count=await plane.read(lambda connection: store.count(connection, node_pools)))
+
+
+@router.get("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="One node pool")
+async def pool(pool_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.NodePoolAnswer:
+    found = await plane.read(lambda connection: _pool(connection, _known_pool(connection, pool_id)))
+    response.headers["ETag"] = f'"{found.revision}"'
+    return found
+
+
+@router.post("/api/v1/node-pools", response_model=wire.NodePoolAnswer, status_code=201, summary="Make a node pool")
+async def create_pool(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodePoolRequest) -> Response:
+    caller.require(Action.POOL_WRITE)
+
+    def unit(connection: Connection) -> Done:
+        if store.node_pool(connection, body.name) is not None:
+            what = f"there is a node pool {body.name} already"
+            raise refused(409, "pool.exists", what, "choose another name", "name")
+        now = plane.now()
+        revision = _changed(plane, connection, body.name, "created")
+        document = body.model_dump_json(by_alias=True)
+        store.add(
+            connection,
+            node_pools,
+            name=body.name,
+            document=document,
+            created_at=now,
+            updated_at=now,
+            revision=revision,
+        )
+        made = _pool(connection, store.node_pool(connection, body.name))
+        return Done(
+            body=made, status=201, action="create", entity_type="node-pool", entity_id=body.name, revision=revision
+        )
+
+    return await plane.perform(request, caller, unit)
+
+
+@router.put("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="A pool as it should be")
+async def replace_pool(
+    pool_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodePoolRequest
+) -> Response:
+    if body.name != pool_id:
+        raise refused(422, "pool.renamed", "a node pool keeps its name", "make another one", "name")
+    return await _change_pool(request, plane, caller, pool_id, body.model_dump())
+
+
+@router.patch(
+    "/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="Change what is said of a pool"
+)
+async def update_pool(
+    pool_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodePoolUpdate
+) -> Response:
+    return await _change_pool(request, plane, caller, pool_id, body.model_dump(exclude_none=True))
+
+
+async def _change_pool(request: Request, plane: Plane, caller: Caller, pool_id: str, said: dict[str, Any]) -> Response:
+    caller.require(Action.POOL_WRITE)
+
+    def unit(connection: Connection) -> Done:
+        row = _known_pool(connection, pool_id)
+        check_match(request, row.revision)
+        before = wire.NodePoolRequest.model_validate_json(row.document)
+        after = wire.NodePoolRequest.model_validate(before.model_dump() | said)
+        labels = (after.label_key, after.label_value)
+        if pool_id == DEFAULT_POOL and labels != (before.label_key, before.label_value):
+            what = "the default pool takes the nodes that no other pool has"
+            raise refused(409, "pool.default", what, "make another pool for these nodes", "labelKey")
+        revision = _changed(plane, connection, pool_id, "updated")
+        document = after.model_dump_json(by_alias=True)
+        store.change(connection, node_pools, pool_id, plane.now(), document=document, revision=revision)
+        made = _pool(connection, _known_pool(connection, pool_id))
+        return Done(body=made, action="update", entity_type="node-pool", entity_id=pool_id, revision=revision)
+
+    return await plane.perform(request, caller, unit)
+
+
+@router.delete("/api/v1/node-pools/{pool_id}", status_code=204, summary="Delete a pool that nobody has a quota in")
+async def delete_pool(pool_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    caller.require(Action.POOL_WRITE)
+
+    def unit(connection: Connection) -> Done:
+        row = _known_pool(connection, pool_id)
+        check_match(request, row.revision)
+        if pool_id == DEFAULT_POOL:
+            raise refused(409, "pool.default", "the default pool is always there", "leave it")
+        users = _users_of_pool(connection, pool_id)
+        if users:
+            what = f"node pool {pool_id} is named by {', '.join(users[:5])}"
+            raise refused(412, "pool.in_use", what, "take it out of their quotas and default pools first")
+        store.remove(connection, node_pools, pool_id)
+        _changed(plane, connection, pool_id, "deleted")
+        return Done(action="delete", entity_type="node-pool", entity_id=pool_id)
+
+    return await plane.perform(request, caller, unit)
+
+
+def _users_of_pool(connection: Connection, pool_id: str) -> list[str]:
+    users = []
+    for row in store.project_page(connection, names=None):
+        body = wire.ProjectRequest.model_validate_json(row.document)
+        named = {each.node_pool.name or each.node_pool.id for each in body.resources}
+        if pool_id in named or pool_id in body.default_node_pools:
+            users.append(f"project {row.name}")
+    for row in store.all_departments(connection):
+        owed = wire.DepartmentRequest.model_validate_json(row.document).resources
+        if pool_id in {each.node_pool.name or each.node_pool.id for each in owed}:
+            users.append(f"department {row.name}")
+    return users
+
+
+def _changed(plane: Plane, connection: Connection, name: str, verb: str) -> int:
+    kept = plane.settings.changes_kept
+    return changes.record(connection, "node-pool", name, verb, plane.now(), kept=kept)
+
+
+def _known_pool(connection: Connection, name: str) -> Any:
+    row = store.node_pool(connection, name)
+    if row is None:
+        raise unknown("node pool", name)
+    return row
+
+
+def _pool(connection: Connection, row: Any) -> wire.NodePoolAnswer:
+    body = wire.NodePoolRequest.model_validate_json(row.document)
+    members = [each.name for each in _nodes(connection) if each.node_pool == row.name]
+    is_default = row.name == DEFAULT_POOL
+    return wire.NodePoolAnswer(
+        id=row.name,
+        name=row.name,
+        cluster_id=body.cluster_id or "",
+        label_key="" if is_default else body.label_key,
+        label_value="" if is_default else body.label_value,
+        placement_strategy=body.placement_strategy,
+        phase="Ready" if members else "Empty",
+        nodes=members,
+        created_at=iso(row.created_at),
+        updated_at=iso(row.updated_at),
+        revision=row.revision,
+    )
+
+
+def _nodes(connection: Connection) -> list[wire.NodeAnswer]:
+    marks = {(row.cluster, row.node): row for row in store.marks(connection)}
+    return [_node(row, marks.get((row.cluster, row.name))) for row in cluster_store.all_nodes(connection)]
+
+
+def _node(row: Any, mark: Any) -> wire.NodeAnswer:
+    report = NodeReport.from_json(row.document)
+    marks = wire.NodeMarksRequest.model_validate_json(mark.document) if mark is not None else wire.NodeMarksRequest()
+    status = "Unknown" if report.silent_since is not None else "Ready" if report.ready else "NotReady"
+    return wire.NodeAnswer(
+        id=report.name,
+        name=report.name,
+        cluster_uuid=row.cluster,
+        status=status,
+        silent_since=iso_or_none(report.silent_since),
+        node_pool=report.pool or DEFAULT_POOL,
+        gpu_info=wire.GpuInfo(
+            gpu_type=report.labels.get(PRODUCT_LABEL, ""),
+            gpu_count=report.gpus,
+            gpu_memory_mib=report.gpu_memory_mib,
+            withheld=list(report.gpus_withheld),
+            allocated=report.gpus_used_milli / 1000,
+            simulated=report.labels.get(SIMULATED_LABEL) == "true",
+        ),
+        pods=report.pods,
+        cpu_milli=report.cpu_milli or None,
+        memory_bytes=report.memory_bytes or None,
+        labels={**report.labels, **marks.labels},
+        taints=marks.taints,
+        cordoned=report.cordoned or marks.cordoned,
+        marks=marks,
+        revision=mark.revision if mark is not None else 0,
+    )

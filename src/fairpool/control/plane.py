@@ -1,0 +1,241 @@
+"""What all handlers share: the database, the clock, the bell, the callers that are known, and how a deed is done.
+
+A deed is one transaction: what was asked for, its line in the audit log, and the answer kept for a repeated call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar
+
+from fastapi import Depends, Request, Response
+from starlette.requests import HTTPConnection
+
+from fairpool.api.wire import Answer
+from fairpool.control import rbac
+from fairpool.control.bell import Bell
+from fairpool.control.doors import NoDoors, PodDoors
+from fairpool.control.refusal import Refused, denied, refused
+from fairpool.control.settings import Settings
+from fairpool.control.store import audit as audit_store
+from fairpool.control.store.database import Connection, Database
+from fairpool.model.ids import Instant
+
+T = TypeVar("T")
+
+KEY_MAX = 256
+DENIED = 403
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Somebody who showed a token."""
+
+    id: str
+    name: str
+    kind: str
+    """user, app or cluster."""
+    grants: tuple[rbac.Grant, ...] = ()
+    token_hash: str = ""
+    family: str = ""
+    must_change_password: bool = False
+    first_password: bool = False
+    expires_at: int | None = None
+
+    def may(self, action: rbac.Action, project: str = "", department: str = "") -> bool:
+        return rbac.allowed(self.grants, action, rbac.Scope(project, department))
+
+    def require(self, action: rbac.Action, project: str = "", department: str = "") -> None:
+        """Go no further without it."""
+        if not self.may(action, project, department):
+            raise denied()
+
+    def places(self, action: rbac.Action) -> Places | None:
+        """Where they may; None: everywhere."""
+        if self.may(action):
+            return None
+        fitting = [grant for grant in self.grants if action in rbac.ROLES[grant.role]]
+        return Places(
+            projects=tuple(sorted({each.scope_id for each in fitting if each.scope_type.value == "project"})),
+            departments=tuple(sorted({each.scope_id for each in fitting if each.scope_type.value == "department"})),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Projects and departments in which somebody may do something."""
+
+    projects: tuple[str, ...]
+    departments: tuple[str, ...]
+
+    def covers(self, project: str | None, department: str = "") -> bool:
+        return project in self.projects or (bool(department) and department in self.departments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a deed came to."""
+
+    body: Answer | str | None = None
+    """A text is JSON already."""
+    status: int = 200
+    action: str = ""
+    """For the audit log; empty: nothing happened that anybody should read about."""
+    entity_type: str = ""
+    entity_id: str = ""
+    entity_name: str = ""
+    revision: int | None = None
+    kept: Answer | None = None
+    """What a repeated call is told, where the first answer held a secret."""
+
+    def text(self) -> str:
+        return _text(self.body)
+
+
+@dataclass(slots=True)
+class Plane:
+    """The control plane, as its handlers see it."""
+
+    settings: Settings
+    database: Database
+    bell: Bell = field(default_factory=Bell)
+    doors: PodDoors = field(default_factory=NoDoors)
+    callers: dict[str, Caller] = field(default_factory=dict)
+    """By the hash of their token. Emptied whenever users, rules or tokens change."""
+
+    def now(self) -> Instant:
+        clock = self.settings.now
+        return clock() if clock is not None else Instant(time.time_ns() // 1_000_000)
+
+    async def read(self, unit: Callable[[Connection], T]) -> T:
+        return await self.database.read(unit)
+
+    async def write(self, unit: Callable[[Connection], T]) -> T:
+        return await self.database.write(unit)
+
+    def forget_callers(self) -> None:
+        self.callers.clear()
+
+    async def perform(self, request: Request, caller: Caller, unit: Callable[[Connection], Done]) -> Response:
+        """Do a deed, once however often it is asked for under one `Idempotency-Key`, and answer."""
+        key = request.headers.get("idempotency-key")
+        if key is not None and not 0 < len(key) <= KEY_MAX:
+            raise refused(422, "request.key_length", f"the Idempotency-Key is longer than {KEY_MAX}", "send a UUID")
+        body = await request.body()
+        now = self.now()
+
+        fingerprint = _fingerprint(request, body) if key is not None else ""
+
+        def whole(connection: Connection) -> Done:
+            if key is not None:
+                before = audit_store.kept(connection, caller.id, key)
+                if before is not None:
+                    return _repeated(before, fingerprint)
+            done = unit(connection)
+            if done.action:
+                audit_store.add(connection, entry(request, caller, done, now))
+            if key is not None:
+                kept = audit_store.Kept(fingerprint, done.status, _text(done.kept or done.body))
+                audit_store.keep(connection, caller.id, key, kept, now)
+            return done
+
+        try:
+            done = await self.write(whole)
+        except Refused as refusal:
+            if refusal.status == DENIED:
+                await self.note_denied(request, caller, now)
+            raise
+        return answered(done)
+
+    async def note_denied(self, request: Request, caller: Caller, now: Instant) -> None:
+        """Somebody tried what they may not: an administrator wants to see that."""
+        denial = Done(action=_VERBS.get(request.method, "read"), entity_type=_entity_type(request))
+        await self.write(lambda connection: audit_store.add(connection, entry(request, caller, denial, now, "Failed")))
+
+
+def answered(done: Done) -> Response:
+    """The answer to a deed."""
+    headers = {} if done.revision is None else {"ETag": f'"{done.revision}"'}
+    text = done.text()
+    if not text:
+        return Response(None, done.status if done.status != 200 else 204, headers)
+    return Response(text, done.status, headers, media_type="application/json")
+
+
+def check_match(request: Request, revision: int) -> None:
+    """Nobody overwrites what somebody else changed meanwhile."""
+    match = request.headers.get("if-match")
+    if match is None or match.strip() == "*":
+        return
+    if f'"{revision}"' not in [each.strip().removeprefix("W/") for each in match.split(",")]:
+        fix = "read it again, and repeat your change on what you find"
+        raise refused(412, "request.changed_meanwhile", "somebody else changed this since you read it", fix)
+
+
+def entry(request: Request, caller: Caller, done: Done, now: Instant, result: str = "Succeeded") -> dict[str, object]:
+    """A line of the audit log."""
+    return {
+        "at": now,
+        "subject": caller.name[:256],
+        "subject_type": "App" if caller.kind == "app" else "User",
+        "source_ip": request.client.host if request.client else "",
+        "action": done.action,
+        "http_method": request.method,
+        "url": request.url.path[:2048],
+        "entity_type": done.entity_type,
+        "entity_name": (done.entity_name or done.entity_id)[:256],
+        "entity_id": done.entity_id[:256],
+        "result": result,
+    }
+
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "update", "DELETE": "delete"}
+
+
+def plane_of(connection: HTTPConnection) -> Plane:
+    plane = connection.app.state.plane
+    assert isinstance(plane, Plane)
+    return plane
+
+
+# Both are coroutines although they wait for nothing: the framework gives plain functions to a thread, at every call.
+async def the_plane(connection: HTTPConnection) -> Plane:
+    return plane_of(connection)
+
+
+async def the_caller(connection: HTTPConnection) -> Caller:
+    """Whom the guard let in."""
+    caller = connection.state.caller
+    assert isinstance(caller, Caller)
+    return caller
+
+
+PlaneDep = Annotated[Plane, Depends(the_plane)]
+CallerDep = Annotated[Caller, Depends(the_caller)]
+
+
+def _repeated(before: audit_store.Kept, fingerprint: str) -> Done:
+    if before.fingerprint != fingerprint:
+        what = "this Idempotency-Key was used for another request"
+        raise refused(422, "request.key_reused", what, "use a new key for a new request")
+    return Done(body=before.answer, status=before.status)
+
+
+def _fingerprint(request: Request, body: bytes) -> str:
+    digest = hashlib.sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
+    digest.update(body)
+    return digest.hexdigest()
+
+
+def _entity_type(request: Request) -> str:
+    parts = [part for part in request.url.path.split("/") if part]
+    return parts[2][:32] if len(parts) > 2 else ""
+
+
+def _text(body: Answer | str | None) -> str:
+    if body is None or isinstance(body, str):
+        return body or ""
+    return body.model_dump_json(by_alias=True, exclude_none=True)

@@ -1,0 +1,115 @@
+"""No, and why: how problems become answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from fairpool.api.problems import MEDIA_TYPE, ProblemItem, document, item
+from fairpool.model.problem import Problem
+
+
+class Refused(Exception):
+    """What a handler raises to say no. Inside a transaction it undoes what the handler had begun."""
+
+    def __init__(
+        self,
+        status: int,
+        problems: Sequence[ProblemItem],
+        *,
+        choices: dict[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__("; ".join(each.what for each in problems))
+        self.status = status
+        self.problems = tuple(problems)
+        self.choices = choices
+        self.headers = dict(headers or {})
+
+    @property
+    def message(self) -> str:
+        return self.problems[0].what if self.problems else HTTPStatus(self.status).phrase
+
+    def response(self) -> Response:
+        """The answer that says so."""
+        body = document(self.status, HTTPStatus(self.status).phrase, self.problems, self.choices)
+        text = body.model_dump_json(by_alias=True, exclude_none=True)
+        return Response(text, self.status, {**self.headers}, media_type=MEDIA_TYPE)
+
+
+def refused(status: int, code: str, what: str, fix: str = "", field: str | None = None) -> Refused:
+    """One problem."""
+    return Refused(status, [item(Problem(code, what, fix), field)])
+
+
+def unknown(noun: str, name: str) -> Refused:
+    """There is no such thing, or none that the caller may know of."""
+    return refused(404, f"{noun}.unknown", f"there is no {noun} {name[:128]!r}", f"look at the list of {noun}s")
+
+
+def denied(what: str = "Access denied. You are not authorized to perform this action.") -> Refused:
+    """The caller may not."""
+    return refused(403, "access.denied", what, "ask an administrator for a role in this project")
+
+
+async def on_refused(_: Request, refusal: Exception) -> Response:
+    """Problems of a handler."""
+    assert isinstance(refusal, Refused)
+    return refusal.response()
+
+
+async def on_invalid(_: Request, error: Exception) -> Response:
+    """Everything that is wrong with the form of a request, at once."""
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if any(each["type"] == "json_invalid" for each in found):
+        return refused(400, "request.not_json", "the body is not JSON", "send a JSON object").response()
+    return Refused(422, list(dict.fromkeys(_item(each) for each in found))).response()
+
+
+CODES = {
+    400: "request.not_json",
+    404: "request.no_such_path",
+    405: "request.no_such_method",
+    413: "request.too_large",
+}
+
+
+async def on_http_error(_: Request, error: Exception) -> Response:
+    """What the framework refuses by itself: no such path, no such method."""
+    assert isinstance(error, HTTPException)
+    status = error.status_code
+    code = CODES.get(status, "request.refused")
+    refusal = refused(status, code, str(error.detail) or HTTPStatus(status).phrase, "look at /api/openapi.json")
+    refusal.headers.update(error.headers or {})
+    return refusal.response()
+
+
+async def on_bug(_: Request, error: Exception) -> Response:
+    """Ours. The log has the rest."""
+    what = f"Fairpool failed to answer ({type(error).__name__})"
+    return refused(500, "server.bug", what, "try again; if it stays, look at the log and report it").response()
+
+
+def _item(error: Mapping[str, Any]) -> ProblemItem:
+    place = ".".join(str(part) for part in error["loc"] if part not in ("body", "query", "path"))
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        what, code = f"{place} is not known here", "request.unknown_field"
+        fix = "leave it out, or correct its spelling"
+    elif error["type"] == "missing":
+        what, code, fix = f"{place or 'the body'} is missing", "request.missing_field", "give it"
+    else:
+        what = f"{place}: {message[:1].lower()}{message[1:]}" if place else message
+        code, fix = "request.wrong_value", "correct it"
+    return ProblemItem(code=code, what=_printable(what), fix=fix, field=_printable(place) or None)
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()[:500]

@@ -1,0 +1,96 @@
+"""What becomes of the work in a project that is deleted. Nobody loses work without having said so."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from fairpool.api.access import ScopeType
+from fairpool.api.problems import ProblemItem
+from fairpool.control import declarations
+from fairpool.control.plane import Done
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.store import access as access_store
+from fairpool.control.store import changes
+from fairpool.control.store import organization as store
+from fairpool.control.store import workloads as workload_store
+from fairpool.control.store.database import Connection
+from fairpool.control.store.tables import projects
+from fairpool.model.spec import Want
+
+if TYPE_CHECKING:
+    from fairpool.control.plane import Plane
+
+
+class Fate(StrEnum):
+    """What becomes of it."""
+
+    DELETE = "delete"
+    MOVE = "move"
+
+
+def delete_project_with_work(plane: Plane, connection: Connection, row: Any, fate: Fate | None, to: str | None) -> Done:
+    """Delete it, or say what must be decided first."""
+    work = [each for each in store.work_in(connection, row.name) if each.want != Want.DELETE]
+    if work and fate is None:
+        raise _undecided(row.name, [each.name for each in work])
+    if work and fate is Fate.MOVE:
+        _move(plane, connection, row.name, to, work)
+    if work and fate is Fate.DELETE:
+        for each in work:
+            declarations.set_want(plane, connection, workload_store.one(connection, each.id), Want.DELETE)
+    now = plane.now()
+    left = workload_store.projects_with_work(connection, row.name)
+    verb = "updated" if left else "deleted"
+    revision = changes.record(
+        connection, "project", row.name, verb, now, project=row.name, kept=plane.settings.changes_kept
+    )
+    if left:
+        # Its pods are still leaving; the queue they are charged to stays until the cluster says that all are gone.
+        store.change(connection, projects, row.name, now, phase="Deleting", revision=revision)
+    else:
+        remove_project(connection, row.name)
+    return Done(body="{}", status=202, action="delete", entity_type="project", entity_id=row.name)
+
+
+def remove_project(connection: Connection, name: str) -> None:
+    """The project is no more, nor is what anybody was given over it."""
+    store.remove(connection, projects, name)
+    access_store.delete_rules_of_scope(connection, ScopeType.PROJECT, name)
+
+
+def _move(plane: Plane, connection: Connection, name: str, to: str | None, work: list[Any]) -> None:
+    target = store.project(connection, to) if to else None
+    if target is None or target.name == name or target.phase != "Ready":
+        what = f"work cannot be moved to {to!r}" if to else "it was not said where the work moves"
+        raise refused(422, "project.no_target", what, "name another project that exists: &to=<project>", "to")
+    taken = [each.name for each in work if workload_store.is_taken(connection, f"{target.name}/{each.name}")]
+    if taken:
+        raise Refused(
+            409,
+            [
+                ProblemItem(
+                    code="workload.exists",
+                    what=f"project {target.name} has a workload {each} already",
+                    fix="delete one of the two first",
+                    field="to",
+                )
+                for each in taken[:100]
+            ],
+        )
+    for each in work:
+        declarations.move(plane, connection, workload_store.one(connection, each.id), target)
+
+
+def _undecided(name: str, work: list[str]) -> Refused:
+    shown = ", ".join(work[:5]) + (", …" if len(work) > 5 else "")
+    problem = ProblemItem(
+        code="project.has_work",
+        what=f"project {name} still has {len(work)} workloads: {shown}",
+        fix="say what becomes of them: ?workloads=delete, or ?workloads=move&to=<project>",
+    )
+    choices = {
+        "workloads=delete": "end and delete all of them, then the project",
+        "workloads=move&to=<project>": "they go on in another project",
+    }
+    return Refused(409, [problem], choices=choices)

@@ -1,0 +1,55 @@
+"""What an operator may choose about the control plane. Handed over by whoever builds the application."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairpool.model.ids import Instant
+
+FIRST_USER = "test@run.ai"
+FIRST_PASSWORD = "password"
+BODY_MAX_BYTES = 10 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where the data is, and how patient we are."""
+
+    data: Path
+    """A folder of its own; made if it is not there."""
+    host: str = "127.0.0.1"
+    first_user: str = FIRST_USER
+    first_password: str = FIRST_PASSWORD
+    access_token_s: int = 36_000
+    refresh_token_s: int = 30 * 86_400
+    pull_wait_s: float = 20.0
+    """How long a pull with nothing to say is held."""
+    cluster_away_s: float = 60.0
+    """A cluster that was not heard of for so long shows as disconnected."""
+    keep_alive_s: float = 15.0
+    """Between two signs of life on a stream on which nothing happens."""
+    body_max_bytes: int = BODY_MAX_BYTES
+    changes_kept: int = 100_000
+    """How far back a stream of changes can be taken up again."""
+    idempotency_s: int = 86_400
+    """How long a call that created something may be repeated under its key."""
+    cluster_name: str = "local"
+    """The cluster that is there from the start."""
+    now: Callable[[], Instant] | None = None
+    """The clock; None: this machine's."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach us."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,99 @@
+"""Revisions: every change gets the next number, in the transaction that makes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from fairpool.control.store.tables import changes, revision
+from fairpool.model.ids import Instant, Revision
+
+TRIM_EVERY = 1000
+
+_NEXT = revision.c.value + 1
+_ROW = update(revision).where(revision.c.id == 1)
+_BUMP = _ROW.values(value=_NEXT).returning(revision.c.value)
+_BUMP_DECLARED = _ROW.values(value=_NEXT, declared=_NEXT).returning(revision.c.value)
+_ADD = insert(changes)
+_CURRENT = select(revision.c.value).where(revision.c.id == 1)
+_DECLARED_NOW = select(revision.c.declared).where(revision.c.id == 1)
+_OLDEST = select(revision.c.oldest).where(revision.c.id == 1)
+_AFTER = (
+    select(changes).where(changes.c.revision > bindparam("after")).order_by(changes.c.revision).limit(bindparam("most"))
+)
+_DECLARED = (
+    select(changes.c.noun, changes.c.id)
+    .where(changes.c.revision > bindparam("after"), changes.c.declared)
+    .group_by(changes.c.noun, changes.c.id)
+    .order_by(func.min(changes.c.revision))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One change."""
+
+    revision: int
+    noun: str
+    id: str
+    project: str | None
+    verb: str
+
+
+def record(
+    connection: Connection,
+    noun: str,
+    entity: str,
+    verb: str,
+    at: Instant,
+    *,
+    project: str | None = None,
+    declared: bool = True,
+    kept: int = 100_000,
+) -> Revision:
+    """Number a change. `declared`: clusters must hear of it."""
+    number = connection.execute(_BUMP_DECLARED if declared else _BUMP).scalar_one()
+    connection.execute(
+        _ADD,
+        {
+            "revision": number,
+            "noun": noun,
+            "id": entity,
+            "project": project,
+            "verb": verb,
+            "declared": declared,
+            "at": at,
+        },
+    )
+    if number % TRIM_EVERY == 0 and number > kept:
+        connection.execute(delete(changes).where(changes.c.revision <= number - kept))
+        connection.execute(update(revision).values(oldest=number - kept))
+    return Revision(number)
+
+
+def current(connection: Connection) -> Revision:
+    """The last change."""
+    return Revision(connection.execute(_CURRENT).scalar_one())
+
+
+def current_declared(connection: Connection) -> Revision:
+    """The last change that clusters must hear of."""
+    return Revision(connection.execute(_DECLARED_NOW).scalar_one())
+
+
+def is_forgotten(connection: Connection, after: int) -> bool:
+    """Whether changes after this one are no longer listed."""
+    oldest: int = connection.execute(_OLDEST).scalar_one()
+    return after < oldest
+
+
+def after(connection: Connection, number: int, most: int = 500) -> list[Changed]:
+    """What changed after a revision, in order."""
+    rows = connection.execute(_AFTER, {"after": number, "most": most})
+    return [Changed(row.revision, row.noun, row.id, row.project, row.verb) for row in rows]
+
+
+def declared_after(connection: Connection, number: int) -> list[tuple[str, str]]:
+    """What a cluster that has read up to a revision must hear of: noun and id, each once."""
+    return [(row.noun, row.id) for row in connection.execute(_DECLARED, {"after": number})]

@@ -1,0 +1,29 @@
+"""From any earlier shape of the tables to today's, one step after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the tables of a database up to date."""
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def known_versions() -> list[str]:
+    """The versions of the tables that this program can bring up to date, the oldest first."""
+    scripts = ScriptDirectory.from_config(_config()).walk_revisions()
+    return [script.revision for script in scripts][::-1]
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent))
+    return config

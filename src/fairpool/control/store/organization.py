@@ -1,0 +1,108 @@
+"""Departments, projects, node pools and marks on nodes, as rows: the document that was declared, and its revision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy.engine import Row
+
+from fairpool.control.store.tables import departments, node_marks, node_pools, projects, workloads
+from fairpool.model.ids import Instant
+
+_PROJECT = select(projects).where(projects.c.name == bindparam("name"))
+
+
+def project(connection: Connection, name: str) -> Row[Any] | None:
+    return connection.execute(_PROJECT, {"name": name}).one_or_none()
+
+
+def project_page(
+    connection: Connection,
+    *,
+    names: tuple[str, ...] | None,
+    parents: tuple[str, ...] = (),
+    search: str = "",
+    offset: int = 0,
+    limit: int = 1_000_000,
+) -> list[Row[Any]]:
+    """By name; `names` and `parents`: only those, and those of these departments."""
+    query = select(projects).order_by(projects.c.name).offset(offset).limit(limit)
+    if names is not None:
+        query = query.where(or_(projects.c.name.in_(names), projects.c.department.in_(parents)))
+    if search:
+        query = query.where(projects.c.name.contains(search, autoescape=True))
+    return list(connection.execute(query))
+
+
+def department(connection: Connection, name: str) -> Row[Any] | None:
+    return connection.execute(select(departments).where(departments.c.name == name)).one_or_none()
+
+
+def all_departments(connection: Connection, offset: int = 0, limit: int = 1_000_000) -> list[Row[Any]]:
+    return list(connection.execute(select(departments).order_by(departments.c.name).offset(offset).limit(limit)))
+
+
+def node_pool(connection: Connection, name: str) -> Row[Any] | None:
+    return connection.execute(select(node_pools).where(node_pools.c.name == name)).one_or_none()
+
+
+def all_node_pools(connection: Connection, offset: int = 0, limit: int = 1_000_000) -> list[Row[Any]]:
+    return list(connection.execute(select(node_pools).order_by(node_pools.c.name).offset(offset).limit(limit)))
+
+
+_POOL_NAMES = select(node_pools.c.name)
+
+
+def pool_names(connection: Connection) -> list[str]:
+    return list(connection.execute(_POOL_NAMES).scalars())
+
+
+def marks(connection: Connection) -> list[Row[Any]]:
+    return list(connection.execute(select(node_marks).order_by(node_marks.c.cluster, node_marks.c.node)))
+
+
+def set_marks(connection: Connection, cluster: str, node: str, document: str, revision: int) -> None:
+    where = (node_marks.c.cluster == cluster) & (node_marks.c.node == node)
+    values = {"document": document, "revision": revision}
+    if connection.execute(update(node_marks).where(where).values(**values)).rowcount == 0:
+        connection.execute(insert(node_marks).values(cluster=cluster, node=node, **values))
+
+
+def add(connection: Connection, table: Table, **values: object) -> None:
+    """A new department, project or pool."""
+    connection.execute(insert(table).values(**values))
+
+
+def change(connection: Connection, table: Table, name: str, now: Instant, **values: object) -> None:
+    connection.execute(update(table).where(table.c.name == name).values(updated_at=now, **values))
+
+
+def remove(connection: Connection, table: Table, name: str) -> None:
+    connection.execute(delete(table).where(table.c.name == name))
+
+
+def count(connection: Connection, table: Table) -> int:
+    return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def projects_of(connection: Connection, department_name: str) -> list[str]:
+    query = select(projects.c.name).where(projects.c.department == department_name).order_by(projects.c.name)
+    return list(connection.execute(query).scalars())
+
+
+def work_in(connection: Connection, project_name: str) -> list[Row[Any]]:
+    """Workloads of a project that are not gone."""
+    query = select(workloads.c.id, workloads.c.name, workloads.c.want, workloads.c.phase)
+    query = query.where(workloads.c.project == project_name, workloads.c.gone_at.is_(None))
+    return list(connection.execute(query.order_by(workloads.c.id)))
+
+
+def use_by_project(connection: Connection) -> dict[str, tuple[int, int]]:
+    """Workloads that are not gone and GPUs they hold, in thousandths, by project."""
+    query = (
+        select(workloads.c.project, func.count(), func.sum(workloads.c.allocated_gpus_milli))
+        .where(workloads.c.gone_at.is_(None))
+        .group_by(workloads.c.project)
+    )
+    return {name: (number, int(held or 0)) for name, number, held in connection.execute(query)}

@@ -1,0 +1,251 @@
+"""The tables. Moments are milliseconds since 1970; what is only ever read as a whole is JSON text.
+
+Each fact has one writer. What people declare and what a cluster reports about the same workload are different columns.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+metadata = MetaData(naming_convention=NAMING)
+
+revision = Table(
+    "revision",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+    Column("declared", BigInteger, nullable=False),
+    Column("oldest", BigInteger, nullable=False),
+)
+"""One row: the last change, the last one that clusters must hear of, and from where on changes are listed."""
+
+changes = Table(
+    "changes",
+    metadata,
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("noun", String(32), nullable=False),
+    Column("id", String(128), nullable=False),
+    Column("project", String(64)),
+    Column("verb", String(32), nullable=False),
+    Column("declared", Boolean, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+"""What changed, in the order in which it did; `declared` is what clusters must hear of."""
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("email", String(256), nullable=False, unique=True),
+    Column("password_hash", Text, nullable=False),
+    Column("must_change", Boolean, nullable=False),
+    Column("first_password", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+applications = Table(
+    "applications",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("name", String(256), nullable=False, unique=True),
+    Column("secret_hash", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+access_rules = Table(
+    "access_rules",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("subject_id", String(256), nullable=False, index=True),
+    Column("subject_type", String(16), nullable=False),
+    Column("role", String(32), nullable=False),
+    Column("scope_type", String(16), nullable=False),
+    Column("scope_id", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("family", String(64), nullable=False, index=True),
+    Column("kind", String(16), nullable=False),
+    Column("subject_id", String(64), nullable=False, index=True),
+    Column("subject_type", String(16), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+)
+"""Only their hashes. Revoked means deleted."""
+
+departments = Table(
+    "departments",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("department", String(64), nullable=False, index=True),
+    Column("cluster", String(64), nullable=False),
+    Column("phase", String(16), nullable=False),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+)
+
+node_pools = Table(
+    "node_pools",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+)
+
+node_marks = Table(
+    "node_marks",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("node", String(256), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+)
+"""What an administrator said about a node; what the cluster says about it is in `nodes`."""
+
+clusters = Table(
+    "clusters",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("name", String(64), nullable=False, unique=True),
+    Column("domain", String(256), nullable=False),
+    Column("version", String(256), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    # from here on: what the cluster's reports said
+    Column("report_token", BigInteger),
+    Column("report_number", BigInteger, nullable=False),
+    Column("events_through", BigInteger, nullable=False),
+    Column("unsure", Boolean, nullable=False),
+    Column("heard_at", BigInteger),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("name", String(256), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+)
+
+queue_reports = Table(
+    "queue_reports",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("pool", String(64), primary_key=True),
+    Column("queue", String(128), primary_key=True),
+    Column("document", Text, nullable=False),
+)
+
+workloads = Table(
+    "workloads",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("name", String(64), nullable=False),
+    Column("name_key", String(128), unique=True),
+    Column("project", String(64), nullable=False),
+    Column("department", String(64), nullable=False),
+    Column("cluster", String(64), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("submitted_by", String(256), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("requested_gpus_milli", BigInteger, nullable=False),
+    Column("want", String(16), nullable=False),
+    Column("run", Integer, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("declaration", Text, nullable=False),
+    Column("facts", Text, nullable=False),
+    # from here on: what the cluster reported
+    Column("phase", String(16), nullable=False),
+    Column("report", Text),
+    Column("allocated_gpus_milli", BigInteger, nullable=False),
+    Column("running_pods", Integer, nullable=False),
+    Column("started_at", BigInteger),
+    Column("completed_at", BigInteger),
+    Column("gone_at", BigInteger),
+    # made of both, so that a list needs no more than this column
+    Column("item", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Index("ix_workloads_project_created_at", "project", "created_at"),
+    Index("ix_workloads_created_at", "created_at"),
+    Index("ix_workloads_name", "name"),
+    Index("ix_workloads_phase", "phase"),
+)
+"""`name_key` holds the name as long as it is taken: a workload that is being deleted has given it up."""
+
+pods = Table(
+    "pods",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("workload", String(64), nullable=False, index=True),
+    Column("place", Integer, nullable=False),
+    Column("incarnation", Integer, nullable=False),
+    Column("phase", String(16), nullable=False),
+    Column("document", Text, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Column("since", BigInteger, nullable=False),
+)
+"""Each life of each pod, as last reported. A life is never deleted before its workload: it is history."""
+
+events = Table(
+    "events",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("workload", String(64), nullable=False, index=True),
+    Column("at", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("caller", String(64), primary_key=True),
+    Column("key", String(256), primary_key=True),
+    Column("fingerprint", String(64), nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("answer", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False, index=True),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("at", BigInteger, nullable=False, index=True),
+    Column("subject", String(256), nullable=False),
+    Column("subject_type", String(16), nullable=False),
+    Column("source_ip", String(64), nullable=False),
+    Column("action", String(32), nullable=False),
+    Column("http_method", String(16), nullable=False),
+    Column("url", String(2048), nullable=False),
+    Column("entity_type", String(32), nullable=False),
+    Column("entity_name", String(256), nullable=False),
+    Column("entity_id", String(256), nullable=False),
+    Column("result", String(16), nullable=False),
+)

@@ -1,0 +1,273 @@
+"""What goes on: the stream of changes, logs as they are written, shells.
+
+The stream of changes is server-sent events. Each carries its revision as id, so that a reader who comes back with
+`Last-Event-ID` misses nothing; one who was away for too long is told to look at everything anew (`reset`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request, Response, WebSocket, WebSocketDisconnect
+from fastapi.responses import StreamingResponse
+
+from fairpool.api import shell
+from fairpool.api.workloads import PodItem, life_to_read
+from fairpool.control.access import identify
+from fairpool.control.doors import PodAddress, ShellEnd, Shut
+from fairpool.control.plane import Caller, CallerDep, Places, Plane, PlaneDep
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.store import changes
+from fairpool.control.store import workloads as workload_store
+from fairpool.control.store.database import Connection
+from fairpool.control.workloads import lives_of
+from fairpool.model.problem import Problem
+
+router = APIRouter(tags=["streams"])
+
+AT_ONCE = 500
+NOT_A_PROJECTS = frozenset({"node", "node-pool", "cluster", "department"})
+COMMAND_MAX = 256
+
+CHANGES_EXAMPLE = {
+    "description": "Server-sent events: `id` is the revision, `data` is JSON",
+    "content": {
+        "text/event-stream": {
+            "schema": {"type": "string"},
+            "example": 'id: 42\nevent: workload\ndata: {"revision":42,"noun":"workload","id":"…","verb":"created"}\n\n',
+        }
+    },
+}
+
+
+# --- changes -------------------------------------------------------------------------------------------------
+
+
+@router.get("/api/v1/changes", summary="What changes, as it changes", responses={200: CHANGES_EXAMPLE})
+async def stream_changes(
+    request: Request,
+    plane: PlaneDep,
+    caller: CallerDep,
+    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=32)] = None,
+    after: Annotated[int | None, Query(ge=0, le=2**62, description="The same, for those who cannot set it")] = None,
+) -> Response:
+    read = _revision(last_event_id) if last_event_id is not None else after
+    authorization = request.headers.get("authorization")
+    events = _events(plane, authorization, read)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+def _revision(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise refused(400, "request.not_a_revision", f"{text!r} is not a revision", "send the id of the last event")
+    return int(text)
+
+
+async def _events(plane: Plane, authorization: str | None, read: int | None) -> AsyncIterator[str]:
+    now = await plane.read(changes.current)
+    if read is None or read > now:
+        # A revision we have not reached is one of a database that was put back: start anew from here.
+        if read is not None:
+            yield _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})
+        else:
+            yield f"id: {now}\nretry: 1000\n\n"
+        read = now
+    while True:
+        listening = plane.bell.listen()
+        try:
+            caller = await identify(plane, authorization)  # who was signed out hears nothing more
+        except Refused:
+            listening.cancel()
+            return
+        lines, read = await plane.read(_lines_after(caller, read))
+        if lines:
+            listening.cancel()
+            for line in lines:
+                yield line
+            continue
+        if not await plane.bell.hear(listening, plane.settings.keep_alive_s):
+            yield ": still here\n\n"
+
+
+def _lines_after(caller: Caller, read: int) -> Any:
+    places = caller.places(Action.WORKLOAD_READ)
+
+    def unit(connection: Connection) -> tuple[list[str], int]:
+        if changes.is_forgotten(connection, read):
+            now = changes.current(connection)
+            return [_event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})], now
+        found = changes.after(connection, read, AT_ONCE)
+        shown = [each for each in found if _may_hear(places, each)]
+        ids = [each.id for each in shown if each.noun == "workload"]
+        rows = workload_store.some(connection, list(dict.fromkeys(ids)))
+        lines = [_line(each, rows) for each in shown]
+        last = found[-1].revision if found else read
+        if found and (not shown or shown[-1].revision != last):
+            lines.append(f"id: {last}\n\n")  # so that a reader need not hear again what was not for them
+        return lines, last
+
+    return unit
+
+
+def _may_hear(places: Places | None, change: changes.Changed) -> bool:
+    return places is None or change.noun in NOT_A_PROJECTS or places.covers(change.project)
+
+
+def _line(change: changes.Changed, rows: dict[str, Any]) -> str:
+    data: dict[str, Any] = {
+        "revision": change.revision,
+        "noun": change.noun,
+        "id": change.id,
+        "verb": change.verb,
+    }
+    if change.project is not None:
+        data["projectId"] = change.project
+    row = rows.get(change.id) if change.noun == "workload" else None
+    text = json.dumps(data, separators=(",", ":"))
+    if row is not None:
+        text = f'{text[:-1]},"object":{row.item}}}'
+    return f"id: {change.revision}\nevent: {change.noun}\ndata: {text}\n\n"
+
+
+def _event(revision: int, name: str, data: dict[str, Any]) -> str:
+    return f"id: {revision}\nevent: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n"
+
+
+# --- logs ----------------------------------------------------------------------------------------------------
+
+
+@router.get(
+    "/api/v1/workloads/{workload_id}/logs",
+    summary="What a pod wrote, past or as it comes",
+    responses={200: {"content": {"text/plain": {"example": "Epoch 1/20 loss 0.31\n"}}}},
+)
+async def logs(
+    workload_id: str,
+    plane: PlaneDep,
+    caller: CallerDep,
+    pod: Annotated[str | None, Query(max_length=256, description="Id or name; left out: the first pod")] = None,
+    offset: Annotated[int, Query(ge=0, le=2**62, description="Bytes to leave out")] = 0,
+    tail: Annotated[int | None, Query(ge=0, le=1_000_000, description="Only the last so many lines")] = None,
+    follow: bool = False,
+) -> Response:
+    address = await _address(plane, caller, workload_id, pod, Action.WORKLOAD_READ, running=False)
+    try:
+        chunks = plane.doors.read_log(address, offset=offset, tail=tail, follow=follow)
+        first = await anext(chunks, b"")
+    except Shut as shut:
+        raise refused(503, shut.problem.code, shut.problem.what, shut.problem.fix) from shut
+    return StreamingResponse(_rest(first, chunks), media_type="text/plain; charset=utf-8")
+
+
+async def _rest(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except Shut as shut:
+        yield f"\n[{shut.problem}]\n".encode()
+
+
+async def _address(
+    plane: Plane, caller: Caller, workload_id: str, pod: str | None, action: Action, *, running: bool
+) -> PodAddress:
+    """Which life of which pod is meant."""
+
+    def unit(connection: Connection) -> tuple[list[PodItem], str]:
+        lives = lives_of(connection, caller, workload_id, action)
+        row = workload_store.one(connection, workload_id)
+        assert row is not None
+        return lives, row.cluster
+
+    lives, cluster = await plane.read(unit)
+    if pod is not None:
+        chosen = next((life for life in lives if pod in (life.id, life.name)), None)
+    else:
+        chosen = life_to_read(lives)
+    if chosen is None:
+        what = f"it has no pod {pod!r}" if pod else "it has no pod yet"
+        raise refused(404, "pod.unknown", what, "look at its pods and its events")
+    if running and chosen.phase != "running":
+        what = "Unable to run command in a pod that is not running"
+        raise refused(409, "pod.not_running", what, "wait until it runs; its events say why it does not")
+    return PodAddress(cluster, chosen.id, chosen.node, workload_id)
+
+
+# --- shells --------------------------------------------------------------------------------------------------
+
+
+@router.websocket("/api/v1/workloads/{workload_id}/exec")
+async def run_command(
+    socket: WebSocket,
+    workload_id: str,
+    plane: PlaneDep,
+    caller: CallerDep,
+    command: Annotated[list[str] | None, Query(max_length=COMMAND_MAX)] = None,
+    pod: Annotated[str | None, Query(max_length=256)] = None,
+    tty: bool = False,
+) -> None:
+    """A process beside the pod's own. Frames as `fairpool.api.shell` says."""
+    if not command:
+        raise refused(422, "shell.no_command", "no command was given", "give one: ?command=bash")
+    await _converse(socket, plane, caller, workload_id, pod, tuple(command), tty)
+
+
+@router.websocket("/api/v1/workloads/{workload_id}/attach")
+async def attach(
+    socket: WebSocket,
+    workload_id: str,
+    plane: PlaneDep,
+    caller: CallerDep,
+    pod: Annotated[str | None, Query(max_length=256)] = None,
+    tty: bool = False,
+) -> None:
+    """The pod's own process."""
+    await _converse(socket, plane, caller, workload_id, pod, (), tty)
+
+
+async def _converse(
+    socket: WebSocket,
+    plane: Plane,
+    caller: Caller,
+    workload_id: str,
+    pod: str | None,
+    command: tuple[str, ...],
+    tty: bool,
+) -> None:
+    address = await _address(plane, caller, workload_id, pod, Action.WORKLOAD_OPERATE, running=True)
+    try:
+        end = await plane.doors.open_shell(address, command, tty)
+    except Shut as shut:
+        raise refused(503, shut.problem.code, shut.problem.what, shut.problem.fix) from shut
+    await socket.accept()
+    there = asyncio.create_task(_to_pod(socket, end))
+    back = asyncio.create_task(_to_person(socket, end))
+    try:
+        await asyncio.wait({there, back}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        there.cancel()
+        back.cancel()
+        await asyncio.gather(there, back, return_exceptions=True)
+        await end.close()
+
+
+async def _to_pod(socket: WebSocket, end: ShellEnd) -> None:
+    while True:
+        try:
+            frame = shell.decode(await socket.receive_bytes())
+        except (WebSocketDisconnect, KeyError, RuntimeError):
+            return  # the person has left, or speaks no bytes
+        if isinstance(frame, Problem):
+            return
+        await end.send(frame)
+
+
+async def _to_person(socket: WebSocket, end: ShellEnd) -> None:
+    while (frame := await end.receive()) is not None:
+        await socket.send_bytes(frame.encode())
+    await socket.close()

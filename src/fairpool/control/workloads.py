@@ -1,0 +1,489 @@
+"""Workloads of every kind: submit, look, suspend, resume, delete. Handler and transaction."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from fairpool.api import workloads as wire
+from fairpool.api.clusters import PodReport
+from fairpool.api.declarations import WorkloadWire
+from fairpool.api.organization import ProjectRequest
+from fairpool.api.problems import item as problem_item
+from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX, Count
+from fairpool.control import admission, declarations, filters, items
+from fairpool.control.moments import instant
+from fairpool.control.organization import cluster_of, pool_names
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, denied, refused, unknown
+from fairpool.control.store import changes
+from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store import workloads as store
+from fairpool.control.store.database import Connection
+from fairpool.model.ids import Instant, WorkloadId
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.spec import Want
+
+# Routes are tried one after the other. What is asked most often comes first: lists, then one workload, then the rest;
+# the lists before the one, because `count` could be an id.
+lists = APIRouter(tags=["workloads"])
+singles = APIRouter(tags=["workloads"])
+router = APIRouter(tags=["workloads"])
+
+KINDS = {
+    "workspaces": wire.Kind.WORKSPACE,
+    "trainings": wire.Kind.TRAINING,
+    "distributed": wire.Kind.DISTRIBUTED,
+    "inferences": wire.Kind.INFERENCE,
+}
+FIELDS = {
+    name: filters.Sort.MOMENT if name.endswith("At") else filters.Sort.TEXT
+    for name in store.COLUMNS
+    if name not in ("runningPods", "requestedGPU", "allocatedGPU")
+} | {
+    "runningPods": filters.Sort.NUMBER,
+    "requestedGPU": filters.Sort.GPUS,
+    "allocatedGPU": filters.Sort.GPUS,
+}
+WORDS = {"desiredPhase": {desired.value: want.value for want, desired in items.DESIRED.items()}}
+
+FilterBy = Annotated[
+    str,
+    Query(
+        alias="filterBy",
+        max_length=filters.TEXT_MAX,
+        description="Conditions, comma separated: field, operator (== != <= >= =@ !@ =^ =$), value",
+        examples=["phase==Running,allocatedGPU>=2"],
+    ),
+]
+SortBy = Annotated[str, Query(alias="sortBy", max_length=64)]
+SortOrder = Annotated[str, Query(alias="sortOrder", pattern="^(asc|desc)$")]
+Search = Annotated[str, Query(max_length=256)]
+Offset = Annotated[int, Query(ge=0, le=2**31)]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+Deleted = Annotated[bool, Query(description="Also those that are gone")]
+
+
+# --- submit --------------------------------------------------------------------------------------------------
+
+
+@router.post("/api/v1/workloads/workspaces", response_model=wire.Workload, status_code=202, summary="Submit build work")
+async def submit_workspace(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitWorkspace
+) -> Response:
+    return await submit(request, plane, caller, body)
+
+
+@router.post("/api/v1/workloads/trainings", response_model=wire.Workload, status_code=202, summary="Submit training")
+async def submit_training(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitTraining) -> Response:
+    return await submit(request, plane, caller, body)
+
+
+@router.post(
+    "/api/v1/workloads/distributed",
+    response_model=wire.Workload,
+    status_code=202,
+    summary="Submit distributed training",
+)
+async def submit_distributed(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitDistributed
+) -> Response:
+    return await submit(request, plane, caller, body)
+
+
+@router.post("/api/v1/workloads/inferences", response_model=wire.Workload, status_code=202, summary="Submit inference")
+async def submit_inference(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitInference
+) -> Response:
+    return await submit(request, plane, caller, body)
+
+
+async def submit(request: Request, plane: Plane, caller: Caller, body: wire.SubmitAny) -> Response:
+    """Declare it. When this answers, the declaration survives a power cut."""
+
+    def unit(connection: Connection) -> Done:
+        project = organization_store.project(connection, body.project_id)
+        if project is None or not caller.may(Action.WORKLOAD_SUBMIT, project.name, project.department):
+            raise _no_project(caller, body.project_id)
+        if project.phase != "Ready":
+            raise refused(
+                409, "project.deleting", f"project {project.name} is being deleted", "use another", "projectId"
+            )
+        return _declared(plane, connection, caller, body, project)
+
+    return await plane.perform(request, caller, unit)
+
+
+def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.SubmitAny, project: Any) -> Done:
+    now = plane.now()
+    ground = admission.Ground(project=project_of(project.document), pools=pool_names(connection))
+    name = _name(connection, body, project.name)
+    spec = admission.admit(body, ground, workload_id=new_id(now), name=name, now=now)
+    if isinstance(spec, list):
+        raise Refused(422, spec)
+    if store.is_taken(connection, f"{project.name}/{name}"):
+        what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
+        raise refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
+    cluster = cluster_of(connection, body.cluster_id) if body.cluster_id else str(project.cluster)
+    facts = items.facts(body, spec, department=project.department, cluster=cluster, submitted_by=caller.name)
+    revision = changes.record(
+        connection, "workload", spec.id, "created", now, project=project.name, kept=plane.settings.changes_kept
+    )
+    item = items.text(items.state(facts, spec.want, None, revision))
+    details = items.details(body, spec, caller.name)
+    store.add(
+        connection,
+        {
+            "id": spec.id,
+            "name": name,
+            "name_key": f"{project.name}/{name}",
+            "project": project.name,
+            "department": project.department,
+            "cluster": cluster,
+            "kind": facts["type"],
+            "submitted_by": caller.name,
+            "created_at": now,
+            "requested_gpus_milli": admission.requested_gpus_milli(spec),
+            "want": spec.want.value,
+            "run": 0,
+            "request": details,
+            "declaration": WorkloadWire.of(spec).to_json(),
+            "facts": json.dumps(facts, separators=(",", ":")),
+            "phase": "Creating",
+            "allocated_gpus_milli": 0,
+            "running_pods": 0,
+            "item": item,
+            "revision": revision,
+        },
+    )
+    return Done(
+        body=items.detail(item, details),
+        status=202,
+        action="create",
+        entity_type="workload",
+        entity_id=spec.id,
+        entity_name=f"{project.name}/{name}",
+        revision=revision,
+    )
+
+
+@lru_cache(maxsize=4096)
+def project_of(document: str) -> ProjectRequest:
+    """A project as it was declared; the same text is the same value, which nobody can change."""
+    return ProjectRequest.model_validate_json(document)
+
+
+def new_id(now: Instant) -> WorkloadId:
+    """A UUID of version 7: it begins with the moment, so that rows lie on the disk in the order they came."""
+    number = (now & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10))
+    number = number & ~(0xF << 76) | 0x7 << 76
+    return WorkloadId(str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62)))
+
+
+def _name(connection: Connection, body: wire.Submit, project: str) -> str:
+    """The name that was given, or the first that is free: `job-0`, `sweep-1`."""
+    if body.name is not None and not body.use_given_name_as_prefix:
+        return body.name
+    prefix = f"{body.name or 'job'}-"
+    taken = store.names_like(connection, project, prefix)
+    number = next(each for each in range(len(taken) + 1) if f"{prefix}{each}" not in taken)
+    return f"{prefix}{number}"
+
+
+def _no_project(caller: Caller, name: str) -> Refused:
+    if caller.may(Action.PROJECT_READ):
+        what = f"project {name} was not found. Please run 'runai list project' to view all avaliable projects"
+        return refused(404, "project.unknown", what, "name one that exists", "projectId")
+    # Whether there is such a project is nothing to tell to somebody who is not in it.
+    return denied()
+
+
+# --- look ----------------------------------------------------------------------------------------------------
+
+
+@lists.get("/api/v1/workloads", response_model=wire.WorkloadPage, summary="Workloads that I may see")
+async def workloads(
+    plane: PlaneDep,
+    caller: CallerDep,
+    filter_by: FilterBy = "",
+    search: Search = "",
+    sort_by: SortBy = "createdAt",
+    sort_order: SortOrder = "asc",
+    offset: Offset = 0,
+    limit: Limit = PAGE_DEFAULT,
+    deleted: Deleted = False,
+) -> Response:
+    listing = _listing(
+        caller, filter_by, search, sort_by, sort_order == "desc", offset=offset, limit=limit, deleted=deleted
+    )
+    found = await plane.read(lambda connection: store.page(connection, listing))
+    following = f',"next":{offset + limit}' if len(found) > limit else ""
+    return Response(f'{{"workloads":[{",".join(found[:limit])}]{following}}}', media_type="application/json")
+
+
+@lists.get("/api/v1/workloads/count", response_model=Count, summary="How many there are that I may see")
+async def workload_count(
+    plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "", deleted: Deleted = False
+) -> Count:
+    listing = _listing(caller, filter_by, search, "createdAt", False, deleted=deleted)
+    return Count(count=await plane.read(lambda connection: store.count(connection, listing)))
+
+
+def _listing(caller: Caller, filter_by: str, search: str, sort_by: str, descending: bool, **rest: Any) -> store.Listing:
+    moments = {text: instant(text) for text in filters.moments_in(filter_by, FIELDS)}
+    conditions, problems = filters.parse(filter_by, FIELDS, moments, WORDS)
+    wrong_sort = filters.sort_problem(sort_by, FIELDS)
+    if wrong_sort is not None:
+        problems.append(wrong_sort)
+    if problems:
+        raise Refused(400, [problem_item(each, "filterBy") for each in problems])
+    places = caller.places(Action.WORKLOAD_READ)
+    return store.Listing(
+        filters=tuple(conditions),
+        search=search,
+        projects=None if places is None else places.projects,
+        departments=() if places is None else places.departments,
+        sort_by=sort_by,
+        descending=descending,
+        **rest,
+    )
+
+
+@router.get("/api/v1/workloads/{workload_id}/events", response_model=wire.EventPage, summary="What happened to it")
+async def events(
+    workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+) -> wire.EventPage:
+    def unit(connection: Connection) -> wire.EventPage:
+        name = json.loads(_readable(connection, caller, workload_id).item)["name"]
+        lines = cluster_store.events_of(connection, workload_id, offset, limit + 1)
+        listed = [items.event_item(name, line) for line in lines[:limit]]
+        return wire.EventPage(events=listed, next=offset + limit if len(lines) > limit else None)
+
+    return await plane.read(unit)
+
+
+@router.get("/api/v1/workloads/{workload_id}/pods", response_model=wire.PodPage, summary="Its pods as they are now")
+async def pods(
+    workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+) -> wire.PodPage:
+    lives = await plane.read(lambda connection: lives_of(connection, caller, workload_id, Action.WORKLOAD_READ))
+    current = [life for life in lives if life.current]
+    following = offset + limit if len(current) > offset + limit else None
+    return wire.PodPage(pods=current[offset : offset + limit], next=following)
+
+
+@router.get(
+    "/api/v1/workloads/{workload_id}/history", response_model=wire.HistoryPage, summary="Every life its pods had"
+)
+async def history(
+    workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+) -> wire.HistoryPage:
+    lives = await plane.read(lambda connection: lives_of(connection, caller, workload_id, Action.WORKLOAD_READ))
+    following = offset + limit if len(lives) > offset + limit else None
+    return wire.HistoryPage(history=lives[offset : offset + limit], next=following)
+
+
+def lives_of(connection: Connection, caller: Caller, workload_id: str, action: Action) -> list[wire.PodItem]:
+    """Every life that was reported, by pod; the latest life of each pod is current."""
+    row = _readable(connection, caller, workload_id)
+    caller.require(action, row.project, row.department)
+    name = json.loads(row.item)["name"]
+    rows = store.pods_of(connection, workload_id)
+    lives = []
+    for each, following in zip_longest(rows, rows[1:]):
+        report, since = PodReport.from_json(each.document), each.since
+        current = following is None or following.place != each.place
+        if following is not None and not current and report.phase is not PodPhase.ENDED:
+            # Its end was not told, or not yet; but it is over since there is the next.
+            report, since = report.model_copy(update={"phase": PodPhase.ENDED, "trouble": ""}), following.seen_at
+        lives.append(items.pod_item(name, report, each.seen_at, since, current))
+    return lives
+
+
+def _readable(connection: Connection, caller: Caller, workload_id: str) -> Any:
+    """What is shown of it, unless the caller may not know of it."""
+    row = store.shown(connection, workload_id)
+    if row is None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
+        raise unknown("workload", workload_id)
+    return row
+
+
+# --- suspend, resume, delete ---------------------------------------------------------------------------------
+
+
+def _routes_of(kind: wire.Kind | None, base: str, home: APIRouter) -> None:
+    """One workload, under the path of its kind and under the path of all."""
+    suffix = f" ({kind.value.lower()})" if kind is not None else ""
+
+    async def workload(workload_id: str, plane: PlaneDep, caller: CallerDep) -> Response:
+        def unit(connection: Connection) -> Done:
+            row = _readable(connection, caller, workload_id)
+            if kind is not None and row.kind != kind.value:
+                raise unknown(kind.value.lower(), workload_id)
+            return Done(body=items.detail(row.item, row.request), revision=row.revision)
+
+        return answered(await plane.read(unit))
+
+    async def suspend(workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+        return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.SUSPEND)
+
+    async def resume(workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+        return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.RESUME)
+
+    async def delete(workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+        return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.DELETE)
+
+    path = base + "/{workload_id}"
+    add: Callable[..., None] = home.add_api_route
+    add(path, workload, methods=["GET"], response_model=wire.Workload, summary=f"One workload{suffix}")
+    accepted = {"response_model": wire.Workload, "status_code": 202}
+    add(path + "/suspend", suspend, methods=["POST"], summary=f"Its pods leave; it can be resumed{suffix}", **accepted)
+    add(path + "/resume", resume, methods=["POST"], summary=f"Run it again{suffix}", **accepted)
+    add(path, delete, methods=["DELETE"], summary=f"End and delete it{suffix}", **accepted)
+
+
+async def _operate(
+    request: Request, plane: Plane, caller: Caller, workload_id: str, kind: wire.Kind | None, action: wire.BatchAction
+) -> Response:
+    def unit(connection: Connection) -> Done:
+        row = _operable(connection, caller, workload_id, kind)
+        check_match(request, row.revision)
+        return _operated(plane, connection, row, action)
+
+    return await plane.perform(request, caller, unit)
+
+
+WANTS = {
+    wire.BatchAction.SUSPEND: Want.STOP,
+    wire.BatchAction.RESUME: Want.RUN,
+    wire.BatchAction.DELETE: Want.DELETE,
+}
+
+
+def _operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction) -> Done:
+    changed = declarations.set_want(plane, connection, row, WANTS[action])
+    now_is = store.shown(connection, row.id)
+    assert now_is is not None
+    return Done(
+        body=items.detail(now_is.item, now_is.request),
+        status=202,
+        action=("delete" if action is wire.BatchAction.DELETE else "update") if changed else "",
+        entity_type="workload",
+        entity_id=row.id,
+        entity_name=f"{row.project}/{row.name}",
+        revision=now_is.revision,
+    )
+
+
+def _operable(connection: Connection, caller: Caller, workload_id: str, kind: wire.Kind | None) -> Any:
+    row = store.one(connection, workload_id)
+    if row is None or row.gone_at is not None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
+        raise unknown("workload", workload_id)
+    if kind is not None and row.kind != kind.value:
+        raise unknown(kind.value.lower(), workload_id)
+    caller.require(Action.WORKLOAD_OPERATE, row.project, row.department)
+    return row
+
+
+@router.post("/api/v1/workloads/batch", response_model=wire.BatchAnswer, summary="The same to many; each for itself")
+async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.BatchRequest) -> Response:
+    def unit(connection: Connection) -> Done:
+        succeeded: list[str] = []
+        failed: list[wire.BatchFailure] = []
+        for workload_id in dict.fromkeys(body.ids):
+            try:
+                _operated(plane, connection, _operable(connection, caller, workload_id, None), body.action)
+                succeeded.append(workload_id)
+            except Refused as refusal:
+                failure = wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message)
+                failed.append(failure)
+        answer = wire.BatchAnswer(succeeded=succeeded, failed=failed)
+        verb = "delete" if body.action is wire.BatchAction.DELETE else "update"
+        name = f"{body.action} of {len(succeeded)} workloads"
+        listed = ",".join(succeeded)
+        return Done(body=answer, action=verb, entity_type="workload", entity_id=listed, entity_name=name)
+
+    return await plane.perform(request, caller, unit)
+
+
+@router.patch(
+    "/api/v1/workloads/inferences/{workload_id}",
+    response_model=wire.Workload,
+    status_code=202,
+    summary="Change a model",
+)
+async def update_inference(
+    workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.InferenceUpdate
+) -> Response:
+    """What is named in `spec` is replaced; the rest stays."""
+
+    def unit(connection: Connection) -> Done:
+        row = _operable(connection, caller, workload_id, wire.Kind.INFERENCE)
+        check_match(request, row.revision)
+        before = json.loads(row.request)
+        merged = before["spec"] | body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        spec_before = declarations.declaration_of(row)
+        again = wire.SubmitInference(
+            name=row.name,
+            project_id=row.project,
+            command_line=before.get("commandLine", ""),
+            spec=wire.InferenceSpec.model_validate(merged),
+        )
+        project = organization_store.project(connection, row.project)
+        assert project is not None, "a project stays as long as it has work"
+        ground = admission.Ground(project=project_of(project.document), pools=pool_names(connection))
+        spec = admission.admit(again, ground, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
+        if isinstance(spec, list):
+            raise Refused(422, spec)
+        return _redeclared(plane, connection, row, again, spec, spec_before)
+
+    return await plane.perform(request, caller, unit)
+
+
+def _redeclared(
+    plane: Plane, connection: Connection, row: Any, again: wire.SubmitInference, spec: Any, before: Any
+) -> Done:
+    spec = replace(spec, want=before.want, run=before.run)
+    facts = items.facts(again, spec, department=row.department, cluster=row.cluster, submitted_by=row.submitted_by)
+    facts["source"] = json.loads(row.facts)["source"]
+    revision = declarations.redeclare(
+        plane,
+        connection,
+        row,
+        WorkloadWire.of(spec),
+        request=items.details(again, spec, row.submitted_by),
+        facts=json.dumps(facts, separators=(",", ":")),
+        requested_gpus_milli=admission.requested_gpus_milli(spec),
+    )
+    now_is = store.shown(connection, row.id)
+    assert now_is is not None
+    return Done(
+        body=items.detail(now_is.item, now_is.request),
+        status=202,
+        action="update",
+        entity_type="workload",
+        entity_id=row.id,
+        entity_name=f"{row.project}/{row.name}",
+        revision=revision,
+    )
+
+
+@router.get("/api/v1/workload-priorities", response_model=wire.PriorityClassPage, summary="Named priorities")
+async def priorities(caller: CallerDep) -> wire.PriorityClassPage:
+    listed = [wire.PriorityClass(name=name, value=value) for name, value in admission.PRIORITIES.items()]
+    return wire.PriorityClassPage(workload_priorities=listed)
+
+
+for _kind_path, _kind in KINDS.items():
+    _routes_of(_kind, f"/api/v1/workloads/{_kind_path}", router)
+_routes_of(None, "/api/v1/workloads", singles)

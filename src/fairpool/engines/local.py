@@ -1,0 +1,123 @@
+"""This machine as an engine: an agent in the same process, behind the port.
+
+Tokens are kept in a file and compared under a lock, so that two processes on one data folder obey the same loop.
+Devices on which somebody else computes are looked for every few seconds and withheld.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+
+from fairpool.agent.devices import LogicalNode, machine_nodes, with_foreign_work_withheld
+from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
+from fairpool.agent.nvml import Gpus, find_gpus
+from fairpool.agent.supervisor import Supervisor
+from fairpool.engines.port import Away, Outranked
+from fairpool.model.ids import Instant, NodeName, Token
+from fairpool.model.observation import (
+    Answer,
+    ForgetOrder,
+    NodeSight,
+    Observation,
+    Order,
+    StartOrder,
+    StopOrder,
+)
+
+FOREIGN_LOOK_S = 5.0
+
+
+class LocalEngine:
+    """Runs pods as processes of this machine."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        nodes: Sequence[LogicalNode] | None = None,
+        gpus: Gpus | None = None,
+        rotation: LogRotation = DEFAULT_ROTATION,
+        boot_id: str | None = None,
+    ) -> None:
+        self._gpus = find_gpus() if gpus is None else gpus
+        self._nodes = tuple(machine_nodes(self._gpus) if nodes is None else nodes)
+        self.supervisor = Supervisor(root, self._nodes, rotation=rotation, boot_id=boot_id)
+        self._token_path = self.supervisor.data.root / "token"
+        self._observed: Observation | None = None
+        self._sights: Mapping[NodeName, NodeSight] = {}
+        self._foreign_looked_at = float("-inf")
+
+    def observe(self, token: Token) -> Observation:
+        """Everything on this machine."""
+        with self._obeying(token):
+            pods = self.supervisor.look()
+            nodes = self._look_at_nodes()
+            last = self._observed
+            if last is None or last.pods is not pods or last.nodes is not nodes or last.token != token:
+                self._observed = last = Observation(at=_now(), nodes=nodes, pods=pods, token=token)
+            return last
+
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+        """Do these in turn; neighbours of one kind together, which is cheaper."""
+        with self._obeying(token):
+            return [answer for _, alike in groupby(orders, type) for answer in self._answers(list(alike))]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Sleep until something may have changed; a hint, never more."""
+        return self.supervisor.wait(timeout_s)
+
+    def close(self) -> None:
+        """Let go; the pods run on, and whoever opens the folder next finds them."""
+        self.supervisor.close()
+
+    def _answers(self, orders: Sequence[Order]) -> Sequence[Answer]:
+        """Answers to orders of one kind."""
+        if isinstance(orders[0], StartOrder):
+            return self.supervisor.start([order for order in orders if isinstance(order, StartOrder)])
+        if isinstance(orders[0], StopOrder):
+            return self.supervisor.stop([order for order in orders if isinstance(order, StopOrder)])
+        return [self.supervisor.forget(order) for order in orders if isinstance(order, ForgetOrder)]
+
+    @contextmanager
+    def _obeying(self, token: Token) -> Iterator[None]:
+        """Hold the lock of all who give orders here, and refuse who has been outranked."""
+        try:
+            fd = os.open(self._token_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Away(f"this machine cannot be used: {error}") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            highest = Token(int(os.pread(fd, 32, 0) or b"0"))
+            if token < highest:
+                raise Outranked(highest, token)
+            if token > highest:
+                # Padded, so that one write of one block replaces the other and never leaves a mixture of both.
+                os.pwrite(fd, f"{token:032}".encode(), 0)
+                os.fsync(fd)
+            yield
+        except OSError as error:
+            raise Away(f"this machine cannot be used: {error}") from error
+        finally:
+            os.close(fd)
+
+    def _look_at_nodes(self) -> Mapping[NodeName, NodeSight]:
+        """The nodes, as the same object while nothing about them changes."""
+        if time.monotonic() - self._foreign_looked_at < FOREIGN_LOOK_S:
+            return self._sights
+        self._foreign_looked_at = time.monotonic()
+        nodes = [with_foreign_work_withheld(node, self._gpus, self.supervisor.owns) for node in self._nodes]
+        boot_id = self.supervisor.boot_id
+        sights = {node.node.name: NodeSight(node=node.node, boot_id=boot_id) for node in nodes}
+        if sights != self._sights:
+            self._sights = sights
+        return self._sights
+
+
+def _now() -> Instant:
+    return Instant(time.time_ns() // 1_000_000)

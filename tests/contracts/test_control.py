@@ -1,0 +1,610 @@
+"""What the control plane promises to those who call it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
+from fairpool.control.app import NotReady
+from fairpool.control.moments import iso
+from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
+from fairpool.model.life import Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.status import WorkloadPhase
+from tests.control.house import START, House, codes, expect, gone, house
+
+WORKLOADS = "/api/v1/workloads"
+TRAININGS = "/api/v1/workloads/trainings"
+PROJECTS = "/api/v1/org-unit/projects"
+
+
+@pytest.fixture
+def home() -> Iterator[House]:
+    with house() as home:
+        home.project("team-a")
+        yield home
+
+
+# --- sign-in ---
+
+
+def test_the_first_user_signs_in_and_is_told_to_change_the_password(home: House) -> None:
+    me = expect(home.call("GET", "/api/v1/me"), 200)
+    assert me["username"] == "test@run.ai"
+    assert me["mustChangePassword"]
+
+
+def test_a_changed_password_ends_other_sessions_and_keeps_this_one(home: House) -> None:
+    home.sign_in("elsewhere", "test@run.ai", "password")
+    body = {"currentPassword": "password", "newPassword": "a better one"}
+    expect(home.call("POST", "/api/v1/me/password", body), 204)
+    assert home.call("GET", "/api/v1/me").status_code == 200
+    assert home.call("GET", "/api/v1/me", by="elsewhere").status_code == 401
+    assert not expect(home.call("GET", "/api/v1/me"), 200)["mustChangePassword"]
+    home.sign_in("again", "test@run.ai", "a better one")
+
+
+def test_nothing_listens_beyond_this_machine_before_the_first_password_is_changed(tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match="everybody knows"), house(tmp_path, host="0.0.0.0"):
+        pass
+    with house(tmp_path) as home:
+        body = {"currentPassword": "password", "newPassword": "a better one"}
+        expect(home.call("POST", "/api/v1/me/password", body), 204)
+    from fastapi.testclient import TestClient
+
+    from fairpool.control.app import create_app
+    from fairpool.control.settings import Settings
+    from tests.control.house import CHEAP
+
+    with TestClient(create_app(Settings(data=tmp_path, host="0.0.0.0"), hasher=CHEAP)) as http:
+        assert http.get("/api/v1/me").status_code == 401
+
+
+def test_wrong_passwords_are_slowed_down(home: House) -> None:
+    body = {"grantType": "password", "username": "test@run.ai", "password": "wrong"}
+    for _ in range(3):
+        assert codes(home.http.post("/api/v1/token", json=body)) == ["access.wrong_password"]
+    slowed = home.http.post("/api/v1/token", json={**body, "password": "password"})
+    assert (slowed.status_code, slowed.headers["retry-after"]) == (429, "1")
+    home.clock.turn(1)
+    expect(home.http.post("/api/v1/token", json={**body, "password": "password"}), 200)
+
+
+def test_a_token_ends_when_it_is_revoked_when_its_time_is_up_and_when_its_user_goes(home: House) -> None:
+    home.researcher("ann", "team-a")
+    expect(home.call("POST", "/api/v1/me/logout", by="ann"), 204)
+    assert codes(home.call("GET", "/api/v1/me", by="ann")) == ["access.not_signed_in"]
+    home.sign_in("ann", "ann@example.com", "correct horse")
+    home.clock.turn(36_001)
+    assert home.call("GET", "/api/v1/me", by="ann").status_code == 401
+    home.sign_in("admin", "test@run.ai", "password")
+    home.sign_in("ann", "ann@example.com", "correct horse")
+    expect(home.call("DELETE", "/api/v1/users/ann@example.com"), 204)
+    assert home.call("GET", "/api/v1/me", by="ann").status_code == 401
+
+
+def test_a_refresh_token_is_good_for_one_new_token(home: House) -> None:
+    body = {"grantType": "password", "username": "test@run.ai", "password": "password"}
+    token = expect(home.http.post("/api/v1/token", json=body), 200)
+    renew = {"grantType": "refresh_token", "refreshToken": token["refreshToken"]}
+    fresh = expect(home.http.post("/api/v1/token", json=renew), 200)
+    assert fresh["accessToken"] != token["accessToken"]
+    assert home.http.post("/api/v1/token", json=renew).status_code == 401
+
+
+def test_the_older_token_endpoint_speaks_rfc_6749(home: House) -> None:
+    path = "/auth/realms/runai/protocol/openid-connect/token"
+    form = {"grant_type": "password", "username": "test@run.ai", "password": "password"}
+    answer = expect(home.http.post(path, data=form), 200)
+    assert answer["token_type"] == "bearer"
+    assert answer["expires_in"] == 36000
+    wrong = home.http.post(path, data={**form, "password": "no"})
+    assert (wrong.status_code, wrong.json()["error"]) == (401, "invalid_grant")
+    assert home.http.post(path, data={"grant_type": "magic"}).json()["error"] == "unsupported_grant_type"
+
+
+def test_an_application_signs_in_with_its_secret(home: House) -> None:
+    app = expect(home.call("POST", "/api/v1/apps", {"name": "nightly", "roles": ["researcher"]}), 201)
+    body = {"grantType": "client_credentials", "clientId": app["clientId"], "clientSecret": app["secret"]}
+    home.tokens["app"] = expect(home.http.post("/api/v1/token", json=body), 200)["accessToken"]
+    assert expect(home.call("GET", "/api/v1/me", by="app"), 200)["username"] == "nightly"
+    home.train("from-app", by="app")
+    expect(home.call("POST", f"/api/v1/apps/{app['id']}/secret"), 200)
+    assert home.call("GET", "/api/v1/me", by="app").status_code == 401
+
+
+def test_a_password_that_was_given_must_be_changed_before_anything_else(home: House) -> None:
+    made = expect(home.call("POST", "/api/v1/users", {"email": "bob@example.com", "roles": ["researcher"]}), 201)
+    home.sign_in("bob", "bob@example.com", made["tempPassword"])
+    assert codes(home.call("GET", WORKLOADS, by="bob")) == ["access.password_must_change"]
+    body = {"currentPassword": made["tempPassword"], "newPassword": "mine alone"}
+    expect(home.call("POST", "/api/v1/me/password", body, by="bob"), 204)
+    expect(home.call("GET", WORKLOADS, by="bob"), 200)
+
+
+def test_the_last_administrator_cannot_go(home: House) -> None:
+    assert codes(home.call("DELETE", "/api/v1/users/test@run.ai")) == ["access.last_administrator"]
+    rule = expect(home.call("GET", "/api/v1/authorization/access-rules"), 200)["accessRules"][0]
+    answer = home.call("DELETE", f"/api/v1/authorization/access-rules/{rule['id']}")
+    assert codes(answer) == ["access.last_administrator"]
+
+
+# --- projects, access per project (F-18, F-212, F-213, F-214) ---
+
+
+def test_a_project_with_everything_that_can_be_said_of_it(home: House) -> None:
+    body = {
+        "name": "team-b",
+        "description": "the b team",
+        "nodeTypes": {"training": ["dgx-2"], "workspace": []},
+        "schedulingRules": {"interactiveJobTimeLimitSeconds": 3600},
+        "resources": [{"gpu": {"deserved": 2.5, "overQuota": "low"}, "cpu": {"deserved": 8000}}],
+    }
+    made = expect(home.call("POST", PROJECTS, body), 201)
+    assert made["status"] == {"namespace": "runai-team-b", "phase": "Ready", "quotaStatus": {"allocatedGpus": 0.0}}
+    assert made["totalResources"]["gpuQuota"] == 2.5
+    assert [each["name"] for each in expect(home.call("GET", PROJECTS), 200)["projects"]] == ["team-a", "team-b"]
+    organization = home.pull().organization
+    assert organization is not None
+    queue = next(each for each in organization.queues["default"] if each.id == "team-b")  # type: ignore[index]
+    assert (queue.gpu.quota, queue.gpu.weight, queue.cpu.quota) == (2500, 1.0, 8000)
+    assert organization.to_organization().rules["team-b"].interactive_limit_s == 3600  # type: ignore[index]
+
+
+def test_all_that_is_wrong_with_a_project_is_said_at_once(home: House) -> None:
+    body = {
+        "name": "team-c",
+        "parentId": "nowhere",
+        "defaultNodePools": ["a100"],
+        "resources": [{"nodePool": {"id": "h100"}, "gpu": {"deserved": 0.12345}}],
+    }
+    answer = home.call("POST", PROJECTS, body)
+    assert sorted(codes(answer)) == ["department.unknown", "gpu.quota", "pool.unknown", "pool.unknown"]
+    assert answer.json()["code"] == 422
+    assert answer.json()["message"]
+
+
+@pytest.mark.parametrize("name", ["Team", "a/b", "a b", "é", "-a", "a" * 58, "", "a'b", 'a"b', "a\x00", "1a", "a-"])
+def test_names_that_are_none_are_refused(home: House, name: str) -> None:
+    assert home.call("POST", PROJECTS, {"name": name}).status_code == 422
+    assert home.call("POST", "/api/v1/org-unit/departments", {"name": name}).status_code == 422
+
+
+def test_two_people_who_edit_one_project_do_not_overwrite_each_other(home: House) -> None:
+    etag = home.call("GET", f"{PROJECTS}/team-a").headers["etag"]
+    first = {"resources": [{"gpu": {"deserved": 6}}]}
+    answer = home.call("PUT", f"{PROJECTS}/team-a/resources", first, headers={"If-Match": etag})
+    assert expect(answer, 200)["totalResources"]["gpuQuota"] == 6
+    late = home.call("PATCH", f"{PROJECTS}/team-a", {"description": "x"}, headers={"If-Match": etag})
+    assert (late.status_code, codes(late)) == (412, ["request.changed_meanwhile"])
+    fresh = answer.headers["etag"]
+    expect(home.call("PATCH", f"{PROJECTS}/team-a", {"description": "x"}, headers={"If-Match": fresh}), 200)
+
+
+def test_researchers_see_and_use_only_their_projects(home: House) -> None:
+    home.project("team-b")
+    home.researcher("ann", "team-a")
+    mine = home.train("mine", "team-a", by="ann")
+    theirs = home.train("theirs", "team-b")
+    listed = expect(home.call("GET", WORKLOADS, by="ann"), 200)["workloads"]
+    assert [each["name"] for each in listed] == ["mine"]
+    assert [each["name"] for each in expect(home.call("GET", PROJECTS, by="ann"), 200)["projects"]] == ["team-a"]
+    assert home.call("GET", f"{PROJECTS}/team-b", by="ann").status_code == 404
+    for path in ("", "/events", "/history", "/pods", "/logs"):
+        assert home.call("GET", f"{WORKLOADS}/{theirs['id']}{path}", by="ann").status_code == 404
+    assert home.call("DELETE", f"{WORKLOADS}/{theirs['id']}", by="ann").status_code == 404
+    body = {"name": "x", "projectId": "team-b", "spec": {"image": "i"}}
+    denied = home.call("POST", TRAININGS, body, by="ann")
+    assert (denied.status_code, codes(denied)) == (403, ["access.denied"])
+    nowhere = home.call("POST", TRAININGS, {**body, "projectId": "no-such"}, by="ann")
+    assert nowhere.json() == denied.json()  # whether it exists is nothing to tell
+    batch = {"ids": [mine["id"], theirs["id"]], "action": "delete"}
+    done = expect(home.call("POST", f"{WORKLOADS}/batch", batch, by="ann"), 200)
+    assert done["succeeded"] == [mine["id"]]
+    assert [each["code"] for each in done["failed"]] == [404]
+
+
+def test_a_role_that_is_taken_away_is_gone_at_once(home: House) -> None:
+    home.researcher("ann", "team-a")
+    expect(home.call("GET", WORKLOADS, by="ann"), 200)
+    rules = expect(home.call("GET", "/api/v1/authorization/access-rules"), 200)["accessRules"]
+    rule = next(each for each in rules if each["scopeId"] == "team-a")
+    expect(home.call("DELETE", f"/api/v1/authorization/access-rules/{rule['id']}"), 204)
+    assert home.call("GET", WORKLOADS, by="ann").status_code == 403
+
+
+def test_a_project_without_work_is_deleted_at_once(home: House) -> None:
+    expect(home.call("DELETE", f"{PROJECTS}/team-a"), 202)
+    assert home.call("GET", f"{PROJECTS}/team-a").status_code == 404
+
+
+def test_a_project_with_work_asks_what_becomes_of_it(home: House) -> None:
+    home.train("t1")
+    answer = home.call("DELETE", f"{PROJECTS}/team-a")
+    assert (answer.status_code, codes(answer)) == (409, ["project.has_work"])
+    assert set(answer.json()["choices"]) == {"workloads=delete", "workloads=move&to=<project>"}
+    assert len(expect(home.call("GET", WORKLOADS), 200)["workloads"]) == 1
+
+
+def test_work_of_a_deleted_project_leaves_first_and_then_the_project(home: House) -> None:
+    home.researcher("ann", "team-a")
+    workload = home.train("t1")
+    expect(home.call("DELETE", f"{PROJECTS}/team-a?workloads=delete"), 202)
+    assert expect(home.call("GET", f"{PROJECTS}/team-a"), 200)["status"]["phase"] == "Deleting"
+    assert codes(home.call("POST", PROJECTS, {"name": "team-a"})) == ["project.exists"]
+    refused = home.call("POST", TRAININGS, {"name": "t2", "projectId": "team-a", "spec": {"image": "i"}})
+    assert codes(refused) == ["project.deleting"]
+    home.push(home.report(whole=True, gone=(gone(workload["id"]),)))
+    assert home.call("GET", f"{PROJECTS}/team-a").status_code == 404
+    # Whoever makes a project of the same name again does not hand it to those who had the old one.
+    home.project("team-a")
+    assert home.call("GET", WORKLOADS, by="ann").status_code == 403
+
+
+def test_work_of_a_deleted_project_can_move(home: House) -> None:
+    home.project("team-b")
+    workload = home.train("t1")
+    home.train("t1", "team-b")
+    clash = home.call("DELETE", f"{PROJECTS}/team-a?workloads=move&to=team-b")
+    assert (clash.status_code, codes(clash)) == (409, ["workload.exists"])
+    assert codes(home.call("DELETE", f"{PROJECTS}/team-a?workloads=move")) == ["project.no_target"]
+    home.project("team-c")
+    expect(home.call("DELETE", f"{PROJECTS}/team-a?workloads=move&to=team-c"), 202)
+    assert expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)["projectName"] == "team-c"
+    assert {each.id: each.project for each in home.pull().workloads}[workload["id"]] == "team-c"
+    assert home.call("GET", f"{PROJECTS}/team-a").status_code == 404
+
+
+# --- departments and pools ---
+
+
+def test_a_department_with_projects_stays_and_warns(home: House) -> None:
+    body = {"name": "research", "resources": [{"gpu": {"deserved": 6}}]}
+    expect(home.call("POST", "/api/v1/org-unit/departments", body), 201)
+    home.project("p1", 4, parentId="research")
+    home.project("p2", 4, parentId="research")
+    shown = expect(home.call("GET", "/api/v1/org-unit/departments/research"), 200)
+    assert shown["warnings"] == ["the quotas below research add up to 8 GPUs, its own is 6"]
+    assert codes(home.call("DELETE", "/api/v1/org-unit/departments/research")) == ["department.has_projects"]
+    organization = home.pull().organization
+    assert organization is not None
+    queues = {each.id: each.parent for each in organization.queues["default"]}  # type: ignore[index]
+    assert queues["p1"] == "department/research"  # type: ignore[index]
+
+
+def test_a_pool_that_somebody_has_a_quota_in_stays(home: House) -> None:
+    pool = {"name": "a100", "labelKey": "run.ai/type", "labelValue": "a100"}
+    expect(home.call("POST", "/api/v1/node-pools", pool), 201)
+    owed = [{"nodePool": {"id": "a100"}, "gpu": {"deserved": 2}}]
+    expect(home.call("POST", PROJECTS, {"name": "team-b", "resources": owed}), 201)
+    assert codes(home.call("DELETE", "/api/v1/node-pools/a100")) == ["pool.in_use"]
+    assert codes(home.call("DELETE", "/api/v1/node-pools/default")) == ["pool.default"]
+    expect(home.call("DELETE", f"{PROJECTS}/team-b"), 202)
+    expect(home.call("DELETE", "/api/v1/node-pools/a100"), 204)
+
+
+# --- submit ---
+
+
+def test_a_submit_is_accepted_and_shown(home: House) -> None:
+    made = home.train("hyper1", compute={"gpu": "0.5"})
+    assert (made["phase"], made["classicStatus"], made["workloadRequestedResources"]["gpu"]) == (
+        "Creating",
+        "Pending",
+        0.5,
+    )
+    assert made["spec"] == {"image": "quickstart", "compute": {"gpu": "0.5"}}
+    shown = expect(home.call("GET", f"{WORKLOADS}/{made['id']}"), 200)
+    assert shown == made
+
+
+def test_all_that_is_wrong_with_a_submit_is_said_at_once(home: House) -> None:
+    body = {
+        "name": "Bad Name",
+        "projectId": "team-a",
+        "spec": {"compute": {"gpu": 2.5}, "nodePools": ["nowhere"], "priorityClass": "urgent"},
+    }
+    answer = home.call("POST", TRAININGS, body)
+    assert sorted(codes(answer)) == [
+        "gpu.fraction_of_many",
+        "spec.no_image",
+        "spec.node_pool",
+        "spec.priority_class",
+        "workload.name",
+    ]
+
+
+def test_a_name_is_taken_until_it_is_given_up(home: House) -> None:
+    first = home.train("t1")
+    body = {"name": "t1", "projectId": "team-a", "spec": {"image": "i"}}
+    taken = home.call("POST", TRAININGS, body)
+    assert (taken.status_code, codes(taken)) == (409, ["workload.exists"])
+    assert "the job t1 already exists, please delete it first (use 'runai delete t1')" in taken.json()["message"]
+    expect(home.call("DELETE", f"{WORKLOADS}/{first['id']}"), 202)
+    home.train("t1")
+
+
+def test_a_submit_without_a_name_gets_the_first_that_is_free(home: House) -> None:
+    body: dict[str, Any] = {"projectId": "team-a", "spec": {"image": "i"}}
+    names = [expect(home.call("POST", TRAININGS, body), 202)["name"] for _ in range(2)]
+    prefixed = expect(home.call("POST", TRAININGS, {**body, "name": "s", "useGivenNameAsPrefix": True}), 202)["name"]
+    assert [*names, prefixed] == ["job-0", "job-1", "s-0"]
+
+
+def test_a_repeated_submit_is_one_submit(home: House) -> None:
+    body = {"name": "t1", "projectId": "team-a", "spec": {"image": "i"}}
+    key = {"Idempotency-Key": "4f6c"}
+    first = home.call("POST", TRAININGS, body, headers=key)
+    again = home.call("POST", TRAININGS, body, headers=key)
+    assert (again.status_code, again.json()) == (202, first.json())
+    assert expect(home.call("GET", f"{WORKLOADS}/count"), 200)["count"] == 1
+    other = home.call("POST", TRAININGS, {**body, "name": "t2"}, headers=key)
+    assert (other.status_code, codes(other)) == (422, ["request.key_reused"])
+
+
+def test_every_creating_call_may_be_repeated_and_no_secret_is_kept(home: House) -> None:
+    key = {"Idempotency-Key": "k"}
+    for path, body, secret in (
+        ("/api/v1/users", {"email": "a@example.com"}, "tempPassword"),
+        ("/api/v1/apps", {"name": "app"}, "secret"),
+        ("/api/v1/clusters", {"name": "other"}, "token"),
+        (PROJECTS, {"name": "team-x", "clusterId": "local"}, None),
+        ("/api/v1/org-unit/departments", {"name": "d"}, None),
+        ("/api/v1/node-pools", {"name": "p", "labelKey": "k", "labelValue": "v"}, None),
+    ):
+        headers = {"Idempotency-Key": key["Idempotency-Key"] + path}
+        first = expect(home.call("POST", path, body, headers=headers), 201)
+        again = expect(home.call("POST", path, body, headers=headers), 201)
+        assert again == {name: value for name, value in first.items() if name != secret}
+
+
+def _submit(spec: bytes) -> bytes:
+    return b'{"name": "a", "projectId": "team-a", "spec": ' + spec + b"}"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        pytest.param(b"{", 400, id="no JSON"),
+        pytest.param(b"[]", 422, id="no object"),
+        pytest.param(b"\xff\xfe", 400, id="no text"),
+        pytest.param(b"[" * 100_000, 400, id="deep"),
+        pytest.param(b'{"name": "\\ud800", "projectId": "team-a", "spec": {"image": "i"}}', 422, id="half a character"),
+        pytest.param(b'{"name": "a", "projectId": "../x", "spec": {"image": "i"}}', 422, id="a path as a project"),
+        pytest.param(_submit(b'{"image": "a\\u0000b"}'), 422, id="a zero byte"),
+        pytest.param(_submit(b'{"image": "i", "gpus": 1}'), 422, id="a slip"),
+        pytest.param(_submit(b'{"image": "i", "compute": {"gpu": NaN}}'), 422, id="nan"),
+        pytest.param(_submit(b'{"image": "i", "compute": {"gpu": 0.3333}}'), 422, id="too fine"),
+        pytest.param(_submit(b'{"image": "i", "backoffLimit": 1e400}'), 422, id="huge"),
+        pytest.param(_submit(b'{"image": "i", "backoffLimit": true}'), 422, id="a truth for a number"),
+    ],
+)
+def test_hostile_bodies_are_refused_with_problems(home: House, body: bytes, status: int) -> None:
+    headers = {"Authorization": f"Bearer {home.tokens['admin']}", "Content-Type": "application/json"}
+    answer = home.http.post(TRAININGS, content=body, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert codes(answer)
+
+
+def test_a_body_beyond_the_limit_is_refused_before_it_is_read(home: House) -> None:
+    headers = {"Authorization": f"Bearer {home.tokens['admin']}", "Content-Type": "application/json"}
+    answer = home.http.post(TRAININGS, content=b"x" * (10 * 1024 * 1024 + 1), headers=headers)
+    assert (answer.status_code, codes(answer)) == (413, ["request.too_large"])
+    chunks = (b"x" * 1024 * 1024 for _ in range(11))
+    streamed = home.http.post(TRAININGS, content=chunks, headers=headers)
+    assert (streamed.status_code, codes(streamed)) == (413, ["request.too_large"])
+
+
+@pytest.mark.slow
+def test_ten_thousand_lines_of_environment_are_fine_and_more_are_not(home: House) -> None:
+    lines = [{"name": f"V{number}", "value": str(number)} for number in range(10_000)]
+    made = home.train("env", environmentVariables=lines)
+    assert len(home.pull().workloads[0].template.program.environment) == 10_000
+    assert made["id"]
+    body = {"name": "more", "projectId": "team-a", "spec": {"image": "i", "environmentVariables": [*lines, lines[0]]}}
+    assert home.call("POST", TRAININGS, body).status_code == 422
+
+
+# --- every kind ---
+
+
+def test_each_kind_is_declared_as_what_it_is(home: House) -> None:
+    specs: dict[str, dict[str, Any]] = {
+        "workspaces": {"preemptibility": "preemptible"},
+        "trainings": {"completions": 12, "parallelism": 3},
+        "distributed": {"numWorkers": 4},
+        "inferences": {"servingPort": {"container": 8000}, "autoscaling": {"minReplicas": 2}},
+    }
+    for path, spec in specs.items():
+        body = {"name": path, "projectId": "team-a", "spec": {"image": "i", **spec}}
+        expect(home.call("POST", f"{WORKLOADS}/{path}", body), 202)
+    declared = {each.name: each for each in home.pull().workloads}
+    assert (declared["workspaces"].kind, declared["workspaces"].priority) == ("build", 75)
+    sweep = declared["trainings"]
+    assert (sweep.arrangement, sweep.pods, sweep.completions) == ("sweep", 3, 12)
+    assert (declared["distributed"].arrangement, declared["distributed"].pods) == ("together", 4)
+    assert (declared["inferences"].arrangement, declared["inferences"].pods) == ("replicas", 2)
+    listed = expect(home.call("GET", f"{WORKLOADS}?sortBy=type"), 200)["workloads"]
+    assert [each["type"] for each in listed] == ["Distributed", "Inference", "Training", "Workspace"]
+    workspace = next(each for each in listed if each["type"] == "Workspace")
+    assert home.call("GET", f"{WORKLOADS}/trainings/{workspace['id']}").status_code == 404
+    expect(home.call("GET", f"{WORKLOADS}/workspaces/{workspace['id']}"), 200)
+
+
+def test_a_model_is_changed_in_place(home: House) -> None:
+    body = {"name": "m", "projectId": "team-a", "spec": {"image": "v1", "servingPort": {"container": 8000}}}
+    made = home.call("POST", f"{WORKLOADS}/inferences", body)
+    workload = expect(made, 202)
+    change = {"spec": {"image": "v2"}}
+    path = f"{WORKLOADS}/inferences/{workload['id']}"
+    changed = expect(home.call("PATCH", path, change, headers={"If-Match": made.headers["etag"]}), 202)
+    assert changed["spec"] == {"image": "v2", "servingPort": {"container": 8000}}
+    assert home.call("PATCH", path, change, headers={"If-Match": made.headers["etag"]}).status_code == 412
+    assert home.pull().workloads[0].template.program.image == "v2"
+
+
+# --- lists ---
+
+
+def test_lists_are_filtered_sorted_searched_and_paged(home: House) -> None:
+    for number in range(5):
+        home.clock.turn(1)
+        home.train(f"t{number}", compute={"gpu": str(number)})
+
+    def names(query: str) -> list[str]:
+        return [each["name"] for each in expect(home.call("GET", f"{WORKLOADS}?{query}"), 200)["workloads"]]
+
+    assert names("filterBy=requestedGPU>=3") == ["t3", "t4"]
+    assert names("filterBy=name=$3") == ["t3"]
+    assert names("filterBy=name!=t3,requestedGPU<=3.5&sortBy=name&sortOrder=desc") == ["t2", "t1", "t0"]
+    assert names("filterBy=createdAt>=2027-01-15T08:00:04Z") == ["t3", "t4"]
+    assert names("search=T2") == ["t2"]
+    assert names("filterBy=name=@%25") == []
+    page = expect(home.call("GET", f"{WORKLOADS}?limit=2&offset=2"), 200)
+    assert ([each["name"] for each in page["workloads"]], page["next"]) == (["t2", "t3"], 4)
+    assert "next" not in expect(home.call("GET", f"{WORKLOADS}?limit=2&offset=4"), 200)
+    assert expect(home.call("GET", f"{WORKLOADS}/count?filterBy=requestedGPU>=3"), 200)["count"] == 2
+    wrong = home.call("GET", f"{WORKLOADS}?filterBy=colour==red,phase,createdAt>=soon,runningPods=@1&sortBy=mood")
+    assert codes(wrong) == [
+        "filter.unknown_field",
+        "filter.not_a_condition",
+        "filter.wrong_value",
+        "filter.wrong_operator",
+        "filter.unknown_field",
+    ]
+    assert home.call("GET", f"{WORKLOADS}?limit=501").status_code == 422
+
+
+# --- suspend, resume, delete, batch ---
+
+
+def test_suspend_resume_and_delete_are_declared_once(home: House) -> None:
+    workload = home.train("t1")
+    path = f"{WORKLOADS}/{workload['id']}"
+    assert expect(home.call("POST", f"{path}/suspend"), 202)["desiredPhase"] == "Stopped"
+    before = home.pull().revision
+    expect(home.call("POST", f"{path}/suspend"), 202)
+    assert home.pull().revision == before
+    assert expect(home.call("POST", f"{path}/resume"), 202)["desiredPhase"] == "Running"
+    assert home.pull().workloads[0].run == 1
+    expect(home.call("POST", f"{path}/resume"), 202)
+    assert home.pull().workloads[0].run == 1
+    assert expect(home.call("DELETE", path), 202)["phase"] == "Deleting"
+    expect(home.call("DELETE", path), 202)
+    assert codes(home.call("POST", f"{path}/resume")) == ["workload.being_deleted"]
+
+
+def test_what_has_finished_can_be_run_again(home: House) -> None:
+    workload = home.train("t1")
+    home.push(home.report(whole=True, workloads=(home.completed(workload["id"]),)))
+    path = f"{WORKLOADS}/{workload['id']}"
+    assert expect(home.call("GET", path), 200)["classicStatus"] == "Succeeded"
+    assert expect(home.call("POST", f"{path}/resume"), 202)["phase"] == "Creating"
+    assert home.pull().workloads[0].run == 1
+
+
+def test_a_batch_does_what_it_can(home: House) -> None:
+    ids = [home.train(f"t{number}")["id"] for number in range(2)]
+    done = expect(home.call("POST", f"{WORKLOADS}/batch", {"ids": [*ids, "nobody"], "action": "suspend"}), 200)
+    assert done["succeeded"] == ids
+    assert done["failed"][0]["code"] == 404
+
+
+# --- lives ---
+
+
+def ended(number: int, workload: str, incarnation: int, at: Instant, kind: str = "ended") -> EventReport:
+    over = kind == "ended"
+    return EventReport(
+        number=number,
+        at=at,
+        kind=kind,
+        workload=WorkloadId(workload),
+        pod=PodId(f"{workload}-0-{incarnation}"),
+        node=NodeName("n1"),
+        cause="exited" if over else "",
+        detail="exit code 3" if over else "",
+        outcome=Outcome.ERROR if over else None,
+        exit_code=3 if over else None,
+    )
+
+
+def waits(home: House, workload: str, incarnation: int) -> WorkloadReport:
+    pod = PodReport(id=PodId(f"{workload}-0-{incarnation}"), index=0, incarnation=incarnation, phase=PodPhase.WAITING)
+    return WorkloadReport(id=WorkloadId(workload), phase=WorkloadPhase.PENDING, pods=(pod,), since=home.clock.now)
+
+
+def history(home: House, workload: str) -> list[dict[str, Any]]:
+    lives: list[dict[str, Any]] = expect(home.call("GET", f"{WORKLOADS}/{workload}/history"), 200)["history"]
+    return lives
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["with the next life's level", "after it"])
+def test_an_earlier_life_is_closed_by_what_the_history_says(home: House, late: bool) -> None:
+    """Levels tell of the latest life only; lives before it once ran for ever."""
+    workload = home.train("t1")["id"]
+    home.push(home.report(workloads=(home.runs(workload),)))
+    home.clock.turn(10)
+    end = ended(1, workload, 0, home.clock.now)
+    home.clock.turn(5)
+    home.push(home.report(workloads=(waits(home, workload, 1),), events=() if late else (end,)))
+    home.push(home.report(events=(end,)))
+    first, second = history(home, workload)
+    assert (first["phase"], first["outcome"], first["exitCode"]) == ("ended", "error", 3)
+    assert (first["node"], first["cause"], first["detail"]) == ("n1", "exited", "exit code 3")
+    assert (first["startedAt"], first["since"]) == (iso(START), iso(Instant(START + 10_000)))
+    assert (first["current"], second["current"], second["phase"]) == (False, True, "waiting")
+
+
+def test_a_life_too_short_for_any_level_is_in_the_history(home: House) -> None:
+    workload = home.train("t1")["id"]
+    lines = [
+        ended(number, workload, 0, Instant(START + 1000 * number), kind)
+        for number, kind in enumerate(("born", "bound", "started", "ended"), start=1)
+    ]
+    home.push(home.report(workloads=(waits(home, workload, 1),), events=tuple(lines)))
+    first, _ = history(home, workload)
+    assert (first["name"], first["phase"], first["exitCode"]) == ("t1-0-0", "ended", 3)
+    seconds = [first[name] for name in ("bornAt", "startedAt", "since")]
+    assert seconds == [iso(Instant(START + 1000 * number)) for number in (1, 3, 4)]
+
+
+def test_a_life_whose_end_was_never_told_is_over_when_there_is_the_next(home: House) -> None:
+    workload = home.train("t1")["id"]
+    home.push(home.report(workloads=(home.runs(workload),)))
+    home.clock.turn(10)
+    home.push(home.report(workloads=(waits(home, workload, 1),)))
+    first, _ = history(home, workload)
+    assert (first["phase"], first.get("outcome"), first["since"]) == ("ended", None, iso(home.clock.now))
+
+
+# --- audit ---
+
+
+def test_the_audit_log_says_who_did_what_and_who_was_refused(home: House) -> None:
+    home.researcher("ann", "team-a")
+    home.train("t1", by="ann")
+    home.project("team-b")
+    body = {"name": "x", "projectId": "team-b", "spec": {"image": "i"}}
+    assert home.call("POST", TRAININGS, body, by="ann").status_code == 403
+    entries = expect(home.call("GET", "/api/v1/audit/log"), 200)["entries"]
+    said = [(each["subject"], each["action"], each["entity_type"], each["result"]) for each in entries]
+    assert said[0] == ("ann@example.com", "create", "workloads", "Failed")
+    assert ("ann@example.com", "create", "workload", "Succeeded") in said
+    assert ("ann@example.com", "sign-in", "user", "Succeeded") in said
+    assert ("test@run.ai", "create", "project", "Succeeded") in said
+    only = expect(home.call("GET", "/api/v1/audit/log?action=sign-in&limit=1"), 200)
+    assert len(only["entries"]) == 1
+    assert only["next"] == 1
+
+
+def test_what_was_answered_survives_a_restart(tmp_path: Path) -> None:
+    with house(tmp_path) as home:
+        home.project("team-a")
+        workload = home.train("t1")
+    with house(tmp_path) as home:
+        assert expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200) == workload

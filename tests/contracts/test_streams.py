@@ -1,0 +1,242 @@
+"""Changes, logs and shells over a real socket, with the client that the command uses."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from fairpool.api import organization as org
+from fairpool.api import workloads as work
+from fairpool.api.access import AccessRuleRequest, RoleName, UserRequest
+from fairpool.api.client import Client, Refused, Unreachable
+from fairpool.api.cluster_client import ClusterClient
+from fairpool.api.clusters import PodReport, PushReport, WorkloadReport
+from fairpool.api.shell import Channel, Frame, ended
+from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
+from fairpool.control.doors import PodAddress, ShellEnd, Shut
+from fairpool.control.settings import Settings
+from fairpool.model.ids import Instant, NodeName, PodId, Token, WorkloadId
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.problem import Problem
+from fairpool.model.status import WorkloadPhase
+from tests.control.house import CHEAP
+
+pytestmark = pytest.mark.slow
+
+
+class Echo:
+    """A shell that says what it hears, and ends when it hears the end."""
+
+    def __init__(self, command: tuple[str, ...]) -> None:
+        self._out: asyncio.Queue[Frame | None] = asyncio.Queue()
+        self._out.put_nowait(Frame(Channel.OUTPUT, " ".join(command).encode()))
+        self.closed = False
+
+    async def send(self, frame: Frame) -> None:
+        if frame.channel is Channel.CLOSE:
+            self._out.put_nowait(ended(7))
+            self._out.put_nowait(None)
+        else:
+            self._out.put_nowait(Frame(Channel.OUTPUT, frame.data.upper()))
+
+    async def receive(self) -> Frame | None:
+        return await self._out.get()
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Doors:
+    """Pods that write three lines, and a fourth to those who follow."""
+
+    shells: list[Echo] = field(default_factory=list)
+
+    async def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+        if pod.pod.endswith("-9"):
+            raise Shut(Problem("pod.log_gone", "its log was cleared away", "look at a later life"))
+        lines = [b"one\n", b"two\n", b"three\n"]
+        yield b"".join(lines if tail is None else lines[len(lines) - tail :])[offset:]
+        if follow:
+            await asyncio.sleep(0.05)
+            yield b"four\n"
+
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
+        self.shells.append(Echo(command))
+        return self.shells[-1]
+
+
+@dataclass
+class Served:
+    """A control plane behind a socket."""
+
+    address: str
+    doors: Doors
+    identity: ClusterIdentity
+    admin: Client
+
+    def runs(self, workload: str, incarnation: int = 0) -> None:
+        """Tell the control plane that it runs."""
+        pod = PodReport(
+            id=PodId(f"{workload}-0-{incarnation}"),
+            index=0,
+            incarnation=incarnation,
+            phase=PodPhase.RUNNING,
+            node=NodeName("n1"),
+        )
+        level = WorkloadReport(id=WorkloadId(workload), phase=WorkloadPhase.RUNNING, pods=(pod,), since=Instant(1))
+        number = time.time_ns()
+        report = PushReport(
+            cluster="local", token=Token(1), number=number, whole=True, at=Instant(1), workloads=(level,)
+        )
+        cluster = ClusterClient(self.address, self.identity.token)
+        assert cluster.push(report).takes(report)
+        cluster.close()
+
+    def submit(self, name: str, project: str = "team-a") -> str:
+        spec = work.TrainingSpec(image="i")
+        return self.admin.submit(work.SubmitTraining(name=name, project_id=project, spec=spec)).id
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    doors = Doors()
+    app = create_app(Settings(data=tmp_path, keep_alive_s=0.2), doors=doors, hasher=CHEAP)
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def serve() -> None:
+        loops.append(asyncio.get_running_loop())
+        await server.serve()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    identity = asyncio.run_coroutine_threadsafe(cluster_identity(app), loops[0]).result()
+    address = f"http://127.0.0.1:{port}"
+    with Client(address) as admin:
+        admin.sign_in("test@run.ai", "password")
+        admin.create_project(org.ProjectRequest(name="team-a"))
+        yield Served(address, doors, identity, admin)
+    server.should_exit = True
+    server.force_exit = True
+    thread.join(5)
+
+
+def test_a_reader_who_comes_back_misses_nothing(served: Served) -> None:
+    start = served.admin.project("team-a").revision
+    first = served.submit("t1")
+    with Client(served.address, served.admin.token) as reader:
+        one = next(iter(reader.changes(after=start)))
+        assert (one.noun, one.id, one.verb, one.project) == ("workload", first, "created", "team-a")
+        assert one.object is not None
+        assert one.object["name"] == "t1"
+    ids = [served.submit(f"t{number}") for number in range(2, 5)]  # while nobody listens
+    with Client(served.address, served.admin.token) as reader:
+        rest = list(islice(reader.changes(after=one.revision), 3))
+        assert [each.id for each in rest] == ids
+        assert [each.revision for each in rest] == sorted(each.revision for each in rest)
+
+
+def test_a_reader_hears_within_milliseconds_and_only_of_their_projects(served: Served) -> None:
+    served.admin.create_project(org.ProjectRequest(name="team-b"))
+    user = served.admin.create_user(
+        UserRequest(email="ann@example.com", password="correct horse", need_to_change_password=False)
+    )
+    served.admin.create_access_rule(
+        AccessRuleRequest(subject_id=user.id, role_id=RoleName.RESEARCHER, scope_id="team-a")
+    )
+    start = served.admin.project("team-b").revision
+    heard: list[tuple[str, float]] = []
+    with Client(served.address) as ann:
+        ann.sign_in("ann@example.com", "correct horse")
+
+        def listen() -> None:
+            heard.extend((each.id, time.monotonic()) for each in islice(ann.changes(after=start), 1))
+
+        listening = threading.Thread(target=listen)
+        listening.start()
+        time.sleep(0.3)
+        served.submit("theirs", "team-b")
+        mine = served.submit("mine", "team-a")
+        answered = time.monotonic()
+        listening.join(5)
+        assert [each for each, _ in heard] == [mine]
+        assert heard[0][1] - answered < 0.3
+
+
+def test_a_stream_ends_when_its_reader_is_signed_out(served: Served) -> None:
+    with Client(served.address) as other:
+        other.sign_in("test@run.ai", "password")
+        with other._stream("GET", "/api/v1/changes", headers={}) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            with Client(served.address, other.token) as same:
+                same.sign_out()
+            assert list(lines) is not None  # it comes to an end
+
+
+def test_a_revision_from_another_database_starts_anew(served: Served) -> None:
+    with Client(served.address, served.admin.token) as reader:
+        assert next(iter(reader.changes(after=10**9))).verb == "reset"
+        with pytest.raises(Refused):
+            list(reader._stream("GET", "/api/v1/changes", headers={"Last-Event-ID": "x"}).__enter__().iter_lines())
+
+
+def test_logs_past_and_live(served: Served) -> None:
+    workload = served.submit("t1")
+    with pytest.raises(Refused, match="no pod yet"):
+        list(served.admin.logs(workload))
+    served.runs(workload)
+    assert b"".join(served.admin.logs(workload)) == b"one\ntwo\nthree\n"
+    assert b"".join(served.admin.logs(workload, tail=1)) == b"three\n"
+    assert b"".join(served.admin.logs(workload, offset=4)) == b"two\nthree\n"
+    assert b"".join(served.admin.logs(workload, pod="t1-0-0", follow=True)).endswith(b"four\n")
+    with pytest.raises(Refused, match="no pod 'x'"):
+        list(served.admin.logs(workload, pod="x"))
+    served.runs(workload, incarnation=9)
+    with pytest.raises(Refused, match="cleared away"):
+        list(served.admin.logs(workload, pod="t1-0-9"))
+
+
+def test_a_shell_goes_both_ways_and_ends_with_its_exit_code(served: Served) -> None:
+    workload = served.submit("t1")
+    served.runs(workload)
+    with served.admin.shell(workload, ["bash", "-l"], tty=True) as shell:
+        assert shell.receive(5) == Frame(Channel.OUTPUT, b"bash -l")
+        shell.send(b"ls")
+        assert shell.receive(5) == Frame(Channel.OUTPUT, b"LS")
+        shell.send_end()
+        last = shell.receive(5)
+        assert last is not None
+        assert (last.channel, b'"exitCode": 7' in last.data) == (Channel.ENDED, True)
+        assert shell.receive(5) is None
+    with served.admin.shell(workload) as shell:
+        assert shell.receive(5) == Frame(Channel.OUTPUT, b"")
+    time.sleep(0.2)
+    assert all(each.closed for each in served.doors.shells)
+
+
+def test_nobody_gets_a_shell_without_a_token_or_in_a_pod_that_does_not_run(served: Served) -> None:
+    workload = served.submit("t1")
+    with pytest.raises(Exception, match=r"."), served.admin.shell(workload, ["bash"]):
+        pass
+    served.runs(workload)
+    with Client(served.address) as stranger, pytest.raises(Exception, match=r"."), stranger.shell(workload, ["sh"]):
+        pass
+    assert served.doors.shells == []
+
+
+def test_a_control_plane_that_is_not_there_is_unreachable() -> None:
+    with Client("http://127.0.0.1:1") as client, pytest.raises(Unreachable):
+        client.me()

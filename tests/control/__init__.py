@@ -1,0 +1,1 @@
+"""What tests of the control plane share."""

@@ -1,0 +1,187 @@
+"""A control plane to talk to in a test: real application, real database, cheap passwords, a clock one can turn."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from argon2 import PasswordHasher
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from fairpool.api.clusters import (
+    EventReport,
+    GoneReport,
+    NodeReport,
+    PodReport,
+    PullAnswer,
+    PushAnswer,
+    PushReport,
+    WorkloadReport,
+)
+from fairpool.control.app import cluster_identity, create_app
+from fairpool.control.doors import PodDoors
+from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
+from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
+from fairpool.model.life import Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.status import WorkloadPhase
+
+CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+START = Instant(1_800_000_000_000)
+
+
+@dataclass
+class Clock:
+    """Stands still until it is turned."""
+
+    now: Instant = START
+
+    def __call__(self) -> Instant:
+        return self.now
+
+    def turn(self, seconds: float) -> None:
+        self.now = Instant(self.now + int(seconds * 1000))
+
+
+@dataclass
+class House:
+    """One control plane, its clock, and its callers."""
+
+    app: FastAPI
+    http: TestClient
+    clock: Clock
+    cluster: str = ""
+    cluster_token: str = ""
+    report_number: int = 0
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def call(self, method: str, path: str, body: Any = None, *, by: str = "admin", **options: Any) -> Any:
+        """The answer to one call, as one of the callers."""
+        headers = {"Authorization": f"Bearer {self.tokens[by]}"} if by else {}
+        headers |= options.pop("headers", {})
+        return self.http.request(method, path, json=body, headers=headers, **options)
+
+    def sign_in(self, name: str, user: str, password: str) -> None:
+        body = {"grantType": "password", "username": user, "password": password}
+        answer = self.http.post("/api/v1/token", json=body)
+        assert answer.status_code == 200, answer.text
+        self.tokens[name] = answer.json()["accessToken"]
+
+    def project(self, name: str, gpus: float = 4, **more: Any) -> Any:
+        body = {"name": name, "resources": [{"gpu": {"deserved": gpus}}], **more}
+        return expect(self.call("POST", "/api/v1/org-unit/projects", body), 201)
+
+    def researcher(self, name: str, *projects: str) -> None:
+        """Somebody who works in these projects."""
+        email, password = f"{name}@example.com", "correct horse"
+        body = {"email": email, "password": password, "needToChangePassword": False}
+        user = expect(self.call("POST", "/api/v1/users", body), 201)
+        for project in projects:
+            rule = {"subjectId": user["id"], "roleId": "researcher", "scopeType": "project", "scopeId": project}
+            expect(self.call("POST", "/api/v1/authorization/access-rules", rule), 201)
+        self.sign_in(name, email, password)
+
+    def train(self, name: str = "t1", project: str = "team-a", *, by: str = "admin", **spec: Any) -> Any:
+        body = {"name": name, "projectId": project, "spec": {"image": "quickstart", "compute": {"gpu": "1"}, **spec}}
+        return expect(self.call("POST", "/api/v1/workloads/trainings", body, by=by), 202)
+
+    def pull(self, after: int = 0, wait_s: float = 0.0) -> PullAnswer:
+        headers = {"Authorization": f"Bearer {self.cluster_token}"}
+        answer = self.http.post("/api/v1/cluster/pull", json={"after": after, "waitS": wait_s}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return PullAnswer.from_json(answer.content)
+
+    def push(self, report: PushReport) -> PushAnswer:
+        headers = {"Authorization": f"Bearer {self.cluster_token}"}
+        answer = self.http.post("/api/v1/cluster/push", content=report.to_json(), headers=headers)
+        assert answer.status_code == 200, answer.text
+        return PushAnswer.from_json(answer.content)
+
+    def report(self, *, whole: bool = False, token: int = 1, **levels: Any) -> PushReport:
+        self.report_number += 1
+        return PushReport(
+            cluster="local",
+            token=Token(token),
+            number=self.report_number,
+            after=self.report_number - 1,
+            whole=whole,
+            at=self.clock.now,
+            **levels,
+        )
+
+    def runs(self, workload: str, *, node: str = "n1", gpus_milli: int = 1000, run: int = 0) -> WorkloadReport:
+        """The report that it runs."""
+        pod = PodReport(
+            id=PodId(f"{workload}-0-{run}"),
+            index=0,
+            incarnation=run,
+            phase=PodPhase.RUNNING,
+            node=NodeName(node),
+            started_at=self.clock.now,
+        )
+        return WorkloadReport(
+            id=WorkloadId(workload),
+            run=run,
+            phase=WorkloadPhase.RUNNING,
+            pool=PoolName("default"),
+            gpus_milli=gpus_milli,
+            pods=(pod,),
+            since=self.clock.now,
+        )
+
+    def completed(self, workload: str, run: int = 0) -> WorkloadReport:
+        pod = PodReport(
+            id=PodId(f"{workload}-0-{run}"),
+            index=0,
+            incarnation=run,
+            phase=PodPhase.ENDED,
+            node=NodeName("n1"),
+            outcome=Outcome.OK,
+            exit_code=0,
+        )
+        phase = WorkloadPhase.COMPLETED
+        return WorkloadReport(id=WorkloadId(workload), run=run, phase=phase, pods=(pod,), since=self.clock.now)
+
+
+def gone(workload: str, run: int = 0) -> GoneReport:
+    return GoneReport(id=WorkloadId(workload), run=run)
+
+
+def node(name: str, gpus: int = 8) -> NodeReport:
+    return NodeReport(name=NodeName(name), pool=PoolName("default"), gpus=gpus)
+
+
+def event(number: int, workload: str, kind: str = "bound") -> EventReport:
+    return EventReport(number=number, at=START, kind=kind, workload=WorkloadId(workload), node=NodeName("n1"))
+
+
+def expect(answer: Any, status: int) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json() if answer.content else None
+
+
+def codes(answer: Any) -> list[str]:
+    """The codes of the problems in an answer."""
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    return [each["code"] for each in answer.json()["problems"]]
+
+
+@contextmanager
+def house(data: Path | None = None, *, doors: PodDoors | None = None, **settings: Any) -> Iterator[House]:
+    """Moves in, signs the first user in as `admin`, and gives the cluster its token."""
+    with tempfile.TemporaryDirectory() as folder:
+        clock = Clock()
+        chosen = Settings(data=data or Path(folder), now=clock, **settings)
+        app = create_app(chosen, doors=doors, hasher=CHEAP)
+        with TestClient(app, raise_server_exceptions=True) as http:
+            home = House(app, http, clock)
+            home.sign_in("admin", FIRST_USER, FIRST_PASSWORD)
+            assert http.portal is not None
+            identity = http.portal.call(cluster_identity, app)
+            home.cluster, home.cluster_token = identity.id, identity.token
+            yield home

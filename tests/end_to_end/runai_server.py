@@ -1,0 +1,299 @@
+"""A control plane behind a socket for tests of `runai`: real application and database, pods that a test invents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import uvicorn
+from click.testing import CliRunner
+
+from fairpool.api.client import Client
+from fairpool.api.cluster_client import ClusterClient
+from fairpool.api.clusters import EventReport, NodeReport, PodReport, PushReport, WorkloadReport
+from fairpool.api.shell import Channel, Frame, ended
+from fairpool.cli.adm.main import main as runai_adm
+from fairpool.cli.runai.main import main as runai
+from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
+from fairpool.control.doors import PodAddress, ShellEnd, Shut
+from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
+from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
+from fairpool.model.life import Cause, Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.problem import Problem
+from fairpool.model.status import Pause, WorkloadPhase
+from tests.control.house import CHEAP
+
+LOG = b"Epoch 1/2 loss 0.31\nEpoch 2/2 loss 0.12\n"
+DANGEROUS = b"\x1b]0;owned\x07\x1b[31mred\x1b[0m \x1b]52;c;ZXZpbA==\x07\x1b[2Jgone \xc2\x9b5n plain\n"
+
+
+class Echo:
+    """A shell that repeats what it hears in capitals; `exit N` or the end of input ends it."""
+
+    def __init__(self, command: tuple[str, ...], tty: bool) -> None:
+        self._out: asyncio.Queue[Frame | None] = asyncio.Queue()
+        self.sizes: list[dict[str, int]] = []
+        self.command, self.tty = command, tty
+        self._out.put_nowait(Frame(Channel.OUTPUT, f"$ {shlex.join(command)}\r\n".encode()))
+        if command[:1] == ("false",):
+            self._out.put_nowait(Frame(Channel.ERRORS, b"it is not true\n"))
+            self._finish(3)
+
+    def _finish(self, code: int) -> None:
+        self._out.put_nowait(ended(code))
+        self._out.put_nowait(None)
+
+    async def send(self, frame: Frame) -> None:
+        if frame.channel is Channel.SIZE:
+            self.sizes.append(json.loads(frame.data))
+        elif frame.channel is Channel.CLOSE:
+            self._finish(0)
+        elif match := re.search(rb"exit (\d+)", frame.data):
+            self._finish(int(match[1]))
+        else:
+            self._out.put_nowait(Frame(Channel.OUTPUT, frame.data.upper()))
+
+    async def receive(self) -> Frame | None:
+        return await self._out.get()
+
+    async def close(self) -> None:
+        return
+
+
+@dataclass
+class Doors:
+    """Ways into pods that only exist here."""
+
+    log: bytes = LOG
+    shells: list[Echo] = field(default_factory=list)
+    shut: bool = False
+
+    async def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+        if self.shut:
+            raise Shut(Problem("pod.unreachable", "its node is away", "wait for it"))
+        lines = self.log.splitlines(keepends=True)
+        yield b"".join(lines if tail is None else lines[len(lines) - tail :])
+        if follow:
+            await asyncio.sleep(0.02)
+            yield b"and on\n"
+
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
+        if self.shut:
+            raise Shut(Problem("pod.unreachable", "its node is away", "wait for it"))
+        self.shells.append(Echo(command, tty))
+        return self.shells[-1]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+    def __contains__(self, text: str) -> bool:
+        return text in self.out
+
+
+@dataclass
+class Server:
+    """A control plane, what its cluster reports, and people who type."""
+
+    address: str
+    doors: Doors
+    identity: ClusterIdentity
+    admin: Client
+    folder: Path
+    levels: dict[str, WorkloadReport] = field(default_factory=dict)
+    nodes: dict[str, NodeReport] = field(default_factory=dict)
+    events: list[EventReport] = field(default_factory=list)
+    reports: int = 0
+
+    # --- typing ---
+
+    def environment(self, person: str = "admin", **more: str) -> dict[str, str]:
+        place = self.folder / person
+        return {
+            "FAIRPOOL_CONFIG": str(place / "config"),
+            "FAIRPOOL_SERVER": self.address,
+            "XDG_CACHE_HOME": str(place / "cache"),
+            "COLUMNS": "",
+            "NO_COLOR": "1",
+            **more,
+        }
+
+    def type(self, line: str, *, person: str = "admin", stdin: str | bytes = "", **environment: str) -> Answer:
+        """One line, as a person types it."""
+        program, *arguments = shlex.split(line)
+        command: click.Command = {"runai": runai, "runai-adm": runai_adm}[program]
+        result = CliRunner().invoke(
+            command, arguments, prog_name=program, input=stdin, env=self.environment(person, **environment)
+        )
+        assert result.exception is None or isinstance(result.exception, SystemExit), (line, result.exc_info)
+        return Answer(result.exit_code, result.stdout, result.stderr)
+
+    def typed(self, line: str, **options: Any) -> str:
+        """The same, where nothing may go wrong."""
+        answer = self.type(line, **options)
+        assert answer.code == 0, (line, answer)
+        return answer.out
+
+    def refused(self, line: str, **options: Any) -> str:
+        """The same, where it must: what is said then."""
+        answer = self.type(line, **options)
+        assert answer.code == 1, (line, answer)
+        assert not answer.out, (line, answer)
+        return answer.err
+
+    def log_in(self, person: str = "admin", user: str = FIRST_USER, password: str = FIRST_PASSWORD) -> None:
+        assert "Logged in successfully" in self.typed(f"runai login -u {user}", stdin=f"{password}\n", person=person)
+
+    def settle(self, project: str, *, quota: str = "4", person: str = "admin") -> None:
+        """Sign in, with a project of one's own as the default."""
+        self.log_in(person)
+        self.typed(f"runai-adm project create {project} --gpu-quota {quota}", person=person)
+        self.typed(f"runai config project {project}", person=person)
+
+    # --- what the cluster says ---
+
+    def id_of(self, project: str, name: str) -> str:
+        found = self.admin.find_workload(project, name)
+        assert found is not None, name
+        return found.id
+
+    def runs(self, project: str, name: str, *, gpus: float = 1, node: str = "dgx1-1", pods: int = 1) -> None:
+        workload = self.id_of(project, name)
+        now = Instant(time.time_ns() // 1_000_000)
+        lives = tuple(
+            PodReport(
+                id=PodId(f"{workload}-{index}-0"),
+                index=index,
+                incarnation=0,
+                phase=PodPhase.RUNNING,
+                node=NodeName(node if pods == 1 else f"{node}{index}"),
+                devices=(0,),
+                started_at=now,
+            )
+            for index in range(pods)
+        )
+        self.report(workload, WorkloadPhase.RUNNING, pods=lives, gpus_milli=int(gpus * 1000))
+
+    def waits(self, project: str, name: str, detail: str) -> None:
+        self.report(self.id_of(project, name), WorkloadPhase.PENDING, reason=Pause.QUEUED, detail=detail)
+
+    def fails(self, project: str, name: str) -> None:
+        workload = self.id_of(project, name)
+        life = PodReport(
+            id=PodId(f"{workload}-0-0"),
+            index=0,
+            incarnation=0,
+            phase=PodPhase.ENDED,
+            node=NodeName("dgx1-1"),
+            outcome=Outcome.ERROR,
+            cause=Cause.EXITED,
+            exit_code=1,
+        )
+        self.report(workload, WorkloadPhase.FAILED, reason=Cause.RETRIES, pods=(life,))
+
+    def waits_again(self, project: str, name: str, *, exit_code: int) -> None:
+        """Its first life failed, and the second waits: of the first, only the history tells."""
+        workload = self.id_of(project, name)
+        now = Instant(time.time_ns() // 1_000_000)
+        self.events.append(
+            EventReport(
+                number=len(self.events) + 1,
+                at=now,
+                kind="ended",
+                workload=WorkloadId(workload),
+                pod=PodId(f"{workload}-0-0"),
+                node=NodeName("dgx1-1"),
+                cause=Cause.EXITED,
+                detail=f"exit code {exit_code}",
+                outcome=Outcome.ERROR,
+                exit_code=exit_code,
+            )
+        )
+        life = PodReport(id=PodId(f"{workload}-0-1"), index=0, incarnation=1, phase=PodPhase.WAITING)
+        self.report(workload, WorkloadPhase.PENDING, pods=(life,))
+
+    def report(self, workload: str, phase: WorkloadPhase, **more: Any) -> None:
+        now = Instant(time.time_ns() // 1_000_000)
+        level = WorkloadReport(id=WorkloadId(workload), phase=phase, since=now, pool=PoolName("default"), **more)
+        self.levels[workload] = level
+        self.push()
+
+    def happened(self, workload: str, kind: str, detail: str = "") -> None:
+        now = Instant(time.time_ns() // 1_000_000)
+        number = len(self.events) + 1
+        self.events.append(EventReport(number=number, at=now, kind=kind, workload=WorkloadId(workload), detail=detail))
+        self.push()
+
+    def node(self, name: str, gpus: int = 8, used: float = 0) -> None:
+        pool = PoolName("default")
+        self.nodes[name] = NodeReport(
+            name=NodeName(name), pool=pool, gpus=gpus, gpus_used_milli=int(used * 1000), pods=1 if used else 0
+        )
+        self.push()
+
+    def push(self) -> None:
+        self.reports += 1
+        report = PushReport(
+            cluster="local",
+            token=Token(1),
+            number=self.reports,
+            whole=True,
+            at=Instant(time.time_ns() // 1_000_000),
+            workloads=tuple(self.levels.values()),
+            nodes=tuple(self.nodes.values()),
+            events=tuple(self.events),
+        )
+        cluster = ClusterClient(self.address, self.identity.token)
+        assert cluster.push(report).takes(report)
+        cluster.close()
+
+
+@contextmanager
+def serving(folder: Path, **settings: Any) -> Iterator[Server]:
+    """A control plane on a free port of this machine."""
+    doors = Doors()
+    app = create_app(Settings(data=folder / "data", **settings), doors=doors, hasher=CHEAP)
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def serve() -> None:
+        loops.append(asyncio.get_running_loop())
+        await server.serve()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    identity = asyncio.run_coroutine_threadsafe(cluster_identity(app), loops[0]).result()
+    address = f"http://127.0.0.1:{port}"
+    with Client(address) as admin:
+        admin.sign_in(FIRST_USER, FIRST_PASSWORD)
+        yield Server(address, doors, identity, admin, folder)
+    server.should_exit = True
+    thread.join(5)
+
+
+def real_environment(server: Server, person: str = "admin", **more: str) -> dict[str, str]:
+    """For a process of its own."""
+    inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+    told = server.environment(person, **more)
+    return inherited | {name: value for name, value in told.items() if value}

@@ -1,0 +1,827 @@
+"""`runai` as a researcher types it, against a control plane behind a real socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import socket
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairpool import __version__
+from fairpool.api.client import Client, Refused
+from fairpool.control.settings import FIRST_USER
+from fairpool.model.status import WorkloadPhase
+from tests.end_to_end.runai_server import DANGEROUS, LOG, Server, real_environment, serving
+
+pytestmark = pytest.mark.slow
+
+NUMBERS = count(1)
+COMMAND = [sys.executable, "-m", "fairpool.cli.runai.main"]
+REGISTRY = "registry.example:5000"
+QUICKSTART = f"{REGISTRY}/run-ai-demo/quickstart"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("runai")) as found:
+        found.settle("team-a")
+        yield found
+
+
+@pytest.fixture
+def project(server: Server) -> str:
+    """A project of this test alone, and the default one."""
+    name = f"project-{next(NUMBERS)}"
+    server.typed(f"runai-adm project create {name} --gpu-quota 4")
+    server.typed(f"runai config project {name}")
+    server.doors.log, server.doors.shut = LOG, False
+    return name
+
+
+# --- the lines that documents print ------------------------------------------------------------------------------
+
+
+DOCUMENTED = {
+    "training": f"runai submit hyper1 -i {QUICKSTART} -g 1",
+    "build": "runai submit build1 -i python -g 1 --interactive --command sleep --args infinity",
+    "ingress": "runai submit test-ingress -i jupyter/base-notebook -g 1 --interactive --service-type=ingress "
+    '--port 8888 --args="--NotebookApp.base_url=test-ingress" --command=start-notebook.sh',
+    "fraction": f"runai submit frac03-3 -i {QUICKSTART} -g 0.3",
+    "whole as 1.0": f"runai submit whole -i {QUICKSTART} -g 1.0",
+    "template of the docs": f"runai submit sweep -i {QUICKSTART} -g 1 --parallelism 2 --completions 4",
+    "preemptible": f"runai submit pre -i {QUICKSTART} -g 1 --interactive --preemptible",
+    "words after --": f"runai submit words -i {QUICKSTART} -g 1 --command -- python train.py --epochs 3",
+    "arguments after --": f"runai submit more -i {QUICKSTART} -g 1 --command -- python -c 'print(1)'",
+}
+
+
+@pytest.mark.parametrize("line", DOCUMENTED.values(), ids=DOCUMENTED)
+def test_a_documented_submit_is_taken(server: Server, project: str, line: str) -> None:
+    """F-107, F-135, F-136, F-137, F-147."""
+    name = line.split()[2]
+    said = server.typed(line)
+    assert said.splitlines()[0] == f"Job {name} submitted successfully."
+    assert said.splitlines()[1] == "You can check the status of the job by running:"
+    assert said.splitlines()[2].strip() == f"runai describe job {name} -p {project}"
+
+
+NEEDS_MOUNTS = {
+    "netapp1": "runai submit netapp1 -i netapp/tensorflow-tfl-py3:20.01.0 --local-image --large-shm -v /mnt:/mnt "
+    '-v /tmp:/tmp --command python --args "/netapp/scripts/run.py" '
+    '--args "--dataset_dir=/mnt/mount_0/dataset/imagenet/imagenet_original/" --args "--num_mounts=2" '
+    '--args "--dgx_version=dgx1" --args "--num_devices=1" -g 1',
+    "pvc-test": f"runai submit pvc-test --pvc test:/tmp/pvc1mount -i {QUICKSTART} -g 1",
+    "myjob": "runai submit myjob --large-shdm -e HOSTNAME=here -v /raid/public/my_datasets:/data "
+    f"-i {REGISTRY}/nvidia/pytorch",
+}
+
+
+@pytest.mark.parametrize("name", NEEDS_MOUNTS)
+def test_a_submit_with_mounts_is_taken_or_refused_by_name(server: Server, project: str, name: str) -> None:
+    """What the control plane cannot carry to pods yet it says; nothing else may be wrong with the line."""
+    answer = server.type(NEEDS_MOUNTS[name])
+    if answer.code == 0:
+        assert f"Job {name} submitted successfully." in answer
+    else:
+        lines = [line for line in answer.err.splitlines() if "older form" not in line]
+        assert lines
+        assert all("cannot be given to pods yet" in line for line in lines), lines
+
+
+NOTEBOOK = (
+    "a-1-1-jupyter -i jupyter/base-notebook -g 1 --interactive --service-type=ingress --port 8888 "
+    "--args=--NotebookApp.base_url=team-a-test-ingress --command=start-notebook.sh -p team-a"
+)
+PHASE_4_8 = (
+    NOTEBOOK,
+    f"a-1-g -i {QUICKSTART} -g 1 -p team-a",
+    f"a-2-gg -i {QUICKSTART} -g 2 -p team-a",
+    f"b-1-g06 -i {QUICKSTART} -g 0.6 --interactive -p team-b",
+    f"b-2-g04 -i {QUICKSTART} -g 0.4 --interactive -p team-b",
+    f"b-3-g -i {QUICKSTART} -g 1 -p team-b",
+    f"b-4-gg -i {QUICKSTART} -g 2 -p team-b",
+    f"c-1-g05 -i {QUICKSTART} -g 0.5 --interactive -p team-c",
+    f"c-2-g03 -i {QUICKSTART} -g 0.3 --interactive -p team-c",
+    f"c-3-g02 -i {QUICKSTART} -g 0.2 --interactive -p team-c",
+    f"c-4-gg -i {QUICKSTART} -g 2 -p team-c",
+    f"c-5-g -i {QUICKSTART} -g 1 -p team-c",
+    f"d-1-gggg -i {QUICKSTART} -g 4 -p team-d",
+)
+LATER = ("d-2-gg -p team-d", "d-3-gg -p team-d", "a-3-gg -p team-a", "a-4-gg -p team-a", "b-5-gg -p team-b")
+
+
+def test_the_sixteen_gpus_of_four_teams_are_asked_for_line_by_line(server: Server) -> None:
+    """F-118, F-134: the recorded scenario, as far as typing goes."""
+    for team, quota in (("team-b", 2), ("team-c", 2), ("team-d", 8)):
+        server.typed(f"runai-adm project create {team} -g {quota}")
+    for line in (*PHASE_4_8, *(f"{line} -i {QUICKSTART} -g 2" for line in LATER)):
+        server.typed(f"runai submit {line}")
+    found = {each.name: each for each in server.admin.all_workloads() if re.match("team-[abcd]$", each.project_name)}
+    asked = [found[line.split()[0]].workload_requested_resources.gpu for line in PHASE_4_8]
+    assert asked == [1, 1, 2, 0.6, 0.4, 1, 2, 0.5, 0.3, 0.2, 2, 1, 4]
+    assert sum(each.type.value == "Workspace" for each in found.values()) == 6
+    deleted = server.typed("runai delete -p team-d d-1-gggg d-2-gg d-3-gg").splitlines()
+    assert deleted == [f"Job {name} deleted successfully." for name in ("d-1-gggg", "d-2-gg", "d-3-gg")]
+
+
+def test_arguments_reach_the_server_in_the_order_they_were_given(server: Server, project: str) -> None:
+    server.typed("runai submit j -i x --command python --args a.py --args --b=1 --args c")
+    spec = server.admin.workload(server.id_of(project, "j")).spec
+    assert (spec["command"], spec["args"]) == (["python"], ["a.py", "--b=1", "c"])
+
+
+def test_two_commands_whose_line_break_was_lost_are_both_carried_out(server: Server, project: str) -> None:
+    said = server.typed(f"runai project set {project} runai submit hyper1 -i {QUICKSTART} -g 1")
+    assert f"Project {project} has been set as default project" in said
+    assert "Job hyper1 submitted successfully." in said
+
+
+def test_a_slip_of_the_document_gets_a_hint(server: Server) -> None:
+    assert server.refused("runai delte hyper1") == "there is no command runai delte: did you mean delete?\n"
+    assert "write --preemptible" in server.refused("runai submit x -i y –preemptible")
+    assert server.refused("runai submit x --gpuu 1").startswith("there is no flag --gpuu: did you mean --gpu")
+
+
+# --- lists -------------------------------------------------------------------------------------------------------
+
+
+HEADINGS = [
+    "NAME",
+    "STATUS",
+    "AGE",
+    "NODE",
+    "IMAGE",
+    "TYPE",
+    "PROJECT",
+    "USER",
+    "GPUs Allocated (Requested)",
+    "PODs Running (Pending)",
+    "SERVICE URL(S)",
+]
+
+
+def test_the_list_has_eleven_columns_and_the_classic_words(server: Server, project: str) -> None:
+    """F-108, F-109, F-111."""
+    for name, gpus in (("frac", "0.3"), ("held", "0.1"), ("over", "0.3"), ("new", "2")):
+        server.typed(f"runai submit {name} -i img -g {gpus} --interactive")
+    server.runs(project, "frac", gpus=0.3)
+    server.typed("runai suspend held")
+    server.report(server.id_of(project, "held"), WorkloadPhase.STOPPED)
+    server.fails(project, "over")
+    lines = server.typed("runai list jobs").splitlines()
+    assert lines[0] == f"Showing jobs for project {project}"
+    assert re.split(r" {2,}", lines[1]) == HEADINGS
+    rows = {row.split()[0]: row for row in lines[2:]}
+    assert list(rows) == ["frac", "held", "new", "over"]
+    assert re.search(
+        r"^frac +Running +\d+s +dgx1-1 +img +Interactive +\S+ +test@run.ai +0.30 \(0.30\) +1 \(0\)$", rows["frac"]
+    )
+    assert re.search(r"^held +Suspended .* 0.00 \(0.10\) +0 \(0\)$", rows["held"])
+    assert re.search(r"^over +Failed .* - \(0.30\) +0 \(0\)$", rows["over"])
+    assert re.search(r"^new +Pending .* 0.00 \(2.00\) +0 \(1\)$", rows["new"])
+
+
+def test_the_same_list_in_every_spelling(server: Server, project: str) -> None:
+    server.typed("runai submit one -i img")
+    expected = server.typed("runai list jobs").splitlines()[0]
+    for spelling in ("runai list", "runai list job", f"runai list -p {project}", f"runai -p {project} list jobs"):
+        assert server.typed(spelling).splitlines()[0] == expected, spelling
+    everywhere = server.typed("runai list -A")
+    assert everywhere.startswith("NAME")
+    assert project in everywhere
+
+
+def test_other_forms_are_for_programs(server: Server, project: str) -> None:
+    server.typed("runai submit one -i img -g 1")
+    server.typed("runai submit two -i img")
+    assert server.typed("runai list jobs -o name") == "one\ntwo\n"
+    assert [each["name"] for each in json.loads(server.typed("runai list jobs -o json"))] == ["one", "two"]
+    assert [each["projectName"] for each in yaml.safe_load(server.typed("runai list -o yaml"))] == [project, project]
+    assert "NODE POOL" in server.typed("runai list jobs -o wide")
+    detail = json.loads(server.typed("runai describe job one -o json"))
+    keys = ["name", "namespace", "duration", "status", "trainer", "chiefName", "instances", "priority", "commandLine"]
+    assert list(detail)[: len(keys)] == keys
+    assert detail["namespace"] == f"runai-{project}"
+    assert detail["commandLine"] == "runai submit one -i img -g 1"
+
+
+def test_projects_are_listed_with_what_they_are_owed(server: Server, project: str) -> None:
+    """F-121."""
+    server.typed(f"runai-adm project update {project} --interactive-time-limit 8h --node-types-train dgx-1,dgx-2")
+    lines = server.typed("runai list projects").splitlines()
+    heads = ["PROJECT", "DEPARTMENT", "DESERVED GPUs", "INT LIMIT", "INT AFFINITY", "TRAIN AFFINITY"]
+    assert re.split(r" {2,}", lines[0]) == heads
+    row = next(line for line in lines if line.startswith(f"{project} (default)"))
+    assert re.split(r" {2,}", row)[1:] == ["default", "4", "8h", "-", "dgx-1;dgx-2"]
+    assert "DESERVED GPUS: 4" in server.typed(f"runai describe project {project}")
+
+
+def test_nodes_are_listed_with_what_is_free(server: Server, project: str) -> None:
+    """F-120."""
+    server.node("dgx1-1", gpus=8, used=2.5)
+    server.node("dgx1-2", gpus=8)
+    lines = server.typed("runai list nodes").splitlines()
+    assert re.split(r" {2,}", lines[0])[:4] == ["NAME", "STATUS", "IP Address", "ROLE"]
+    assert re.search(r"^dgx1-1 +Ready +- +<none> .* 8 +5.50$", lines[1])
+    assert server.typed("runai list nodes dgx1-2 -o name") == "dgx1-2\n"
+    assert "ALLOCATED GPUS: 2.50" in server.typed("runai describe node dgx1-1")
+    said = server.refused("runai describe node dgx1-3")
+    assert said.startswith("No match found for node(s) dgx1-3\nAvailable node names:\n  dgx1-1\n  dgx1-2\n")
+    said = server.typed("runai top node")
+    assert said.splitlines()[0].split()[:2] == ["NAME", "STATUS"]
+    assert server.typed("runai list clusters").splitlines()[0] == "Configured clusters on this computer are:"
+    assert "local (current)" in server.typed("runai list clusters")
+
+
+# --- one job -----------------------------------------------------------------------------------------------------
+
+
+def test_a_description_has_facts_pods_mounts_and_events(server: Server, project: str) -> None:
+    """F-113, F-114."""
+    server.typed("runai submit d -i img -g 0.5")
+    before = server.typed("runai describe job d")
+    assert "No events for resources" in before
+    server.runs(project, "d", gpus=0.5)
+    server.happened(server.id_of(project, "d"), "bound", "4 GPUs were free")
+    said = server.typed("runai describe job d")
+    for line in ("NAME: d", f"NAMESPACE: runai-{project}", "TYPE: Train", "STATUS: Running", "ALLOCATED GPUS: 0.50"):
+        assert line in said.splitlines(), line
+    assert "COMMAND LINE: runai submit d -i img -g 0.5" in said
+    assert re.search(r"^POD +STATUS +TYPE +AGE +NODE$", said, re.MULTILINE)
+    assert re.search(r"^d-0-0 +Running +Train +\d+s +dgx1-1$", said, re.MULTILINE)
+    assert re.search(r"^SOURCE +TYPE +AGE +MESSAGE$", said, re.MULTILINE)
+    assert "[Bound] 4 GPUs were free" in said
+    assert "NAME: d\n" in server.typed(f"runai get d -p {project}")
+
+
+def test_who_asks_why_is_told_what_the_scheduler_said(server: Server, project: str) -> None:
+    server.typed("runai submit w -i img -g 2")
+    server.waits(project, "w", "project is at its quota of 4 GPUs, and nothing can be taken")
+    said = server.typed("runai why w")
+    assert "Job w is Pending" in said
+    assert "Project is at its quota of 4 GPUs, and nothing can be taken." in said
+    assert f"It asks for 2 GPUs; project {project} holds 0 of a quota of 4." in said
+
+
+def test_history_shows_every_life(server: Server, project: str) -> None:
+    server.typed("runai submit h -i img -g 1")
+    server.fails(project, "h")
+    said = server.typed("runai history h")
+    assert re.search(r"^h-0-0 +Failed +dgx1-1 .* 1 +exited$", said, re.MULTILINE)
+
+
+def test_an_earlier_life_is_over_and_its_log_is_shown_while_the_next_waits(server: Server, project: str) -> None:
+    server.typed("runai submit again -i img -g 1")
+    server.runs(project, "again")
+    server.waits_again(project, "again", exit_code=3)
+    said = server.typed("runai history again --events")
+    assert re.search(r"^again-0-0 +Failed +dgx1-1 .* 3 +exit code 3$", said, re.MULTILINE)
+    assert re.search(r"^again-0-1 +Pending ", said, re.MULTILINE)
+    assert re.search(r"\[Ended\] on dgx1-1: exit code 3 +again-0-0$", said, re.MULTILINE)
+    answer = server.type("runai logs again")
+    assert (answer.code, answer.out) == (0, LOG.decode())
+    assert answer.err == "The log of again-0-0, which has ended; again-0-1 has not started yet.\n"
+
+
+def test_people_see_names_of_pods_and_programs_their_ids_too(server: Server, project: str) -> None:
+    server.typed("runai submit named -i img -g 1")
+    server.runs(project, "named")
+    server.waits_again(project, "named", exit_code=3)
+    workload = server.id_of(project, "named")
+    for line in ("runai why named", "runai describe job named", "runai history named --events"):
+        said = server.typed(line)
+        assert "named-0-0" in said
+        assert workload not in said
+    assert "pod/named-0-0  Warning" in server.typed("runai describe job named")
+    (event,) = json.loads(server.typed("runai history named -o json"))["events"]
+    assert (event["pod"], event["podName"]) == (f"{workload}-0-0", "named-0-0")
+
+
+# --- what is done to jobs ----------------------------------------------------------------------------------------
+
+
+def test_several_jobs_are_deleted_and_those_that_are_not_there_are_named(server: Server, project: str) -> None:
+    """F-116, F-117, F-118."""
+    for name in ("d-1", "d-2", "d-3"):
+        server.typed(f"runai submit {name} -i img")
+    answer = server.type(f"runai delete -p {project} d-1 nope d-2")
+    assert answer.code == 1
+    assert answer.out == "Job d-1 deleted successfully.\nJob d-2 deleted successfully.\n"
+    elsewhere = "If the job exists in a different project, use -p <project-name>."
+    assert answer.err.splitlines()[0] == f"Job nope does not exist in project {project}. {elsewhere}"
+    assert server.typed("runai delete job d-3") == "Job d-3 deleted successfully.\n"
+    assert "no job was named" in server.refused("runai delete")
+
+
+def test_suspend_and_resume_say_so(server: Server, project: str) -> None:
+    server.typed("runai submit s -i img -g 1")
+    assert server.typed("runai suspend s") == "Job s suspended successfully.\n"
+    server.report(server.id_of(project, "s"), WorkloadPhase.STOPPED)
+    assert server.typed("runai resume s") == "Job s resumed successfully.\n"
+    server.typed("runai submit t -i img -g 1")
+    assert server.typed("runai delete -A").count("deleted successfully") == 2
+
+
+# --- logs and shells ---------------------------------------------------------------------------------------------
+
+
+def test_logs_come_whole_by_their_tail_and_as_they_are_written(server: Server, project: str) -> None:
+    """F-115."""
+    server.typed("runai submit l -i img")
+    assert "no pod yet" in server.refused("runai logs l")
+    server.runs(project, "l", gpus=0)
+    assert server.typed("runai logs l") == LOG.decode()
+    assert server.typed("runai logs l --tail 1") == "Epoch 2/2 loss 0.12\n"
+    assert server.typed("runai logs l -f -t 1") == "Epoch 2/2 loss 0.12\nand on\n"
+    assert "--since is not supported yet" in server.refused("runai logs l --since 5m")
+    server.doors.shut = True
+    assert server.refused("runai logs l") == "its node is away: wait for it\n"
+
+
+def test_who_follows_a_waiting_job_sees_its_first_line(server: Server, project: str) -> None:
+    server.typed("runai submit f -i img -g 1")
+    timer = threading.Timer(0.3, lambda: server.runs(project, "f"))
+    timer.start()
+    answer = server.type("runai logs f -f")
+    timer.join()
+    assert answer.out.endswith("and on\n")
+    assert "waiting for its first line" in answer.err
+
+
+def test_a_command_in_a_pod_passes_its_exit_code_on(server: Server, project: str) -> None:
+    server.typed("runai submit e -i img")
+    said = server.refused("runai exec e ls")
+    assert said == "Unable to run command in a pod that is not running\n"
+    server.runs(project, "e", gpus=0)
+    answer = server.type("runai exec e false -l --pod x")
+    assert (answer.code, answer.out, answer.err) == (3, "$ false -l --pod x\n", "it is not true\n")
+    answer = server.type("runai exec -i e -- cat", stdin="hello")
+    assert (answer.code, answer.out) == (0, "$ cat\nHELLO")
+    assert server.type("runai exec e -i cat", stdin="exit 7").code == 7
+    assert "the job has no pod nope" in server.refused("runai exec --pod nope e ls")
+    server.doors.shut = True
+    assert server.refused("runai exec e ls").startswith("no way leads into this pod now")
+
+
+def test_attach_joins_the_pods_own_process(server: Server, project: str) -> None:
+    server.typed("runai submit a -i img")
+    server.runs(project, "a", gpus=0)
+    answer = server.type("runai attach a", stdin="exit 4")
+    assert answer.code == 4
+    assert server.doors.shells[-1].command == ()
+
+
+def test_bash_on_a_terminal_is_a_terminal(server: Server, project: str) -> None:
+    """F-119."""
+    server.typed("runai submit b -i img")
+    server.runs(project, "b", gpus=0)
+    with Terminal(server, "bash", "b", columns=100) as terminal:
+        terminal.read_until("$ bash")
+        terminal.write("echo hi\r")
+        terminal.read_until("ECHO HI")
+        terminal.write("exit 5\r")
+    assert terminal.code == 5
+    shell = server.doors.shells[-1]
+    assert shell.tty
+    assert shell.sizes[0] == {"columns": 100, "rows": 24}
+
+
+# --- terminals ---------------------------------------------------------------------------------------------------
+
+
+class Terminal:
+    """A process on a terminal of its own."""
+
+    def __init__(self, server: Server, *arguments: str, columns: int = 80) -> None:
+        self.text, self.code = "", -1
+        self._ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (24, columns))
+        environment = real_environment(server, NO_COLOR="", TERM="xterm")
+        self._process = subprocess.Popen(
+            [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True
+        )
+        os.close(theirs)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def write(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def read_until(self, text: str, timeout_s: float = 20) -> None:
+        end = time.monotonic() + timeout_s
+        while text not in self.text:
+            assert time.monotonic() < end, self.text
+            if select.select([self._ours], [], [], 0.2)[0]:
+                self._read()
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._ours, 65536)
+        except OSError:
+            return False
+        self.text += data.decode(errors="replace")
+        return bool(data)
+
+    def __exit__(self, *_: object) -> None:
+        while self._read():
+            pass
+        self.code = self._process.wait(20)
+        os.close(self._ours)
+
+
+def test_a_narrow_terminal_gets_what_matters_and_is_told_what_is_missing(server: Server, project: str) -> None:
+    server.typed(f"runai submit long-name-of-a-job -i {QUICKSTART} -g 1")
+    with Terminal(server, "list", "jobs") as terminal:
+        pass
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text).replace("\r", "")
+    assert all(len(line) <= 80 for line in plain.splitlines()), plain
+    assert "long-name-of-a-job" in plain
+    assert "-o wide shows all" in plain.replace("\n", " ")
+    assert "\x1b[" in terminal.text
+
+
+def test_a_pipe_gets_no_colour_and_every_column(server: Server, project: str) -> None:
+    server.typed(f"runai submit long-name-of-a-job -i {QUICKSTART} -g 1")
+    done = subprocess.run(
+        [*COMMAND, "list", "jobs"],
+        capture_output=True,
+        text=True,
+        env=real_environment(server, NO_COLOR="", COLUMNS="40"),
+        check=True,
+    )
+    assert "\x1b" not in done.stdout
+    assert "SERVICE URL(S)" in done.stdout
+    assert QUICKSTART in done.stdout
+
+
+def test_escapes_in_a_log_do_not_reach_a_terminal(server: Server, project: str) -> None:
+    server.typed("runai submit x -i img")
+    server.runs(project, "x", gpus=0)
+    server.doors.log = DANGEROUS
+    with Terminal(server, "logs", "x") as terminal:
+        pass
+    assert "\x1b]" not in terminal.text
+    assert "\x1b[2J" not in terminal.text
+    assert "\x9b" not in terminal.text
+    assert "\x1b[31mred\x1b[0m" in terminal.text
+    with Terminal(server, "logs", "x", "--raw") as terminal:
+        pass
+    assert "\x1b]0;owned\x07" in terminal.text
+
+
+def test_escapes_in_what_the_scheduler_says_do_not_reach_a_terminal(server: Server, project: str) -> None:
+    server.typed("runai submit x -i img -g 1")
+    server.waits(project, "x", "no room \x1b]0;owned\x07 for it")
+    for line in ("runai why x", "runai describe job x", "runai list jobs -o wide", "runai list -o json"):
+        assert "\x1b" not in server.typed(line), line
+
+
+def test_top_is_drawn_once_or_again_and_again(server: Server, project: str) -> None:
+    server.node("dgx1-1", gpus=8, used=4)
+    server.typed("runai submit t -i img -g 4")
+    server.runs(project, "t", gpus=4)
+    said = server.typed("runai top")
+    assert re.search(r"GPUs allocated, \d+ jobs run", said)
+    assert re.search(r"^dgx1-1 +Ready +default +8 +4.00 +#{10}\.{10} +1$", said, re.MULTILINE)
+    assert len(re.findall("^PROJECT +QUOTA", server.typed("runai top -w --rounds 2 --interval 0.2"), re.MULTILINE)) == 2
+    assert re.search(rf"^t +{project} .* 4.00", server.typed("runai top job"), re.MULTILINE)
+    with Terminal(server, "top", "--watch", "--rounds", "1", columns=120) as terminal:
+        pass
+    assert terminal.code == 0
+    assert "\x1b[?1049h" in terminal.text
+    assert "dgx1-1" in terminal.text
+
+
+# --- who is calling ----------------------------------------------------------------------------------------------
+
+
+def test_login_keeps_a_token_that_nobody_else_can_read(server: Server) -> None:
+    """F-123."""
+    person = "new"
+    assert server.refused("runai whoami", person=person) == "User not authenticated, run the 'runai login' command.\n"
+    wrong = server.type(f"runai login -u {FIRST_USER}", person=person, stdin="not it\n")
+    assert (wrong.code, wrong.err) == (1, "user or password is wrong: try again; both matter, case too\n")
+    server.log_in(person)
+    said = server.typed("runai whoami", person=person).splitlines()
+    assert said[0] == f"User: {FIRST_USER}"
+    assert said[1].startswith("Logged in Id: ")
+    secret = Path(server.environment(person)["FAIRPOOL_CONFIG"]) / "credentials.json"
+    assert secret.stat().st_mode & 0o777 == 0o600
+    token = json.loads(secret.read_text())[server.address]["access_token"]
+    assert server.typed("runai logout", person=person) == "Logged out successfully\n"
+    assert token not in secret.read_text()
+    with pytest.raises(Refused):
+        _with_token(server, token)
+    assert "not logged in" in server.typed("runai logout", person=person)
+
+
+def _with_token(server: Server, token: str) -> None:
+    with Client(server.address, token) as client:
+        client.me()
+
+
+def test_a_token_is_renewed_and_an_expired_login_says_what_to_type(tmp_path: Path) -> None:
+    with serving(tmp_path, access_token_s=1) as short:
+        short.log_in()
+        secret = Path(short.environment()["FAIRPOOL_CONFIG"]) / "credentials.json"
+        first = json.loads(secret.read_text())[short.address]["access_token"]
+        short.typed("runai whoami")
+        second = json.loads(secret.read_text())[short.address]
+        assert second["access_token"] != first
+        secret.write_text(json.dumps({short.address: second | {"refresh_token": "fpr_unknown"}}))
+        said = short.refused("runai whoami")
+        assert said == f"Your login at {short.address} has expired, run the 'runai login' command.\n"
+
+
+def test_commands_at_once_renew_a_login_together(tmp_path: Path) -> None:
+    """A token that renews another works once: they must not take it from each other."""
+    with serving(tmp_path, access_token_s=1) as short:
+        short.log_in()
+        environment = real_environment(short)
+        at_once = [
+            subprocess.Popen([*COMMAND, "whoami"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+            for _ in range(3)
+        ]
+        said = [process.communicate(timeout=60) for process in at_once]
+        assert [process.returncode for process in at_once] == [0, 0, 0], said
+
+
+def test_a_job_whose_answer_was_lost_is_made_once(server: Server, project: str) -> None:
+    """The connection breaks after the server did it: the command asks again under the same key."""
+    with Lossy(server.address) as lossy:
+        place = Path(server.environment()["FAIRPOOL_CONFIG"]) / "credentials.json"
+        known = json.loads(place.read_text())
+        place.write_text(json.dumps(known | {lossy.address: known[server.address]}))
+        said = server.typed(f"runai submit -i img -p {project} --server {lossy.address}")
+    assert lossy.lost == 1
+    assert said.startswith("Job job-0 submitted successfully.")
+    assert server.typed("runai list -o name") == "job-0\n"
+
+
+class Lossy:
+    """Passes requests on, and loses the answer to the first that creates something."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.removeprefix("http://").partition(":")
+        self._target = (host, int(port))
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.lost = 0
+
+    def __enter__(self) -> Lossy:
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listening.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                person, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._pass_on, args=(person,), daemon=True).start()
+
+    def _pass_on(self, person: socket.socket) -> None:
+        with person, socket.create_connection(self._target) as server:
+            while request := person.recv(1 << 20):
+                while b"\r\n\r\n" not in request or _missing(request):
+                    request += person.recv(1 << 20)
+                server.sendall(request)
+                answer = server.recv(1 << 20)
+                while _missing(answer):
+                    answer += server.recv(1 << 20)
+                if request.startswith(b"POST /api/v1/workloads/") and not self.lost:
+                    self.lost += 1
+                    return
+                person.sendall(answer)
+
+
+def _missing(message: bytes) -> bool:
+    """Whether a part of the body is still to come."""
+    head, end, body = message.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    return not end or (length is not None and len(body) < int(length[1]))
+
+
+def test_a_token_is_never_sent_to_another_server(server: Server) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"http://127.0.0.1:{other.getsockname()[1]}"
+        said = server.refused(f"runai list jobs --server {address} -p team-a")
+        assert said == "User not authenticated, run the 'runai login' command.\n"
+
+
+def test_a_server_that_is_not_there_is_named_with_what_to_type(server: Server) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    answer = server.type(f"runai login -u a@b --server 127.0.0.1:{port}", stdin="x\n", person="nobody")
+    words = f"Fairpool does not answer at http://127.0.0.1:{port}: start it with `make up` or `fairpool up`\n"
+    assert (answer.code, answer.err) == (1, words)
+    assert "is no address of a server" in server.refused("runai list jobs -p x --server 'ftp://x'")
+
+
+def test_a_given_password_must_be_changed_first(server: Server) -> None:
+    said = server.typed("runai-adm user create eve@example.com")
+    password = re.search(r"shown this once: (\S+)", said)
+    assert password
+    server.log_in("eve", "eve@example.com", password[1])
+    said = server.refused("runai list jobs -p team-a", person="eve")
+    assert said == "this password was given to you and must be changed: run the 'runai login' command\n"
+    with Terminal(server, "login", "--config-path", str(server.folder / "eve2"), "-u", "eve@example.com") as terminal:
+        terminal.read_until("Password")
+        terminal.write(f"{password[1]}\r")
+        terminal.read_until("New password")
+        terminal.write("correct horse battery\r")
+        terminal.read_until("The same again")
+        terminal.write("correct horse battery\r")
+        terminal.read_until("Password changed")
+    server.log_in("eve", "eve@example.com", "correct horse battery")
+
+
+def test_a_stranger_to_a_project_is_denied(server: Server, project: str) -> None:
+    """F-213."""
+    password = re.search(r"once: (\S+)", server.typed(f"runai-adm user create bob@example.com --project {project}"))
+    assert password
+    with Client(server.address) as bob:
+        bob.sign_in("bob@example.com", password[1])
+        bob.change_password(password[1], "correct horse")
+    server.log_in("bob", "bob@example.com", "correct horse")
+    server.typed(f"runai submit mine -i img -p {project}", person="bob")
+    said = server.refused("runai submit theirs -i img -p team-a", person="bob")
+    assert said == "Access denied. You are not authorized to perform this action.\n"
+    assert "project team-a was not found" in server.refused("runai list jobs -p team-a", person="bob")
+
+
+# --- problems ----------------------------------------------------------------------------------------------------
+
+
+MESSAGES = {
+    "runai submit x -g 1": "-i, --image must be set",
+    "runai submit x -i y -g 1 --gpu-memory 4G": "unexpected to accept both gpu and gpu-memory flag. "
+    "please use only one of them",
+    "runai submit x -i y --gpu-memory 1M": "gpu memory must be greater than 100Mb",
+    "runai submit x -i y --mig 9g.9gb": "unsupported mig device: 9g.9gb",
+    "runai submit x -i y --image-pull-policy Sometimes": "image-pull-policy flag should be set with one of "
+    'the following values of: "Always", "IfNotPresent" or "Never"',
+    "runai submit x -i y -v /a:/b:rx": "invalid readonly parameter given: 'rx'. this parameter may either be "
+    "empty, ':ro' or ':rw'",
+    "runai submit x -i y --parallelism 2": "if the parallelism flag is set, you must also set the number of "
+    "successful pod completions",
+    "runai submit x -i y --inference --interactive": "The flags --inference and --interactive cannot be used together",
+    "runai submit X_1 -i y": "Job names must consist of lower case alphanumeric characters or '-' and start with an "
+    "alphabetic character (e.g. 'my-name',  or 'abc-123')",
+    "runai submit x -i y -p team-aa": "project team-aa was not found. Please run 'runai list project' to view all "
+    "avaliable projects",
+}
+
+
+@pytest.mark.parametrize("line", MESSAGES)
+def test_messages_are_the_ones_people_know(server: Server, project: str, line: str) -> None:
+    assert server.refused(line).splitlines()[0] == MESSAGES[line]
+
+
+def test_everything_that_is_wrong_is_said_at_once(server: Server, project: str) -> None:
+    said = server.refused("runai submit x -g 2.5 --elastic -e =1 --port 0 -s ingress --jupyter").splitlines()
+    assert len(said) == 5
+    said = server.refused("runai submit Bad_Name -i y --priority urgent --node-pools nowhere").splitlines()
+    assert len(said) == 3
+
+
+def test_a_name_that_is_taken_and_a_job_that_is_not_there(server: Server, project: str) -> None:
+    server.typed("runai submit hyper1 -i y")
+    taken = server.refused("runai submit hyper1 -i y")
+    assert taken == "the job hyper1 already exists, please delete it first (use 'runai delete hyper1')\n"
+    said = server.refused("runai logs hyper2").splitlines()
+    elsewhere = "If the job exists in a different project, use -p <project name>."
+    assert said == [f"The job hyper2 does not exist in project {project}. {elsewhere}", "Did you mean hyper1?"]
+    said = server.refused(f"runai list jobs -p {project}x").splitlines()
+    assert said[1].startswith(f"Did you mean {project}")
+
+
+def test_without_a_project_nothing_is_submitted(server: Server) -> None:
+    """F-10."""
+    server.log_in("homeless")
+    words = "Define a project by --project flag, alternatively set a project as default\n"
+    assert server.refused("runai submit x -i y", person="homeless") == words
+    assert server.refused("runai list", person="homeless") == words
+
+
+def test_names_are_made_up_where_none_is_given(server: Server, project: str) -> None:
+    assert "Job job-0 submitted" in server.typed("runai submit -i y")
+    assert "Job job-1 submitted" in server.typed("runai submit -i y")
+    assert "Job sweep-0 submitted" in server.typed("runai submit -i y --name-prefix sweep")
+    assert "the name is given twice" in server.refused("runai submit a --name b -i y")
+
+
+def test_a_dry_run_prints_and_submits_nothing(server: Server, project: str) -> None:
+    """F-125."""
+    said = yaml.safe_load(server.typed("runai submit x -i y -g 0.5 --dry-run -- --epochs 3"))
+    assert said["kind"] == "Training"
+    assert said["spec"]["args"] == ["--epochs", "3"]
+    assert server.typed("runai list -o name") == ""
+
+
+def test_the_warning_and_the_notice_do_not_disturb_the_answer(server: Server, project: str) -> None:
+    answer = server.type("runai submit x -i y --interactive --preemptible --command sleep --args 1")
+    assert "Warning: Using the preemptible flag may lead to your resources being preempted without notice" in answer.err
+    assert "write: runai submit NAME ... --command -- sleep 1" in answer.err
+    assert "Interactive-Preemptible" in server.typed("runai list")
+    quiet = server.type("runai submit y -i y --interactive --preemptible --command sleep --loglevel error")
+    assert quiet.err == ""
+
+
+def test_who_types_too_little_is_shown_what_there_is(server: Server) -> None:
+    assert server.typed("runai").startswith("Usage: runai")
+    assert "Example: runai describe job" in server.typed("runai describe")
+    said = server.refused("runai describe hyper1")
+    assert said == "there is no command runai describe hyper1: did you mean runai describe job hyper1?\n"
+
+
+@pytest.mark.parametrize(("target", "words"), [("/dev/full", "No space left"), (None, "standard output is closed")])
+def test_an_answer_that_cannot_be_written_is_told(server: Server, target: str | None, words: str) -> None:
+    shell = f"exec {shlex.join(COMMAND)} list jobs -p team-a >{target or '&-'}"
+    done = subprocess.run(
+        ["bash", "-c", shell], stderr=subprocess.PIPE, text=True, env=real_environment(server), check=False
+    )
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_proxy_is_not_asked_for_this_machine(server: Server) -> None:
+    assert server.typed("runai whoami", HTTP_PROXY="http://127.0.0.1:1", ALL_PROXY="http://127.0.0.1:1")
+
+
+# --- completion --------------------------------------------------------------------------------------------------
+
+
+def completed(server: Server, words: str, **environment: str) -> list[str]:
+    """What TAB suggests in bash, after these words."""
+    said = words.split(" ")
+    told = {"_RUNAI_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(said) - 1)}
+    answer = server.type("runai", **told, **environment)
+    assert answer.code == 0, answer
+    assert not answer.err
+    return [line.partition(",")[2] for line in answer.out.splitlines() if line]
+
+
+def test_tab_completes_commands_flags_and_names(server: Server, project: str) -> None:
+    """F-126, F-127."""
+    server.typed("runai submit hyper1 -i y")
+    server.typed("runai submit hyper2 -i y")
+    assert completed(server, "runai su") == ["submit", "suspend"]
+    assert completed(server, "runai list p") == ["projects"]
+    assert "--image-pull-policy" in completed(server, "runai submit --im")
+    assert completed(server, "runai submit --image-pull-policy If") == ["IfNotPresent"]
+    assert completed(server, "runai describe job hyp") == ["hyper1", "hyper2"]
+    assert completed(server, f"runai logs -p {project} hyper1") == ["hyper1"]
+    assert project in completed(server, "runai list jobs -p proj")
+    assert "team-a" in completed(server, "runai config project team")
+    server.typed("runai submit hyper3 -i y")
+    assert completed(server, "runai delete hyper1 hyper") == ["hyper1", "hyper2"]  # as they were a moment ago
+
+
+def test_tab_is_silent_where_nothing_can_be_asked(server: Server) -> None:
+    assert completed(server, "runai logs x", FAIRPOOL_SERVER="127.0.0.1:1") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_a_script_for_each_shell(server: Server, shell: str) -> None:
+    script = server.typed(f"runai completion {shell}")
+    assert "_RUNAI_COMPLETE" in script
+    assert "runai" in script
+    if shell == "bash":
+        checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+
+
+def test_version_needs_no_server(server: Server) -> None:
+    assert server.typed("runai version --short", person="offline") == f"{__version__}\n"
+    assert f"Version: {__version__}" in server.typed("runai version", person="offline")
+
+
+def test_what_is_documented_and_not_there_yet_says_so(server: Server) -> None:
+    for line in (
+        "runai port-forward x --port 1:2",
+        "runai submit-dist mpi x -i y",
+        "runai list templates",
+        "runai update",
+    ):
+        assert "is not supported yet" in server.refused(line), line
+    assert "single sign-on (--idp-issuer-url) is not supported yet" in server.refused("runai login --idp-issuer-url x")

@@ -1,0 +1,166 @@
+"""`runai-adm` as an administrator types it, against a control plane behind a real socket."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from fairpool import __version__
+from tests.end_to_end.runai_server import Server, serving
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("runai-adm")) as found:
+        found.log_in()
+        found.node("dgx1-1")
+        found.node("dgx1-2")
+        yield found
+
+
+def test_the_life_of_a_project(server: Server) -> None:
+    """F-13, F-14, F-15, F-16, F-17."""
+    made = server.typed(
+        "runai-adm project create team-a --gpu-quota 4 --over-quota off --interactive-time-limit 8h "
+        "--node-types-train dgx-2 --cpu-quota 16 --memory-quota 4096 --description 'the first'"
+    )
+    assert made == "Project team-a created successfully.\n"
+    assert re.search(r"^team-a +default +Ready +4 +0.00 +0$", server.typed("runai-adm project list"), re.MULTILINE)
+    found = json.loads(server.typed("runai-adm project get team-a -o json"))
+    assert found["resources"][0]["gpu"] == {"deserved": 4, "overQuota": "off"}
+    assert found["resources"][0]["cpu"]["deserved"] == 16000
+    assert found["schedulingRules"] == {"interactiveJobTimeLimitSeconds": 28800}
+    assert found["nodeTypes"]["training"] == ["dgx-2"]
+    server.typed("runai-adm project update team-a -g 6 --node-types-interactive dgx-1")
+    found = json.loads(server.typed("runai-adm project get team-a -o json"))
+    assert found["resources"][0]["gpu"] == {"deserved": 6, "overQuota": "off"}
+    assert found["resources"][0]["memory"]["deserved"] == 4096
+    assert found["nodeTypes"] == {"training": ["dgx-2"], "workspace": ["dgx-1"]}
+    assert found["description"] == "the first"
+    assert "already" in server.refused("runai-adm project create team-a")
+    assert server.typed("runai-adm project delete team-a") == "Project team-a deleted successfully.\n"
+    assert server.refused("runai-adm project get team-a").startswith("there is no project team-a")
+
+
+def test_a_project_with_jobs_is_deleted_only_with_a_decision(server: Server) -> None:
+    for name in ("old", "young"):
+        server.typed(f"runai-adm project create {name}")
+    server.typed("runai submit j -i x -p old")
+    said = server.refused("runai-adm project delete old")
+    assert said == (
+        "project old still has 1 workloads: j: say what becomes of them: --delete-jobs, or --move-jobs-to PROJECT\n"
+    )
+    server.typed("runai-adm project delete old --move-jobs-to young")
+    assert server.typed("runai list -p young -o name") == "j\n"
+    assert "Did you mean young?" in server.refused("runai-adm project delete yuong --delete-jobs")
+
+
+def test_quotas_are_amounts(server: Server) -> None:
+    server.typed("runai-adm project create many -g unlimited --gpu-limit 12")
+    assert "NODE POOL DEFAULT: unlimited GPUs, at most 12" in server.typed("runai-adm project get many")
+    assert "--gpu-quota 'lots' is no amount" in server.refused("runai-adm project update many -g lots")
+    assert "no flag says what changes" in server.refused("runai-adm project update many")
+    assert "is below the quota" in server.refused("runai-adm project create few -g 4 --gpu-limit 2")
+    assert "name:" in server.refused("runai-adm project create Bad_Name")
+
+
+def test_the_life_of_a_department(server: Server) -> None:
+    """F-23, F-24, F-25."""
+    server.typed("runai-adm department create research --gpu-quota 8")
+    server.typed("runai-adm project create lab --department research")
+    assert re.search(r"^research +8 +lab$", server.typed("runai-adm department list"), re.MULTILINE)
+    server.typed("runai-adm department update research -g 12")
+    assert "GPU QUOTA: 12" in server.typed("runai-adm department get research")
+    assert "still has projects: lab" in server.refused("runai-adm department delete research")
+    server.typed("runai-adm project update lab --department default")
+    server.typed("runai-adm department delete research")
+    assert "Did you mean default?" in server.refused("runai-adm department get defualt")
+
+
+def test_the_life_of_a_node_pool(server: Server) -> None:
+    server.typed("runai-adm node-pool create a100 --label run.ai/type=a100 --gpu-placement spread")
+    assert re.search(
+        r"^a100 +Empty +run.ai/type=a100 +spread +binpack", server.typed("runai-adm node-pool list"), re.MULTILINE
+    )
+    server.typed("runai-adm node-pool update a100 --cpu-placement spread --label run.ai/type=a101")
+    found = yaml.safe_load(server.typed("runai-adm node-pool get a100 -o yaml"))
+    assert (found["labelValue"], found["placementStrategy"]) == ("a101", {"gpu": "spread", "cpu": "spread"})
+    server.typed("runai-adm project create pooled --node-pool a100 -g 2")
+    assert "is named by project pooled" in server.refused("runai-adm node-pool delete a100")
+    server.typed("runai-adm project delete pooled")
+    server.typed("runai-adm node-pool delete a100")
+    assert "is not KEY=VALUE" in server.refused("runai-adm node-pool create b --label x")
+
+
+def marks(server: Server, node: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads(server.typed(f"runai-adm node get {node} -o json"))["marks"]
+    return found
+
+
+def test_a_node_is_drained_cordoned_and_used_again(server: Server) -> None:
+    server.typed("runai-adm node update dgx1-1 --label run.ai/type=dgx-1 --taint mine=yes:NoSchedule")
+    assert server.typed("runai-adm node drain dgx1-1") == "Node dgx1-1 is drained.\n"
+    server.typed("runai-adm node cordon dgx1-1")
+    assert marks(server, "dgx1-1") == {
+        "cordoned": True,
+        "labels": {"run.ai/type": "dgx-1"},
+        "taints": [
+            {"key": "mine", "value": "yes", "effect": "NoSchedule"},
+            {"key": "runai", "value": "drain", "effect": "NoExecute"},
+        ],
+    }
+    assert "Ready,Unschedulable" in server.typed("runai list nodes")
+    for line in ("undrain dgx1-1", "uncordon dgx1-1", "update dgx1-1 --taint mine- --label run.ai/type-"):
+        server.typed(f"runai-adm node {line}")
+    assert marks(server, "dgx1-1") == {"cordoned": False, "labels": {}, "taints": []}
+    assert "Available node names:" in server.refused("runai-adm node drain dgx1-9")
+    assert "comes from its cluster" in server.refused("runai-adm node delete dgx1-1")
+
+
+def test_roles_are_set_and_removed_as_documents_print_it(server: Server) -> None:
+    """F-97, F-98, F-99, F-102, F-103, F-104."""
+    server.typed("runai-adm set node-role --runai-system-worker dgx1-1")
+    assert re.search("^dgx1-1 .* runai-system ", server.typed("runai list nodes"), re.MULTILINE)
+    said = server.type("runai-adm set node-role --all dgx1-2")
+    assert said.out == "Node dgx1-2: role runai-gpu-worker set.\n"
+    assert "not yet kept to nodes by their role" in said.err
+    server.typed("runai-adm remove node-role --gpu-worker dgx1-2")
+    server.typed("runai-adm remove node-role --runai-system-worker dgx1-1")
+    assert server.typed("runai list nodes").count("<none>") == 2
+    assert "a role and a node are needed" in server.refused("runai-adm set node-role dgx1-1")
+
+
+def test_the_life_of_a_user(server: Server) -> None:
+    """F-18, F-205, F-210."""
+    for name in ("here", "there"):
+        server.typed(f"runai-adm project create {name}")
+    said = server.typed("runai-adm user create ann@example.com --project here")
+    assert re.search(r"^Password, shown this once: \S{8,}$", said, re.MULTILINE)
+    assert "ann@example.com" in server.typed("runai-adm user list -o name").splitlines()
+    server.typed("runai-adm user update ann@example.com --add-project there --remove-project here")
+    shown = server.typed("runai-adm user get ann@example.com")
+    assert "in project there" in shown
+    assert "in project here" not in shown
+    assert re.search(r"once: \S{8,}", server.typed("runai-adm user reset-password ann@example.com"))
+    server.typed("runai-adm user delete ann@example.com")
+    assert "there is no user ann@example.com" in server.refused("runai-adm user reset-password ann@example.com")
+    assert "is no address" in server.refused("runai-adm user create nobody")
+
+
+def test_what_is_not_there_yet_says_so_and_version_does_not_ask(server: Server) -> None:
+    line = "runai-adm generate-values --external-ips 10.0.0.1 --domain example.com --airgapped"
+    assert "runai-adm generate-values is not supported yet" in server.refused(line)
+    assert "is not supported yet" in server.refused("runai-adm set secret x --cluster-wide")
+    assert "is not supported yet" in server.refused("runai-adm set node-role --dynamic-mig-enabled dgx1-1")
+    assert server.typed("runai-adm version --short", person="offline") == f"{__version__}\n"
+    assert "did you mean project?" in server.refused("runai-adm projct list")
+    for slip in ("--gpus 4", "--deserved-gpus=4"):
+        said = server.refused(f"runai-adm project create slip {slip}")
+        assert said.endswith("did you mean -g, --gpu-quota?\n"), said
+    assert "_RUNAI_ADM_COMPLETE" in server.typed("runai-adm completion bash")

@@ -1,0 +1,115 @@
+"""`runai` against a real platform on this machine: what was typed is what runs, and what is shown is what happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairpool.api import workloads as work
+from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+from tests.running_platform import PATIENCE_S, Running
+
+pytestmark = pytest.mark.slow
+
+
+class Person:
+    """Somebody with a terminal, and a project of their own."""
+
+    def __init__(self, platform: Running, folder: Path) -> None:
+        self.platform, self.folder = platform, folder
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
+        told = {"FAIRPOOL_CONFIG": str(folder / "config"), "FAIRPOOL_SERVER": str(platform.status["address"])}
+        self._environment = kept | told
+        assert platform.client.projects()
+        self.types("login", "-u", FIRST_USER, "--password-stdin", stdin=f"{FIRST_PASSWORD}\n")
+        self.types("config", "project", "team-a")
+
+    def type(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "fairpool.cli.runai.main", *arguments],
+            env=self._environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    def types(self, *arguments: str, stdin: str = "") -> str:
+        done = self.type(*arguments, stdin=stdin)
+        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+        return done.stdout
+
+    def submits(self, name: str, *arguments: str, until: str = "Completed") -> None:
+        self.types("submit", name, *arguments)
+        found = self.platform.client.find_workload("team-a", name)
+        assert found is not None
+        self.platform.until_phase(found.id, until)
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    folder = tmp_path_factory.mktemp("runai")
+    platform = Running(folder / "data")
+    platform.up()
+    yield Person(platform, folder)
+    platform.clean_up()
+
+
+def test_what_stands_after_the_dashes_is_what_runs(person: Person) -> None:
+    person.submits("hello", "-i", "python", "-g", "0.5", "--", "python", "-c", "print(1)")
+    assert person.types("logs", "hello") == "1\n"
+    assert re.search(r"^hello-0-0 +Succeeded +dgx1-\d .* 0 +exit code 0$", person.types("history", "hello"), re.M)
+
+
+def test_a_life_that_failed_is_told_with_its_end_and_its_log(person: Person) -> None:
+    program = "import sys; print(2); sys.exit(3)"
+    person.types("submit", "bad", "-i", "python", "-g", "0.5", "--", "python", "-c", program)
+    person.platform.until(lambda: "bad-0-1" in person.types("history", "bad"), "it is tried again")
+    assert re.search(r"^bad-0-0 +Failed +dgx1-\d .* 3 +exit code 3$", person.types("history", "bad"), re.M)
+    assert person.types("logs", "bad") == "2\n"
+    person.types("delete", "bad")
+
+
+def test_mounts_limits_and_shared_memory_reach_the_pod(person: Person) -> None:
+    (person.folder / "shared").mkdir()
+    (person.folder / "shared" / "file").write_text("content\n")
+    flags = ["-v", f"{person.folder}/shared:/shared:ro", "--pvc", "home:/claim", "--large-shm"]
+    script = "cat /shared/file; touch /shared/x 2>&1; echo kept > /claim/note; df -h --output=size /dev/shm | tail -1"
+    person.submits("mounts", "-i", "ubuntu", *flags, "--memory-limit", "500M", "--", "bash", "-c", script)
+    said = person.types("logs", "mounts", "--tail", "3").split("\n")
+    assert (said[0], "Read-only" in said[1], said[2].strip()) == ("content", True, "64G")
+    person.submits("later", "-i", "ubuntu", "--pvc", "home:/claim", "--", "cat", "/claim/note")
+    assert person.types("logs", "later") == "kept\n"
+
+
+def test_visits_to_a_job_on_a_terminal(person: Person) -> None:
+    person.submits("shell", "-i", "ubuntu", "--interactive", "--stdin", "--tty", until="Running")
+    visit = person.type("exec", "shell", "--", "sh", "-c", "echo $JOB_NAME; exit 5")
+    assert (visit.returncode, visit.stdout) == (5, "shell\n")
+    visit = person.type("bash", "shell", stdin="echo in bash; exit 4\n")
+    assert (visit.returncode, visit.stdout) == (4, "in bash\n")
+    joined = person.type("attach", "shell", stdin="tty; echo $((40 + 2)); exit 7\n")
+    assert "/dev/pts/" in joined.stdout
+    assert "\n42\n" in joined.stdout
+    assert joined.returncode == 7, joined.stderr
+    person.types("delete", "shell")
+
+
+def test_the_pods_of_a_distributed_run_find_each_other(person: Person) -> None:
+    names = ["MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"]
+    program = f"import json, os; print(json.dumps([os.environ[name] for name in {names}]))"
+    spec = {"image": "python", "numWorkers": 2, "args": ["python", "-c", program], "compute": {"gpu": "1"}}
+    body = {"name": "dist", "projectId": "team-a", "spec": spec}
+    workload = person.platform.client.submit(work.SubmitDistributed.model_validate(body)).id
+    person.platform.until_phase(workload, "Completed")
+    first, second = (json.loads(person.types("logs", "dist", "--pod", f"dist-{index}-0")) for index in range(2))
+    assert first[:2] == second[:2]
+    assert (first[2:], second[2:]) == (["0", "2"], ["1", "2"])

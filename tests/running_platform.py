@@ -1,0 +1,141 @@
+"""A platform for tests: the real command in a process of its own, on a free port and a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fairpool.agent import process_table
+from fairpool.api import organization as org
+from fairpool.api import workloads as work
+from fairpool.api.client import Client, Unreachable
+from fairpool.cli.compose import background
+from fairpool.cli.compose.premises import Premises, occupant
+from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+
+PATIENCE_S = 60.0
+"""Until a test gives up; much longer than anything takes, because machines that test are busy."""
+
+
+def fairpool(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command, as a person types it, until it ends."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "fairpool.cli.main", *arguments],
+        env={**own, **variables},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+class Running:
+    """A platform on one folder, that may be up or not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.premises = Premises(folder)
+        self._client: Client | None = None
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return fairpool(*arguments, "--data", str(self.premises.root))
+
+    def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Start it in the background, at a port that is free."""
+        started = self.command("up", "--detach", "--listen", "127.0.0.1:0", *arguments)
+        assert started.returncode == 0, started.stdout + started.stderr
+        return started
+
+    def down(self, *arguments: str) -> str:
+        ended = self.command("down", *arguments)
+        assert ended.returncode == 0, ended.stderr
+        self._client = None
+        return ended.stdout
+
+    def kill(self) -> None:
+        """As the power would, for this process."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.until(lambda: occupant(self.premises) is None, "the lock is free")
+        self._client = None
+
+    @property
+    def status(self) -> dict[str, Any]:
+        status = background.status_of(self.premises, 10.0)
+        assert status is not None
+        return status
+
+    @property
+    def pid(self) -> int:
+        return int(self.status["pid"])
+
+    @property
+    def client(self) -> Client:
+        """Signed in as the first user, with a project to work in."""
+        if self._client is None:
+            self._client = Client(self.status["address"])
+            self._client.sign_in(FIRST_USER, FIRST_PASSWORD)
+            if not any(each.name == "team-a" for each in self._client.projects()):
+                body = {"name": "team-a", "resources": [{"gpu": {"deserved": 4}}]}
+                self._client.create_project(org.ProjectRequest.model_validate(body))
+        return self._client
+
+    def submit(self, name: str, program: str, gpu: str = "0.5") -> str:
+        """A training that is a line of Python; its id."""
+        spec = {"image": "python", "command": "python", "args": f"-u -c '{program}'", "compute": {"gpu": gpu}}
+        body = {"name": name, "projectId": "team-a", "spec": spec}
+        return self.client.submit(work.SubmitTraining.model_validate(body)).id
+
+    def phase(self, workload: str) -> str:
+        try:
+            return str(self.client.workload(workload).phase)
+        except Unreachable:
+            return ""
+
+    def until_phase(self, workload: str, phase: str) -> None:
+        self.until(lambda: self.phase(workload) == phase, f"{workload} is {phase}")
+
+    def log(self, workload: str) -> str:
+        return b"".join(self.client.logs(workload)).decode()
+
+    def until(self, holds: Callable[[], object], what: str) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < end, f"waited in vain until {what}\n{self._journal()}"
+            time.sleep(0.02)
+
+    def leftovers(self) -> list[str]:
+        """Every process that has to do with this folder: server, nursery, keepers, pods."""
+        root = str(self.premises.root).encode()
+        found = []
+        for pid in process_table.pids():
+            try:
+                where = os.readlink(f"/proc/{pid}/cwd").encode()
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                environment = Path(f"/proc/{pid}/environ").read_bytes()
+            except OSError:
+                continue
+            is_ours = where.startswith(root) or root in command or root in environment
+            if is_ours and pid != os.getpid() and process_table.start_time(pid) is not None:
+                found.append(f"{pid}: {command.decode(errors='replace')}")
+        return found
+
+    def clean_up(self) -> None:
+        """End everything as a person would, and prove that nothing is left; else kill it and fail."""
+        try:
+            self.down("--stop-pods")
+            end = time.monotonic() + PATIENCE_S
+            while (left := self.leftovers()) and time.monotonic() < end:
+                time.sleep(0.02)
+            assert not left, left
+        finally:
+            for line in self.leftovers():
+                os.kill(int(line.partition(":")[0]), signal.SIGKILL)
+
+    def _journal(self) -> str:
+        return self.premises.log.read_text(encoding="utf-8")[-4000:] if self.premises.log.exists() else ""

@@ -1,0 +1,157 @@
+"""From what a person submits to what is declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairpool.api import workloads as wire
+from fairpool.api.declarations import WorkloadWire
+from fairpool.api.organization import NodeTypes, ProjectRequest
+from fairpool.control.admission import Ground, admit, bytes_of, quota_milli
+from fairpool.model.ids import Instant, WorkloadId
+from fairpool.model.problem import Problem
+from fairpool.model.spec import Arrangement, Program, Volume, WorkloadSpec
+from fairpool.model.workload import GpuRequest, LabelOperator, LabelRule, gpu_memory, gpu_portion, whole_gpus
+
+PROJECT = ProjectRequest(name="team-a")
+KINDS: dict[str, type[wire.Submit]] = {
+    "train": wire.SubmitTraining,
+    "build": wire.SubmitWorkspace,
+    "dist": wire.SubmitDistributed,
+    "inference": wire.SubmitInference,
+}
+
+
+def answer(kind: str = "train", project: ProjectRequest = PROJECT, name: str = "a", **spec: Any) -> Any:
+    """What becomes of one submit."""
+    body = {"name": name, "projectId": "team-a", "spec": {"image": "i", **spec}}
+    submit: Any = KINDS[kind].model_validate(body)
+    ground = Ground(project=project, pools=frozenset({"default", "a100"}))
+    return admit(submit, ground, workload_id=WorkloadId("w"), name=name, now=Instant(1))
+
+
+def declared(kind: str = "train", project: ProjectRequest = PROJECT, **spec: Any) -> WorkloadSpec:
+    found = answer(kind, project, **spec)
+    assert isinstance(found, WorkloadSpec), found
+    return found
+
+
+def complaints(kind: str = "train", project: ProjectRequest = PROJECT, **spec: Any) -> list[str]:
+    found = answer(kind, project, **spec)
+    return [] if isinstance(found, WorkloadSpec) else [each.code for each in found]
+
+
+@pytest.mark.parametrize(
+    ("compute", "gpu"),
+    [
+        pytest.param({}, GpuRequest(), id="no GPU unless asked for"),
+        pytest.param({"gpu": "0"}, GpuRequest(), id="0 means none"),
+        pytest.param({"gpu": "1.0"}, whole_gpus(1), id="1.0 means 1"),
+        pytest.param({"gpu": 2}, whole_gpus(2), id="whole ones"),
+        pytest.param({"gpu": 0.125}, gpu_portion(125), id="a part of one"),
+        pytest.param({"gpuDevicesRequest": 2, "gpuPortionRequest": 0.5}, gpu_portion(500, 2), id="a part of each"),
+        pytest.param({"gpuMemoryRequest": "4Gi"}, gpu_memory(4096), id="memory"),
+        pytest.param({"migProfile": "1g.5gb"}, GpuRequest(mig=(("nvidia.com/mig-1g.5gb", 1),)), id="a MIG slice"),
+    ],
+)
+def test_gpus(compute: dict[str, Any], gpu: GpuRequest) -> None:
+    assert declared(compute=compute).template.shape.gpu == gpu
+
+
+@pytest.mark.parametrize(
+    ("compute", "code"),
+    [
+        ({"gpu": "2.5"}, "gpu.fraction_of_many"),
+        ({"gpu": "0.3333"}, "gpu.too_fine"),
+        ({"gpu": "many"}, "gpu.not_a_number"),
+        ({"gpu": -1}, "gpu.out_of_range"),
+        ({"gpu": "1", "gpuMemoryRequest": "4G"}, "gpu.several_ways"),
+        ({"gpuMemoryRequest": "99M"}, "gpu.memory_too_small"),
+        ({"migProfile": "9g.5gb"}, "gpu.mig_profile"),
+        ({"gpuPortionRequest": 2}, "gpu.portion"),
+    ],
+)
+def test_gpus_that_cannot_be(compute: dict[str, Any], code: str) -> None:
+    assert complaints(compute=compute) == [code]
+
+
+def test_cpu_and_memory_follow_from_the_gpus_unless_said() -> None:
+    shape = declared(compute={"gpu": "0.5"}).template.shape
+    assert (shape.cpu_milli, shape.memory_bytes) == (500, 50 * 1024 * 1024)
+    shape = declared(compute={"gpu": 1, "cpuCoreRequest": 0.1, "cpuMemoryRequest": "1G"}).template.shape
+    assert (shape.cpu_milli, shape.memory_bytes) == (100, 1_000_000_000)
+
+
+def test_the_project_says_which_nodes_its_work_may_use() -> None:
+    project = ProjectRequest(name="team-a", node_types=NodeTypes(training=["dgx-2"], workspace=["v100"]))
+    rule = LabelRule("run.ai/type", LabelOperator.IN, ("dgx-2",))
+    assert declared(project=project).template.shape.node_rules == ((rule,),)
+    assert complaints("build", project, nodeType="dgx-2") == ["spec.node_type"]
+
+
+def test_a_sweep_needs_to_know_its_end() -> None:
+    assert complaints(parallelism=3) == ["spec.parallelism_alone"]
+    spec = declared(parallelism=5, completions=2)
+    assert (spec.arrangement, spec.pods, spec.completions) == (Arrangement.SWEEP, 2, 2)
+
+
+def test_workers_start_together_and_a_master_is_one_more() -> None:
+    assert declared("dist", numWorkers=4).pods == 4
+    led = declared("dist", numWorkers=2, masterSpec={"image": "m", "compute": {"gpu": 0}})
+    assert (led.pods, led.leader is not None and led.leader.program.image) == (3, "m")
+    elastic = declared("dist", minReplicas=2, maxReplicas=4)
+    assert (elastic.pods, elastic.minimum) == (4, 2)
+    assert complaints("dist", minReplicas=5, maxReplicas=4) == ["spec.elastic_range"]
+
+
+def test_a_model_needs_a_port_and_somebody_who_decides_how_many() -> None:
+    assert complaints("inference") == ["spec.no_serving_port"]
+    scaling = {"minReplicas": 1, "maxReplicas": 4}
+    assert complaints("inference", servingPort={"container": 1}, autoscaling=scaling) == ["spec.no_metric"]
+
+
+def test_what_pods_cannot_be_given_is_refused_and_never_ignored() -> None:
+    assert complaints(security={"hostIpc": True}, topology={"required": "rack"}) == ["spec.not_carried"] * 2
+
+
+def test_everything_about_a_program_reaches_its_pods() -> None:
+    spec = declared(
+        image="python",
+        args=["--epochs", "3"],
+        stdin=True,
+        tty=True,
+        storage={
+            "hostPath": [{"path": "/mnt", "mountPath": "/data", "readOnly": True}],
+            "pvc": [{"claimName": "home", "path": "/home"}],
+        },
+        compute={"cpuCoreLimit": 1.5, "cpuMemoryLimit": "1Gi", "largeShmRequest": True},
+    )
+    assert WorkloadWire.of(spec).to_spec().template.program == Program(
+        image="python",
+        arguments=("--epochs", "3"),
+        volumes=(Volume(target="/data", source="/mnt", read_only=True), Volume(target="/home", claim="home")),
+        tty=True,
+        stdin=True,
+        cpu_limit_milli=1500,
+        memory_limit_bytes=1 << 30,
+        shm_bytes=64 << 30,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), ("1k", 1000), ("1Ki", 1024), ("1.5G", 1_500_000_000), ("100MB", 10**8), ("x", None)]
+)
+def test_quantities(text: str, size: int | None) -> None:
+    assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize(("amount", "milli"), [(4, 4000), (2.5, 2500), (-1, -1), (0, 0)])
+def test_quotas(amount: float, milli: int) -> None:
+    assert quota_milli(amount) == milli
+
+
+@pytest.mark.parametrize("amount", [0.12345, -0.5, -2])
+def test_quotas_that_are_none(amount: float) -> None:
+    assert isinstance(quota_milli(amount), Problem)

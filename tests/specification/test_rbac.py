@@ -1,0 +1,47 @@
+"""Who may do what: the table of roles, read aloud."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairpool.api.access import RoleName, ScopeType
+from fairpool.control.rbac import EVERYTHING, ROLES, ROUTES, Action, Grant, Scope, allowed, allowed_somewhere
+
+ADMIN = Grant(RoleName.ADMINISTRATOR, ScopeType.TENANT)
+ANN = Grant(RoleName.RESEARCHER, ScopeType.PROJECT, "team-a")
+HEAD = Grant(RoleName.RESEARCHER, ScopeType.DEPARTMENT, "research")
+KEEPER = Grant(RoleName.ADMINISTRATOR, ScopeType.PROJECT, "team-a")
+
+
+@pytest.mark.parametrize(
+    ("grant", "action", "scope", "may"),
+    [
+        pytest.param(ADMIN, Action.ACCESS_WRITE, Scope(), True, id="an administrator makes users"),
+        pytest.param(ADMIN, Action.LINK, Scope(), False, id="nobody but a cluster speaks for a cluster"),
+        pytest.param(ANN, Action.WORKLOAD_SUBMIT, Scope("team-a"), True, id="a researcher submits to their project"),
+        pytest.param(ANN, Action.WORKLOAD_SUBMIT, Scope("team-b"), False, id="and to no other"),
+        pytest.param(ANN, Action.WORKLOAD_SUBMIT, Scope(), False, id="nor to none"),
+        pytest.param(ANN, Action.PROJECT_WRITE, Scope("team-a"), False, id="a researcher sets no quota"),
+        pytest.param(ANN, Action.NODE_READ, Scope(), True, id="nodes are no project's secret"),
+        pytest.param(ANN, Action.AUDIT_READ, Scope(), False, id="the audit log is an administrator's"),
+        pytest.param(HEAD, Action.WORKLOAD_READ, Scope("p", "research"), True, id="a department covers its projects"),
+        pytest.param(HEAD, Action.WORKLOAD_READ, Scope("p", "sales"), False, id="and no other's"),
+        pytest.param(KEEPER, Action.PROJECT_WRITE, Scope("team-a"), True, id="a project can have an administrator"),
+        pytest.param(KEEPER, Action.ACCESS_WRITE, Scope(), False, id="who administers nothing else"),
+    ],
+)
+def test_allowed(grant: Grant, action: Action, scope: Scope, may: bool) -> None:
+    assert allowed([grant], action, scope) is may
+
+
+def test_nobody_may_do_anything_without_a_grant() -> None:
+    assert not any(allowed([], action) or allowed_somewhere([], action) for action in EVERYTHING | {Action.LINK})
+
+
+def test_only_signing_in_is_open() -> None:
+    opened = [path for (_, path), action in ROUTES.items() if action is Action.OPEN]
+    assert all(path.endswith("/token") for path in opened)
+
+
+def test_an_administrator_has_every_permission_there_is() -> None:
+    assert ROLES[RoleName.ADMINISTRATOR] == EVERYTHING
