@@ -58,9 +58,11 @@ class Person:
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     folder = tmp_path_factory.mktemp("runai")
     platform = Running(folder / "data")
-    platform.up()
-    yield Person(platform, folder)
-    platform.clean_up()
+    try:
+        platform.up()
+        yield Person(platform, folder)
+    finally:
+        platform.clean_up()
 
 
 def test_what_stands_after_the_dashes_is_what_runs(person: Person) -> None:
