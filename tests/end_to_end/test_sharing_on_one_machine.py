@@ -133,7 +133,7 @@ def test_a_department_grants_no_more_than_it_has(office: Office) -> None:
 
 
 def test_quotas_of_three_and_one_share_the_machines_three_to_one(office: Office) -> None:
-    """F-30, F-46."""
+    """F-30."""
     office.project("three", "-g 3")
     office.project("one", "-g 1")
     for project in ("one", "three"):
@@ -142,6 +142,17 @@ def test_quotas_of_three_and_one_share_the_machines_three_to_one(office: Office)
     office.until(
         lambda: (len(office.running("three")), len(office.running("one"))) == (12, 4), "they share 12 and 4 GPUs"
     )
+
+
+def test_more_jobs_than_gpus_run_to_their_end_unattended(office: Office) -> None:
+    """F-46: ten jobs, of which four have room at a time."""
+    office.project("batch", "-g 4")
+    for number in range(10):
+        office.submit("batch", f"job-{number}", "-g 4", "-i ubuntu -- sleep 0.3")
+    office.until(
+        lambda: {job["classicStatus"] for job in office.jobs("batch").values()} == {"Succeeded"}, "all have ended well"
+    )
+    assert len(office.jobs("batch")) == 10
 
 
 # --- who gives way -------------------------------------------------------------------------------------------------
@@ -251,7 +262,7 @@ def test_suspended_and_failed_work_stays_in_the_list(office: Office) -> None:
     office.typed("runai suspend space -p kept")
     office.becomes("kept", "space", "Suspended")
     listed = office.typed("runai list -p kept")
-    assert re.search(r"^bad +Failed ", listed, re.MULTILINE)
+    assert re.search(r"^bad +Failed .* - \(1\.00\)", listed, re.MULTILINE)
     assert re.search(r"^space +Suspended .* 0\.00 \(1\.00\)", listed, re.MULTILINE)
     office.typed("runai resume space -p kept")
     office.becomes("kept", "space", "Running")
@@ -301,6 +312,7 @@ def test_work_goes_to_nodes_of_the_type_that_it_or_its_project_names(office: Off
     """F-70, F-92, F-94, F-95."""
     office.typed("runai-adm node update dgx1-1 --label run.ai/type=weak")
     office.typed("runai-adm node update dgx1-2 --label run.ai/type=strong")
+    assert "run.ai/type=weak" in office.typed("runai describe node dgx1-1")
     office.project("kept", "-g 16 --node-types-train strong --node-types-interactive weak")
     office.project("free", "-g 0")
     office.submit("kept", "training", "-g 1")
