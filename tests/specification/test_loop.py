@@ -169,6 +169,19 @@ def test_a_gang_whose_nodes_part_into_two_pools_runs_on() -> None:
     assert cluster.alive() == before == ["a-0-0", "a-1-0"]
 
 
+def test_a_gang_that_loses_its_place_in_one_of_two_pools_leaves_the_other_too() -> None:
+    cluster = Cluster(n1="", n2="")
+    cluster.submit("a", gpus=8, pods=2)
+    cluster.run(3)
+    cluster.engine.replace_node(_node("n2", "other"))
+    cluster.run(3)
+    assert cluster.alive() == ["a-0-0", "a-1-0"]
+    cluster.submit("notebook", gpus=8, kind=WorkloadKind.BUILD, pools=(OTHER,))
+    cluster.run(60)
+    assert cluster.alive() == ["notebook-0-0"]
+    assert cluster.phase("a") is WorkloadPhase.PENDING
+
+
 def test_every_replica_tries_the_next_pool() -> None:
     cluster = Cluster(n1="", n2="other")
     cluster.submit("full", gpus=8)
