@@ -64,6 +64,7 @@ class Inventory:
                 memory_bytes=sight.node.memory_bytes,
                 gpu_memory_mib=sight.node.gpu_memory_mib,
                 gpus_withheld=sight.node.gpus_withheld,
+                words=sight.words,
                 labels=dict(sight.node.labels),
             )
             for name, sight in sights.items()
