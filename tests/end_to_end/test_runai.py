@@ -247,6 +247,22 @@ def test_nodes_are_listed_with_what_is_free(server: Server, project: str) -> Non
     assert "local (current)" in server.typed("runai list clusters")
 
 
+def test_gpus_that_are_withheld_are_counted_and_explained(server: Server, project: str) -> None:
+    words = "GPU 0 is not given out: process 490 (python3) computes on it, and belongs to no pod"
+    server.node("dgx1-1", gpus=1)
+    server.nodes["dgx1-1"] = server.nodes["dgx1-1"].model_copy(update={"gpus_withheld": (0,), "words": words})
+    server.node("dgx1-2", gpus=1)
+    listed = server.type("runai list nodes")
+    assert re.search(r"^dgx1-1 .* 0 +0.00$", listed.out, re.MULTILINE)
+    assert listed.err == f"dgx1-1: {words}\n"
+    described = server.typed("runai describe node dgx1-1")
+    assert "UNHEALTHY GPUS: 1\n" in described
+    assert f"MESSAGE: {words}\n" in described
+    described = server.typed("runai describe node dgx1-2")
+    assert "UNHEALTHY GPUS: 0\n" in described
+    assert "MESSAGE" not in described
+
+
 # --- one job -----------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +33,7 @@ from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
 from fairpool.agent.watch import Life, Watch, is_readable
-from fairpool.model.ids import PodId, WorkloadId
+from fairpool.model.ids import NodeName, PodId, WorkloadId
 from fairpool.model.observation import (
     Answer,
     ForgetOrder,
@@ -190,11 +190,35 @@ class Supervisor:
         missing = {"limits": self._limiter.missing} if self._limiter.missing else {}
         return {**self._launcher.forbidden, **missing}
 
-    def owns(self, pid: int) -> bool:
-        """Whether a process belongs to one of our pods."""
-        mark = process_table.mark_of(pid)
+    def ours(self, pids: Collection[int]) -> set[int]:
+        """Those of these processes that belong to our pods: by their mark, or because they descend from a keeper.
+
+        Neither is enough alone. Programs may clear their environment or write their title over it, and what is left
+        of a pod whose keeper was killed descends from nobody we know.
+        """
+        if not pids:
+            return set()
         with self._lock:
-            return mark is not None and any(self._mark(pod) == mark for pod in self._lives)
+            lives = [life for life in self._lives.values() if not life.is_over]
+            marks = {self._mark(life.kept.order.pod) for life in lives}
+            found = {pid for pid in pids if process_table.mark_of(pid) in marks}
+            if len(found) == len(set(pids)):
+                return found
+            keepers = {keeper.pid for life in lives if (keeper := self._keeper(life)) is not None}
+            return found | {pid for pid in pids if not keepers.isdisjoint(process_table.ancestors(pid))}
+
+    def holds(self, node: NodeName, device: int) -> bool:
+        """Whether a pod that is not over was given this device."""
+        with self._lock:
+            orders = (life.kept.order for life in self._lives.values() if not life.is_over)
+            return any(order.node == node and device in order.devices for order in orders)
+
+    def _keeper(self, life: Life) -> life_folder.Keeper | None:
+        try:
+            keeper = life_folder.glance(life.folder).keeper
+        except OSError:  # forgotten meanwhile
+            return None
+        return keeper if keeper is not None and keeper.is_alive else None
 
     # --- visiting ---
 

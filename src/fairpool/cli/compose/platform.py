@@ -232,6 +232,7 @@ class Platform:
                     "name": sight.node.name,
                     "gpus": sight.node.gpus,
                     "withheld": list(sight.node.gpus_withheld),
+                    "words": sight.words,
                     "is_simulated": sight.node.labels.get(SIMULATED_LABEL) == "true",
                 }
                 for sight in sights
