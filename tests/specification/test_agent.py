@@ -6,14 +6,13 @@ import json
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 from urllib.request import urlopen
 
 import pytest
 
 from fairpool.agent import fractions, log_segments
 from fairpool.agent.data_folder import DataFolder
-from fairpool.agent.devices import machine_nodes, simulated_pair, with_foreign_work_withheld
+from fairpool.agent.devices import machine_nodes, simulated_pair
 from fairpool.agent.images import Image, ImageTable, without_registry, without_tag
 from fairpool.agent.life_folder import folder_name, pod_of
 from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_from, segment_starts, tail_offset
@@ -26,6 +25,7 @@ from fairpool.model.problem import Problem
 from fairpool.model.spec import Program, Volume
 from fairpool.model.workload import LabelOperator, LabelRule, PodShape, Toleration, gpu_memory, gpu_portion, whole_gpus
 from tests.contracts.harness import start_order
+from tests.nvml_stand_in import H200_MIB, Device, NvmlStandIn
 
 # --- images
 
@@ -89,39 +89,6 @@ def test_parts_of_an_image_name() -> None:
 # --- devices
 
 
-class FakeNvml:
-    """As much of NVML's face as we use: devices by name and memory, each with the processes on it."""
-
-    class NVMLError(Exception):
-        """What NVML raises."""
-
-    def __init__(self, *devices: tuple[str, int, list[int]]) -> None:
-        self.devices = devices
-
-    def nvmlDeviceGetCount(self) -> int:
-        return len(self.devices)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-        if self.devices[index][1] == 0:
-            raise self.NVMLError("GPU is lost")
-        return index
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:
-        return int(uuid.removeprefix("GPU-"))
-
-    def nvmlDeviceGetUUID(self, handle: int) -> bytes:
-        return f"GPU-{handle}".encode()
-
-    def nvmlDeviceGetName(self, handle: int) -> str:
-        return self.devices[handle][0]
-
-    def nvmlDeviceGetMemoryInfo(self, handle: int) -> SimpleNamespace:
-        return SimpleNamespace(total=self.devices[handle][1] << 20)
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:
-        return [SimpleNamespace(pid=pid) for pid in self.devices[handle][2]]
-
-
 def test_without_gpus_there_is_the_simulated_pair_of_the_documents() -> None:
     nodes = machine_nodes(NoGpus())
     assert nodes == simulated_pair()
@@ -132,27 +99,17 @@ def test_without_gpus_there_is_the_simulated_pair_of_the_documents() -> None:
         assert node.node.labels["fairpool/simulated"] == "true"
 
 
-def test_real_gpus_are_found_and_foreign_work_is_withheld() -> None:
-    gpus = NvmlGpus(FakeNvml(("NVIDIA A10", 23_028, []), ("NVIDIA A10", 23_028, [77, 78]), ("NVIDIA A10", 23_028, [5])))
-    (node,) = machine_nodes(gpus)
-    assert (node.node.gpus, node.node.gpu_memory_mib, node.is_simulated) == (3, 23_028, False)
-    seen = with_foreign_work_withheld(node, gpus, lambda pid: pid in (5, 77))
-    assert seen.node.gpus_withheld == (1,)
-    assert with_foreign_work_withheld(node, gpus, lambda pid: True) is node
-
-
-def test_a_lost_gpu_keeps_its_number_and_is_withheld() -> None:
-    gpus = NvmlGpus(FakeNvml(("NVIDIA A10", 23_028, []), ("", 0, []), ("NVIDIA A10", 23_028, [])))
-    (node,) = machine_nodes(gpus)
-    assert (node.node.gpus, node.node.gpus_withheld) == (3, (1,))
-    assert with_foreign_work_withheld(node, gpus, lambda pid: True).node.gpus_withheld == (1,)
+def test_real_gpus_are_found() -> None:
+    (node,) = machine_nodes(NvmlGpus(NvmlStandIn(Device(), Device())))
+    assert (node.node.gpus, node.node.gpu_memory_mib, node.is_simulated) == (2, H200_MIB, False)
+    assert node.node.labels == {"nvidia.com/gpu.product": "H200"}
+    assert [gpu.uuid for gpu in node.gpus] == ["GPU-0", "GPU-1"]
 
 
 def test_unlike_gpus_are_nodes_of_their_own() -> None:
-    nodes = machine_nodes(
-        NvmlGpus(FakeNvml(("NVIDIA A10", 23_028, []), ("Tesla T4", 15_360, []), ("Tesla T4", 15_360, [])))
-    )
-    assert [(node.node.gpus, node.node.gpu_memory_mib) for node in nodes] == [(1, 23_028), (2, 15_360)]
+    t4, other = (Device(name="Tesla T4", total=15_360 << 20) for _ in range(2))
+    nodes = machine_nodes(NvmlGpus(NvmlStandIn(Device(), t4, other)))
+    assert [(node.node.gpus, node.node.gpu_memory_mib) for node in nodes] == [(1, H200_MIB), (2, 15_360)]
     assert [gpu.uuid for gpu in nodes[1].gpus] == ["GPU-1", "GPU-2"]
     assert len({node.node.name for node in nodes}) == 2
 
@@ -212,6 +169,20 @@ def test_tombstones_are_shared_and_last_for_a_boot(tmp_path: Path) -> None:
     later = Tombstones(tmp_path / "ended", "boot-2")
     assert later.words(PodId("a")) is None
     later.close()
+
+
+def test_the_latest_lives_have_tombstones_and_the_rest_of_a_long_boot_does_not(tmp_path: Path) -> None:
+    first, second = (Tombstones(tmp_path / "ended", "boot-1", kept=3) for _ in range(2))
+    for number in range(8):
+        (first, second)[number % 2].add(PodId(f"p{number}"), "over")
+        latest = [PodId(f"p{each}") for each in range(max(0, number - 2), number + 1)]
+        assert all(each.words(pod) == "over" for pod in latest for each in (first, second))
+    third = Tombstones(tmp_path / "ended", "boot-1", kept=3)
+    for each in (first, second, third):
+        assert each.words(PodId("p0")) is None
+        assert each.words(PodId("p7")) == "over"
+        each.close()
+    assert len(list((tmp_path / "ended").iterdir())) == 2
 
 
 def test_output_of_those_forgotten_longest_ago_goes_first(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent.nvml import Gpu, NoGpus
+from fairpool.agent.nvml import Gpu, Gpus, NoGpus, NvmlGpus
 from fairpool.cli.compose.address import Address, read_address
 from fairpool.cli.compose.machines import choose_nodes, described_nodes, remember, summary
 from fairpool.cli.compose.premises import Premises, Unusable, occupant, occupied
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
+from tests.nvml_stand_in import Device, NvmlStandIn
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -153,6 +154,23 @@ def test_all_that_is_wrong_with_a_description_is_said_at_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "gpus",
+    [
+        pytest.param(NoGpus("the driver does not answer (Driver/library version mismatch)"), id="driver"),
+        pytest.param(NvmlGpus(NvmlStandIn(Device(is_lost=True))), id="device"),
+    ],
+)
+def test_a_machine_whose_gpus_cannot_be_used_says_why_its_nodes_are_simulated(tmp_path: Path, gpus: Gpus) -> None:
+    chosen = choose_nodes(tmp_path / "nodes.json", [], [], gpus)
+    assert isinstance(chosen, tuple)
+    assert chosen[0].nodes[0].is_simulated
+    assert "so the nodes are simulated; see what `nvidia-smi` says" in chosen[0].warning
+    asked_for = choose_nodes(tmp_path / "nodes.json", ["simulated"], [], gpus)
+    assert isinstance(asked_for, tuple)
+    assert asked_for[0].warning == ""
+
+
 def test_real_gpus_that_are_gone_are_not_replaced_by_simulated_ones(tmp_path: Path) -> None:
     file = tmp_path / "nodes.json"
     first = choose_nodes(file, [], [], TwoGpus())
@@ -162,6 +180,9 @@ def test_real_gpus_that_are_gone_are_not_replaced_by_simulated_ones(tmp_path: Pa
     without = choose_nodes(file, [], [], NoGpus())
     assert isinstance(without, list)
     assert [each.code for each in without] == ["nodes.gpus_gone"]
+    silent = choose_nodes(file, [], [], NoGpus("NVIDIA's driver does not answer"))
+    assert isinstance(silent, list)
+    assert "cannot be found now: NVIDIA's driver does not answer" in silent[0].what
     chosen = choose_nodes(file, ["simulated"], [], NoGpus())
     assert isinstance(chosen, tuple)
     assert "left" in chosen[0].warning

@@ -47,6 +47,18 @@ def test_no_node_matches_says_which_requirement_excludes_how_many() -> None:
     """)
 
 
+def test_devices_that_are_withheld_are_not_called_too_few() -> None:
+    check("""
+        node    n1: 2 gpus, withheld 0 1
+        node    n2: 1 gpu
+        queue   vision: quota 8
+        pending a of vision: 2 gpus
+        pending b of vision: 3 gpus
+        then    wait a: no node matches "somebody else computes on (1 node), too few GPUs (1 node); starts when these"
+        then    wait b: no node matches "too few GPUs (2 nodes); change what it asks for"
+    """)
+
+
 def test_fragmentation_says_what_is_free_and_what_is_free_together() -> None:
     check("""
         node    n1: 4 gpus

@@ -165,6 +165,7 @@ NODE = NodeReport(
     memory_used_bytes=4096,
     gpu_memory_mib=32_510,
     gpus_withheld=(3,),
+    words="GPU 3 is not given out: the driver says GPU is lost",
     labels={"fairpool/simulated": "true"},
 )
 QUEUE = QueueReport(

@@ -1,14 +1,14 @@
 """What this machine offers: logical nodes with their GPUs, real ones through NVML, else a simulated pair.
 
 Several logical nodes may share the machine and so its boot: the simulated pair does, and so do groups of unlike GPUs,
-because a node's devices are alike to the scheduler. A device on which somebody else computes is seen and withheld.
+because a node's devices are alike to the scheduler. Which of them are withheld is looked at in `lookout.py`.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fairpool.agent.nvml import Gpu, Gpus
@@ -39,7 +39,7 @@ class LogicalNode:
 def machine_nodes(gpus: Gpus) -> tuple[LogicalNode, ...]:
     """This machine's nodes: one for each kind of GPU it has, or the simulated pair if it has none."""
     found = gpus.devices()
-    models = sorted({(gpu.name, gpu.memory_mib) for gpu in found if not gpu.is_broken})
+    models = sorted({(gpu.name, gpu.memory_mib) for gpu in found if gpu.memory_mib})
     if not models:
         return simulated_pair()
     return tuple(_node_of_model(model, found, is_only=len(models) == 1) for model in models)
@@ -76,21 +76,9 @@ def simulated_node(
     return LogicalNode(node=node, gpus=devices)
 
 
-def with_foreign_work_withheld(node: LogicalNode, gpus: Gpus, is_ours: Callable[[int], bool]) -> LogicalNode:
-    """The same node without the devices that are broken or on which somebody else computes."""
-    if node.is_simulated or not node.gpus:
-        return node
-    withheld = tuple(
-        gpu.index for gpu in node.gpus if gpu.is_broken or any(not is_ours(pid) for pid in gpus.processes(gpu.uuid))
-    )
-    return (
-        node if withheld == node.node.gpus_withheld else replace(node, node=replace(node.node, gpus_withheld=withheld))
-    )
-
-
 def _node_of_model(model: tuple[str, int], found: Sequence[Gpu], *, is_only: bool) -> LogicalNode:
     name, memory_mib = model
-    mine = [gpu for gpu in found if (gpu.name, gpu.memory_mib) == model or (is_only and gpu.is_broken)]
+    mine = [gpu for gpu in found if (gpu.name, gpu.memory_mib) == model or (is_only and not gpu.memory_mib)]
     devices = tuple(replace(gpu, index=index) for index, gpu in enumerate(mine))
     host = socket.gethostname()
     label = name.removeprefix("NVIDIA ").replace(" ", "-")
@@ -103,7 +91,7 @@ def _node_of_model(model: tuple[str, int], found: Sequence[Gpu], *, is_only: boo
         pods_max=PODS_MAX,
         gpus=len(devices),
         gpu_memory_mib=memory_mib,
-        gpus_withheld=tuple(gpu.index for gpu in devices if gpu.is_broken),
+        gpus_withheld=tuple(gpu.index for gpu in devices if gpu.trouble),
         labels={PRODUCT_LABEL: label},
     )
     return LogicalNode(node=node, gpus=devices)

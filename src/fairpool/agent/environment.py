@@ -15,7 +15,7 @@ from fairpool.agent.process_table import POD_MARK
 from fairpool.model.observation import StartOrder
 from fairpool.model.quantity import WHOLE_GPU_MILLI, gpus_text, memory_portion_milli
 
-INHERITED = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+INHERITED = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
 """What a pod gets of our own environment: how the machine is set up, never what we are entrusted with."""
 
 SIMULATED_GPUS = "FAIRPOOL_SIMULATED_GPUS"

@@ -1,4 +1,7 @@
-"""The only module that knows NVML: which GPUs a machine has, and which processes compute on them."""
+"""The only module that knows NVML: which GPUs a machine has, who computes on them, how much of their memory is in use.
+
+What the driver was seen to say on a real machine, and what we make of it, is in `docs/reference/real-gpus.md`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 MIB = 1 << 20
+MIG_MODE = "it is in MIG mode, which is not supported yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,32 +22,55 @@ class Gpu:
     uuid: str
     name: str
     memory_mib: int
+    """0: it is broken and does not even say that."""
     is_simulated: bool = False
-    is_broken: bool = False
+    trouble: str = ""
+    """Why it is never given out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUse:
+    """What happens on a device now, as far as one can see from here."""
+
+    computing: Sequence[int] = ()
+    """Processes that compute. Those of other containers are not among them, although their memory is in use."""
+    memory_bytes: int | None = None
+    """Memory in use, beyond what the driver keeps for itself; None: it cannot say."""
+    by_process: tuple[tuple[int, int], ...] = ()
+    """Processes, also those that only draw, and how much of that memory each of them has."""
 
 
 class Gpus(Protocol):
     """What is asked of a machine's GPUs; NVML answers, or a fake with the same face."""
 
+    @property
+    def trouble(self) -> str:
+        """Why the driver cannot be asked although it is installed."""
+
     def devices(self) -> Sequence[Gpu]:
         """Those there are; none where there is no driver."""
 
-    def processes(self, uuid: str) -> Sequence[int]:
-        """Who computes on a device now."""
+    def use(self, uuid: str) -> GpuUse | None:
+        """What happens on a device now; None: it does not answer."""
 
 
+@dataclass(frozen=True, slots=True)
 class NoGpus:
-    """A machine without GPUs or without a driver."""
+    """A machine without GPUs or without a driver that answers."""
+
+    trouble: str = ""
 
     def devices(self) -> Sequence[Gpu]:
         return ()
 
-    def processes(self, uuid: str) -> Sequence[int]:
-        return ()
+    def use(self, uuid: str) -> GpuUse | None:
+        return None
 
 
 class NvmlGpus:
     """The machine's GPUs as the driver sees them."""
+
+    trouble = ""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -51,12 +78,37 @@ class NvmlGpus:
     def devices(self) -> Sequence[Gpu]:
         return tuple(self._device(index) for index in range(self._nvml.nvmlDeviceGetCount()))
 
-    def processes(self, uuid: str) -> Sequence[int]:
+    def use(self, uuid: str) -> GpuUse | None:
+        nvml = self._nvml
         try:
-            handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
-            return tuple(process.pid for process in self._nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+            handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+            before = self._memory_bytes(handle)
+            computing = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        except nvml.NVMLError:
+            return None
+        listed = [*computing, *self._drawing(handle)]
+        after = self._memory_bytes(handle)
+        is_known = before is not None and after is not None and all(each.usedGpuMemory is not None for each in listed)
+        return GpuUse(
+            computing=tuple(each.pid for each in computing),
+            # Asked before and after: whoever came or left between the questions is in the larger of the two answers.
+            memory_bytes=min(before, after) if is_known else None,
+            by_process=tuple((each.pid, each.usedGpuMemory) for each in listed) if is_known else (),
+        )
+
+    def _drawing(self, handle: Any) -> Sequence[Any]:
+        try:
+            drawing: Sequence[Any] = self._nvml.nvmlDeviceGetGraphicsRunningProcesses(handle)
+            return drawing
         except self._nvml.NVMLError:
             return ()
+
+    def _memory_bytes(self, handle: Any) -> Any:
+        """Only the second form of the answer leaves out what the driver keeps: 615 MiB of an idle H200."""
+        try:
+            return self._nvml.nvmlDeviceGetMemoryInfo(handle, self._nvml.nvmlMemory_v2).used
+        except self._nvml.NVMLError:
+            return None
 
     def _device(self, index: int) -> Gpu:
         nvml = self._nvml
@@ -67,10 +119,18 @@ class NvmlGpus:
                 uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
                 name=_text(nvml.nvmlDeviceGetName(handle)),
                 memory_mib=nvml.nvmlDeviceGetMemoryInfo(handle).total // MIB,
+                trouble=MIG_MODE if self._is_partitioned(handle) else "",
             )
         except nvml.NVMLError as error:
             # It keeps its place, or every device after it would change its number.
-            return Gpu(index=index, uuid=f"broken-{index}", name=str(error), memory_mib=0, is_broken=True)
+            return Gpu(index=index, uuid=f"broken-{index}", name="", memory_mib=0, trouble=f"the driver says {error}")
+
+    def _is_partitioned(self, handle: Any) -> bool:
+        try:
+            current, _ = self._nvml.nvmlDeviceGetMigMode(handle)
+        except self._nvml.NVMLError:  # most models know no partitions
+            return False
+        return bool(current)
 
 
 def find_gpus() -> Gpus:
@@ -81,8 +141,9 @@ def find_gpus() -> Gpus:
         return NoGpus()
     try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return NoGpus()
+    except pynvml.NVMLError as error:
+        is_installed = not isinstance(error, pynvml.NVMLError_LibraryNotFound)
+        return NoGpus(f"NVIDIA's driver is installed and does not answer ({error})" if is_installed else "")
     return NvmlGpus(pynvml)
 
 

@@ -43,6 +43,19 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+def ancestors(pid: int) -> list[int]:
+    """The parent of a process, its parent, and so on."""
+    found: list[int] = []
+    while (fields := _stat(found[-1] if found else pid)) is not None and int(fields[1]) > 0:
+        found.append(int(fields[1]))
+    return found
+
+
+def name(pid: int) -> str:
+    """What `ps` shows of a process; empty: it is gone."""
+    return _read(f"/proc/{pid}/comm").decode(errors="replace").strip()
+
+
 def _children(pid: int) -> list[int] | None:
     """Children of all threads of a process; with thousands of pods, looking through all processes would not do."""
     try:

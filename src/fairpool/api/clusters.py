@@ -178,6 +178,8 @@ class NodeReport(Wire):
     memory_used_bytes: Count = 0
     gpu_memory_mib: Count = 0
     gpus_withheld: tuple[int, ...] = ()
+    words: str = ""
+    """Why they are withheld, for people."""
     labels: dict[str, str] = Field(default_factory=dict)
     """As the engine says: the model of its GPUs, and whether they are simulated."""
 

@@ -329,6 +329,7 @@ class GpuInfo(Answer):
     withheld: Annotated[list[int], Field(description="Broken, or busy with somebody else's work")] = Field(
         default_factory=list
     )
+    withheld_because: Annotated[str, Field(description="Why, for people")] = ""
     allocated: float = 0.0
     simulated: Annotated[bool, Field(description="They do not exist: work runs beside them, not on them")] = False
 

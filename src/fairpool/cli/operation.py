@@ -100,11 +100,14 @@ def _show(premises: Premises, said: dict[str, Any]) -> None:
                 each["name"],
                 str(each["gpus"]),
                 "simulated" if each["is_simulated"] else "real",
-                ", ".join(map(str, each["withheld"])),
+                f"{len(each['withheld'])} of them" if each["withheld"] else "",
             )
             for each in said["nodes"]
         ],
     )
+    for each in said["nodes"]:
+        if each["words"]:
+            screen.text(f"{each['name']}: {each['words']}")
     screen.show()
 
 

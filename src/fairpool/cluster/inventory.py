@@ -68,6 +68,7 @@ class Inventory:
                 memory_used_bytes=memory[name],
                 gpu_memory_mib=sight.node.gpu_memory_mib,
                 gpus_withheld=sight.node.gpus_withheld,
+                words=sight.words,
                 labels=dict(sight.node.labels),
             )
             for name, sight in sights.items()

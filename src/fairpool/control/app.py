@@ -6,6 +6,7 @@ uvicorn.run(app, host="127.0.0.1", port=8080)
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import fairpool
 from fairpool.api.organization import ClusterRequest
 from fairpool.api.problems import MEDIA_TYPE, ProblemDocument
-from fairpool.control import access, audit, clusters, nodes, organization, streams, workloads
+from fairpool.control import access, audit, clusters, housekeeping, nodes, organization, streams, workloads
 from fairpool.control.attempts import Attempts
 from fairpool.control.doors import NoDoors, PodDoors
 from fairpool.control.plane import Plane
@@ -97,7 +98,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         problem = await access.listening_problem(plane, plane.settings.is_local)
         if problem is not None:
             raise NotReady(problem)
-        yield
+        tidying = asyncio.create_task(housekeeping.keep_tidy(plane), name="housekeeping")
+        try:
+            yield
+        finally:
+            tidying.cancel()
+            await asyncio.wait({tidying})
     finally:
         await plane.database.close()
 

@@ -241,6 +241,7 @@ def _node(row: Any, mark: Any) -> wire.NodeAnswer:
             gpu_count=report.gpus,
             gpu_memory_mib=report.gpu_memory_mib,
             withheld=list(report.gpus_withheld),
+            withheld_because=report.words,
             allocated=report.gpus_used_milli / 1000,
             simulated=report.labels.get(SIMULATED_LABEL) == "true",
         ),

@@ -1,7 +1,7 @@
 """This machine as an engine: an agent in the same process, behind the port.
 
 Tokens are kept in a file and compared under a lock, so that two processes on one data folder obey the same loop.
-Devices on which somebody else computes are looked for every few seconds and withheld.
+Devices on which somebody else computes are looked for every few seconds and withheld, with a word about who it is.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
-from fairpool.agent.devices import LogicalNode, machine_nodes, with_foreign_work_withheld
+from fairpool.agent.devices import LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
+from fairpool.agent.lookout import Belongings, Lookout
 from fairpool.agent.nvml import Gpus, find_gpus
 from fairpool.agent.supervisor import Supervisor
 from fairpool.engines.port import Away, Outranked
@@ -30,7 +31,8 @@ from fairpool.model.observation import (
     StopOrder,
 )
 
-FOREIGN_LOOK_S = 5.0
+FOREIGN_LOOK_S = 2.0
+"""At most this often; an idle loop comes by less often than that. A look takes the driver a tenth of a millisecond."""
 
 
 class LocalEngine:
@@ -45,9 +47,11 @@ class LocalEngine:
         rotation: LogRotation = DEFAULT_ROTATION,
         boot_id: str | None = None,
     ) -> None:
-        self._gpus = find_gpus() if gpus is None else gpus
-        self._nodes = tuple(machine_nodes(self._gpus) if nodes is None else nodes)
+        gpus = find_gpus() if gpus is None else gpus
+        self._nodes = tuple(machine_nodes(gpus) if nodes is None else nodes)
         self.supervisor = Supervisor(root, self._nodes, rotation=rotation, boot_id=boot_id)
+        self._lookout = Lookout(gpus)
+        self._belongings = Belongings(ours=self.supervisor.ours, holds=self.supervisor.holds)
         self._token_path = self.supervisor.data.root / "token"
         self._observed: Observation | None = None
         self._sights: Mapping[NodeName, NodeSight] = {}
@@ -111,9 +115,9 @@ class LocalEngine:
         if time.monotonic() - self._foreign_looked_at < FOREIGN_LOOK_S:
             return self._sights
         self._foreign_looked_at = time.monotonic()
-        nodes = [with_foreign_work_withheld(node, self._gpus, self.supervisor.owns) for node in self._nodes]
         boot_id = self.supervisor.boot_id
-        sights = {node.node.name: NodeSight(node=node.node, boot_id=boot_id) for node in nodes}
+        seen = self._lookout.look(self._nodes, self._belongings)
+        sights = {each.node.name: NodeSight(node=each.node, boot_id=boot_id, words=each.words) for each in seen}
         if sights != self._sights:
             self._sights = sights
         return self._sights

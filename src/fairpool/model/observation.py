@@ -119,6 +119,8 @@ class NodeSight:
     gone: bool = False
     """Nothing of what ran there can still be running: its agent has stopped everything by now, or somebody said so.
     The engine decides it, by a clock that does not jump."""
+    words: str = ""
+    """What the engine has to say about it: which of its devices are withheld, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

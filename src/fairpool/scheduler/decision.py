@@ -144,6 +144,10 @@ class OverQuota:
     asked: int
 
 
+GPUS_WITHHELD = "GPUs that are broken or that somebody else computes on"
+"""What excludes a node that has enough devices, and may not give them out."""
+
+
 @dataclass(frozen=True, slots=True)
 class NoNodeMatches:
     """No node would take one of its pods even if it were empty."""

@@ -13,6 +13,7 @@ from fairpool.model.ids import SECOND_MS, Instant, QueueId
 from fairpool.model.organization import name_of_queue
 from fairpool.model.quantity import UNLIMITED, gpus_text
 from fairpool.scheduler.decision import (
+    GPUS_WITHHELD,
     Evict,
     EvictionReason,
     Fragmented,
@@ -141,9 +142,9 @@ def _(why: NoNodeMatches, clock: Clock) -> str:
     if not why.nodes:
         return "there is no node in this pool"
     causes = ", ".join(f"{cause} ({_nodes(count)})" for cause, count in why.excluded)
-    return (
-        f"none of {_nodes(why.nodes)} can take it, however empty: {causes}; change what it asks for, or add such a node"
-    )
+    is_withheld = any(cause == GPUS_WITHHELD for cause, _ in why.excluded)
+    way_out = "starts when these are free again" if is_withheld else "change what it asks for, or add such a node"
+    return f"none of {_nodes(why.nodes)} can take it, however empty: {causes}; {way_out}"
 
 
 @_say.register

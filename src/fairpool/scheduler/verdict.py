@@ -17,6 +17,7 @@ from fairpool.scheduler.allocate import promised_at
 from fairpool.scheduler.board import COMING, NOWHERE, RELEASING, STAYING, Board
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
 from fairpool.scheduler.decision import (
+    GPUS_WITHHELD,
     Fragmented,
     NoDomainFits,
     NoNodeMatches,
@@ -345,8 +346,10 @@ def _too_small(board: Board, shape: PodShape, node: int) -> str | None:
     """What a node has too little of even when it is empty."""
     row = board.nodes.rows[node]
     gpu = shape.gpu
-    if gpu.devices > board.nodes.gpus[node]:
+    if gpu.devices > row.gpus:
         return "too few GPUs" if row.gpus else "no GPUs"
+    if gpu.devices > board.nodes.gpus[node]:
+        return GPUS_WITHHELD
     if gpu.kind is GpuKind.MEMORY and not row.gpu_memory_mib:
         return "GPU memory not known"
     if gpu.kind is GpuKind.MEMORY and gpu.memory_mib > board.nodes.device_mib[node]:

@@ -92,11 +92,13 @@ def choose_nodes(
     names = [str(node.node.name) for node in nodes]
     is_simulated = any(node.is_simulated for node in nodes)
     if chosen == [MACHINE] and is_simulated and remembered.had_gpus and not groups:
-        what = "the GPUs that this machine had at the last start cannot be found now"
+        why = f": {gpus.trouble}" if gpus.trouble else ""
+        what = f"the GPUs that this machine had at the last start cannot be found now{why}"
         fix = "see whether `nvidia-smi` finds them; to go on without them: fairpool up --nodes simulated"
         return [Problem("nodes.gpus_gone", what, fix)]
     note = json.dumps({"chosen": chosen, "names": names, "had_gpus": not is_simulated and chosen == [MACHINE]})
-    return Offer(nodes, _difference(remembered.names, names)), note
+    warnings = [_difference(remembered.names, names), _unusable(gpus) if chosen == [MACHINE] and is_simulated else ""]
+    return Offer(nodes, "; ".join(words for words in warnings if words)), note
 
 
 def remember(file: Path, note: str) -> None:
@@ -114,8 +116,8 @@ def summary(nodes: Sequence[LogicalNode]) -> str:
         is_simulated = each.is_simulated or each.node.labels.get(SIMULATED_LABEL) == "true"
         kinds.setdefault((each.node.gpus, product, is_simulated), []).append(each.node.name)
     return "; ".join(
-        f"{_listed(names)}: {gpus} GPUs{f' {product}' if product else ''}{' each' if len(names) > 1 else ''}"
-        f"{', simulated' if is_simulated else ''}"
+        f"{_listed(names)}: {gpus} GPU{'' if gpus == 1 else 's'}{f' {product}' if product else ''}"
+        f"{' each' if len(names) > 1 else ''}{', simulated' if is_simulated else ''}"
         for (gpus, product, is_simulated), names in kinds.items()
     )
 
@@ -148,6 +150,13 @@ def _nodes_of(chosen: Sequence[str], gpus: Gpus) -> tuple[LogicalNode, ...] | li
         return simulated_pair()
     groups = [each for each in chosen if not each.startswith("node:")]
     return described_nodes(groups, [each.removeprefix("node:") for each in chosen if each.startswith("node:")])
+
+
+def _unusable(gpus: Gpus) -> str:
+    """Why a machine that seems to have GPUs offers simulated ones."""
+    broken = [f"GPU {gpu.index}: {gpu.trouble}" for gpu in gpus.devices() if gpu.trouble]
+    why = "; ".join(([gpus.trouble] if gpus.trouble else []) + broken)
+    return f"{why}: so the nodes are simulated; see what `nvidia-smi` says" if why else ""
 
 
 def _difference(before: Sequence[str], now: Sequence[str]) -> str:

@@ -29,6 +29,10 @@ def list_nodes(here: Here, names: tuple[str, ...], output: str | None) -> None:
     found = _asked_for(here, names)
     documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
     show(output, columns(), found, documents=documents)
+    if output in (None, "wide"):
+        for each in found:
+            if each.gpu_info.withheld_because:
+                click.echo(printable(f"{each.name}: {each.gpu_info.withheld_because}"), err=True)
 
 
 def columns() -> list[Column[NodeAnswer]]:
@@ -109,7 +113,9 @@ def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:
         *pairs,
         ("GPU CAPACITY", str(each.gpu_info.gpu_count)),
         ("ALLOCATED GPUS", f"{each.gpu_info.allocated:.2f}"),
-        ("UNHEALTHY GPUS", ", ".join(map(str, each.gpu_info.withheld)) or "0"),
+        ("GPU MEMORY", f"{each.gpu_info.gpu_memory_mib} MiB each" if each.gpu_info.gpu_memory_mib else "-"),
+        ("UNHEALTHY GPUS", str(len(each.gpu_info.withheld))),
+        *([("MESSAGE", each.gpu_info.withheld_because)] if each.gpu_info.withheld_because else []),
         ("LABELS", ", ".join(f"{key}={value}" for key, value in sorted(each.labels.items())) or "<none>"),
     ]
 

@@ -1,0 +1,92 @@
+"""NVML as it answered on a machine with one NVIDIA H200 (driver 580.159.04), with processes that a test invents.
+
+Figures and shapes are those of a transcript: total memory, what the driver keeps of it, what a process with one CUDA
+context has beside its own allocations, by how much the sum of all processes falls short of what is in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+MIB = 1 << 20
+H200 = "NVIDIA H200"
+H200_TOTAL = 150_754_820_096
+H200_MIB = 143_771
+RESERVED = 644_939_776
+CONTEXT = 543_162_368
+"""What a process has beside the memory it asked for."""
+UNLISTED = 9_240_576
+"""In use for each process, and in nobody's account."""
+MEMORY_V2 = 33_554_472
+
+
+@dataclass
+class Device:
+    """One GPU, and what happens on it."""
+
+    name: str = H200
+    total: int = H200_TOTAL
+    processes: dict[int, int] = field(default_factory=dict)
+    """Who computes, and how much memory each has asked for, in MiB."""
+    hidden: dict[int, int] = field(default_factory=dict)
+    """The same, of processes in another container: the driver does not list them."""
+    drawing: dict[int, int] = field(default_factory=dict)
+    """Processes that draw, and their memory in MiB."""
+    is_lost: bool = False
+    is_partitioned: bool = False
+    tells_memory: bool = True
+
+
+class NvmlStandIn:
+    """As much of NVML's face as we use."""
+
+    nvmlMemory_v2 = MEMORY_V2
+
+    class NVMLError(Exception):
+        """What NVML raises."""
+
+    def __init__(self, *devices: Device) -> None:
+        self.devices = devices
+
+    def nvmlDeviceGetCount(self) -> int:
+        return len(self.devices)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Device:
+        return self._answering(self.devices[index])
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Device:
+        return self._answering(self.devices[int(uuid.removeprefix("GPU-"))])
+
+    def nvmlDeviceGetUUID(self, device: Device) -> str:
+        return f"GPU-{next(index for index, each in enumerate(self.devices) if each is device)}"
+
+    def nvmlDeviceGetName(self, device: Device) -> str:
+        return device.name
+
+    def nvmlDeviceGetMigMode(self, device: Device) -> list[int]:
+        return [int(device.is_partitioned), int(device.is_partitioned)]
+
+    def nvmlDeviceGetMemoryInfo(self, device: Device, version: int = 1) -> SimpleNamespace:
+        if version == MEMORY_V2 and not device.tells_memory:
+            raise self.NVMLError("Argument Version Mismatch")
+        everyone = [*device.processes.values(), *device.hidden.values()]
+        used = sum(CONTEXT + mib * MIB + UNLISTED for mib in everyone) + sum(device.drawing.values()) * MIB
+        kept = 0 if version == MEMORY_V2 else RESERVED
+        return SimpleNamespace(total=device.total, free=device.total - RESERVED - used, used=used + kept)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, device: Device) -> Sequence[SimpleNamespace]:
+        return [_row(pid, CONTEXT + mib * MIB) for pid, mib in self._answering(device).processes.items()]
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, device: Device) -> Sequence[SimpleNamespace]:
+        return [_row(pid, mib * MIB) for pid, mib in device.drawing.items()]
+
+    def _answering(self, device: Device) -> Device:
+        if device.is_lost:
+            raise self.NVMLError("GPU is lost")
+        return device
+
+
+def _row(pid: int, used: int) -> SimpleNamespace:
+    return SimpleNamespace(pid=pid, usedGpuMemory=used, gpuInstanceId=0xFFFFFFFF, computeInstanceId=0xFFFFFFFF)
