@@ -39,15 +39,18 @@ def fairpool(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
 class Running:
     """A platform on one folder, that may be up or not."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nodes: str = "simulated") -> None:
         self.premises = Premises(folder)
+        self._nodes = nodes
         self._client: Client | None = None
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return fairpool(*arguments, "--data", str(self.premises.root))
 
     def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Start it in the background, at a port that is free."""
+        """Start it in the background, at a free port; at first with simulated nodes, whatever machine this is."""
+        if not self.premises.nodes.exists() and not {"--nodes", "--node"}.intersection(arguments):
+            arguments = (*arguments, "--nodes", self._nodes)
         started = self.command("up", "--detach", "--listen", "127.0.0.1:0", *arguments)
         assert started.returncode == 0, started.stdout + started.stderr
         return started

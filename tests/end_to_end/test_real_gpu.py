@@ -178,7 +178,7 @@ def test_work_that_cannot_be_seen_shows_by_its_memory(tmp_path: Path) -> None:
 
 
 def test_the_platform_waits_for_a_stranger_and_survives_a_kill(tmp_path: Path) -> None:
-    platform = Running(tmp_path / "data")
+    platform = Running(tmp_path / "data", nodes="machine")
     folder = Path(gpu_holder.__file__).parent
     hold = f'import sys; sys.path.insert(0, "{folder}"); import gpu_holder; gpu_holder.main("500")'
     try:
