@@ -206,3 +206,4 @@ def test_the_use_of_nodes_is_told_even_if_nothing_else_happens() -> None:
     cluster.run(30)
     (node,) = cluster.control.nodes()
     assert (node.gpus_used_milli, node.pods) == (3000, 2)
+    assert sorted(node.devices_used_milli, reverse=True)[:4] == [1000, 1000, 1000, 0]

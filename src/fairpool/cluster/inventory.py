@@ -44,11 +44,16 @@ class Inventory:
         sights = books.observation.nodes
         used: dict[NodeName, int] = dict.fromkeys(sights, 0)
         pods: dict[NodeName, int] = dict.fromkeys(sights, 0)
+        devices = {name: [0] * sight.node.gpus for name, sight in sights.items()}
         for workload in books.rows:
             for life in books.lives[workload]:
                 if life.is_placed and life.node in used:
-                    used[life.node] += gpus_held_milli(life, sights)
+                    held = gpus_held_milli(life, sights)
+                    used[life.node] += held
                     pods[life.node] += 1
+                    for device in life.devices:
+                        if device < len(devices[life.node]):  # a node may have fewer than it had
+                            devices[life.node][device] += held // len(life.devices)
         marks = books.organization.marks
         return [
             NodeReport(
@@ -59,6 +64,7 @@ class Inventory:
                 silent_since=sight.silent_since,
                 gpus=sight.node.gpus,
                 gpus_used_milli=used[name],
+                devices_used_milli=tuple(devices[name]),
                 pods=pods[name],
                 cpu_milli=sight.node.cpu_milli,
                 memory_bytes=sight.node.memory_bytes,

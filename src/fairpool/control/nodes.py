@@ -242,6 +242,7 @@ def _node(row: Any, mark: Any) -> wire.NodeAnswer:
             gpu_memory_mib=report.gpu_memory_mib,
             withheld=list(report.gpus_withheld),
             allocated=report.gpus_used_milli / 1000,
+            allocated_by_device=[milli / 1000 for milli in report.devices_used_milli],
             simulated=report.labels.get(SIMULATED_LABEL) == "true",
         ),
         pods=report.pods,
