@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -380,11 +381,26 @@ def test_a_command_in_a_pod_passes_its_exit_code_on(server: Server, project: str
 
 
 def test_attach_joins_the_pods_own_process(server: Server, project: str) -> None:
-    server.typed("runai submit a -i img")
+    server.typed("runai submit a -i img --stdin")
     server.runs(project, "a", gpus=0)
     answer = server.type("runai attach a", stdin="exit 4")
     assert answer.code == 4
     assert server.doors.shells[-1].command == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "flags"), [("", []), ("--stdin --tty", ["--no-stdin"])], ids=["deaf job", "no-stdin"]
+)
+def test_who_only_watches_a_job_can_leave_it(server: Server, project: str, asked: str, flags: list[str]) -> None:
+    """A raw terminal would send Ctrl-C to a job that does not hear it."""
+    server.typed(f"runai submit a -i img {asked}")
+    server.runs(project, "a", gpus=0)
+    with Terminal(server, "attach", "a", *flags) as terminal:
+        terminal.read_until("Ctrl-C leaves it running.")
+        terminal.read_until("$ ")
+        assert terminal.hears_ctrl_c
+        terminal.interrupt()
+    assert terminal.code == 130, terminal.text
 
 
 def test_bash_on_a_terminal_is_a_terminal(server: Server, project: str) -> None:
@@ -423,6 +439,15 @@ class Terminal:
 
     def write(self, text: str) -> None:
         os.write(self._ours, text.encode())
+
+    @property
+    def hears_ctrl_c(self) -> bool:
+        """Whether the key is a signal here, and not a byte for somebody else."""
+        return bool(termios.tcgetattr(self._ours)[3] & termios.ISIG)
+
+    def interrupt(self) -> None:
+        """What Ctrl-C comes to, on a terminal that is nobody's own."""
+        self._process.send_signal(signal.SIGINT)
 
     def read_until(self, text: str, timeout_s: float = 20) -> None:
         end = time.monotonic() + timeout_s

@@ -95,7 +95,7 @@ def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
             expose_value=False,
             callback=_remembered("server"),
             section=section,
-            help="Control plane; else FAIRPOOL_SERVER, the one of the last login, http://127.0.0.1:8080.",
+            help="Control plane; else FAIRPOOL_SERVER, the one of the last login, FAIRPOOL_LISTEN, http://127.0.0.1:8080.",
         ),
         Flag(
             ["--config-path", "config"],

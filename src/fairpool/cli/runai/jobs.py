@@ -32,11 +32,11 @@ def list_jobs(here: Here, all_projects: bool, output: str | None) -> None:
         if not found and project is not None:
             check_project(client, project)
     documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    title = "" if project is None else f"Showing jobs for project {project}"
+    show(output, columns(ages.now(), one_project=project is not None), found, documents=documents, title=title)
     if not found and output in (None, "wide"):
         where = f"in project {project}" if project is not None else "that you may see"
         here.notice(f"There are no jobs {where}. To submit one: runai submit NAME -i IMAGE -g 0.5 -- COMMAND")
-    title = "" if project is None else f"Showing jobs for project {project}"
-    show(output, columns(ages.now(), one_project=project is not None), found, documents=documents, title=title)
 
 
 def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
