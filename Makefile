@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 up: env ## Start the platform here, and return when it is ready
 	@$(BIN)/fairpool up --detach
 	@echo "To try:"
-	@echo "  $(BIN)/runai login --user test@run.ai$(if $(FAIRPOOL_LISTEN), --server http://$(FAIRPOOL_LISTEN))"
+	@echo "  $(BIN)/runai login --user test@run.ai"
 	@echo "  $(BIN)/runai-adm project create team-a --gpu-quota 4"
 	@echo "  $(BIN)/runai submit hello -p team-a -i python -g 0.5 -- python -c 'print(\"hello\")'"
 

@@ -141,7 +141,7 @@ def test_a_project_with_everything_that_can_be_said_of_it(home: House) -> None:
         "name": "team-b",
         "description": "the b team",
         "nodeTypes": {"training": ["dgx-2"], "workspace": []},
-        "schedulingRules": {"interactiveJobTimeLimitSeconds": 3600},
+        "schedulingRules": {"interactiveJobTimeLimitSeconds": 3600, "trainingJobTimeLimitSeconds": 7200},
         "resources": [{"gpu": {"deserved": 2.5, "overQuota": "low"}, "cpu": {"deserved": 8000}}],
     }
     made = expect(home.call("POST", PROJECTS, body), 201)
@@ -152,7 +152,8 @@ def test_a_project_with_everything_that_can_be_said_of_it(home: House) -> None:
     assert organization is not None
     queue = next(each for each in organization.queues["default"] if each.id == "team-b")  # type: ignore[index]
     assert (queue.gpu.quota, queue.gpu.weight, queue.cpu.quota) == (2500, 1.0, 8000)
-    assert organization.to_organization().rules["team-b"].interactive_limit_s == 3600  # type: ignore[index]
+    rules = organization.to_organization().rules["team-b"]  # type: ignore[index]
+    assert (rules.interactive_limit_s, rules.training_limit_s) == (3600, 7200)
 
 
 def test_all_that_is_wrong_with_a_project_is_said_at_once(home: House) -> None:

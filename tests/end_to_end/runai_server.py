@@ -187,8 +187,14 @@ class Server(Typist):
 
     def node(self, name: str, gpus: int = 8, used: float = 0) -> None:
         pool = PoolName("default")
+        devices = tuple(max(0, min(1000, int(used * 1000) - 1000 * index)) for index in range(gpus))
         self.nodes[name] = NodeReport(
-            name=NodeName(name), pool=pool, gpus=gpus, gpus_used_milli=int(used * 1000), pods=1 if used else 0
+            name=NodeName(name),
+            pool=pool,
+            gpus=gpus,
+            gpus_used_milli=sum(devices),
+            devices_used_milli=devices,
+            pods=1 if used else 0,
         )
         self.push()
 

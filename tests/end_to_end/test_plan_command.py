@@ -236,7 +236,7 @@ def test_a_group_is_explained_with_who_pays_for_it(demo: str) -> None:
     ("group", "says"),
     [
         ("recognizer", "2 pods of 2 start now."),
-        ("tracker", "1 pod is taken: for tuning: research is 2.75 GPUs over its quota of 8"),
+        ("tracker", "1 pod is taken for tuning: research is 2.75 GPUs over its quota of 8"),
         ("huge", "None of 4 nodes can take it, however empty"),
         ("notebook", "Nothing changes for it."),
     ],

@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import yaml
 
 from fairpool import __version__
 from fairpool.api.client import Client, Refused
-from fairpool.control.settings import FIRST_USER
+from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.status import WorkloadPhase
 from tests.end_to_end.runai_server import DANGEROUS, LOG, Server, real_environment, serving
 
@@ -238,7 +239,9 @@ def test_nodes_are_listed_with_what_is_free(server: Server, project: str) -> Non
     assert re.split(r" {2,}", lines[0])[:4] == ["NAME", "STATUS", "IP Address", "ROLE"]
     assert re.search(r"^dgx1-1 +Ready +- +<none> .* 8 +5.50$", lines[1])
     assert server.typed("runai list nodes dgx1-2 -o name") == "dgx1-2\n"
-    assert "ALLOCATED GPUS: 2.50" in server.typed("runai describe node dgx1-1")
+    said = server.typed("runai describe node dgx1-1")
+    assert "ALLOCATED GPUS: 2.50" in said
+    assert re.search(r"^NODE GPUs INFO:\nGPU +ALLOCATED\n0 +1.00\n1 +1.00\n2 +0.50\n3 +0.00$", said, re.MULTILINE)
     said = server.refused("runai describe node dgx1-3")
     assert said.startswith("No match found for node(s) dgx1-3\nAvailable node names:\n  dgx1-1\n  dgx1-2\n")
     said = server.typed("runai top node")
@@ -307,7 +310,7 @@ def test_an_earlier_life_is_over_and_its_log_is_shown_while_the_next_waits(serve
     said = server.typed("runai history again --events")
     assert re.search(r"^again-0-0 +Failed +dgx1-1 .* 3 +exit code 3$", said, re.MULTILINE)
     assert re.search(r"^again-0-1 +Pending ", said, re.MULTILINE)
-    assert re.search(r"\[Ended\] on dgx1-1: exit code 3 +again-0-0$", said, re.MULTILINE)
+    assert re.search(r"again-0-0 +\[Ended\] on dgx1-1: exit code 3$", said, re.MULTILINE)
     answer = server.type("runai logs again")
     assert (answer.code, answer.out) == (0, LOG.decode())
     assert answer.err == "The log of again-0-0, which has ended; again-0-1 has not started yet.\n"
@@ -358,7 +361,7 @@ def test_suspend_and_resume_say_so(server: Server, project: str) -> None:
 def test_logs_come_whole_by_their_tail_and_as_they_are_written(server: Server, project: str) -> None:
     """F-115."""
     server.typed("runai submit l -i img")
-    assert "no pod yet" in server.refused("runai logs l")
+    assert server.refused("runai logs l").startswith("Job l has written nothing yet: it is Pending: ")
     server.runs(project, "l", gpus=0)
     assert server.typed("runai logs l") == LOG.decode()
     assert server.typed("runai logs l --tail 1") == "Epoch 2/2 loss 0.12\n"
@@ -394,11 +397,26 @@ def test_a_command_in_a_pod_passes_its_exit_code_on(server: Server, project: str
 
 
 def test_attach_joins_the_pods_own_process(server: Server, project: str) -> None:
-    server.typed("runai submit a -i img")
+    server.typed("runai submit a -i img --stdin")
     server.runs(project, "a", gpus=0)
     answer = server.type("runai attach a", stdin="exit 4")
     assert answer.code == 4
     assert server.doors.shells[-1].command == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "flags"), [("", []), ("--stdin --tty", ["--no-stdin"])], ids=["deaf job", "no-stdin"]
+)
+def test_who_only_watches_a_job_can_leave_it(server: Server, project: str, asked: str, flags: list[str]) -> None:
+    """A raw terminal would send Ctrl-C to a job that does not hear it."""
+    server.typed(f"runai submit a -i img {asked}")
+    server.runs(project, "a", gpus=0)
+    with Terminal(server, "attach", "a", *flags) as terminal:
+        terminal.read_until("Ctrl-C leaves it running.")
+        terminal.read_until("$ ")
+        assert terminal.hears_ctrl_c
+        terminal.interrupt()
+    assert terminal.code == 130, terminal.text
 
 
 def test_bash_on_a_terminal_is_a_terminal(server: Server, project: str) -> None:
@@ -437,6 +455,15 @@ class Terminal:
 
     def write(self, text: str) -> None:
         os.write(self._ours, text.encode())
+
+    @property
+    def hears_ctrl_c(self) -> bool:
+        """Whether the key is a signal here, and not a byte for somebody else."""
+        return bool(termios.tcgetattr(self._ours)[3] & termios.ISIG)
+
+    def interrupt(self) -> None:
+        """What Ctrl-C comes to, on a terminal that is nobody's own."""
+        self._process.send_signal(signal.SIGINT)
 
     def read_until(self, text: str, timeout_s: float = 120) -> None:
         end = time.monotonic() + timeout_s
@@ -670,6 +697,40 @@ def test_a_given_password_must_be_changed_first(server: Server) -> None:
     server.log_in("eve", "eve@example.com", "correct horse battery")
 
 
+def test_the_first_login_asks_for_a_password_of_ones_own(tmp_path: Path) -> None:
+    """As the README says, on a terminal; whoever presses Enter keeps the first one, and is asked again."""
+    with serving(tmp_path) as fresh:
+        for answer in ("", "correct horse battery"):
+            with Terminal(fresh, "login", "--user", FIRST_USER) as terminal:
+                terminal.read_until("Password")
+                terminal.write(f"{FIRST_PASSWORD}\r")
+                terminal.read_until("New password (Enter: later)")
+                terminal.write(f"{answer}\r")
+                if answer:
+                    terminal.read_until("The same again")
+                    terminal.write(f"{answer}\r")
+                    terminal.read_until("Password changed")
+            assert terminal.code == 0, terminal.text
+            assert answer not in terminal.text or not answer, "it is not shown"
+        assert "wrong" in fresh.refused(f"runai login -u {FIRST_USER}", stdin=f"{FIRST_PASSWORD}\n")
+        fresh.log_in(password="correct horse battery")
+        with Terminal(fresh, "login", "--user", FIRST_USER) as terminal:
+            terminal.read_until("Password")
+            terminal.write("correct horse battery\r")
+        assert "New password" not in terminal.text
+
+
+def test_whoever_listens_elsewhere_need_not_say_so_twice(server: Server, tmp_path: Path) -> None:
+    """`FAIRPOOL_LISTEN` says where `fairpool up` listens: a login goes there, all else to where one logged in."""
+    told = {"FAIRPOOL_SERVER": "", "FAIRPOOL_CONFIG": str(tmp_path)}
+    place = server.address.removeprefix("http://")
+    said = server.typed(f"runai login -u {FIRST_USER}", stdin=f"{FIRST_PASSWORD}\n", FAIRPOOL_LISTEN=place, **told)
+    assert "Logged in successfully" in said
+    assert f"Server: {server.address}\n" in server.typed("runai whoami", FAIRPOOL_LISTEN="127.0.0.1:1", **told)
+    away = server.refused("runai login -u x", stdin="y\n", FAIRPOOL_LISTEN="0.0.0.0:1", **told)
+    assert away.startswith("Fairpool does not answer at http://127.0.0.1:1: ")
+
+
 def test_a_stranger_to_a_project_is_denied(server: Server, project: str) -> None:
     """F-213."""
     password = re.search(r"once: (\S+)", server.typed(f"runai-adm user create bob@example.com --project {project}"))
@@ -730,12 +791,55 @@ def test_a_name_that_is_taken_and_a_job_that_is_not_there(server: Server, projec
     assert said[1].startswith(f"Did you mean {project}")
 
 
+def test_a_project_that_is_not_there_is_named_with_the_one_that_was_meant(server: Server) -> None:
+    for line in ("runai submit x -i y -p taem-a", "runai list -p taem-a"):
+        assert server.refused(line).splitlines()[1] == "Did you mean team-a?"
+
+
+def test_a_word_that_is_missing_is_told_with_the_whole_line(server: Server) -> None:
+    assert server.refused("runai describe job") == "NAME is missing: runai describe job [FLAGS] NAME\n"
+    assert server.refused("runai-adm create project x") == (
+        "there is no command runai-adm create: did you mean runai-adm project create?\n"
+    )
+
+
+def test_who_is_not_signed_in_hears_of_that_before_projects(server: Server) -> None:
+    said = server.refused("runai list", person="somebody-new")
+    assert said == "User not authenticated, run the 'runai login' command.\n"
+
+
+def test_a_list_without_jobs_says_how_to_get_one(server: Server, project: str) -> None:
+    answer = server.type("runai list")
+    assert answer.code == 0
+    assert answer.err.startswith(f"There are no jobs in project {project}. To submit one: runai submit ")
+
+
+def test_why_tells_how_the_last_try_ended(server: Server, project: str) -> None:
+    server.typed("runai submit again -i img -g 1")
+    server.runs(project, "again")
+    server.waits_again(project, "again", exit_code=3)
+    assert re.search(r"^Its last try, again-0-0, ended \d+s ago: exit code 3\.$", server.typed("runai why again"), re.M)
+
+
+def test_long_reasons_go_on_below_in_a_narrow_terminal(server: Server, project: str) -> None:
+    server.typed("runai submit long -i img")
+    server.happened(server.id_of(project, "long"), "ended", "would not start it: " + "because of this " * 12)
+    with Terminal(server, "describe", "job", "long") as terminal:
+        pass
+    events = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text).replace("\r", "").partition("Events:")[2]
+    assert all(len(line) <= 80 for line in events.splitlines()), events
+    assert events.count("because of this") >= 8
+    assert "Not shown" not in events
+
+
 def test_without_a_project_nothing_is_submitted(server: Server) -> None:
     """F-10."""
     server.log_in("homeless")
-    words = "Define a project by --project flag, alternatively set a project as default\n"
-    assert server.refused("runai submit x -i y", person="homeless") == words
-    assert server.refused("runai list", person="homeless") == words
+    words = "Define a project by --project flag, alternatively set a project as default"
+    said = server.refused("runai submit x -i y", person="homeless").splitlines()
+    assert said[0] == words
+    assert "runai config project NAME" in said[1]
+    assert server.refused("runai list", person="homeless").splitlines()[0] == words
 
 
 def test_names_are_made_up_where_none_is_given(server: Server, project: str) -> None:
@@ -801,7 +905,7 @@ def test_tab_completes_commands_flags_and_names(server: Server, project: str) ->
     """F-126, F-127."""
     server.typed("runai submit hyper1 -i y")
     server.typed("runai submit hyper2 -i y")
-    assert completed(server, "runai su") == ["submit", "suspend"]
+    assert completed(server, "runai su") == ["submit", "submit-dist", "suspend"]
     assert completed(server, "runai list p") == ["projects"]
     assert "--image-pull-policy" in completed(server, "runai submit --im")
     assert completed(server, "runai submit --image-pull-policy If") == ["IfNotPresent"]

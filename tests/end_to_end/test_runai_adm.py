@@ -37,6 +37,12 @@ def test_the_life_of_a_project(server: Server) -> None:
     assert found["resources"][0]["cpu"]["deserved"] == 16000
     assert found["schedulingRules"] == {"interactiveJobTimeLimitSeconds": 28800}
     assert found["nodeTypes"]["training"] == ["dgx-2"]
+    answer = server.type("runai-adm project update team-a --train-time-limit 2h --train-idle-limit 30m")
+    assert (answer.code, "not enforced yet" in answer.err) == (0, True)
+    server.typed("runai-adm project update team-a --interactive-time-limit 0")
+    found = json.loads(server.typed("runai-adm project get team-a -o json"))
+    limits = {"trainingJobTimeLimitSeconds": 7200, "trainingJobMaxIdleDurationSeconds": 1800}
+    assert found["schedulingRules"] == limits
     server.typed("runai-adm project update team-a -g 6 --node-types-interactive dgx-1")
     found = json.loads(server.typed("runai-adm project get team-a -o json"))
     assert found["resources"][0]["gpu"] == {"deserved": 6, "overQuota": "off"}

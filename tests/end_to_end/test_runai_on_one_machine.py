@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fairpool.api import workloads as work
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from tests.running_platform import PATIENCE_S, Running
 
@@ -106,12 +107,79 @@ def test_visits_to_a_job_on_a_terminal(person: Person) -> None:
 
 
 def test_the_pods_of_a_distributed_run_find_each_other(person: Person) -> None:
+    """A master and one worker; when the master ends, the run is over."""
     names = ["MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"]
-    program = f"import json, os; print(json.dumps([os.environ[name] for name in {names}]))"
-    spec = {"image": "python", "numWorkers": 2, "args": ["python", "-c", program], "compute": {"gpu": "1"}}
-    body = {"name": "dist", "projectId": "team-a", "spec": spec}
-    workload = person.platform.client.submit(work.SubmitDistributed.model_validate(body)).id
-    person.platform.until_phase(workload, "Completed")
-    first, second = (json.loads(person.types("logs", "dist", "--pod", f"dist-{index}-0")) for index in range(2))
+    told = f"json.dumps([os.environ[name] for name in {names}])"
+    program = f"import json, os, time; print({told}, flush=True); time.sleep(600)"
+    line = ["submit-dist", "pytorch", "dist", "-i", "python", "-g", "1", "--workers", "1", "--", "python", "-c"]
+    person.types(*line, program)
+
+    def said(index: int) -> str:
+        return person.type("logs", "dist", "--pod", f"dist-{index}-0").stdout
+
+    person.platform.until(lambda: said(0).endswith("\n") and said(1).endswith("\n"), "both have told")
+    first, second = (json.loads(said(index)) for index in range(2))
     assert first[:2] == second[:2]
     assert (first[2:], second[2:]) == (["0", "2"], ["1", "2"])
+    person.types("delete", "dist")
+
+
+def test_a_port_that_is_asked_for_is_shown_with_its_address_while_the_job_runs(person: Person) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = ["python", "-m", "http.server", "--bind", "127.0.0.1", str(port)]
+    asked = ["--interactive", "--service-type=ingress", "--port", str(port), "--", *program]
+    person.types("submit", "web", "-i", "python", *asked)
+    person.platform.until(lambda: "Running" in person.types("list"), "it runs")
+    assert f"http://127.0.0.1:{port}" in person.types("list")
+
+    def answers() -> bool:
+        try:
+            return bool(urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=5).status == 200)
+        except OSError:
+            return False
+
+    person.platform.until(answers, "the address leads to the job")
+    person.types("suspend", "web")
+    person.platform.until(lambda: f":{port}" not in person.types("list"), "who is suspended has no address")
+    person.types("delete", "web")
+
+
+def test_five_minutes_go_as_the_readme_says(tmp_path: Path) -> None:
+    """Every line, as it stands there; what a job has not written yet is asked for again."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Five minutes")[2].partition("\n## ")[0].partition("fairpool status")[0]
+    blocks = re.findall(r"^```console\n(.*?)(?:^```|\Z)", section, re.MULTILINE | re.DOTALL)
+    lines = [each for block in blocks for each in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    assert any(line.startswith("runai delete") for line in lines), lines
+    platform = Running(tmp_path / "data")
+    try:
+        platform.up()
+        told = {"FAIRPOOL_CONFIG": str(tmp_path / "config"), "FAIRPOOL_DATA": str(tmp_path / "data")}
+        told["FAIRPOOL_LISTEN"] = str(platform.status["address"]).removeprefix("http://")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
+        environment = {**kept, **told, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+        def typed(line: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+            command = ["bash", "-c", line]
+            return subprocess.run(
+                command, cwd=tmp_path, env=environment, input=stdin, capture_output=True, text=True, check=False
+            )
+
+        assert typed(f"runai login --user {FIRST_USER}", f"{FIRST_PASSWORD}\n").returncode == 0
+        for line in lines:
+            command, _, shown = line.partition("\n") if line.startswith("runai why") else (line, "", "")
+            patient = line.startswith(("runai logs", "runai exec"))
+            platform.until(
+                lambda command=command, patient=patient: _went_well(typed(command), patient),  # type: ignore[misc]
+                command,
+            )
+            if shown:
+                platform.until(lambda shown=shown: shown.splitlines()[1] in typed("runai why big").stdout, shown)  # type: ignore[misc]
+    finally:
+        platform.clean_up()
+
+
+def _went_well(done: subprocess.CompletedProcess[str], patient: bool) -> bool:
+    assert done.returncode == 0 or patient, (done.args, done.stdout, done.stderr)
+    return done.returncode == 0

@@ -10,6 +10,7 @@ import pytest
 
 from fairpool.cli.runai import mounts, submission
 from fairpool.cli.runai.command_tree import Here
+from fairpool.cli.runai.distributed import NOT_HERE, pytorch
 from fairpool.cli.runai.submit import _settle_command, submit
 from fairpool.model.problem import Problem
 
@@ -139,9 +140,48 @@ def test_ports_and_addresses() -> None:
         {"container": 8888, "serviceType": "Ingress"},
         {"container": 8080, "external": 80, "serviceType": "Ingress"},
     ]
-    made = spec("j -i img -s external-url,port=8888,custom-url=https://x -s nodeport,port=1:2")
-    assert made["exposedUrls"] == [{"container": 8888, "url": "https://x"}]
+    made = spec("j -i img -s external-url,port=8888 -s nodeport,port=1:2")
+    assert made["exposedUrls"] == [{"container": 8888}]
     assert made["ports"] == [{"container": 2, "external": 1, "serviceType": "NodePort"}]
+
+
+def gang(line: str) -> Any:
+    """What `runai submit-dist pytorch` sends."""
+    context = pytorch().make_context("runai submit-dist pytorch", shlex.split(line), obj=Here(loglevel="error"))
+    flags = {**NOT_HERE, **context.params, "framework": "PyTorch"}
+    _settle_command(context, context.obj, flags)
+    flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]
+    assert submission.problems(flags) == []
+    body = submission.document(flags, project="p", cluster=None, command_line=line)
+    sent = submission.request(body, submission.kind_of(flags))
+    assert not isinstance(sent, list), sent
+    return body["spec"]
+
+
+def test_a_distributed_run_has_workers_and_a_master_like_them() -> None:
+    made = gang("d -i img -g 1 --workers 3 -e A=1 -- python t.py")
+    assert (made["distributedFramework"], made["numWorkers"]) == ("PyTorch", 3)
+    master = {"image": "img", "args": ["python", "t.py"], "compute": {"gpu": "1"}}
+    assert made["masterSpec"] == {**master, "environmentVariables": [{"name": "A", "value": "1"}]}
+    assert "parallelism" not in made
+
+
+def test_a_master_of_a_distributed_run_may_differ_or_not_be_there() -> None:
+    line = "d -i img --gpu-memory 4G --workers 2 --master-gpu 0 --master-args '--role master' --master-environment B=2"
+    made = gang(line)
+    assert made["masterSpec"]["compute"] == {"gpu": "0"}
+    assert made["masterSpec"]["args"] == ["--role", "master"]
+    assert made["masterSpec"]["environmentVariables"] == [{"name": "B", "value": "2"}]
+    assert made["compute"] == {"gpuMemoryRequest": "4G"}
+    made = gang("d -i img --no-master --min-replicas 2 --max-replicas 4")
+    assert (made["noMaster"], made["numWorkers"], made["minReplicas"], made["maxReplicas"]) == (True, 4, 2, 4)
+    assert "masterSpec" not in made
+
+
+@pytest.mark.parametrize("flag", ["--interactive", "--preemptible", "--completions 2", "--parallelism 2"])
+def test_a_distributed_run_takes_no_flags_of_other_kinds(flag: str) -> None:
+    with pytest.raises(click.NoSuchOption):
+        gang(f"d -i img {flag}")
 
 
 def test_a_variable_may_take_its_value_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +205,8 @@ def test_a_secret_is_refused_and_not_sent_as_text() -> None:
         ("j -i img --s3 bucket=b,key=k,secret=s,target=/d", ["flag.not_supported_yet"]),
         ("j -i img --git-sync source=r,username=u,password=p", ["flag.not_supported_yet"]),
         ("j -i img -s portforward --port 80", ["flag.not_supported_yet"]),
+        ("j -i img -s external-url --port 80 --custom-url https://x", ["flag.not_supported_yet"]),
+        ("j -i img -s external-url,port=80,custom-url=https://x", ["flag.not_supported_yet"]),
         ("j -i img -s ingres --port 80", ["flag.service_type"]),
         ("j -i img -s ingress", ["flag.no_port"]),
         ("j -i img --ttl-after-finish soon", ["value.not_understood"]),

@@ -254,6 +254,21 @@ TIME = {
         then a-0-0 runs
         then wakes never
     """,
+    "training has a limit of its own": """
+        train a: training limit 60s
+        a-0-0 runs on n1
+        then wakes in 60s
+        after 60s
+        then Stopped: time-limit
+        then a-0-0 is leaving: time-limit
+    """,
+    "which is for training alone": """
+        build a: training limit 60s
+        a-0-0 runs on n1
+        after 3600s
+        then a-0-0 runs
+        then wakes never
+    """,
     "without a limit interactive work runs until somebody stops it": """
         build a
         a-0-0 runs on n1

@@ -221,3 +221,4 @@ def test_the_use_of_nodes_is_told_even_if_nothing_else_happens() -> None:
     (node,) = cluster.control.nodes()
     assert (node.gpus_used_milli, node.pods) == (3000, 2)
     assert (node.cpu_used_milli, node.memory_used_bytes) == (1000, 8192)
+    assert sorted(node.devices_used_milli, reverse=True)[:4] == [1000, 1000, 1000, 0]

@@ -158,6 +158,7 @@ NODE = NodeReport(
     silent_since=Instant(3),
     gpus=8,
     gpus_used_milli=500,
+    devices_used_milli=(500, 0),
     pods=1,
     cpu_milli=80_000,
     cpu_used_milli=1500,

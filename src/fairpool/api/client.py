@@ -1,7 +1,8 @@
 """The one client of the control plane: a method per call, answers as values, errors as problems.
 
 Every creating call carries an `Idempotency-Key`, so that a call whose answer was lost may be made again. A client is
-for one thread. Whoever needs another transport (tests, the embedded mode) hands over the `httpx2.Client` to use.
+for one thread. Whoever needs another transport (tests, the embedded mode) hands over the `httpx2.Client` to use, or a
+`LoopbackHttp`. What not every call needs is imported later, because commands are started often and are over soon.
 """
 
 from __future__ import annotations
@@ -11,25 +12,34 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import httpx2
 from pydantic import TypeAdapter, ValidationError
 
-from fairpool.api import access, organization
-from fairpool.api import workloads as work
-from fairpool.api.problems import ProblemDocument
-from fairpool.api.shell import Shell
+from fairpool.api.later import Later
+from fairpool.api.loopback import LoopbackHttp, Reply
 from fairpool.api.wire import PAGE_MAX, Answer, Request
 from fairpool.model.problem import Problem
 
+if TYPE_CHECKING:
+    import httpx2
+
+    from fairpool.api import access, organization
+    from fairpool.api import workloads as work
+    from fairpool.api.shell import Shell
+else:
+    httpx2 = Later("httpx2")
+    access = Later("fairpool.api.access")
+    organization = Later("fairpool.api.organization")
+    work = Later("fairpool.api.workloads")
+
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
-PATHS: Mapping[type[work.Submit], str] = {
-    work.SubmitWorkspace: "workspaces",
-    work.SubmitTraining: "trainings",
-    work.SubmitDistributed: "distributed",
-    work.SubmitInference: "inferences",
+PATHS = {
+    "SubmitWorkspace": "workspaces",
+    "SubmitTraining": "trainings",
+    "SubmitDistributed": "distributed",
+    "SubmitInference": "inferences",
 }
 PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
@@ -65,7 +75,12 @@ class Client:
     """Calls to one control plane, as one caller."""
 
     def __init__(
-        self, address: str, token: str | None = None, *, http: httpx2.Client | None = None, timeout_s: float = 30.0
+        self,
+        address: str,
+        token: str | None = None,
+        *,
+        http: httpx2.Client | LoopbackHttp | None = None,
+        timeout_s: float = 30.0,
     ) -> None:
         self._http = http or httpx2.Client(base_url=address, timeout=timeout_s)
         self.token = token
@@ -145,7 +160,7 @@ class Client:
 
     def submit(self, request: work.SubmitAny, key: str | None = None) -> work.Workload:
         """Declare a workload. With the same key it is declared once, however often this is called."""
-        return self._post(work.Workload, f"/api/v1/workloads/{PATHS[type(request)]}", request, key)
+        return self._post(work.Workload, f"/api/v1/workloads/{PATHS[type(request).__name__]}", request, key)
 
     def workloads(
         self,
@@ -225,6 +240,8 @@ class Client:
         self, workload_id: str, command: Sequence[str] = (), *, pod: str | None = None, tty: bool = False
     ) -> Iterator[Shell]:
         """A process in a pod, or with no command the pod's own, with its streams."""
+        from fairpool.api.shell import Shell
+
         verb = "exec" if command else "attach"
         params: list[tuple[str, Any]] = [("command", word) for word in command]
         params += [("tty", tty), *([("pod", pod)] if pod else [])]
@@ -366,7 +383,7 @@ class Client:
             offset = page.get("next")
         return found
 
-    def _read(self, kind: type[AnswerT], answer: httpx2.Response) -> AnswerT:
+    def _read(self, kind: type[AnswerT], answer: httpx2.Response | Reply) -> AnswerT:
         try:
             return kind.model_validate_json(answer.content)
         except ValidationError as error:
@@ -381,7 +398,7 @@ class Client:
         *,
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> httpx2.Response:
+    ) -> httpx2.Response | Reply:
         content = body.model_dump_json(by_alias=True, exclude_unset=True) if body is not None else None
         said = {**self._headers(), **(headers or {})}
         if content is not None:
@@ -421,7 +438,9 @@ def _change(data: dict[str, Any]) -> Change:
     )
 
 
-def _refusal(answer: httpx2.Response) -> Refused:
+def _refusal(answer: httpx2.Response | Reply) -> Refused:
+    from fairpool.api.problems import ProblemDocument
+
     try:
         said = ProblemDocument.model_validate_json(answer.content)
     except ValidationError:

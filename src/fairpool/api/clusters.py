@@ -169,6 +169,8 @@ class NodeReport(Wire):
     silent_since: Instant | None = None
     gpus: Count = 0
     gpus_used_milli: Count = 0
+    devices_used_milli: tuple[int, ...] = ()
+    """How much of each device is given away, by its number."""
     pods: Count = 0
     """How many hold something on it."""
     cpu_milli: Count = 0

@@ -331,6 +331,9 @@ class GpuInfo(Answer):
     )
     withheld_because: Annotated[str, Field(description="Why, for people")] = ""
     allocated: float = 0.0
+    allocated_by_device: Annotated[list[float], Field(description="How much of each, by its number")] = Field(
+        default_factory=list
+    )
     simulated: Annotated[bool, Field(description="They do not exist: work runs beside them, not on them")] = False
 
 

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic import ValidationError as ValidationError  # what making one of these raises; others find it here
 from pydantic.alias_generators import to_camel
 
+from fairpool.api.later import is_short
+
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
 
@@ -34,7 +36,12 @@ class Request(BaseModel):
     """Something that is sent: nothing unknown is accepted, so that a slip of the keyboard is told and not ignored."""
 
     model_config = ConfigDict(
-        extra="forbid", alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False, frozen=True
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        allow_inf_nan=False,
+        frozen=True,
+        defer_build=is_short(),
     )
 
     def wire(self) -> dict[str, Any]:
@@ -45,7 +52,9 @@ class Request(BaseModel):
 class Answer(BaseModel):
     """Something that is answered: newer servers may say more than older clients know."""
 
-    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True, frozen=True)
+    model_config = ConfigDict(
+        extra="ignore", alias_generator=to_camel, populate_by_name=True, frozen=True, defer_build=is_short()
+    )
 
 
 class Page(Answer):

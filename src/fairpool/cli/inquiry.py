@@ -133,13 +133,19 @@ def _sentences(plan: Plan, name: GroupId, pods: list[Pod]) -> list[str]:
     if mine.binds:
         sentences.append(f"{count(len(mine.binds), 'pod')} of {len(pods)} {_verb(len(mine.binds), 'start')} now.")
     reasons = Counter(explain_eviction(each) for each in mine.evictions)
-    sentences += [f"{count(many, 'pod')} {'is' if many == 1 else 'are'} taken: {why}." for why, many in reasons.items()]
+    sentences += [_taken(why, many) for why, many in reasons.items()]
     if name in mine.verdicts:
         verdict = mine.verdicts[name]
         said = explain(verdict)
         sentences.append(f"{said[0].upper()}{said[1:]}.")
     sentences += [f"The promise of {each.node} to {each.pod} is given up: {each.why}." for each in mine.withdrawals]
     return sentences or ["Nothing changes for it."]
+
+
+def _taken(why: str, many: int) -> str:
+    """`1 pod is taken for tuning: ...`, or `...: moves to n2`."""
+    mark = "" if why.startswith("for ") else ":"
+    return f"{count(many, 'pod')} {'is' if many == 1 else 'are'} taken{mark} {why}."
 
 
 def _verb(number: int, verb: str) -> str:

@@ -229,9 +229,14 @@ def _out_of_time(spec: WorkloadSpec, standing: Standing, rules: ProjectRules, no
 
 
 def _time_limits(spec: WorkloadSpec, since: Instant, rules: ProjectRules) -> Iterator[tuple[Instant, Halt]]:
-    if spec.kind is WorkloadKind.BUILD and rules.interactive_limit_s is not None:
-        words = f"interactive work in {spec.project} may run for {rules.interactive_limit_s} s"
-        moment = Instant(since + rules.interactive_limit_s * SECOND_MS)
+    limits = {
+        WorkloadKind.BUILD: ("interactive work", rules.interactive_limit_s),
+        WorkloadKind.TRAIN: ("training", rules.training_limit_s),
+    }
+    noun, limit_s = limits.get(spec.kind, ("", None))
+    if limit_s is not None:
+        moment = Instant(since + limit_s * SECOND_MS)
+        words = f"{noun} in {spec.project} may run for {limit_s} s"
         yield moment, Halt(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, moment, words)
     if spec.deadline_s is not None:
         moment = Instant(since + spec.deadline_s * SECOND_MS)

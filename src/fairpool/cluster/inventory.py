@@ -44,13 +44,18 @@ class Inventory:
         sights = books.observation.nodes
         used: dict[NodeName, int] = dict.fromkeys(sights, 0)
         cpu, memory, pods = used.copy(), used.copy(), used.copy()
+        devices = {name: [0] * sight.node.gpus for name, sight in sights.items()}
         for workload in books.rows:
             for life in books.lives[workload]:
                 if life.is_placed and life.node in used:
-                    used[life.node] += gpus_held_milli(life, sights)
+                    held = gpus_held_milli(life, sights)
+                    used[life.node] += held
                     cpu[life.node] += life.shape.cpu_milli
                     memory[life.node] += life.shape.memory_bytes
                     pods[life.node] += 1
+                    there = [device for device in life.devices if device < len(devices[life.node])]
+                    for device in there:  # a node may have fewer than it had
+                        devices[life.node][device] += held // len(there)
         marks = books.organization.marks
         return [
             NodeReport(
@@ -61,6 +66,7 @@ class Inventory:
                 silent_since=sight.silent_since,
                 gpus=sight.node.gpus,
                 gpus_used_milli=used[name],
+                devices_used_milli=tuple(devices[name]),
                 pods=pods[name],
                 cpu_milli=sight.node.cpu_milli,
                 cpu_used_milli=cpu[name],

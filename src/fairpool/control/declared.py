@@ -61,13 +61,17 @@ def organization(
     }
     return Organization(
         queues=queues,
-        rules={
-            QueueId(each.name): ProjectRules(interactive_limit_s=each.rules.interactive_job_time_limit_seconds)
-            for each in units
-            if each.rules.interactive_job_time_limit_seconds is not None
-        },
+        rules={QueueId(each.name): rules for each in units if (rules := project_rules(each.rules)) != ProjectRules()},
         pools=model_pools if any(pool.name == DEFAULT_POOL for pool in model_pools) else (NodePool(), *model_pools),
         marks={NodeName(name): node_marks(each) for name, each in marks.items()},
+    )
+
+
+def project_rules(said: wire.SchedulingRules) -> ProjectRules:
+    """Those that are kept to; how busy devices are is measured by nobody yet, so idle time is not among them."""
+    return ProjectRules(
+        interactive_limit_s=said.interactive_job_time_limit_seconds,
+        training_limit_s=said.training_job_time_limit_seconds,
     )
 
 

@@ -23,11 +23,13 @@ DESIRED = {
 }
 CLASS_NAMES = {value: name for name, value in admission.PRIORITIES.items()}
 DEFAULT_CLASS = {WorkloadKind.BUILD: "build", WorkloadKind.TRAIN: "train", WorkloadKind.INFERENCE: "inference"}
+UNSHOWN = frozenset({"modelKind", "addresses"})
+"""Facts that an item is made from and that are not in it."""
 FINISHED = frozenset({WorkloadPhase.COMPLETED, WorkloadPhase.FAILED})
 
 
 def facts(
-    submit: wire.SubmitAny, spec: WorkloadSpec, *, department: str, cluster: str, submitted_by: str
+    submit: wire.SubmitAny, spec: WorkloadSpec, *, department: str, cluster: str, submitted_by: str, pod_host: str = ""
 ) -> dict[str, Any]:
     """What does not change as long as nobody changes the declaration."""
     kind = admission.KIND_OF_SUBMIT[type(submit)]
@@ -60,8 +62,18 @@ def facts(
         "priority": priority,
         "source": submit.source.value,
         "modelKind": spec.kind.value,
+        "addresses": [f"http://{pod_host}:{port}" for port in asked_ports(submit)] if pod_host else [],
     }
     return {**stated, "distributedFramework": framework} if framework else stated
+
+
+def asked_ports(submit: wire.SubmitAny) -> list[int]:
+    """Ports of its pods that it wants an address for, each once."""
+    asked = [each.container for each in submit.spec.ports if each.service_type is not wire.ServiceType.CLUSTER_IP]
+    asked += [each.container for each in submit.spec.exposed_urls]
+    if isinstance(submit, wire.SubmitInference) and submit.spec.serving_port is not None:
+        asked.append(submit.spec.serving_port.container)
+    return list(dict.fromkeys(asked))
 
 
 def state(
@@ -80,7 +92,7 @@ def state(
     live = [pod for pod in report.pods if pod.phase is not PodPhase.ENDED] if report is not None else []
     running = sum(pod.phase is PodPhase.RUNNING for pod in live)
     item = {
-        **{name: value for name, value in known.items() if name != "modelKind"},
+        **{name: value for name, value in known.items() if name not in UNSHOWN},
         "phase": shown_phase,
         "reason": reason.value if reason is not None else "",
         "phaseMessage": report.detail if report is not None else "",
@@ -94,7 +106,7 @@ def state(
         "allocatedResources": _held(report) if report is not None and not gone else {"gpu": 0.0},
         "currentNodes": sorted({pod.node for pod in live if pod.node and pod.phase in HOLDS_DEVICES}),
         "currentNodePools": [report.pool] if report is not None and report.pool else [],
-        "urls": [],
+        "urls": known.get("addresses", []) if running and not gone else [],
         "revision": revision,
     }
     return {name: value for name, value in item.items() if value is not None}

@@ -243,6 +243,7 @@ def _node(row: Any, mark: Any) -> wire.NodeAnswer:
             withheld=list(report.gpus_withheld),
             withheld_because=report.words,
             allocated=report.gpus_used_milli / 1000,
+            allocated_by_device=[milli / 1000 for milli in report.devices_used_milli],
             simulated=report.labels.get(SIMULATED_LABEL) == "true",
         ),
         pods=report.pods,

@@ -37,6 +37,8 @@ class Settings:
     data: Path
     """A folder of its own; made if it is not there."""
     host: str = "127.0.0.1"
+    pod_host: str = ""
+    """Where ports of pods are reached from outside; empty: nobody can say, and no address is shown."""
     first_user: str = FIRST_USER
     first_password: str = FIRST_PASSWORD
     access_token_s: int = 36_000

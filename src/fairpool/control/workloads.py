@@ -135,7 +135,14 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
         what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
         raise refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
     cluster = cluster_of(connection, body.cluster_id) if body.cluster_id else str(project.cluster)
-    facts = items.facts(body, spec, department=project.department, cluster=cluster, submitted_by=caller.name)
+    facts = items.facts(
+        body,
+        spec,
+        department=project.department,
+        cluster=cluster,
+        submitted_by=caller.name,
+        pod_host=plane.settings.pod_host,
+    )
     revision = changes.record(
         connection, "workload", spec.id, "created", now, project=project.name, kept=plane.settings.changes_kept
     )
@@ -454,7 +461,14 @@ def _redeclared(
     plane: Plane, connection: Connection, row: Any, again: wire.SubmitInference, spec: Any, before: Any
 ) -> Done:
     spec = replace(spec, want=before.want, run=before.run)
-    facts = items.facts(again, spec, department=row.department, cluster=row.cluster, submitted_by=row.submitted_by)
+    facts = items.facts(
+        again,
+        spec,
+        department=row.department,
+        cluster=row.cluster,
+        submitted_by=row.submitted_by,
+        pod_host=plane.settings.pod_host,
+    )
     facts["source"] = json.loads(row.facts)["source"]
     revision = declarations.redeclare(
         plane,

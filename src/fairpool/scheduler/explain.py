@@ -121,7 +121,7 @@ def _(why: OverLimit, clock: Clock) -> str:
     return (
         f"{_level(why.above)} {name_of_queue(why.queue)} holds {_number(why.held, unit)} of its limit of "
         f"{_amount(why.limit, unit)}, and this asks for {_number(why.asked, unit)}: "
-        f"{remedy if why.asked <= why.limit else 'needs at least that, ' + raised}"
+        f"{remedy if why.asked <= why.limit else 'starts only ' + raised}"
     )
 
 
@@ -133,7 +133,7 @@ def _(why: OverQuota, clock: Clock) -> str:
     return (
         f"work that may not be preempted stays within quota: in {_level(why.above)} {name_of_queue(why.queue)} "
         f"such work holds {_number(why.held, unit)} of a quota of {_amount(why.quota, unit)}, and this asks for "
-        f"{_number(why.asked, unit)}: {remedy if why.asked <= why.quota else 'needs at least that, ' + raised}"
+        f"{_number(why.asked, unit)}: {remedy if why.asked <= why.quota else 'starts only ' + raised}"
     )
 
 

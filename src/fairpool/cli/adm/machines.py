@@ -13,7 +13,7 @@ import click
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.failure import failure, meant
 from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
-from fairpool.cli.runai.nodes import columns, node_facts, unknown_node
+from fairpool.cli.runai.nodes import columns, draw_gpus, node_facts, unknown_node
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
 
@@ -61,6 +61,7 @@ def get_node(here: Here, name: str, output: str | None) -> None:
     else:
         screen = screen_here()
         facts(screen, node_facts(found))
+        draw_gpus(screen, found)
         screen.show()
 
 

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from fairpool.api.organization import Department, Project
 
 RULES = "Scheduling"
+LIMITS = {
+    "interactive_time_limit": "interactive_job_time_limit_seconds",
+    "train_time_limit": "training_job_time_limit_seconds",
+    "interactive_idle_limit": "interactive_job_max_idle_duration_seconds",
+    "interactive_preemptible_idle_limit": "interactive_job_preempt_idle_duration_seconds",
+    "train_idle_limit": "training_job_max_idle_duration_seconds",
+}
+"""Flags to fields."""
 
 
 def project_flags(command: Any) -> Any:
@@ -30,7 +38,26 @@ def project_flags(command: Any) -> Any:
             flag("--department", metavar="NAME", help="The department above."),
             flag("--description", metavar="TEXT"),
             flag("--default-node-pools", metavar="NAMES", section=RULES, help="Pools to try, in this order: a,b."),
-            flag("--interactive-time-limit", metavar="TIME", section=RULES, help="How long build work may run: 8h."),
+            flag(
+                "--interactive-time-limit",
+                metavar="TIME",
+                section=RULES,
+                help="How long build work may run: 8h; 0: no limit.",
+            ),
+            flag("--train-time-limit", metavar="TIME", section=RULES, help="The same for training."),
+            flag(
+                "--interactive-idle-limit",
+                metavar="TIME",
+                section=RULES,
+                help="How long build work may leave its GPUs idle.",
+            ),
+            flag(
+                "--interactive-preemptible-idle-limit",
+                metavar="TIME",
+                section=RULES,
+                help="The same if it is preemptible.",
+            ),
+            flag("--train-idle-limit", metavar="TIME", section=RULES, help="The same for training."),
             flag("--node-types-train", metavar="NAMES", section=RULES, help="Only nodes of these run.ai/type: a,b."),
             flag("--node-types-interactive", metavar="NAMES", section=RULES, help="The same for build work."),
         )
@@ -100,6 +127,7 @@ def create_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
     with Session(here).connected() as client:
         client.create_project(request)
     click.echo(f"Project {printable(name)} created successfully.")
+    _warn_of_idle_limits(here, asked)
 
 
 @click.command(
@@ -127,6 +155,7 @@ def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
             raise failure("command.no_change", "no flag says what changes", "see `runai-adm project update --help`")
         client.update_project(name, checked(ProjectUpdate, said), before.revision)
     click.echo(f"Project {printable(name)} updated successfully.")
+    _warn_of_idle_limits(here, asked)
 
 
 @click.command(
@@ -182,9 +211,10 @@ def _said(asked: dict[str, Any], before: Project | None) -> dict[str, Any]:
         said["description"] = asked["description"]
     if asked["default_node_pools"] is not None:
         said["default_node_pools"] = _listed(asked["default_node_pools"])
-    if asked["interactive_time_limit"] is not None:
+    limits = _limits(asked)
+    if limits:
         rules = before.scheduling_rules.model_dump(exclude_none=True) if before is not None else {}
-        said["scheduling_rules"] = rules | {"interactive_job_time_limit_seconds": _limit(asked)}
+        said["scheduling_rules"] = rules | limits
     types = {"training": asked["node_types_train"], "workspace": asked["node_types_interactive"]}
     if any(text is not None for text in types.values()):
         known = before.node_types.model_dump() if before is not None else {}
@@ -192,11 +222,18 @@ def _said(asked: dict[str, Any], before: Project | None) -> dict[str, Any]:
     return said
 
 
-def _limit(asked: dict[str, Any]) -> int | None:
-    limit = ages.seconds(asked["interactive_time_limit"])
-    if isinstance(limit, Problem):
-        raise Failure([limit])
-    return limit or None
+def _limits(asked: dict[str, Any]) -> dict[str, int | None]:
+    """Limits that were named, as fields of the API; 0 takes one away."""
+    read = {LIMITS[name]: ages.seconds(asked[name]) for name in LIMITS if asked[name] is not None}
+    wrong = [limit for limit in read.values() if isinstance(limit, Problem)]
+    if wrong:
+        raise Failure(wrong)
+    return {field: limit or None for field, limit in read.items() if not isinstance(limit, Problem)}
+
+
+def _warn_of_idle_limits(here: Here, asked: dict[str, Any]) -> None:
+    if any(asked[name] for name in LIMITS if "idle" in name):
+        here.warn("Note: limits of idle time are kept and not enforced yet: nobody measures how busy GPUs are.")
 
 
 def _listed(text: str) -> list[str]:
@@ -359,9 +396,15 @@ def checked(model: Any, said: dict[str, Any]) -> Any:
     try:
         return model(**said)
     except ValidationError as error:
-        raise Failure(
-            [
-                Problem("flag.wrong_value", f"{'.'.join(map(str, each['loc']))}: {each['msg']}", "correct it")
-                for each in error.errors(include_url=False)
-            ]
-        ) from error
+        raise Failure([_wrong(each) for each in error.errors(include_url=False)]) from error
+
+
+def _wrong(error: Any) -> Problem:
+    """One thing that the API does not take, in words of this command."""
+    from fairpool.api.wire import PROJECT_NAME_MAX
+
+    place = ".".join(map(str, error["loc"]))
+    if place == "name" and error["type"] in ("string_pattern_mismatch", "string_too_long"):
+        fix = f"use at most {PROJECT_NAME_MAX} of a-z, 0-9 and -, a letter first, as in team-a"
+        return Problem("flag.name", f"{error['input']!r} cannot be a name", fix)
+    return Problem("flag.wrong_value", f"{place}: {error['msg']}", "correct it")

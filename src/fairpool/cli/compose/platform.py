@@ -36,7 +36,7 @@ from fairpool.cluster.loop import Loop
 from fairpool.cluster.mailbox import Mailbox
 from fairpool.control import access
 from fairpool.control.app import NotReady, cluster_identity, create_app
-from fairpool.control.settings import FIRST_USER, Retention, Settings
+from fairpool.control.settings import FIRST_USER, Retention, Settings, is_loopback
 from fairpool.control.store import condition
 from fairpool.engines.local import LocalEngine
 from fairpool.engines.port import Away
@@ -125,7 +125,10 @@ class Platform:
             log.info("the database is brought up to date; as it was it stays in %s", kept)
         engine = LocalEngine(self._premises.machine, nodes=self._offer.nodes)
         doors = LocalDoors(engine.supervisor)
-        settings = Settings(data=self._premises.root, host=self._address.host, retention=self._retention)
+        host = self._address.host
+        # A pod is a process of this machine, and its ports are the machine's own.
+        shown = self._address.bracketed if is_loopback(host) else socket.gethostname()
+        settings = Settings(data=self._premises.root, host=host, pod_host=shown, retention=self._retention)
         app = self._app = create_app(settings, doors=doors)
         try:
             async with app.router.lifespan_context(app), self._cluster_of(app, engine) as self._cluster:

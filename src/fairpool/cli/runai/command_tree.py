@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from fairpool.api.later import be_short
 from fairpool.cli.complaint import did_you_mean
 from fairpool.cli.runai.failure import ERROR, INTERRUPTED, Failure, tell
 from fairpool.cli.screen import printable
@@ -94,7 +95,7 @@ def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
             expose_value=False,
             callback=_remembered("server"),
             section=section,
-            help="Control plane; else FAIRPOOL_SERVER, the one of the last login, http://127.0.0.1:8080.",
+            help="Control plane; else FAIRPOOL_SERVER, the one of the last login, FAIRPOOL_LISTEN, http://127.0.0.1:8080.",
         ),
         Flag(
             ["--config-path", "config"],
@@ -224,6 +225,13 @@ class Branch(click.Group):
         ]
         return shown + click.Command.shell_complete(self, ctx, incomplete)
 
+    def _turned(self, ctx: click.Context, args: list[str]) -> str:
+        """`create project` for `project create`."""
+        noun = self.twigs.get(args[1]) if len(args) > 1 else None
+        branch = noun.load() if noun is not None and not noun.hidden else None
+        is_verb_of_it = isinstance(branch, Branch) and args[0] in branch.twigs
+        return f"did you mean {ctx.command_path} {args[1]} {args[0]}?" if is_verb_of_it else ""
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -232,7 +240,7 @@ class Branch(click.Group):
             known = [each for each, twig in self.twigs.items() if not twig.hidden]
             forgotten = f"did you mean {ctx.command_path} {self.likely} {name}?"
             near = did_you_mean(name, known, forgotten if self.likely else f"see `{ctx.command_path} --help`")
-            ctx.fail(f"there is no command {ctx.command_path} {name}: {near}")
+            ctx.fail(f"there is no command {ctx.command_path} {name}: {self._turned(ctx, args) or near}")
         return super().resolve_command(ctx, args)
 
 
@@ -251,6 +259,7 @@ class Root(Branch):
         standalone_mode: bool = True,
         **attributes: Any,
     ) -> Any:
+        be_short()
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **attributes)
         if sys.stdout is None:
@@ -266,8 +275,11 @@ class Root(Branch):
             click.echo(error.format_message())
             sys.exit(0)
         except click.NoSuchOption as error:
-            near = did_you_mean(error.option_name, error.possibilities or (), _see_help(error))
+            near = did_you_mean(error.option_name, _flags_near(error), _see_help(error))
             _say(f"there is no flag {error.option_name}: {_other_name(error) or near}")
+            sys.exit(ERROR)
+        except click.MissingParameter as error:
+            _say(_missing(error))
             sys.exit(ERROR)
         except click.UsageError as error:
             _say(_first_lower(error.format_message().rstrip(".")))
@@ -293,6 +305,22 @@ def _other_name(error: click.NoSuchOption) -> str:
     known = error.ctx.command.params if error.ctx is not None else []
     found = [each for each in known if isinstance(each, Flag) and error.option_name in each.taken_for]
     return f"did you mean {', '.join(found[0].opts)}?" if found else ""
+
+
+def _flags_near(error: click.NoSuchOption) -> list[str]:
+    """Names like this one, but for those that help does not show either."""
+    known = error.ctx.command.params if error.ctx is not None else []
+    hidden = {name for each in known if isinstance(each, click.Option) and each.hidden for name in each.opts}
+    return [name for name in error.possibilities or () if name not in hidden]
+
+
+def _missing(error: click.MissingParameter) -> str:
+    """`NAME is missing: runai describe job [FLAGS] NAME`."""
+    if error.param is None or error.ctx is None:
+        return _first_lower(error.format_message().rstrip("."))
+    name = error.param.opts[0] if isinstance(error.param, click.Option) else error.param.make_metavar(error.ctx)
+    usage = " ".join(error.ctx.command.collect_usage_pieces(error.ctx))
+    return f"{name} is missing: {error.ctx.command_path} {usage}"
 
 
 def _see_help(error: click.UsageError) -> str:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from fairpool.cli.runai.failure import failure
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
+ANY_ADDRESS = frozenset({"", "0.0.0.0", "::", "[::]"})
 FOLDER_MODE = 0o700
 SECRET_MODE = 0o600
 
@@ -55,6 +56,16 @@ def address(text: str) -> str:
     return full.rstrip("/")
 
 
+def listening_here() -> str | None:
+    """Where `fairpool up` listens if `FAIRPOOL_LISTEN` told it so: whoever exports that for one means both."""
+    host, colon, port = os.environ.get("FAIRPOOL_LISTEN", "").strip().rpartition(":")
+    if not colon:
+        host, port = ("", port) if port.isdecimal() else (port, "8080")
+    if not port.isdecimal() or int(port) == 0:  # 0 is any port that is free: nobody knows which
+        return None
+    return f"http://{'127.0.0.1' if host in ANY_ADDRESS else host}:{port}"
+
+
 class Configuration:
     """The two files of one folder."""
 
@@ -63,9 +74,12 @@ class Configuration:
 
     # --- settings ---
 
-    def server(self, told: str | None = None) -> str:
-        said = told or os.environ.get("FAIRPOOL_SERVER") or self._settings().get("server") or DEFAULT_SERVER
-        return address(str(said))
+    def server(self, told: str | None = None, *, to_sign_in: bool = False) -> str:
+        """By flag, by variable, the one of the last login, the one that is up here. Who signs in means the one that is
+        up here before that of an earlier login."""
+        remembered, here = self._settings().get("server"), listening_here()
+        last = here or remembered if to_sign_in else remembered or here
+        return address(str(told or os.environ.get("FAIRPOOL_SERVER") or last or DEFAULT_SERVER))
 
     def set_server(self, server: str) -> None:
         self._write("config.json", self._settings() | {"server": server})

@@ -200,7 +200,7 @@ def _draw_events(screen: Screen, events: Sequence[EventItem]) -> None:
         Column("SOURCE", lambda event: f"pod/{event.pod_name or event.pod}" if event.pod else "job"),
         Column("TYPE", lambda event: "Warning" if event.outcome in WARNINGS else "Normal"),
         Column("AGE", lambda event: ages.age(event.at, at)),
-        Column("MESSAGE", event_text),
+        Column("MESSAGE", event_text, prose=True),
     ]
     if events:
         draw(screen, columns, events)

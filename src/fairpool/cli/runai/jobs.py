@@ -34,6 +34,9 @@ def list_jobs(here: Here, all_projects: bool, output: str | None) -> None:
     documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
     title = "" if project is None else f"Showing jobs for project {project}"
     show(output, columns(ages.now(), one_project=project is not None), found, documents=documents, title=title)
+    if not found and output in (None, "wide"):
+        where = f"in project {project}" if project is not None else "that you may see"
+        here.notice(f"There are no jobs {where}. To submit one: runai submit NAME -i IMAGE -g 0.5 -- COMMAND")
 
 
 def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
@@ -44,12 +47,12 @@ def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
         Column("AGE", lambda each: ages.age(each.created_at, at)),
         Column("NODE", node, spare=2),
         Column("IMAGE", lambda each: ", ".join(each.images), spare=8),
-        Column("TYPE", type_word, spare=3),
+        Column("TYPE", type_word, spare=4),
         Column("PROJECT", lambda each: each.project_name, spare=7 if one_project else 0),
         Column("USER", lambda each: each.submitted_by, spare=6),
         Column("GPUs Allocated (Requested)", gpus),
-        Column("PODs Running (Pending)", pods, spare=4),
-        Column("SERVICE URL(S)", lambda each: ", ".join(each.urls), spare=5),
+        Column("PODs Running (Pending)", pods, spare=5),
+        Column("SERVICE URL(S)", lambda each: ", ".join(each.urls), spare=3),
         Column("NODE POOL", lambda each: ", ".join(each.current_node_pools), wide=True),
         Column("PRIORITY", lambda each: each.priority_class_name or str(each.priority), wide=True),
         Column("ID", lambda each: each.id, wide=True),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from fairpool.cli.screen import Screen, printable
 
 RowT = TypeVar("RowT")
 GAP = "  "
+PROSE_LEAST = 30
 FORMATS = ("json", "yaml", "wide", "name")
 
 COLOURS = {
@@ -53,6 +55,8 @@ class Column(Generic[RowT]):
     """Where there is no room, the highest goes first; 0 stays."""
     wide: bool = False
     """Only with `-o wide`."""
+    prose: bool = False
+    """Sentences: on a terminal they go on below rather than push other columns out. The last column only."""
 
 
 def show(
@@ -107,6 +111,10 @@ def draw(screen: Screen, columns: Sequence[Column[RowT]], rows: Sequence[RowT], 
     if room is not None and _together(widths) > room:
         headings = [_broken(each.heading) for each in columns]
         widths = [max(map(width_of, [*heading, *body])) for heading, body in zip(headings, bodies, strict=True)]
+    last = columns[-1]
+    prose = room is not None and last.prose
+    if prose and room is not None and _together(widths) > room:
+        widths[-1] = max(PROSE_LEAST, room - _together(widths[:-1]) - len(GAP))
     shown = _shown(columns, bodies, widths, room)
     for number in range(len(headings[0])):
         parts = [_padded(headings[index][number], widths[index]) for index in shown]
@@ -115,7 +123,13 @@ def draw(screen: Screen, columns: Sequence[Column[RowT]], rows: Sequence[RowT], 
             screen.lines.append(click.style(line, dim=True) if screen.colour else line)
     for number in range(len(rows)):
         parts = [_padded(bodies[index][number], widths[index]) for index in shown]
+        further: list[str] = []
+        if prose and len(columns) - 1 in shown:
+            indent = " " * _together([*(widths[index] for index in shown[:-1]), 0])
+            parts[-1], *further = textwrap.wrap(bodies[-1][number], widths[-1], break_on_hyphens=False) or [""]
+            further = [indent + line for line in further]
         screen.lines.append(GAP.join(map(_coloured, parts) if screen.colour else parts).rstrip())
+        screen.lines += further
     hidden = [column.heading for index, column in enumerate(columns) if index not in shown and any(bodies[index])]
     if hidden:
         screen.text(f"Not shown for want of room: {', '.join(hidden)} (-o wide shows all)")

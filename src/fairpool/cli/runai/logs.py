@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, not_yet
+from fairpool.cli.runai.failure import Failure, failure, not_yet
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.runai.terminal_text import Harmless
 
@@ -58,18 +58,21 @@ def logs(
         if follow:
             _wait_for_a_pod(here, client, workload, name, pod or instance)
         lines = None if tail < 0 else tail
-        which = pod or instance or _choice(here, client, workload)
+        which = pod or instance or _choice(here, client, workload, name)
         write(client.logs(workload, pod=which, tail=lines, follow=follow), raw=raw)
 
 
-def _choice(here: Here, client: Client, workload: str) -> str | None:
+def _choice(here: Here, client: Client, workload: str, name: str) -> str | None:
     """Whose log is shown where none was named; who sees an earlier life's is told so."""
     from fairpool.api.workloads import life_to_read
 
     lives = client.history(workload)
     chosen = life_to_read(lives)
-    if chosen is None:
-        return None
+    if chosen is None or not chosen.has_log:
+        found = client.workload(workload)
+        why = f" ({found.phase_message})" if found.phase_message else ""
+        what = f"Job {name} has written nothing yet: it is {found.classic_status or found.phase.value}{why}"
+        raise failure("job.no_log", what, f"ask again when it runs, or wait with runai logs -f {name}")
     newest = next(life for life in lives if life.current and life.index == chosen.index)
     if newest is not chosen:
         here.notice(f"The log of {chosen.name}, which has ended; {newest.name} has not started yet.")

@@ -13,6 +13,12 @@ def _submit() -> click.Command:
     return submit
 
 
+def _submit_dist() -> click.Command:
+    from fairpool.cli.runai.distributed import submit_dist
+
+    return submit_dist()
+
+
 def _list_jobs() -> click.Command:
     from fairpool.cli.runai.jobs import list_jobs
 
@@ -276,6 +282,7 @@ def _top() -> click.Command:
 
 TWIGS = {
     "submit": Twig("Submit a job.", _submit),
+    "submit-dist": Twig("Submit training over several pods.", _submit_dist),
     "list": Twig("Lists of jobs, projects, nodes, clusters.", _list),
     "describe": Twig("Everything about a job, project or node.", _describe),
     "logs": Twig("What a job wrote.", _logs),
@@ -297,7 +304,7 @@ TWIGS = {
     "get": Twig("Older spelling of describe job.", _get, hidden=True),
     "project": Twig("Older spelling of config project.", _project, hidden=True),
     "cluster": Twig("Older spelling of config cluster.", _cluster, hidden=True),
-    **{name: _unsupported(name) for name in ("port-forward", "submit-mpi", "submit-dist", "template", "update")},
+    **{name: _unsupported(name) for name in ("port-forward", "submit-mpi", "template", "update")},
 }
 
 main = Root(

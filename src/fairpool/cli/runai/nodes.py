@@ -9,9 +9,9 @@ import click
 
 from fairpool.cli.runai.command_tree import Here, Leaf
 from fairpool.cli.runai.failure import Failure, failure, meant
-from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
+from fairpool.cli.runai.listing import Column, draw, facts, output_flag, screen_here, show, show_document
 from fairpool.cli.runai.suggestions import node_names
-from fairpool.cli.screen import printable
+from fairpool.cli.screen import Screen, printable
 
 if TYPE_CHECKING:
     from fairpool.api.organization import ClusterAnswer, NodeAnswer
@@ -48,13 +48,19 @@ def columns() -> list[Column[NodeAnswer]]:
         Column("CPU ALLOCATED", lambda each: f"{each.cpu_allocated_milli / 1000:g}", spare=8),
         Column("MEMORY ALLOCATABLE", _memory, spare=6),
         Column("MEMORY ALLOCATED", lambda each: _gib(each.memory_allocated_bytes), spare=7),
-        Column("GPU TYPE", lambda each: each.gpu_info.gpu_type or "-", spare=1),
+        Column("GPU TYPE", gpu_type, spare=1),
         Column("GPU ALLOCATABLE", lambda each: str(usable(each))),
         Column("GPU FREE", lambda each: f"{max(0.0, usable(each) - each.gpu_info.allocated):.2f}"),
         Column("NODE POOL", lambda each: each.node_pool, wide=True),
         Column("PODS", lambda each: str(each.pods), wide=True),
         Column("TAINTS", taints, wide=True),
     ]
+
+
+def gpu_type(each: NodeAnswer) -> str:
+    """The model; of devices that do not exist, that they do not."""
+    mark = "simulated " if each.gpu_info.simulated else ""
+    return f"{mark}{each.gpu_info.gpu_type}".strip() or "-"
 
 
 def usable(each: NodeAnswer) -> int:
@@ -103,7 +109,27 @@ def describe_node(here: Here, names: tuple[str, ...], output: str | None) -> Non
         if screen.lines:
             screen.text()
         facts(screen, node_facts(each))
+        draw_gpus(screen, each)
     screen.show()
+
+
+def draw_gpus(screen: Screen, each: NodeAnswer) -> None:
+    """Its GPUs one by one, and how much of each is given away."""
+    if not each.gpu_info.gpu_count:
+        return
+    screen.title("NODE GPUs INFO:")
+    columns: list[Column[int]] = [
+        Column("GPU", str),
+        Column("ALLOCATED", lambda index: _device_text(each, index)),
+    ]
+    draw(screen, columns, range(each.gpu_info.gpu_count))
+
+
+def _device_text(each: NodeAnswer, index: int) -> str:
+    if index in each.gpu_info.withheld:
+        return "not usable: broken, or busy with somebody else's work"
+    known = each.gpu_info.allocated_by_device
+    return f"{known[index]:.2f}" if index < len(known) else "-"
 
 
 def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -37,10 +38,11 @@ def why(here: Here, name: str) -> None:
     project = session.project()
     with session.connected() as client:
         found = client.workload(job(client, project, name).id)
+        lives = client.history(found.id)
         events = client.events(found.id)
         owner = client.project(project)
     screen = screen_here()
-    for line in sentences(found, owner):
+    for line in sentences(found, owner, lives):
         screen.text(line)
     if events:
         screen.title("Last events:")
@@ -52,22 +54,37 @@ def why(here: Here, name: str) -> None:
     screen.show()
 
 
-def sentences(found: Workload, owner: Project) -> list[str]:
+def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) -> list[str]:
     """What there is to say, from the verdict to the quota."""
     since = f" since {ages.age(found.phase_since)}" if found.phase_since else ""
     said = [f"Job {found.name} is {found.classic_status or found.phase.value}{since}."]
-    if found.phase_message:
+    if found.phase.value == "Stopped" and found.reason == "suspended":
+        said.append("Somebody suspended it: it holds nothing, and waits until it is resumed.")
+    elif found.phase_message:
         said.append(f"{found.phase_message[:1].upper()}{found.phase_message[1:].rstrip('.')}.")
     elif found.reason:
         said.append(f"Reason: {found.reason}.")
     elif found.phase.value == "Creating":
         said.append("Its cluster has not looked at it yet.")
+    said += _last_end(found, lives)
     asked = found.workload_requested_resources.gpu
     said.append(
-        f"It asks for {asked:g} GPUs; project {owner.name} holds {owner.allocated_gpus:g}"
+        f"It asks for {asked:g} {'GPU' if asked == 1 else 'GPUs'}; project {owner.name} holds {owner.allocated_gpus:g}"
         f" of a quota of {quota_text(owner.total_resources.gpu_quota)}."
     )
     return said
+
+
+def _last_end(found: Workload, lives: Sequence[PodItem]) -> list[str]:
+    """How the latest life ended that went wrong, where the job waits or failed and its message does not say it."""
+    ends = [life for life in lives if life.phase == "ended" and life.outcome in ("error", "lost")]
+    if not ends or found.phase.value not in ("Pending", "Creating", "Initializing", "Failed"):
+        return []
+    last = max(ends, key=lambda life: life.since)
+    words = last.detail or last.trouble or last.cause or ""
+    if not words or words in found.phase_message:
+        return []
+    return [f"Its last try, {last.name}, ended {ages.age(last.since)} ago: {words.rstrip('.')}."]
 
 
 @click.command("history", cls=Leaf, short_help="Every life of a job's pods.", example="runai history hyper1 --events")
@@ -106,9 +123,9 @@ def life_columns() -> list[Column[PodItem]]:
         Column("BORN", lambda life: ages.local(life.born_at), spare=2),
         Column("RAN", _ran),
         Column("EXIT", lambda life: "-" if life.exit_code is None else str(life.exit_code), spare=1),
-        Column("WHY", lambda life: life.detail or life.cause or life.trouble or "-"),
         Column("DEVICES", lambda life: ",".join(map(str, life.devices)) or "-", wide=True),
         Column("ID", lambda life: life.id, wide=True),
+        Column("WHY", lambda life: life.detail or life.cause or life.trouble or "-", prose=True),
     ]
 
 
@@ -122,7 +139,7 @@ def _ran(life: PodItem) -> str:
 def _draw_events(screen: Screen, events: list[EventItem]) -> None:
     columns: list[Column[EventItem]] = [
         Column("AT", lambda event: ages.local(event.at)),
-        Column("EVENT", event_text),
-        Column("POD", lambda event: event.pod_name or event.pod or "-", spare=1),
+        Column("POD", lambda event: event.pod_name or event.pod or "-"),
+        Column("EVENT", event_text, prose=True),
     ]
     draw(screen, columns, events)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from fairpool.cli.runai.command_tree import Here
 from fairpool.cli.runai.configuration import Configuration, Login, folder
@@ -18,9 +17,8 @@ from fairpool.cli.runai.failure import Failure, failure, meant
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    import httpx2
-
     from fairpool.api.client import Client, Refused
+    from fairpool.api.loopback import LoopbackHttp
     from fairpool.api.workloads import WorkloadItem
 
 RENEW_BEFORE_S = 60
@@ -32,10 +30,10 @@ NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
 class Session:
     """What one call of the command needs."""
 
-    def __init__(self, here: Here) -> None:
+    def __init__(self, here: Here, *, to_sign_in: bool = False) -> None:
         self.here = here
         self.configuration = Configuration(folder(here.config))
-        self.server = self.configuration.server(here.server)
+        self.server = self.configuration.server(here.server, to_sign_in=to_sign_in)
 
     @property
     def default_project(self) -> str | None:
@@ -44,10 +42,13 @@ class Session:
     def project(self) -> str:
         """By flag or by default; none is an error."""
         name = self.here.project or self.default_project
-        if not name:
-            what = "Define a project by --project flag, alternatively set a project as default"
-            raise failure("project.none", what)
-        return name
+        if name:
+            return name
+        if self.configuration.login(self.server) is None:  # which comes first
+            raise failure("access.not_signed_in", NOT_SIGNED_IN)
+        what = "Define a project by --project flag, alternatively set a project as default"
+        hint = "See which there are: runai list projects; make one the default: runai config project NAME"
+        raise failure("project.none", what, hint=hint)
 
     @contextmanager
     def connected(self) -> Iterator[Client]:
@@ -77,7 +78,7 @@ class Session:
             try:
                 yield client
             except Refused as refusal:
-                raise Failure(self._problems(refusal)) from refusal
+                raise Failure(self._problems(refusal), hint=self._hint(client, refusal)) from refusal
             except Unreachable as error:
                 raise failure("server.away", *self._away(error)) from error
 
@@ -114,6 +115,19 @@ class Session:
         what = f"Your login at {self.server} has expired, run the 'runai login' command."
         return failure("access.not_signed_in", what)
 
+    def _hint(self, client: Client, refusal: Refused) -> str:
+        """Of a project that is not there: which may have been meant."""
+        from fairpool.api.client import Refused, Unreachable
+
+        login = self.configuration.login(self.server)
+        if login is None or not any(each.code == "project.unknown" for each in refusal.problems):
+            return ""
+        client.token = login.access_token
+        try:
+            return project_hint(self.here.project or "", [each.name for each in client.projects()])
+        except (Refused, Unreachable):
+            return ""
+
     def _problems(self, refusal: Refused) -> list[Problem]:
         return [self._problem(each) for each in refusal.problems]
 
@@ -137,16 +151,12 @@ class Session:
         return f"Fairpool at {self.server} stopped answering ({reason})", "look whether it was done, then try again"
 
 
-def _wire(server: str) -> httpx2.Client | None:
-    """How to reach a server on this machine: past any proxy, and without the 90 ms that reading certificates takes
-    which nobody will show. None: as the client does by itself."""
-    import httpx2
+def _wire(server: str) -> LoopbackHttp | None:
+    """How to reach a server on this machine: past any proxy, and without what only the network needs. None: as the
+    client does by itself."""
+    from fairpool.api.loopback import LoopbackHttp, is_here
 
-    parts = urlsplit(server)
-    is_here = parts.hostname in ("localhost", "::1") or (parts.hostname or "").startswith("127.")
-    if parts.scheme != "http" or not is_here:
-        return None
-    return httpx2.Client(base_url=server, timeout=TIMEOUT_S, verify=False, trust_env=False)
+    return LoopbackHttp(server, TIMEOUT_S) if is_here(server) else None
 
 
 def job(client: Client, project: str, name: str) -> WorkloadItem:
@@ -174,4 +184,15 @@ def check_project(client: Client, project: str) -> None:
     names = [each.name for each in client.projects()]
     if project not in names:
         what = f"project {project} was not found. Please run 'runai list project' to view all avaliable projects"
-        raise failure("project.unknown", what, hint=meant(project, names))
+        raise failure("project.unknown", what, hint=project_hint(project, names))
+
+
+def project_hint(project: str, names: list[str]) -> str:
+    """Which project may have been meant; where there is none at all, how one comes to be."""
+    if not names:
+        return f"There are no projects that you may use; an administrator makes one: {new_project(project)}"
+    return meant(project, names)
+
+
+def new_project(name: str) -> str:
+    return f"runai-adm project create {name if NAME.fullmatch(name) else 'NAME'} --gpu-quota 4"

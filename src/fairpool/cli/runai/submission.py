@@ -34,6 +34,7 @@ NOT_YET = {
     "elastic": ("--elastic", ""),
     "mps": ("--mps", ""),
     "address": ("--address", "ports are not forwarded yet; use --service-type=ingress"),
+    "custom_url": ("--custom-url", "there is no ingress yet"),
     "user": ("--user", "a job belongs to who is signed in"),
     "seccomp_profile": ("--seccomp-profile", ""),
 }
@@ -82,7 +83,8 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
         found.append(Problem("flag.sweep", what, "leave them out, or leave out --interactive and --inference"))
     found += [not_yet(*said) for name, said in NOT_YET.items() if asked[name]]
     mounts.storage(asked, found)
-    found += [each for each in map(variable, asked["environment"]) if isinstance(each, Problem)]
+    variables = [*asked["environment"], *asked.get("master_environment", ())]
+    found += [each for each in map(variable, variables) if isinstance(each, Problem)]
     found += [each for each in map(toleration, asked["toleration"]) if isinstance(each, Problem)]
     for flag, name in (
         ("--label", "label"),
@@ -106,6 +108,8 @@ def request(body: dict[str, Any], kind: str) -> SubmitAny | list[Problem]:
                 return wire.SubmitWorkspace.model_validate(body)
             case "inference":
                 return wire.SubmitInference.model_validate(body)
+            case "distributed":
+                return wire.SubmitDistributed.model_validate(body)
             case _:
                 return wire.SubmitTraining.model_validate(body)
     except ValidationError as error:
@@ -118,6 +122,8 @@ def request(body: dict[str, Any], kind: str) -> SubmitAny | list[Problem]:
 
 
 def kind_of(asked: Mapping[str, Any]) -> str:
+    if asked.get("framework"):
+        return "distributed"
     return "interactive" if asked["interactive"] else "inference" if asked["inference"] else "train"
 
 
@@ -154,18 +160,43 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
     }
     if asked["preemptible"]:
         spec["preemptibility"] = "preemptible"
-    if not interactive and not asked["inference"]:
+    if asked.get("framework"):
+        spec |= _gang(asked, {name: value for name, value in spec.items() if value not in (None, [], {})})
+    elif not interactive and not asked["inference"]:
         spec |= {"parallelism": asked["parallelism"], "completions": asked["completions"]}
     if asked["inference"]:
         spec |= _inference(asked)
     return {name: value for name, value in spec.items() if value not in (None, [], {})}
 
 
-def _compute(asked: Mapping[str, Any]) -> dict[str, Any]:
-    resources = [
+def _gang(asked: Mapping[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
+    """A master, of whom more may be said, and workers."""
+    from fairpool.cli.runai.distributed import master_spec
+
+    workers = asked["workers"] or asked["max_replicas"] or 1
+    own = {
+        "environmentVariables": [each for each in map(variable, asked["master_environment"]) if isinstance(each, dict)],
+        "compute": _given(extendedResources=_resources(asked["master_extended_resource"]) or None),
+    }
+    return {
+        "distributedFramework": asked["framework"],
+        "numWorkers": workers,
+        "minReplicas": asked["min_replicas"],
+        "maxReplicas": asked["max_replicas"],
+        "noMaster": asked["no_master"] or None,
+        "masterSpec": None if asked["no_master"] else master_spec(dict(asked), worker, own),
+    }
+
+
+def _resources(texts: Sequence[str]) -> list[dict[str, Any]]:
+    return [
         {"resource": name, "quantity": int(amount) if amount.isdigit() else amount}
-        for name, amount in _mapping(asked["extended_resource"]).items()
+        for name, amount in _mapping(texts).items()
     ]
+
+
+def _compute(asked: Mapping[str, Any]) -> dict[str, Any]:
+    resources = _resources(asked["extended_resource"])
     return _given(
         gpu=asked["gpu"],
         gpuMemoryRequest=asked["gpu_memory"],
@@ -236,6 +267,8 @@ def _port_problems(asked: Mapping[str, Any]) -> list[Problem]:
     ]
     for text in asked["service_type"]:
         kind = text.partition(",")[0].lower()
+        if "custom-url=" in text:
+            found.append(not_yet("custom-url", "there is no ingress yet; leave it out"))
         if kind == "portforward":
             found.append(not_yet("--service-type=portforward", "use --service-type=ingress"))
         elif kind not in SERVICE_TYPES and kind != EXTERNAL_URL:
@@ -334,6 +367,11 @@ FLAGS = {
     "spec.ports": "--port",
     "spec.servingPort": "--port",
     "spec.autoscaling": "--replicas",
+    "spec.numWorkers": "--workers",
+    "spec.minReplicas": "--min-replicas",
+    "spec.maxReplicas": "--max-replicas",
+    "spec.masterSpec.compute": "--master-gpu",
+    "spec.masterSpec": "--master-args",
 }
 
 

@@ -24,6 +24,10 @@ NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE = (
     "Network",
     "Life cycle, scheduling, access",
 )
+NO_INGRESS = (
+    "Note: there is no ingress yet. The job uses the ports of the machine it runs on; while it runs, "
+    "`runai list -o wide` shows its address under SERVICE URL(S)."
+)
 OLDER_FORM = "--command with a value and --args are an older form; write: runai submit NAME ... --command -- {words}"
 
 
@@ -157,6 +161,11 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 def submit(ctx: click.Context, /, **asked: Any) -> None:
     """Submit a job. What stands after -- goes to the container: as arguments of what the image starts, or, with
     --command, instead of it."""
+    perform(ctx, asked)
+
+
+def perform(ctx: click.Context, asked: dict[str, Any]) -> None:
+    """Submit what was asked for, or say all that is wrong with it."""
     from fairpool.cli.runai import submission
     from fairpool.cli.runai.session import Session
 
@@ -168,7 +177,7 @@ def submit(ctx: click.Context, /, **asked: Any) -> None:
         raise Failure(wrong)
     session = Session(here)
     project = session.project()
-    line = shlex.join(["runai", "submit", *ctx.meta["argv"]])
+    line = shlex.join([*ctx.command_path.split(), *ctx.meta["argv"]])
     cluster = session.configuration.default("cluster", session.server)
     body = submission.document(asked, project=project, cluster=cluster, command_line=line)
     request = submission.request(body, submission.kind_of(asked))
@@ -182,6 +191,8 @@ def submit(ctx: click.Context, /, **asked: Any) -> None:
     with session.connected() as client:
         made = _submitted(client, request)
         _say(made)
+        if asked["service_type"]:
+            here.warn(NO_INGRESS)
         if asked["attach"]:
             from fairpool.cli.runai.visits import attach_to
 
@@ -217,14 +228,14 @@ def _submitted(client: Client, request: SubmitAny) -> Workload:
     """Once, however often it has to be said: an answer that is lost on the way is asked for again under one key."""
     import uuid
 
-    import httpx2
-
     from fairpool.api.client import Unreachable
 
     key = str(uuid.uuid4())
     try:
         return client.submit(request, key)
     except Unreachable as error:
+        import httpx2
+
         if isinstance(error.__cause__, httpx2.ConnectError):
             raise
         return client.submit(request, key)

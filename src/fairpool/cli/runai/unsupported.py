@@ -7,10 +7,13 @@ import click
 from fairpool.cli.runai.command_tree import Leaf
 from fairpool.cli.runai.failure import Failure, not_yet
 
+PEERS = "use `runai submit-dist pytorch`: its pods find each other by MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE"
 INSTEAD = {
-    "port-forward": "submit with --service-type=ingress --port, and open its address",
-    "submit-mpi": "submit it through the API: POST /api/v1/workloads/distributed",
-    "submit-dist": "submit it through the API: POST /api/v1/workloads/distributed",
+    "mpi": f"no launcher reaches into other pods so far; {PEERS}",
+    "tf": f"no TF_CONFIG is made so far; {PEERS}",
+    "xgboost": f"no tracker is made so far; {PEERS}",
+    "port-forward": "submit with --service-type=ingress --port, and open the address that `runai list` shows",
+    "submit-mpi": f"no launcher reaches into other pods so far; {PEERS}",
     "template": "give the flags themselves",
     "templates": "give the flags themselves",
     "update": "update the package that this command came with",

@@ -105,7 +105,13 @@ def attach_to(
     while (life := _running(client, workload, pod)) is None and time.monotonic() < end:
         time.sleep(LOOK_AGAIN_S)
     joined = pod if life is None else life.id
-    code = _converse(client, workload, (), joined, stdin=stdin, tty=tty and sys.stdin.isatty())
+    said = client.workload(workload).spec
+    takes_input, has_terminal = bool(said.get("stdin")), bool(said.get("tty"))
+    # A raw terminal sends Ctrl-C to the job. One that hears nothing would keep whoever joined it for ever.
+    raw = tty and stdin and takes_input and has_terminal and sys.stdin.isatty()
+    if sys.stdin.isatty() and life is not None and not raw:
+        click.echo(f"Watching {printable(life.name)}: Ctrl-C leaves it running.", err=True)
+    code = _converse(client, workload, (), joined, stdin=stdin and takes_input, tty=raw)
     return code if code is not None else _code_of(client, workload, joined)
 
 
@@ -151,7 +157,8 @@ def _converse(
         raise failure("pod.not_running", "Unable to run command in a pod that is not running")
     try:
         with client.shell(workload, command, pod=pod, tty=tty) as shell, _raw_terminal(shell, wanted=tty):
-            threading.Thread(target=_send_input, args=(shell, stdin), daemon=True).start()
+            if stdin or command:  # who only watches a job's own process must not end its input
+                threading.Thread(target=_send_input, args=(shell, stdin), daemon=True).start()
             return _receive(shell)
     except WebSocketUpgradeError as error:
         raise _refusal(error.response.status_code) from error

@@ -1,0 +1,113 @@
+"""`runai submit-dist`: training over several pods that start together and find each other.
+
+The flags are those of `runai submit` but for what makes no sense here, and some of its own. A master runs beside the
+workers, of the same kind unless flags say otherwise; it is pod 0. What needs more than the addresses of the others
+(MPI's launcher, TensorFlow's description of its cluster) is refused by name.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from fairpool.cli.runai.command_tree import Branch, Flag, Twig
+from fairpool.cli.runai.failure import Failure, not_yet
+from fairpool.cli.runai.submit import Submit, perform
+from fairpool.cli.runai.submit import submit as plain
+from fairpool.cli.runai.unsupported import unsupported
+
+GANG = "Master and workers"
+NOT_HERE = {
+    "interactive": False,
+    "inference": False,
+    "replicas": None,
+    "jupyter": False,
+    "attach": False,
+    "preemptible": False,
+    "completions": None,
+    "parallelism": None,
+    "custom_url": None,
+    "elastic": False,
+}
+"""Flags of `runai submit` that are not taken, and what they would say by themselves."""
+
+
+def submit_dist() -> click.Command:
+    """The command with its frameworks."""
+    return Branch(
+        "submit-dist",
+        help="Submit training over several pods that start together.",
+        example="runai submit-dist pytorch dist1 -i python -g 1 --workers 2 -- python train.py",
+        twigs={
+            "pytorch": Twig("Workers that find a master by MASTER_ADDR and RANK.", pytorch),
+            **{name: _refused(name) for name in ("mpi", "tf", "xgboost")},
+        },
+    )
+
+
+def _refused(framework: str) -> Twig:
+    """A framework whose pods need more than they would find."""
+    return Twig("Not supported yet.", lambda: unsupported("runai submit-dist", framework), hidden=True)
+
+
+def pytorch() -> click.Command:
+    """The flags of `runai submit`, and of workers and master."""
+    return Submit(
+        "pytorch",
+        params=[*(each for each in plain.params if each.name not in NOT_HERE), *_gang_flags()],
+        callback=_submit_pytorch,
+        short_help="Workers that find a master by MASTER_ADDR and RANK.",
+        help="Submit training over a master and workers, which start together or not at all. What stands after -- runs "
+        "in each of them; MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE tell who is who. -g is for each pod.",
+        example="runai submit-dist pytorch dist1 -i python -g 1 --workers 2 -- python train.py",
+    )
+
+
+def _gang_flags() -> list[click.Parameter]:
+    count = click.IntRange(1)
+    return [
+        Flag(["--workers"], type=count, section=GANG, help="Workers beside the master (1)."),
+        Flag(["--min-replicas"], type=count, section=GANG, help="Elastic: start with so many workers."),
+        Flag(["--max-replicas"], type=count, section=GANG, help="Elastic: never more workers than this."),
+        Flag(["--no-master"], is_flag=True, section=GANG, help="Workers alone; the first is their master."),
+        Flag(["--master-gpu"], metavar="GPUS", section=GANG, help="GPUs of the master; else as the workers."),
+        Flag(["--master-args"], metavar="WORDS", section=GANG, help="Arguments of the master, as one text."),
+        Flag(["--master-environment"], multiple=True, metavar="KEY=VALUE", section=GANG, help="Besides; repeatable."),
+        Flag(["--master-extended-resource"], multiple=True, metavar="NAME=COUNT", section=GANG, help="Repeatable."),
+        Flag(["--master-no-pvcs"], is_flag=True, hidden=True),
+        Flag(["--slots-per-worker"], type=count, hidden=True),
+        Flag(
+            ["--clean-pod-policy"],
+            type=click.Choice(["Running", "All", "None"]),
+            section=GANG,
+            help="Pods that are removed at the end: Running.",
+        ),
+    ]
+
+
+@click.pass_context
+def _submit_pytorch(ctx: click.Context, /, **asked: Any) -> None:
+    uncarried = {
+        f"--clean-pod-policy={asked['clean_pod_policy']}": asked["clean_pod_policy"] in ("All", "None"),
+        "--master-no-pvcs": asked["master_no_pvcs"],
+        "--slots-per-worker": asked["slots_per_worker"] is not None,
+    }
+    if any(uncarried.values()):
+        raise Failure([not_yet(name) for name, is_asked in uncarried.items() if is_asked])
+    perform(ctx, {**NOT_HERE, **asked, "framework": "PyTorch"})
+
+
+def master_spec(asked: dict[str, Any], worker: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The master: as a worker, but for what was said of it (`own`: its variables and resources)."""
+    kept = ("image", "imagePullPolicy", "command", "args", "workingDir")
+    spec: dict[str, Any] = {name: worker[name] for name in kept if name in worker}
+    if asked["master_args"] is not None:
+        spec["args"] = shlex.split(asked["master_args"])
+    compute = {**worker.get("compute", {}), **own.get("compute", {})}
+    if asked["master_gpu"] is not None:
+        compute = {name: value for name, value in compute.items() if name not in ("gpuMemoryRequest", "migProfile")}
+        compute["gpu"] = asked["master_gpu"]
+    variables = [*worker.get("environmentVariables", []), *own.get("environmentVariables", [])]
+    return {**spec, "compute": compute, "environmentVariables": variables}

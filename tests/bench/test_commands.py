@@ -1,0 +1,17 @@
+"""The benchmark of commands measures what it says, at a small size; how long anything takes is not judged."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bench.commands import MEASURED, main
+
+
+@pytest.mark.slow
+def test_each_command_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--repeat", "1"]) == 0
+    rows = capsys.readouterr().out.splitlines()[-len(MEASURED) :]
+    assert [row[:24].strip() for row in rows] == list(MEASURED)
+    assert all(re.fullmatch(r"( +\d+){4}", row[24:]) for row in rows), rows

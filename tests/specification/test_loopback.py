@@ -1,0 +1,93 @@
+"""Plain HTTP to this machine: what the commands talk with, against a server that behaves badly."""
+
+from __future__ import annotations
+
+import json
+import select
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx2
+import pytest
+
+from fairpool.api.client import Client, Refused, Unreachable
+from fairpool.api.loopback import LoopbackHttp, is_here
+
+
+class Strange(BaseHTTPRequestHandler):
+    """Repeats what it is asked, or hangs up."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/hang-up"):
+            self.close_connection = True
+            return
+        body = json.dumps({"path": self.path, "as": self.headers.get("Authorization")}).encode()
+        self.send_response(404 if self.path.startswith("/missing") else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        # It says that it will go on, and then does not: as a server that was silent for too long.
+        self.close_connection = self.path.startswith("/last")
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@contextmanager
+def strange() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Strange)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_questions_are_asked_on_one_connection_and_anew_where_it_was_closed() -> None:
+    with strange() as address:
+        http = LoopbackHttp(address, 10)
+        answer = http.request("GET", "/a", params={"filterBy": "name==a b,x"}, headers={"Authorization": "me"})
+        assert answer.json() == {"path": "/a?filterBy=name%3D%3Da+b%2Cx", "as": "me"}
+        for _ in range(3):
+            assert http.request("GET", "/last", headers={}).status_code == 200
+            assert select.select([http._connection.sock], [], [], 30)[0], "it has hung up"
+        assert http.request("GET", "/missing", headers={}).is_error
+        http.close()
+
+
+def test_trouble_is_told_as_by_the_full_client() -> None:
+    with strange() as address:
+        http = LoopbackHttp(address, 10)
+        with pytest.raises(httpx2.ReadError):
+            http.request("GET", "/hang-up", headers={})
+        assert http.request("GET", "/a", headers={}).status_code == 200, "and the next question is another matter"
+        http.close()
+    with pytest.raises(httpx2.ConnectError):
+        LoopbackHttp(address, 10).request("GET", "/a", headers={})
+    with pytest.raises(Unreachable, match="does not answer"):
+        Client(address, http=LoopbackHttp(address, 10)).me()
+
+
+def test_an_answer_that_is_not_ours_is_told_so() -> None:
+    with strange() as address, pytest.raises(Refused) as refusal:
+        Client(address, http=LoopbackHttp(f"{address}/missing", 10)).me()
+    assert (refusal.value.status, refusal.value.problems[0].code) == (404, "wire.not_fairpool")
+
+
+@pytest.mark.parametrize(
+    ("address", "here"),
+    [
+        ("http://127.0.0.1:8080", True),
+        ("http://localhost:1", True),
+        ("http://[::1]:1", True),
+        ("https://127.0.0.1", False),
+        ("http://10.0.0.1", False),
+        ("http://127.example.com", False),
+    ],
+)
+def test_only_this_machine_is_asked_without_a_proxy(address: str, here: bool) -> None:
+    assert is_here(address) is here
