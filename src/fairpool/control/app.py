@@ -23,9 +23,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import fairpool
 from fairpool.api.organization import ClusterRequest
 from fairpool.api.problems import MEDIA_TYPE, ProblemDocument
-from fairpool.control import access, audit, clusters, nodes, organization, streams, workloads
+from fairpool.control import (
+    access_rules,
+    applications,
+    audit,
+    clusters,
+    nodes,
+    organization,
+    sign_in,
+    streams,
+    users,
+    workloads,
+)
 from fairpool.control.attempts import Attempts
 from fairpool.control.doors import NoDoors, PodDoors
+from fairpool.control.guard import GUARD
+from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, on_refused, refused
 from fairpool.control.settings import Settings
@@ -69,15 +82,15 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan,
-        dependencies=[access.GUARD],
+        dependencies=[GUARD],
         responses=REFUSALS,
     )
     app.state.plane = plane
-    app.state.passwords = access.Passwords(hasher)
+    app.state.passwords = Passwords(hasher)
     app.state.attempts = Attempts()
     for router in (workloads.lists, workloads.singles, workloads.router):
         app.include_router(router)
-    for module in (streams, clusters, organization, nodes, access, audit):
+    for module in (streams, clusters, organization, nodes, sign_in, users, applications, access_rules, audit):
         app.include_router(module.router)
     app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
     app.add_exception_handler(Refused, on_refused)
@@ -94,7 +107,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await plane.database.open(upgrade)
     try:
         await prepare(plane, app.state.passwords)
-        problem = await access.listening_problem(plane, plane.settings.is_local)
+        problem = await users.listening_problem(plane, plane.settings.is_local)
         if problem is not None:
             raise NotReady(problem)
         yield
@@ -110,9 +123,9 @@ class NotReady(Exception):
         self.problem = problem
 
 
-async def prepare(plane: Plane, passwords: access.Passwords) -> None:
+async def prepare(plane: Plane, passwords: Passwords) -> None:
     """What is there from the start: one administrator, one department, one pool, one cluster."""
-    await access.make_first_user(plane, passwords)
+    await users.make_first_user(plane, passwords)
 
     def unit(connection: Connection) -> None:
         organization.make_first_organization(plane, connection)

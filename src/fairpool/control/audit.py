@@ -7,8 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from fairpool.api import organization as wire
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX
+from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control.moments import instant, iso
+from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import CallerDep, PlaneDep
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused
@@ -28,8 +29,8 @@ async def log(
     action: Word = None,
     entity_type: Annotated[str | None, Query(alias="entityType", max_length=64)] = None,
     subject: Word = None,
-    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+    offset: Offset = 0,
+    limit: Limit = PAGE_DEFAULT,
 ) -> wire.AuditPage:
     caller.require(Action.AUDIT_READ)
     said = {"action": action, "entity_type": entity_type, "subject": subject}

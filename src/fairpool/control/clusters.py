@@ -11,18 +11,19 @@ import secrets
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query, Request, Response
+from fastapi import APIRouter, Body, Request, Response
 
 from fairpool.api import clusters as link
 from fairpool.api import organization as wire
 from fairpool.api.declarations import OrganizationWire
 from fairpool.api.message import read
 from fairpool.api.problems import item as problem_item
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX
+from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control import declarations, items
-from fairpool.control.access import digest_of
+from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.organization import organization_of
+from fairpool.control.paging import Limit, Offset
 from fairpool.control.past_lives import close_ended
 from fairpool.control.plane import CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
@@ -288,9 +289,6 @@ def _finish_project(plane: Plane, connection: Connection, name: str, now: Instan
 
 
 # --- for people ----------------------------------------------------------------------------------------------
-
-Offset = Annotated[int, Query(ge=0, le=2**31)]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 
 @router.get("/api/v1/clusters", response_model=wire.ClusterPage, summary="Clusters")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX, Count
+from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
@@ -21,9 +22,6 @@ from fairpool.control.store.tables import node_pools
 from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL, SIMULATED_LABEL
 
 router = APIRouter(tags=["nodes"])
-
-Offset = Annotated[int, Query(ge=0, le=2**31)]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 
 @router.get("/api/v1/nodes", response_model=wire.NodePage, summary="Nodes as their clusters last saw them")

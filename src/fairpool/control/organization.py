@@ -10,9 +10,10 @@ from fastapi import APIRouter, Query, Request, Response
 from fairpool.api import organization as wire
 from fairpool.api.access import ScopeType
 from fairpool.api.problems import ProblemItem
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX, Count
+from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import declared
 from fairpool.control.moments import iso
+from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
@@ -34,8 +35,6 @@ PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
 DEFAULT_DEPARTMENT = "default"
 
-Offset = Annotated[int, Query(ge=0, le=2**31)]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Search = Annotated[str, Query(max_length=256)]
 
 

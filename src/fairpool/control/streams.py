@@ -16,8 +16,8 @@ from fastapi.responses import StreamingResponse
 
 from fairpool.api import shell
 from fairpool.api.workloads import PodItem, life_to_read
-from fairpool.control.access import identify
 from fairpool.control.doors import PodAddress, ShellEnd, Shut
+from fairpool.control.guard import identify
 from fairpool.control.plane import Caller, CallerDep, Places, Plane, PlaneDep
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused

@@ -18,10 +18,11 @@ from fairpool.api.clusters import PodReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import item as problem_item
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX, Count
+from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, declarations, filters, items
 from fairpool.control.moments import instant
 from fairpool.control.organization import cluster_of, pool_names
+from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
@@ -69,8 +70,6 @@ FilterBy = Annotated[
 SortBy = Annotated[str, Query(alias="sortBy", max_length=64)]
 SortOrder = Annotated[str, Query(alias="sortOrder", pattern="^(asc|desc)$")]
 Search = Annotated[str, Query(max_length=256)]
-Offset = Annotated[int, Query(ge=0, le=2**31)]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Deleted = Annotated[bool, Query(description="Also those that are gone")]
 
 
