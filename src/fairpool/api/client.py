@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import httpx2
+from httpx2.websockets import WebSocketUpgradeError
 from pydantic import TypeAdapter, ValidationError
 
 from fairpool.api import access, organization
 from fairpool.api import workloads as work
-from fairpool.api.problems import ProblemDocument
+from fairpool.api.problems import ProblemDocument, ProblemItem
 from fairpool.api.shell import Shell
 from fairpool.api.wire import PAGE_MAX, Answer, Request
-from fairpool.model.problem import Problem
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
@@ -33,16 +33,19 @@ PATHS: Mapping[type[work.Submit], str] = {
 }
 PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
+SWITCHED = 101
 
 
 class Refused(Exception):
     """The control plane said no, and why."""
 
-    def __init__(self, status: int, problems: Sequence[Problem], choices: Mapping[str, str] | None = None) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
+    def __init__(self, status: int, items: Sequence[ProblemItem], choices: Mapping[str, str] | None = None) -> None:
         self.status = status
-        self.problems = tuple(problems)
+        self.items = tuple(items)
+        """Every problem, each with the field of the request that it is about, where there is one."""
+        self.problems = tuple(each.problem() for each in items)
         self.choices = dict(choices or {})
+        super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
 class Unreachable(Exception):
@@ -68,6 +71,7 @@ class Client:
         self, address: str, token: str | None = None, *, http: httpx2.Client | None = None, timeout_s: float = 30.0
     ) -> None:
         self._http = http or httpx2.Client(base_url=address, timeout=timeout_s)
+        self._http.event_hooks["response"].append(_read_refused_shell)
         self.token = token
 
     def close(self) -> None:
@@ -210,11 +214,15 @@ class Client:
         pod: str | None = None,
         tail: int | None = None,
         offset: int = 0,
+        since: str | None = None,
+        timestamps: bool = False,
         follow: bool = False,
     ) -> Iterator[bytes]:
-        """What a pod wrote, as it comes; without `pod`, the first pod's latest life."""
-        params = {"pod": pod, "tail": tail, "offset": offset, "follow": follow}
-        said = {name: value for name, value in params.items() if value not in (None, False, 0)}
+        """What a pod wrote, as it comes; without `pod`, the first pod's latest life. `since` is a moment, or how long
+        ago: `10m`."""
+        switches = {"timestamps": timestamps, "follow": follow, "offset": offset}
+        params = {"pod": pod, "tail": tail, "since": since, **{name: on for name, on in switches.items() if on}}
+        said = {name: value for name, value in params.items() if value is not None}
         timeout = httpx2.Timeout(30.0, read=None) if follow else httpx2.Timeout(30.0)
         path = f"/api/v1/workloads/{workload_id}/logs"
         with self._stream("GET", path, params=said, timeout=timeout) as answer:
@@ -224,15 +232,18 @@ class Client:
     def shell(
         self, workload_id: str, command: Sequence[str] = (), *, pod: str | None = None, tty: bool = False
     ) -> Iterator[Shell]:
-        """A process in a pod, or with no command the pod's own, with its streams."""
+        """A process in a pod, or with no command the pod's own, with its streams; raises `Refused` before it begins."""
         verb = "exec" if command else "attach"
         params: list[tuple[str, Any]] = [("command", word) for word in command]
         params += [("tty", tty), *([("pod", pod)] if pod else [])]
         address = self._http.base_url.join(f"/api/v1/workloads/{workload_id}/{verb}")
         address = address.copy_with(scheme="wss" if address.scheme == "https" else "ws")
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        with self._http.websocket(address, params=params, headers=headers) as socket:
-            yield Shell(socket)
+        try:
+            with self._http.websocket(address, params=params, headers=headers) as socket:
+                yield Shell(socket)
+        except WebSocketUpgradeError as error:
+            raise _refusal(error.response) from error
 
     def priorities(self) -> list[work.PriorityClass]:
         return self._all("/api/v1/workload-priorities", "workloadPriorities", work.PriorityClass)
@@ -371,7 +382,8 @@ class Client:
             return kind.model_validate_json(answer.content)
         except ValidationError as error:
             fix = "run the same release of Fairpool on both sides"
-            raise Refused(answer.status_code, [Problem("wire.unreadable", str(error), fix)]) from error
+            problem = ProblemItem(code="wire.unreadable", what=str(error), fix=fix)
+            raise Refused(answer.status_code, [problem]) from error
 
     def _call(
         self,
@@ -426,6 +438,13 @@ def _refusal(answer: httpx2.Response) -> Refused:
         said = ProblemDocument.model_validate_json(answer.content)
     except ValidationError:
         what = f"the server answered {answer.status_code} {answer.reason_phrase}"
-        return Refused(answer.status_code, [Problem("wire.not_fairpool", what, "is this a Fairpool control plane?")])
-    problems = [each.problem() for each in said.problems] or [Problem("request.refused", said.message, "")]
+        problem = ProblemItem(code="wire.not_fairpool", what=what, fix="is this a Fairpool control plane?")
+        return Refused(answer.status_code, [problem])
+    problems = said.problems or [ProblemItem(code="request.refused", what=said.message)]
     return Refused(answer.status_code, problems, said.choices)
+
+
+def _read_refused_shell(answer: httpx2.Response) -> None:
+    """What is said instead of opening a shell must be read before the connection is given up."""
+    if "sec-websocket-key" in answer.request.headers and answer.status_code != SWITCHED:
+        answer.read()

@@ -14,7 +14,7 @@ from typing import Any
 
 from argon2 import PasswordHasher
 from fastapi import FastAPI, Request
-from fastapi.exceptions import HTTPException, RequestValidationError
+from fastapi.exceptions import HTTPException, RequestValidationError, WebSocketRequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -95,6 +95,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(WebSocketRequestValidationError, on_invalid)
     app.add_exception_handler(AnyHTTPException, on_http_error)
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(BodyLimit, most=settings.body_max_bytes)

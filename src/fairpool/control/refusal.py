@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import Request
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
@@ -66,7 +66,7 @@ async def on_refused(_: Request, refusal: Exception) -> Response:
 
 async def on_invalid(_: Request, error: Exception) -> Response:
     """Everything that is wrong with the form of a request, at once."""
-    assert isinstance(error, RequestValidationError)
+    assert isinstance(error, RequestValidationError | WebSocketRequestValidationError)
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return refused(400, "request.not_json", "the body is not JSON", "send a JSON object").response()
