@@ -15,11 +15,13 @@ from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.life import Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.status import WorkloadPhase
-from tests.control.house import START, House, codes, expect, gone, house
+from tests.control.house import START, House, codes, expect, gone, house, node
 
 WORKLOADS = "/api/v1/workloads"
 TRAININGS = "/api/v1/workloads/trainings"
 PROJECTS = "/api/v1/org-unit/projects"
+DEPARTMENTS = "/api/v1/org-unit/departments"
+NODE_POOLS = "/api/v1/node-pools"
 
 
 @pytest.fixture
@@ -274,6 +276,58 @@ def test_a_department_with_projects_stays_and_warns(home: House) -> None:
     assert organization is not None
     queues = {each.id: each.parent for each in organization.queues["default"]}  # type: ignore[index]
     assert queues["p1"] == "department/research"  # type: ignore[index]
+
+
+def test_a_department_is_changed_in_part_and_as_a_whole(home: House) -> None:
+    expect(home.call("POST", DEPARTMENTS, {"name": "research", "resources": [{"gpu": {"deserved": 8}}]}), 201)
+    expect(home.call("POST", NODE_POOLS, {"name": "a100", "labelKey": "run.ai/type", "labelValue": "a100"}), 201)
+    there = f"{DEPARTMENTS}/research"
+    said = expect(home.call("PATCH", there, {"description": "models"}), 200)
+    assert (said["description"], said["totalResources"]["gpuQuota"]) == ("models", 8)
+    more = {"resources": [{"nodePool": {"id": "a100"}, "gpu": {"deserved": 2}}]}
+    assert expect(home.call("PATCH", f"{there}/resources", more), 200)["totalResources"]["gpuQuota"] == 10
+    answer = home.call("PUT", f"{there}/resources", more)
+    assert expect(answer, 200)["totalResources"]["gpuQuota"] == 2
+    assert home.call("PATCH", there, {}, headers={"If-Match": '"1"'}).status_code == 412
+    assert home.call("PATCH", there, {}, headers={"If-Match": answer.headers["ETag"]}).status_code == 200
+    twice = {"resources": [{"gpu": {"deserved": 1}}, {"gpu": {"deserved": 2}}]}
+    assert codes(home.call("PATCH", there, twice)) == ["request.wrong_value"]
+
+
+def test_one_node_and_two_people_who_mark_it(home: House) -> None:
+    home.push(home.report(whole=True, nodes=(node("n1"), node("n2", gpus=2))))
+    seen = home.call("GET", "/api/v1/nodes/n1")
+    assert expect(seen, 200)["gpuInfo"]["gpuCount"] == 8
+    tag = {"If-Match": seen.headers["ETag"]}
+    first = home.call("PUT", "/api/v1/nodes/n1/marks", {"cordoned": True}, headers=tag)
+    assert expect(first, 200)["cordoned"]
+    second = home.call("PUT", "/api/v1/nodes/n1/marks", {"labels": {"a": "b"}}, headers=tag)
+    assert (second.status_code, codes(second)) == (412, ["request.changed_meanwhile"])
+    assert home.call("GET", "/api/v1/nodes/n1").headers["ETag"] == first.headers["ETag"]
+    assert codes(home.call("GET", "/api/v1/nodes/n3")) == ["node.unknown"]
+
+
+def test_short_lists_are_filtered_sorted_and_paged_too(home: House) -> None:
+    for name, quota in (("team-b", 1), ("team-c", 0.5)):
+        home.project(name, quota)
+    home.push(home.report(whole=True, nodes=(node("n1"), node("n2", gpus=2))))
+
+    def names(path: str, noun: str) -> list[str]:
+        return [each["name"] for each in expect(home.call("GET", path), 200)[noun]]
+
+    assert names(f"{PROJECTS}?sortBy=gpuQuota", "projects") == ["team-c", "team-b", "team-a"]
+    assert names(f"{PROJECTS}?sortBy=gpuQuota&sortOrder=desc", "projects") == ["team-a", "team-b", "team-c"]
+    assert names(f"{PROJECTS}?filterBy=gpuQuota<=1,name!=team-b", "projects") == ["team-c"]
+    assert names(f"{PROJECTS}?search=-b", "projects") == ["team-b"]
+    assert names(f"{PROJECTS}?filterBy=createdAt<=2001-01-01", "projects") == []
+    assert expect(home.call("GET", f"{PROJECTS}?limit=2"), 200)["next"] == 2
+    assert expect(home.call("GET", f"{PROJECTS}/count?filterBy=gpuQuota>=1"), 200) == {"count": 2}
+    assert names("/api/v1/nodes?sortBy=gpuCount", "nodes") == ["n2", "n1"]
+    assert names("/api/v1/nodes?filterBy=status==Ready,name=$1", "nodes") == ["n1"]
+    assert names(f"{NODE_POOLS}?filterBy=phase!=Empty", "nodepools") == ["default"]
+    assert expect(home.call("GET", f"{DEPARTMENTS}/count?search=x"), 200) == {"count": 0}
+    wrong = home.call("GET", f"{PROJECTS}?filterBy=color==red,workloads==x&sortBy=size")
+    assert [each["field"] for each in wrong.json()["problems"]] == ["filterBy", "filterBy", "sortBy"]
 
 
 def test_a_pool_that_somebody_has_a_quota_in_stays(home: House) -> None:

@@ -270,8 +270,10 @@ class Client:
     ) -> organization.Project:
         return self._change(organization.Project, "PATCH", f"{PROJECTS}/{project_id}", request, revision)
 
-    def set_project_resources(self, project_id: str, request: organization.ResourcesUpdate) -> organization.Project:
-        return self._change(organization.Project, "PUT", f"{PROJECTS}/{project_id}/resources", request, None)
+    def set_project_resources(
+        self, project_id: str, request: organization.ResourcesUpdate, revision: int | None = None
+    ) -> organization.Project:
+        return self._change(organization.Project, "PUT", f"{PROJECTS}/{project_id}/resources", request, revision)
 
     def delete_project(self, project_id: str, *, workloads: str | None = None, move_to: str | None = None) -> None:
         """With work in it this is refused with the choices: `workloads="delete"` or `workloads="move", move_to=…`."""
@@ -290,6 +292,11 @@ class Client:
     ) -> organization.Department:
         return self._change(organization.Department, "PUT", f"{DEPARTMENTS}/{request.name}", request, revision)
 
+    def update_department(
+        self, department_id: str, request: organization.DepartmentUpdate, revision: int | None = None
+    ) -> organization.Department:
+        return self._change(organization.Department, "PATCH", f"{DEPARTMENTS}/{department_id}", request, revision)
+
     def delete_department(self, department_id: str) -> None:
         self._call("DELETE", f"{DEPARTMENTS}/{department_id}")
 
@@ -298,9 +305,14 @@ class Client:
     def nodes(self) -> list[organization.NodeAnswer]:
         return self._all("/api/v1/nodes", "nodes", organization.NodeAnswer)
 
-    def mark_node(self, node: str, marks: organization.NodeMarksRequest) -> organization.NodeAnswer:
-        """What an administrator says about a node, all of it."""
-        return self._change(organization.NodeAnswer, "PUT", f"/api/v1/nodes/{node}/marks", marks, None)
+    def node(self, name: str) -> organization.NodeAnswer:
+        return self._get(organization.NodeAnswer, f"/api/v1/nodes/{name}")
+
+    def mark_node(
+        self, node: str, marks: organization.NodeMarksRequest, revision: int | None = None
+    ) -> organization.NodeAnswer:
+        """What an administrator says about a node, all of it; with a revision only if nobody said otherwise since."""
+        return self._change(organization.NodeAnswer, "PUT", f"/api/v1/nodes/{node}/marks", marks, revision)
 
     def node_pools(self) -> list[organization.NodePoolAnswer]:
         return self._all("/api/v1/node-pools", "nodepools", organization.NodePoolAnswer)
@@ -308,8 +320,13 @@ class Client:
     def create_node_pool(self, request: organization.NodePoolRequest) -> organization.NodePoolAnswer:
         return self._post(organization.NodePoolAnswer, "/api/v1/node-pools", request)
 
-    def update_node_pool(self, pool: str, request: organization.NodePoolUpdate) -> organization.NodePoolAnswer:
-        return self._change(organization.NodePoolAnswer, "PATCH", f"/api/v1/node-pools/{pool}", request, None)
+    def node_pool(self, pool: str) -> organization.NodePoolAnswer:
+        return self._get(organization.NodePoolAnswer, f"/api/v1/node-pools/{pool}")
+
+    def update_node_pool(
+        self, pool: str, request: organization.NodePoolUpdate, revision: int | None = None
+    ) -> organization.NodePoolAnswer:
+        return self._change(organization.NodePoolAnswer, "PATCH", f"/api/v1/node-pools/{pool}", request, revision)
 
     def delete_node_pool(self, pool: str) -> None:
         self._call("DELETE", f"/api/v1/node-pools/{pool}")

@@ -147,6 +147,11 @@ class ProjectUpdate(Request):
     scheduling_rules: SchedulingRules | None = None
     resources: Annotated[list[PoolResources], Field(max_length=64)] | None = None
 
+    @model_validator(mode="after")
+    def _each_pool_once(self) -> ProjectUpdate:
+        _check_pools(self.resources or [])
+        return self
+
 
 class ResourcesUpdate(Request):
     """`PUT .../resources`: what is owed, in every pool."""
@@ -159,6 +164,11 @@ class ResourcesUpdate(Request):
     def _each_pool_once(self) -> ResourcesUpdate:
         _check_pools(self.resources)
         return self
+
+    def merged_into(self, before: list[PoolResources]) -> list[PoolResources]:
+        """What is owed afterwards, where only the pools that are named change."""
+        named = {each.node_pool.name or each.node_pool.id for each in self.resources}
+        return [*(each for each in before if (each.node_pool.name or each.node_pool.id) not in named), *self.resources]
 
 
 class TotalResources(Answer):
@@ -229,6 +239,18 @@ class DepartmentRequest(Request):
     @model_validator(mode="after")
     def _each_pool_once(self) -> DepartmentRequest:
         _check_pools(self.resources)
+        return self
+
+
+class DepartmentUpdate(Request):
+    """`PATCH`: only what is said is changed."""
+
+    description: ShortText | None = None
+    resources: Annotated[list[PoolResources], Field(max_length=64)] | None = None
+
+    @model_validator(mode="after")
+    def _each_pool_once(self) -> DepartmentUpdate:
+        _check_pools(self.resources or [])
         return self
 
 

@@ -28,8 +28,10 @@ from fairpool.control import (
     applications,
     audit,
     clusters,
+    departments,
     nodes,
     organization,
+    projects,
     sign_in,
     streams,
     users,
@@ -90,7 +92,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     app.state.attempts = Attempts()
     for router in (workloads.lists, workloads.singles, workloads.router):
         app.include_router(router)
-    for module in (streams, clusters, organization, nodes, sign_in, users, applications, access_rules, audit):
+    for module in (streams, clusters, projects, departments, nodes, sign_in, users, applications, access_rules, audit):
         app.include_router(module.router)
     app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
     app.add_exception_handler(Refused, on_refused)

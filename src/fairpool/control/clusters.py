@@ -361,9 +361,7 @@ async def delete_cluster(cluster_id: str, request: Request, plane: PlaneDep, cal
     def unit(connection: Connection) -> Done:
         row = _known_cluster(connection, cluster_id)
         check_match(request, row.revision)
-        inside = [
-            each.name for each in organization_store.project_page(connection, names=None) if each.cluster == row.id
-        ]
+        inside = [each.name for each in organization_store.all_projects(connection) if each.cluster == row.id]
         if inside:
             what = f"cluster {row.name} still has projects: {', '.join(inside[:5])}"
             raise refused(412, "cluster.has_projects", what, "delete them first")

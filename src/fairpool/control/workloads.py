@@ -17,12 +17,10 @@ from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
-from fairpool.api.problems import item as problem_item
 from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, declarations, filters, items
-from fairpool.control.moments import instant
 from fairpool.control.organization import cluster_of, pool_names
-from fairpool.control.paging import Limit, Offset
+from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
@@ -58,18 +56,6 @@ FIELDS = {
 }
 WORDS = {"desiredPhase": {desired.value: want.value for want, desired in items.DESIRED.items()}}
 
-FilterBy = Annotated[
-    str,
-    Query(
-        alias="filterBy",
-        max_length=filters.TEXT_MAX,
-        description="Conditions, comma separated: field, operator (== != <= >= =@ !@ =^ =$), value",
-        examples=["phase==Running,allocatedGPU>=2"],
-    ),
-]
-SortBy = Annotated[str, Query(alias="sortBy", max_length=64)]
-SortOrder = Annotated[str, Query(alias="sortOrder", pattern="^(asc|desc)$")]
-Search = Annotated[str, Query(max_length=256)]
 Deleted = Annotated[bool, Query(description="Also those that are gone")]
 
 
@@ -239,13 +225,7 @@ async def workload_count(
 
 
 def _listing(caller: Caller, filter_by: str, search: str, sort_by: str, descending: bool, **rest: Any) -> store.Listing:
-    moments = {text: instant(text) for text in filters.moments_in(filter_by, FIELDS)}
-    conditions, problems = filters.parse(filter_by, FIELDS, moments, WORDS)
-    wrong_sort = filters.sort_problem(sort_by, FIELDS)
-    if wrong_sort is not None:
-        problems.append(wrong_sort)
-    if problems:
-        raise Refused(400, [problem_item(each, "filterBy") for each in problems])
+    conditions = parsed(filter_by, sort_by, FIELDS, WORDS)
     places = caller.places(Action.WORKLOAD_READ)
     return store.Listing(
         filters=tuple(conditions),
