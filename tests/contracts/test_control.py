@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
+from fairpool.control import audit
 from fairpool.control.app import NotReady
 from fairpool.control.moments import iso
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
@@ -22,6 +25,8 @@ TRAININGS = "/api/v1/workloads/trainings"
 PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
 NODE_POOLS = "/api/v1/node-pools"
+AUTHORIZATION = "/api/v1/authorization"
+RULES = f"{AUTHORIZATION}/access-rules"
 
 
 @pytest.fixture
@@ -126,6 +131,48 @@ def test_a_password_that_was_given_must_be_changed_before_anything_else(home: Ho
     body = {"currentPassword": made["tempPassword"], "newPassword": "mine alone"}
     expect(home.call("POST", "/api/v1/me/password", body, by="bob"), 204)
     expect(home.call("GET", WORKLOADS, by="bob"), 200)
+
+
+def test_many_roles_are_given_and_taken_away_each_for_itself(home: House) -> None:
+    home.researcher("ann")
+    home.researcher("ben")
+    ann, ben = (
+        {"subjectId": f"{name}@example.com", "roleId": "researcher", "scopeId": "team-a"} for name in ("ann", "ben")
+    )
+    made = expect(
+        home.call("POST", f"{RULES}/batch-create", {"payload": [ann, {**ann, "scopeId": "x"}, ben, ann]}), 200
+    )
+    assert [(each["id"], each["code"]) for each in made["failed"]] == [("1", 422), ("3", 409)]
+    assert home.call("GET", f"{PROJECTS}/team-a", by="ben").status_code == 200
+    mine = expect(home.call("GET", "/api/v1/authorization/me/access-rules", by="ben"), 200)["accessRules"]
+    assert [each["id"] for each in mine] == made["succeeded"][1:]
+    rules = expect(home.call("GET", RULES), 200)["accessRules"]
+    admin = next(each["id"] for each in rules if each["roleId"] == "administrator")
+    taken = expect(
+        home.call("POST", f"{RULES}/batch", {"ids": [*made["succeeded"], admin, "no"], "action": "delete"}), 200
+    )
+    assert taken["succeeded"] == made["succeeded"]
+    assert [each["code"] for each in taken["failed"]] == [409, 404]
+    assert home.call("GET", f"{PROJECTS}/team-a", by="ben").status_code == 403
+    entries = expect(home.call("GET", "/api/v1/audit/log?entityType=access-rule"), 200)["entries"]
+    assert [each["action"] for each in entries] == ["delete", "delete", "create", "create"]
+
+
+def test_the_same_rule_twice_is_refused(home: House) -> None:
+    home.researcher("ann", "team-a")
+    rule = {"subjectId": "ann@example.com", "roleId": "researcher", "scopeId": "team-a"}
+    assert codes(home.call("POST", RULES, rule)) == ["access.rule_exists"]
+
+
+def test_everybody_can_ask_where_they_may_do_what(home: House) -> None:
+    home.researcher("ann", "team-a")
+    assert "workload.submit" in expect(home.call("GET", f"{AUTHORIZATION}/permissions", by="ann"), 200)["permissions"]
+    body = {"permission": "workload.submit"}
+    where = expect(home.call("POST", f"{AUTHORIZATION}/permitted-scopes", body, by="ann"), 200)
+    assert (where["tenant"], where["projects"]) == (False, ["team-a"])
+    assert expect(home.call("POST", f"{AUTHORIZATION}/permitted-scopes", body), 200)["tenant"]
+    wrong = home.call("POST", f"{AUTHORIZATION}/permitted-scopes", {"permission": "fly"})
+    assert codes(wrong) == ["access.no_such_permission"]
 
 
 def test_the_last_administrator_cannot_go(home: House) -> None:
@@ -654,6 +701,40 @@ def test_the_audit_log_says_who_did_what_and_who_was_refused(home: House) -> Non
     only = expect(home.call("GET", "/api/v1/audit/log?action=sign-in&limit=1"), 200)
     assert len(only["entries"]) == 1
     assert only["next"] == 1
+
+
+def test_the_audit_log_is_a_file_that_no_spreadsheet_takes_for_a_formula(home: House) -> None:
+    body = {"grantType": "password", "username": "=cmd()@example.com", "password": "x"}
+    assert home.http.post("/api/v1/token", json=body).status_code == 401
+    for number in range(3):
+        home.project(f"p{number}")
+    answer = home.call("GET", "/api/v1/audit/log/file")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert "audit.csv" in answer.headers["content-disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    listed = expect(home.call("GET", "/api/v1/audit/log?limit=500"), 200)["entries"]
+    assert [row["id"] for row in rows] == [str(each["id"]) for each in listed]
+    assert [row["subject"] for row in rows if row["result"] == "Failed"] == ["'=cmd()@example.com"]
+    only = home.call("GET", "/api/v1/audit/log/file?action=create&entityType=project&result=Succeeded").text
+    assert [row["entity_name"] for row in csv.DictReader(io.StringIO(only))] == ["p2", "p1", "p0", "team-a"]
+    wrong = home.call("GET", "/api/v1/audit/log/file?start=then&end=now")
+    assert [each["field"] for each in wrong.json()["problems"]] == ["start", "end"]
+
+
+def test_a_file_of_many_pieces_has_every_line_once(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "PIECE", 2)
+    for number in range(5):
+        home.project(f"p{number}")
+    rows = list(csv.DictReader(io.StringIO(home.call("GET", "/api/v1/audit/log/file").text)))
+    numbers = [int(row["id"]) for row in rows]
+    assert numbers == list(range(numbers[0], 0, -1))
+
+
+def test_each_of_a_batch_has_its_line_in_the_audit_log(home: House) -> None:
+    ids = [home.train(f"t{number}")["id"] for number in range(3)]
+    expect(home.call("POST", f"{WORKLOADS}/batch", {"ids": [*ids, "no"], "action": "suspend"}), 200)
+    entries = expect(home.call("GET", "/api/v1/audit/log?action=update"), 200)["entries"]
+    assert [each["entity_id"] for each in entries] == ids[::-1]
 
 
 def test_what_was_answered_survives_a_restart(tmp_path: Path) -> None:

@@ -133,6 +133,14 @@ class Client:
     def create_access_rule(self, request: access.AccessRuleRequest) -> access.AccessRule:
         return self._post(access.AccessRule, "/api/v1/authorization/access-rules", request)
 
+    def create_access_rules(self, requests: Sequence[access.AccessRuleRequest]) -> access.AccessRuleBatchAnswer:
+        body = access.AccessRuleBatchCreate(payload=list(requests))
+        return self._post(access.AccessRuleBatchAnswer, "/api/v1/authorization/access-rules/batch-create", body)
+
+    def delete_access_rules(self, ids: Sequence[str]) -> access.AccessRuleBatchAnswer:
+        body = access.AccessRuleBatch(ids=list(ids), action=access.AccessRuleBatchAction.DELETE)
+        return self._post(access.AccessRuleBatchAnswer, "/api/v1/authorization/access-rules/batch", body)
+
     def delete_access_rule(self, rule_id: str) -> None:
         self._call("DELETE", f"/api/v1/authorization/access-rules/{rule_id}")
 
@@ -343,6 +351,11 @@ class Client:
     def audit(self, *, limit: int = 50, offset: int = 0) -> list[organization.AuditEntry]:
         params = {"limit": limit, "offset": offset}
         return self._get(organization.AuditPage, "/api/v1/audit/log", params).entries
+
+    def audit_file(self) -> Iterator[bytes]:
+        """All of the audit log as comma separated values."""
+        with self._stream("GET", "/api/v1/audit/log/file") as answer:
+            yield from answer.iter_raw()
 
     # --- changes ---------------------------------------------------------------------------------------------
 

@@ -90,6 +90,8 @@ class Done:
     revision: int | None = None
     kept: Answer | None = None
     """What a repeated call is told, where the first answer held a secret."""
+    also: tuple[Done, ...] = ()
+    """Deeds that were done with it, each with a line of its own in the audit log."""
 
     def text(self) -> str:
         return _text(self.body)
@@ -135,8 +137,9 @@ class Plane:
                 if before is not None:
                     return _repeated(before, fingerprint)
             done = unit(connection)
-            if done.action:
-                audit_store.add(connection, entry(request, caller, done, now))
+            for each in (done, *done.also):
+                if each.action:
+                    audit_store.add(connection, entry(request, caller, each, now))
             if key is not None:
                 kept = audit_store.Kept(fingerprint, done.status, _text(done.kept or done.body))
                 audit_store.keep(connection, caller.id, key, kept, now)

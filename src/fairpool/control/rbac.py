@@ -131,6 +131,9 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("POST", "/api/v1/me/logout"): Action.SELF,
         ("GET", "/api/v1/authorization/roles"): Action.SELF,
         ("GET", "/api/v1/authorization/roles/{role_id}"): Action.SELF,
+        ("GET", "/api/v1/authorization/permissions"): Action.SELF,
+        ("POST", "/api/v1/authorization/permitted-scopes"): Action.SELF,
+        ("GET", "/api/v1/authorization/me/access-rules"): Action.SELF,
         ("GET", "/api/v1/workload-priorities"): Action.SELF,
         ("GET", "/api/v1/changes"): Action.WORKLOAD_READ,
         # users, applications, rules
@@ -148,9 +151,12 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("GET", _RULES): Action.ACCESS_READ,
         ("POST", _RULES): Action.ACCESS_WRITE,
         ("GET", f"{_RULES}/count"): Action.ACCESS_READ,
+        ("POST", f"{_RULES}/batch"): Action.ACCESS_WRITE,
+        ("POST", f"{_RULES}/batch-create"): Action.ACCESS_WRITE,
         ("GET", f"{_RULES}/{{rule_id}}"): Action.ACCESS_READ,
         ("DELETE", f"{_RULES}/{{rule_id}}"): Action.ACCESS_WRITE,
         ("GET", "/api/v1/audit/log"): Action.AUDIT_READ,
+        ("GET", "/api/v1/audit/log/file"): Action.AUDIT_READ,
         # projects and departments
         ("GET", _PROJECTS): Action.PROJECT_READ,
         ("POST", _PROJECTS): Action.PROJECT_WRITE,

@@ -377,20 +377,17 @@ def _operable(connection: Connection, caller: Caller, workload_id: str, kind: wi
 @router.post("/api/v1/workloads/batch", response_model=wire.BatchAnswer, summary="The same to many; each for itself")
 async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.BatchRequest) -> Response:
     def unit(connection: Connection) -> Done:
-        succeeded: list[str] = []
+        done: list[Done] = []
         failed: list[wire.BatchFailure] = []
         for workload_id in dict.fromkeys(body.ids):
             try:
-                _operated(plane, connection, _operable(connection, caller, workload_id, None), body.action)
-                succeeded.append(workload_id)
+                row = _operable(connection, caller, workload_id, None)
             except Refused as refusal:
-                failure = wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message)
-                failed.append(failure)
-        answer = wire.BatchAnswer(succeeded=succeeded, failed=failed)
-        verb = "delete" if body.action is wire.BatchAction.DELETE else "update"
-        name = f"{body.action} of {len(succeeded)} workloads"
-        listed = ",".join(succeeded)
-        return Done(body=answer, action=verb, entity_type="workload", entity_id=listed, entity_name=name)
+                failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
+            else:
+                done.append(_operated(plane, connection, row, body.action))
+        answer = wire.BatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
+        return Done(body=answer, also=tuple(done))
 
     return await plane.perform(request, caller, unit)
 
