@@ -14,7 +14,7 @@ from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.control import audit
 from fairpool.control.app import NotReady
 from fairpool.control.moments import iso
-from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
+from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
 from fairpool.model.life import Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.status import WorkloadPhase
@@ -199,7 +199,7 @@ def test_a_project_with_everything_that_can_be_said_of_it(home: House) -> None:
     assert [each["name"] for each in expect(home.call("GET", PROJECTS), 200)["projects"]] == ["team-a", "team-b"]
     organization = home.pull().organization
     assert organization is not None
-    queue = next(each for each in organization.queues["default"] if each.id == "team-b")  # type: ignore[index]
+    queue = next(each for each in organization.queues[PoolName("default")] if each.id == "team-b")
     assert (queue.gpu.quota, queue.gpu.weight, queue.cpu.quota) == (2500, 1.0, 8000)
     assert organization.to_organization().rules["team-b"].interactive_limit_s == 3600  # type: ignore[index]
 
@@ -321,7 +321,7 @@ def test_a_department_with_projects_stays_and_warns(home: House) -> None:
     assert codes(home.call("DELETE", "/api/v1/org-unit/departments/research")) == ["department.has_projects"]
     organization = home.pull().organization
     assert organization is not None
-    queues = {each.id: each.parent for each in organization.queues["default"]}  # type: ignore[index]
+    queues = {each.id: each.parent for each in organization.queues[PoolName("default")]}
     assert queues["p1"] == "department/research"  # type: ignore[index]
 
 
@@ -681,6 +681,68 @@ def test_a_life_whose_end_was_never_told_is_over_when_there_is_the_next(home: Ho
     home.push(home.report(workloads=(waits(home, workload, 1),)))
     first, _ = history(home, workload)
     assert (first["phase"], first.get("outcome"), first["since"]) == ("ended", None, iso(home.clock.now))
+
+
+# --- settings ---
+
+SETTINGS = "/v1/k8s/setting"
+
+
+def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> None:
+    with house(tmp_path) as home:
+        listed = expect(home.call("GET", SETTINGS), 200)["settings"]
+        assert {each["key"]: each["value"] for each in listed} == {
+            "department.use": True,
+            "security.accessTokenSeconds": 36000,
+            "security.passwordMinLength": 8,
+            "security.refreshTokenSeconds": 2592000,
+        }
+        made = expect(home.call("PUT", f"{SETTINGS}/security.accessTokenSeconds", {"value": 600}), 200)
+        assert (made["value"], made["default"], made["updatedBy"]) == (600, 36000, "test@run.ai")
+    with house(tmp_path) as home:
+        body = {"grantType": "password", "username": "test@run.ai", "password": "password"}
+        token = expect(home.http.post("/api/v1/token", json=body), 200)
+        assert token["expiresIn"] == 600
+        home.tokens["short"] = token["accessToken"]
+        home.clock.turn(601)
+        assert home.call("GET", "/api/v1/me", by="short").status_code == 401
+
+
+def test_two_administrators_do_not_overwrite_each_others_choice(home: House) -> None:
+    there = "/api/v1/security/settings/security.passwordMinLength"
+    tag = {"If-Match": home.call("GET", there).headers["ETag"]}
+    expect(home.call("PUT", there, {"value": 12}, headers=tag), 200)
+    assert home.call("PUT", there, {"value": 10}, headers=tag).status_code == 412
+    short = home.call("POST", "/api/v1/users", {"email": "ann@example.com", "password": "elevenchars"})
+    assert codes(short) == ["access.short_password"]
+    change = {"currentPassword": "password", "newPassword": "elevenchars"}
+    assert codes(home.call("POST", "/api/v1/me/password", change)) == ["access.short_password"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("department.use", 1), ("security.accessTokenSeconds", 5), ("security.passwordMinLength", True)],
+)
+def test_a_setting_takes_only_its_values(home: House, key: str, value: object) -> None:
+    assert codes(home.call("PUT", SETTINGS, {"key": key, "value": value})) == ["setting.wrong_value"]
+    assert codes(home.call("PUT", f"{SETTINGS}/no.such", {"value": value})) == ["setting.unknown"]
+    wrong_door = home.call("PUT", "/api/v1/security/settings/department.use", {"value": True})
+    assert codes(wrong_door) == ["setting.unknown"]
+
+
+def test_without_departments_clusters_hear_of_projects_alone(home: House) -> None:
+    expect(home.call("POST", DEPARTMENTS, {"name": "research", "resources": [{"gpu": {"deserved": 8}}]}), 201)
+    home.project("team-b", parentId="research")
+    before = home.pull()
+    assert before.organization is not None
+    assert "department/research" in {queue.id for queue in before.organization.queues[PoolName("default")]}
+    expect(home.call("PUT", SETTINGS, {"key": "department.use", "value": False}), 200)
+    after = home.pull(before.revision)
+    assert after.organization is not None
+    assert {(queue.id, queue.parent) for queue in after.organization.queues[PoolName("default")]} == {
+        ("team-a", None),
+        ("team-b", None),
+    }
 
 
 # --- audit ---

@@ -31,6 +31,7 @@ from fairpool.control import (
     departments,
     nodes,
     organization,
+    preferences,
     projects,
     sign_in,
     streams,
@@ -92,7 +93,19 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     app.state.attempts = Attempts()
     for router in (workloads.lists, workloads.singles, workloads.router):
         app.include_router(router)
-    for module in (streams, clusters, projects, departments, nodes, sign_in, users, applications, access_rules, audit):
+    for module in (
+        streams,
+        clusters,
+        projects,
+        departments,
+        nodes,
+        sign_in,
+        users,
+        applications,
+        access_rules,
+        audit,
+        preferences,
+    ):
         app.include_router(module.router)
     app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
     app.add_exception_handler(Refused, on_refused)

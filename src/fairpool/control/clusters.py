@@ -41,7 +41,7 @@ from fairpool.model.spec import Want
 
 router = APIRouter(tags=["clusters"])
 
-ORGANIZATION = frozenset({"project", "department", "node-pool", "node"})
+ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting"})
 """Nouns whose change is a change of the organization, as a cluster sees it."""
 ANSWERED_BY_PULL = {"content": {"application/json": {"schema": link.PullAnswer.model_json_schema()}}}
 ANSWERED_BY_PUSH = {"content": {"application/json": {"schema": link.PushAnswer.model_json_schema()}}}
@@ -70,7 +70,7 @@ async def pull(
             listening.cancel()
             break
         await plane.bell.hear(listening, left_s)
-    answer = await plane.read(lambda connection: pull_answer(connection, caller.id, Revision(after)))
+    answer = await plane.read(lambda connection: pull_answer(plane, connection, caller.id, Revision(after)))
     # Where there is news a report follows at once, which is noted anyway: nobody waits for the disk here without need.
     if not answer.says_something or await plane.read(lambda connection: _was_silent(plane, connection, caller.id)):
         await plane.write(lambda connection: store.heard_at(connection, caller.id, plane.now()))
@@ -83,7 +83,7 @@ def _was_silent(plane: Plane, connection: Connection, cluster: str) -> bool:
     return heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS / 2
 
 
-def pull_answer(connection: Connection, cluster: str, after: Revision) -> link.PullAnswer:
+def pull_answer(plane: Plane, connection: Connection, cluster: str, after: Revision) -> link.PullAnswer:
     """What changed after a revision; everything to whoever has read nothing, too little or more than there is."""
     revision = changes.current_declared(connection)
     whole = not 0 < after <= revision or changes.is_forgotten(connection, after)
@@ -106,7 +106,7 @@ def pull_answer(connection: Connection, cluster: str, after: Revision) -> link.P
         whole=whole,
         workloads=tuple(_desired(connection, rows)),
         removed=tuple(WorkloadId(each) for each in removed),
-        organization=OrganizationWire.of(organization_of(connection, cluster)) if organization_is_news else None,
+        organization=OrganizationWire.of(organization_of(plane, connection, cluster)) if organization_is_news else None,
         heard_token=None if heard.report_token is None else Token(heard.report_token),
         heard_events=heard.events_through,
     )

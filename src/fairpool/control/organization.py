@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairpool.api import organization as wire
-from fairpool.control import declared
+from fairpool.control import declared, preferences
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
@@ -38,7 +38,7 @@ def pool_names(connection: Connection) -> frozenset[str]:
     return frozenset(store.pool_names(connection))
 
 
-def organization_of(connection: Connection, cluster: str) -> Organization:
+def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organization:
     """Everything that is declared for a cluster except its workloads."""
     marks = {row.node: row.document for row in store.marks(connection) if row.cluster == cluster}
     return declared.organization(
@@ -46,6 +46,7 @@ def organization_of(connection: Connection, cluster: str) -> Organization:
         [_department_unit(row) for row in store.all_departments(connection)],
         [wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
         {node: wire.NodeMarksRequest.model_validate_json(document) for node, document in marks.items()},
+        use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
     )
 
 

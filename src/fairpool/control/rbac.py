@@ -40,6 +40,8 @@ class Action(StrEnum):
     ACCESS_WRITE = "access.write"
     """Users, applications and access rules."""
     AUDIT_READ = "audit.read"
+    SETTING_READ = "setting.read"
+    SETTING_WRITE = "setting.write"
 
 
 EVERYTHING = frozenset(Action) - {Action.OPEN, Action.SELF, Action.LINK}
@@ -157,6 +159,13 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("DELETE", f"{_RULES}/{{rule_id}}"): Action.ACCESS_WRITE,
         ("GET", "/api/v1/audit/log"): Action.AUDIT_READ,
         ("GET", "/api/v1/audit/log/file"): Action.AUDIT_READ,
+        ("GET", "/v1/k8s/setting"): Action.SETTING_READ,
+        ("PUT", "/v1/k8s/setting"): Action.SETTING_WRITE,
+        ("GET", "/v1/k8s/setting/{key}"): Action.SETTING_READ,
+        ("PUT", "/v1/k8s/setting/{key}"): Action.SETTING_WRITE,
+        ("GET", "/api/v1/security/settings"): Action.SETTING_READ,
+        ("GET", "/api/v1/security/settings/{key}"): Action.SETTING_READ,
+        ("PUT", "/api/v1/security/settings/{key}"): Action.SETTING_WRITE,
         # projects and departments
         ("GET", _PROJECTS): Action.PROJECT_READ,
         ("POST", _PROJECTS): Action.PROJECT_WRITE,

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 
 from fairpool.api import access as wire
 from fairpool.api.wire import PAGE_MAX, ValidationError
-from fairpool.control import rbac
+from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answer
 from fairpool.control.attempts import Attempts
 from fairpool.control.guard import digest_of, unauthenticated
@@ -25,6 +25,8 @@ from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS, Instant
 
 router = APIRouter(tags=["access"])
+
+LIVES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------
@@ -159,16 +161,13 @@ def _slow_down(attempts: Attempts, names: tuple[str, ...], now: Instant) -> None
 
 
 async def _issue(plane: Plane, caller: Caller, family: str) -> wire.TokenAnswer:
-    settings = plane.settings
     token, refresh = "fpa_" + secrets.token_urlsafe(32), "fpr_" + secrets.token_urlsafe(32)
 
-    def unit(connection: Connection) -> None:
+    def unit(connection: Connection) -> int:
         now = plane.now()
         store.drop_expired(connection, now)
-        for each, kind, life_s in (
-            (token, "access", settings.access_token_s),
-            (refresh, "refresh", settings.refresh_token_s),
-        ):
+        lives_s = [preferences.chosen(plane.settings, connection, key) for key in LIVES]
+        for each, kind, life_s in zip((token, refresh), ("access", "refresh"), lives_s, strict=True):
             store.add_token(
                 connection,
                 digest_of(each),
@@ -179,9 +178,10 @@ async def _issue(plane: Plane, caller: Caller, family: str) -> wire.TokenAnswer:
                 now=now,
                 expires_at=now + life_s * SECOND_MS,
             )
+        return lives_s[0]
 
-    await plane.write(unit)
-    return wire.TokenAnswer(access_token=token, refresh_token=refresh, expires_in=settings.access_token_s)
+    life_s = await plane.write(unit)
+    return wire.TokenAnswer(access_token=token, refresh_token=refresh, expires_in=life_s)
 
 
 async def _note(request: Request, plane: Plane, caller: Caller, action: str, result: str) -> None:
@@ -220,6 +220,9 @@ async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, 
     if body.new_password == body.current_password or body.new_password == plane.settings.first_password:
         what = "the new password is the old one, or the one that everybody knows"
         raise refused(422, "access.same_password", what, "choose another", "newPassword")
+    await plane.read(
+        lambda connection: preferences.check_password(plane.settings, connection, body.new_password, "newPassword")
+    )
     hashed = await passwords.hash(body.new_password)
 
     def unit(connection: Connection) -> Done:

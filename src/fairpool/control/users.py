@@ -15,6 +15,7 @@ from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import CallerDep, Done, Plane, PlaneDep
+from fairpool.control.preferences import check_password
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
@@ -50,6 +51,8 @@ async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body
     must_change = body.need_to_change_password or body.password is None
 
     def unit(connection: Connection) -> Done:
+        if body.password is not None:
+            check_password(plane.settings, connection, body.password, "password")
         if store.user_by_email(connection, body.email) is not None:
             what = f"there is a user {body.email} already"
             raise refused(409, "user.exists", what, "choose another address, or delete it first", "email")
