@@ -27,9 +27,11 @@ from fairpool.control import (
     access_rules,
     applications,
     audit,
+    classic,
     clusters,
     departments,
     nodes,
+    older_paths,
     organization,
     preferences,
     projects,
@@ -72,6 +74,14 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
+MODULES = (
+    *(streams, clusters, projects, departments, nodes),
+    *(sign_in, users, applications, access_rules, audit, preferences),
+    *(classic, older_paths),
+)
+"""Whoever has routes, beside workloads, which come first."""
+
+
 def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: PasswordHasher | None = None) -> FastAPI:
     """The control plane. Opens its database when it starts and closes it when it stops."""
     database = Database(settings.data / "control.sqlite")
@@ -93,19 +103,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     app.state.attempts = Attempts()
     for router in (workloads.lists, workloads.singles, workloads.router):
         app.include_router(router)
-    for module in (
-        streams,
-        clusters,
-        projects,
-        departments,
-        nodes,
-        sign_in,
-        users,
-        applications,
-        access_rules,
-        audit,
-        preferences,
-    ):
+    for module in MODULES:
         app.include_router(module.router)
     app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
     app.add_exception_handler(Refused, on_refused)

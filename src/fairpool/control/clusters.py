@@ -302,7 +302,7 @@ async def clusters(
 
 @router.get("/api/v1/clusters/{cluster_id}", response_model=wire.ClusterAnswer, summary="One cluster")
 async def cluster(cluster_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.ClusterAnswer:
-    found = _cluster(plane, await plane.read(lambda connection: _known_cluster(connection, cluster_id)))
+    found = _cluster(plane, await plane.read(lambda connection: known_cluster(connection, cluster_id)))
     response.headers["ETag"] = f'"{found.revision}"'
     return found
 
@@ -339,7 +339,7 @@ async def replace_cluster(
     caller.require(Action.CLUSTER_WRITE)
 
     def unit(connection: Connection) -> Done:
-        row = _known_cluster(connection, cluster_id)
+        row = known_cluster(connection, cluster_id)
         check_match(request, row.revision)
         other = store.cluster_by_name(connection, body.name)
         if other is not None and other.id != row.id:
@@ -359,7 +359,7 @@ async def delete_cluster(cluster_id: str, request: Request, plane: PlaneDep, cal
     caller.require(Action.CLUSTER_WRITE)
 
     def unit(connection: Connection) -> Done:
-        row = _known_cluster(connection, cluster_id)
+        row = known_cluster(connection, cluster_id)
         check_match(request, row.revision)
         inside = [each.name for each in organization_store.all_projects(connection) if each.cluster == row.id]
         if inside:
@@ -413,7 +413,8 @@ def _cluster_changed(plane: Plane, connection: Connection, cluster_id: str, verb
     return changes.record(connection, "cluster", cluster_id, verb, plane.now(), declared=False, kept=kept)
 
 
-def _known_cluster(connection: Connection, cluster_id: str) -> Any:
+def known_cluster(connection: Connection, cluster_id: str) -> Any:
+    """The cluster, by id or name."""
     row = store.cluster(connection, cluster_id) or store.cluster_by_name(connection, cluster_id)
     if row is None:
         raise unknown("cluster", cluster_id)

@@ -122,6 +122,46 @@ _DEPARTMENTS = "/api/v1/org-unit/departments"
 _RULES = "/api/v1/authorization/access-rules"
 _ONE = "/api/v1/workloads/{workload_id}"
 
+_JOBS = "/researcher/api/v1/jobs"
+_K8S = "/v1/k8s"
+_CLUSTER = f"{_K8S}/clusters/{{cluster_id}}"
+_OLDER: Mapping[tuple[str, str], Action] = MappingProxyType(
+    {
+        ("GET", f"{_JOBS}/{{project}}"): Action.WORKLOAD_READ,
+        ("POST", _JOBS): Action.WORKLOAD_SUBMIT,
+        ("DELETE", _JOBS): Action.WORKLOAD_OPERATE,
+        ("POST", f"{_JOBS}/suspend"): Action.WORKLOAD_OPERATE,
+        ("POST", f"{_JOBS}/resume"): Action.WORKLOAD_OPERATE,
+        ("GET", "/researcher/api/v1/projects"): Action.PROJECT_READ,
+        ("GET", f"{_K8S}/clusters"): Action.CLUSTER_READ,
+        ("POST", f"{_K8S}/clusters"): Action.CLUSTER_WRITE,
+        ("GET", _CLUSTER): Action.CLUSTER_READ,
+        ("PUT", _CLUSTER): Action.CLUSTER_WRITE,
+        ("DELETE", _CLUSTER): Action.CLUSTER_WRITE,
+        ("GET", f"{_CLUSTER}/jobs"): Action.WORKLOAD_READ,
+        **{
+            (method, f"{_CLUSTER}/{noun}{suffix}"): reading if method == "GET" else writing
+            for noun, one, reading, writing in (
+                ("projects", "/{project_id}", Action.PROJECT_READ, Action.PROJECT_WRITE),
+                ("departments", "/{department_id}", Action.DEPARTMENT_READ, Action.DEPARTMENT_WRITE),
+                ("node-pools", "/{pool_id}", Action.NODE_READ, Action.POOL_WRITE),
+            )
+            for method, suffix in (("GET", ""), ("POST", ""), ("GET", one), ("PUT", one), ("DELETE", one))
+        },
+        ("GET", f"{_K8S}/users"): Action.ACCESS_READ,
+        ("POST", f"{_K8S}/users"): Action.ACCESS_WRITE,
+        ("GET", f"{_K8S}/users/roles"): Action.SELF,
+        ("GET", f"{_K8S}/users/{{user_id}}"): Action.ACCESS_READ,
+        ("DELETE", f"{_K8S}/users/{{user_id}}"): Action.ACCESS_WRITE,
+        ("GET", f"{_K8S}/apps"): Action.ACCESS_READ,
+        ("POST", f"{_K8S}/apps"): Action.ACCESS_WRITE,
+        ("GET", f"{_K8S}/apps/{{app_id}}"): Action.ACCESS_READ,
+        ("DELETE", f"{_K8S}/apps/{{app_id}}"): Action.ACCESS_WRITE,
+        ("GET", f"{_K8S}/audit"): Action.AUDIT_READ,
+    }
+)
+"""Paths of the older API."""
+
 ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
     {
         ("POST", "/api/v1/token"): Action.OPEN,
@@ -231,5 +271,6 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("GET", f"{_ONE}/logs"): Action.WORKLOAD_READ,
         ("WEBSOCKET", f"{_ONE}/exec"): Action.WORKLOAD_OPERATE,
         ("WEBSOCKET", f"{_ONE}/attach"): Action.WORKLOAD_OPERATE,
+        **_OLDER,
     }
 )  # fmt: skip

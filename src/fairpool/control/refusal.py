@@ -70,7 +70,12 @@ async def on_invalid(_: Request, error: Exception) -> Response:
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return refused(400, "request.not_json", "the body is not JSON", "send a JSON object").response()
-    return Refused(422, list(dict.fromkeys(_item(each) for each in found))).response()
+    return Refused(422, problems_of(found)).response()
+
+
+def problems_of(errors: Sequence[Mapping[str, Any]]) -> list[ProblemItem]:
+    """What is wrong with the form of something, each once."""
+    return list(dict.fromkeys(_item(each) for each in errors))
 
 
 CODES = {

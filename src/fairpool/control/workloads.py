@@ -335,9 +335,9 @@ async def _operate(
     request: Request, plane: Plane, caller: Caller, workload_id: str, kind: wire.Kind | None, action: wire.BatchAction
 ) -> Response:
     def unit(connection: Connection) -> Done:
-        row = _operable(connection, caller, workload_id, kind)
+        row = operable(connection, caller, workload_id, kind)
         check_match(request, row.revision)
-        return _operated(plane, connection, row, action)
+        return operated(plane, connection, row, action)
 
     return await plane.perform(request, caller, unit)
 
@@ -349,7 +349,8 @@ WANTS = {
 }
 
 
-def _operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction) -> Done:
+def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction) -> Done:
+    """Declare what is to become of it."""
     changed = declarations.set_want(plane, connection, row, WANTS[action])
     now_is = store.shown(connection, row.id)
     assert now_is is not None
@@ -364,7 +365,8 @@ def _operated(plane: Plane, connection: Connection, row: Any, action: wire.Batch
     )
 
 
-def _operable(connection: Connection, caller: Caller, workload_id: str, kind: wire.Kind | None) -> Any:
+def operable(connection: Connection, caller: Caller, workload_id: str, kind: wire.Kind | None) -> Any:
+    """The workload, unless the caller may not know of it, or may not do anything to it."""
     row = store.one(connection, workload_id)
     if row is None or row.gone_at is not None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
         raise unknown("workload", workload_id)
@@ -381,11 +383,11 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
         failed: list[wire.BatchFailure] = []
         for workload_id in dict.fromkeys(body.ids):
             try:
-                row = _operable(connection, caller, workload_id, None)
+                row = operable(connection, caller, workload_id, None)
             except Refused as refusal:
                 failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
             else:
-                done.append(_operated(plane, connection, row, body.action))
+                done.append(operated(plane, connection, row, body.action))
         answer = wire.BatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
         return Done(body=answer, also=tuple(done))
 
@@ -404,7 +406,7 @@ async def update_inference(
     """What is named in `spec` is replaced; the rest stays."""
 
     def unit(connection: Connection) -> Done:
-        row = _operable(connection, caller, workload_id, wire.Kind.INFERENCE)
+        row = operable(connection, caller, workload_id, wire.Kind.INFERENCE)
         check_match(request, row.revision)
         before = json.loads(row.request)
         merged = before["spec"] | body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
