@@ -491,6 +491,16 @@ def test_hostile_bodies_are_refused_with_problems(home: House, body: bytes, stat
     assert codes(answer)
 
 
+def test_who_forgets_a_header_or_misses_a_path_is_told_so(home: House) -> None:
+    headers = {"Authorization": f"Bearer {home.tokens['admin']}", "Content-Type": "application/x-www-form-urlencoded"}
+    forgot = home.http.post(TRAININGS, content=b'{"name": "t1"}', headers=headers)
+    assert (forgot.status_code, codes(forgot)) == (415, ["request.not_json"])
+    assert "Content-Type: application/json" in forgot.json()["message"]
+    assert "no path /api/v1/jobs" in home.call("GET", "/api/v1/jobs").json()["message"]
+    wrong = home.call("PUT", WORKLOADS)
+    assert (wrong.status_code, codes(wrong)) == (405, ["request.no_such_method"])
+
+
 def test_a_body_beyond_the_limit_is_refused_before_it_is_read(home: House) -> None:
     headers = {"Authorization": f"Bearer {home.tokens['admin']}", "Content-Type": "application/json"}
     answer = home.http.post(TRAININGS, content=b"x" * (10 * 1024 * 1024 + 1), headers=headers)

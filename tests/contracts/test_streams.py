@@ -15,7 +15,7 @@ import uvicorn
 
 from fairpool.api import organization as org
 from fairpool.api import workloads as work
-from fairpool.api.access import AccessRuleRequest, RoleName, UserRequest
+from fairpool.api.access import AccessRuleRequest, RoleName, ScopeType, UserRequest
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import PodReport, PushReport, WorkloadReport
@@ -175,6 +175,29 @@ def test_a_reader_hears_within_milliseconds_and_only_of_their_projects(served: S
         listening.join(5)
         assert [each for each, _ in heard] == [mine]
         assert heard[0][1] - answered < 0.3
+
+
+def test_who_was_given_a_department_hears_of_the_work_in_its_projects(served: Served) -> None:
+    served.admin.create_department(org.DepartmentRequest(name="research"))
+    served.admin.create_project(org.ProjectRequest(name="team-r", parent_id="research"))
+    served.admin.create_user(
+        UserRequest(email="head@example.com", password="correct horse", need_to_change_password=False)
+    )
+    served.admin.create_access_rule(
+        AccessRuleRequest(
+            subject_id="head@example.com",
+            role_id=RoleName.RESEARCHER,
+            scope_type=ScopeType.DEPARTMENT,
+            scope_id="research",
+        )
+    )
+    start = served.admin.project("team-r").revision - 1
+    served.submit("theirs", "team-a")
+    ours = served.submit("ours", "team-r")
+    with Client(served.address) as head:
+        head.sign_in("head@example.com", "correct horse")
+        heard = list(islice(head.changes(after=start), 2))
+    assert [(each.noun, each.id) for each in heard] == [("project", "team-r"), ("workload", ours)]
 
 
 def test_a_stream_ends_when_its_reader_is_signed_out(served: Served) -> None:

@@ -33,6 +33,9 @@ class GrantType(StrEnum):
 class TokenRequest(Request):
     """`POST /api/v1/token`."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"grantType": "password", "username": "test@run.ai", "password": "password"}]}
+    )
     grant_type: GrantType
     username: ShortText | None = None
     password: Password | None = None
@@ -81,6 +84,9 @@ class OAuthError(Answer):
 class PasswordChange(Request):
     """`POST /api/v1/me/password`."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"currentPassword": "password", "newPassword": "correct horse battery"}]}
+    )
     current_password: Password
     new_password: NewPassword
 
@@ -110,6 +116,9 @@ class SubjectType(StrEnum):
 class UserRequest(Request):
     """A new user. Without a password one is made up and shown once."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"email": "ann@example.com", "needToChangePassword": True}]}
+    )
     email: Email
     password: NewPassword | None = None
     need_to_change_password: StrictBool = True
@@ -272,6 +281,7 @@ class RolePage(Page):
 class ApplicationRequest(Request):
     """A new application: a caller that is a program."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "nightly-sweep", "roles": ["researcher"]}]})
     name: Annotated[ShortText, Field(min_length=1, examples=["nightly-sweep"])]
     roles: Annotated[list[RoleName], Field(max_length=16)] = Field(default_factory=list)
 

@@ -15,13 +15,13 @@ from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import rbac
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.store import access as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["access"])
+router = APIRouter(tags=["access"], route_class=LeanRoute)
 
 
 @router.get("/api/v1/authorization/roles", response_model=wire.RolePage, summary="Roles, and what each permits")

@@ -10,19 +10,15 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from argon2 import PasswordHasher
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.exceptions import HTTPException, RequestValidationError, WebSocketRequestValidationError
-from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import fairpool
 from fairpool.api.organization import ClusterRequest
-from fairpool.api.problems import MEDIA_TYPE, ProblemDocument
 from fairpool.control import (
     access_rules,
     applications,
@@ -30,6 +26,7 @@ from fairpool.control import (
     classic,
     clusters,
     departments,
+    description,
     nodes,
     older_paths,
     organization,
@@ -54,26 +51,6 @@ from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": words,
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
-    }
-    for status, words in {
-        400: "The request cannot be read",
-        401: "No caller, or a token that is none any more",
-        403: "The caller may not",
-        404: "There is no such thing, or none that the caller may know of",
-        409: "It collides with what is there",
-        412: "It was changed meanwhile, or is still referred to",
-        413: "The body is too large",
-        422: "The request says something that cannot be",
-        429: "Too many attempts",
-        503: "What is behind this does not answer now",
-    }.items()
-}
-
-
 MODULES = (
     *(streams, clusters, projects, departments, nodes),
     *(sign_in, users, applications, access_rules, audit, preferences),
@@ -91,12 +68,12 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
         title="Fairpool",
         version=fairpool.__version__,
         description="Who may use how much, and which work should run.",
-        openapi_url=None,  # served below, to callers
+        openapi_url=None,  # served by us, to callers
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan,
         dependencies=[GUARD],
-        responses=REFUSALS,
+        responses=description.REFUSALS,
     )
     app.state.plane = plane
     app.state.passwords = Passwords(hasher)
@@ -105,7 +82,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
         app.include_router(router)
     for module in MODULES:
         app.include_router(module.router)
-    app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
+    app.include_router(description.router)
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(WebSocketRequestValidationError, on_invalid)
@@ -171,26 +148,6 @@ async def cluster_identity(app: FastAPI, name: str | None = None) -> ClusterIden
     identity = await plane.write(unit)
     plane.forget_callers()
     return identity
-
-
-async def _openapi(request: Request) -> Response:
-    return JSONResponse(openapi_document(request.app))
-
-
-def openapi_document(app: FastAPI) -> dict[str, Any]:
-    """The description of the API, with the one shape that all refusals have."""
-    if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        refusal = ProblemDocument.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
-        schemas.update(refusal.pop("$defs", {}))
-        schemas["ProblemDocument"] = refusal
-        document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-        document["security"] = [{"bearer": []}]
-        for path in ("/api/v1/token", "/api/v2/token", "/auth/realms/{realm}/protocol/openid-connect/token"):
-            document["paths"][path]["post"]["security"] = []
-        app.openapi_schema = document
-    return app.openapi_schema
 
 
 class BodyLimit:

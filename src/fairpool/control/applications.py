@@ -14,12 +14,12 @@ from fairpool.control import rbac
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import CallerDep, Done, PlaneDep
+from fairpool.control.plane import CallerDep, Done, LeanRoute, PlaneDep
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import access as store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["access"])
+router = APIRouter(tags=["access"], route_class=LeanRoute)
 
 
 @router.get("/api/v1/apps", response_model=wire.ApplicationPage, summary="Applications")

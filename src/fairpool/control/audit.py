@@ -16,12 +16,12 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control.moments import instant, iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import CallerDep, Plane, PlaneDep
+from fairpool.control.plane import CallerDep, LeanRoute, Plane, PlaneDep
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.store import audit as store
 
-router = APIRouter(tags=["audit"])
+router = APIRouter(tags=["audit"], route_class=LeanRoute)
 
 PIECE = 500
 FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -14,14 +14,14 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control import workloads
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep
 from fairpool.control.projects import known_project, visible_projects
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, problems_of, unknown
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["researcher (older)"])
+router = APIRouter(tags=["researcher (older)"], route_class=LeanRoute)
 
 JOBS = "/researcher/api/v1/jobs"
 EVERYTHING = 1_000_000

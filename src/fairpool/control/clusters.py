@@ -25,7 +25,7 @@ from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.organization import organization_of
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.past_lives import close_ended
-from fairpool.control.plane import CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.plane import CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.removal import remove_project
@@ -39,15 +39,19 @@ from fairpool.model.ids import SECOND_MS, Instant, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.spec import Want
 
-router = APIRouter(tags=["clusters"])
+router = APIRouter(tags=["clusters"], route_class=LeanRoute)
 
 ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting"})
 """Nouns whose change is a change of the organization, as a cluster sees it."""
-ANSWERED_BY_PULL = {"content": {"application/json": {"schema": link.PullAnswer.model_json_schema()}}}
-ANSWERED_BY_PUSH = {"content": {"application/json": {"schema": link.PushAnswer.model_json_schema()}}}
-REPORT = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": link.PushReport.model_json_schema()}}}
-}
+
+
+def _schema(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+ANSWERED_BY_PULL = {"content": _schema("PullAnswer")}
+ANSWERED_BY_PUSH = {"content": _schema("PushAnswer")}
+REPORT = {"requestBody": {"required": True, "content": _schema("PushReport")}}
 
 
 # --- pull ----------------------------------------------------------------------------------------------------

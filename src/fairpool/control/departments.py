@@ -14,7 +14,7 @@ from fairpool.control import declared
 from fairpool.control.moments import iso
 from fairpool.control.organization import DEFAULT_DEPARTMENT, changed, check_resources
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, page, text
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import access as access_store
@@ -22,7 +22,7 @@ from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import departments as departments_table
 
-router = APIRouter(tags=["departments"])
+router = APIRouter(tags=["departments"], route_class=LeanRoute)
 
 DEPARTMENTS = "/api/v1/org-unit/departments"
 

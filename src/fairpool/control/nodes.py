@@ -12,7 +12,7 @@ from fairpool.api.clusters import NodeReport
 from fairpool.api.wire import Count
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import changes
@@ -22,7 +22,7 @@ from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import node_pools
 from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL, SIMULATED_LABEL
 
-router = APIRouter(tags=["nodes"])
+router = APIRouter(tags=["nodes"], route_class=LeanRoute)
 
 
 NODE_FIELDS: Mapping[str, Field[wire.NodeAnswer]] = {

@@ -20,14 +20,14 @@ from fairpool.control.classic import job
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset, WishDep, chosen, page
-from fairpool.control.plane import CallerDep, PlaneDep
+from fairpool.control.plane import CallerDep, LeanRoute, PlaneDep
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["administrator (older)"])
+router = APIRouter(tags=["administrator (older)"], route_class=LeanRoute)
 
 K8S = "/v1/k8s"
 CLUSTER = f"{K8S}/clusters/{{cluster_id}}"

@@ -9,9 +9,10 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Response
+from fastapi.routing import APIRoute
 from starlette.requests import HTTPConnection
 
 from fairpool.api.wire import Answer
@@ -28,6 +29,13 @@ T = TypeVar("T")
 
 KEY_MAX = 256
 DENIED = 403
+
+
+class LeanRoute(APIRoute):
+    """What is not known is left out of an answer: `next` is absent on the last page, and not null."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **{**options, "response_model_exclude_none": True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +181,7 @@ def check_match(request: Request, revision: int) -> None:
     match = request.headers.get("if-match")
     if match is None or match.strip() == "*":
         return
-    if f'"{revision}"' not in [each.strip().removeprefix("W/") for each in match.split(",")]:
+    if str(revision) not in [each.strip().removeprefix("W/").strip('"') for each in match.split(",")]:
         fix = "read it again, and repeat your change on what you find"
         raise refused(412, "request.changed_meanwhile", "somebody else changed this since you read it", fix)
 

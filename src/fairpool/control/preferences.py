@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 
 from fairpool.api import settings as wire
 from fairpool.control.moments import iso_or_none
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.settings import Settings
@@ -23,7 +23,7 @@ from fairpool.control.store import changes
 from fairpool.control.store import preferences as store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["settings"])
+router = APIRouter(tags=["settings"], route_class=LeanRoute)
 
 DAY_S = 86_400
 

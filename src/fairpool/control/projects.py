@@ -14,7 +14,7 @@ from fairpool.control import declared
 from fairpool.control.moments import iso
 from fairpool.control.organization import changed, cluster_of, pool_names
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.removal import Fate, delete_project_with_work
@@ -22,7 +22,7 @@ from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import projects as projects_table
 
-router = APIRouter(tags=["projects"])
+router = APIRouter(tags=["projects"], route_class=LeanRoute)
 
 PROJECTS = "/api/v1/org-unit/projects"
 

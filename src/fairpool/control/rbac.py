@@ -168,6 +168,8 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("POST", "/api/v2/token"): Action.OPEN,
         ("POST", "/auth/realms/{realm}/protocol/openid-connect/token"): Action.OPEN,
         ("GET", "/api/openapi.json"): Action.SELF,
+        ("GET", "/api/docs"): Action.SELF,
+        ("GET", "/researcher/api/docs"): Action.SELF,
         ("GET", "/api/v1/me"): Action.SELF,
         ("POST", "/api/v1/me/password"): Action.SELF,
         ("POST", "/api/v1/me/logout"): Action.SELF,

@@ -17,14 +17,14 @@ from fairpool.control.access_rules import rule_answer
 from fairpool.control.attempts import Attempts
 from fairpool.control.guard import digest_of, unauthenticated
 from fairpool.control.passwords import Passwords
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, entry
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, entry
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS, Instant
 
-router = APIRouter(tags=["access"])
+router = APIRouter(tags=["access"], route_class=LeanRoute)
 
 LIVES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
 

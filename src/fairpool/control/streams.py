@@ -20,17 +20,18 @@ from fairpool.api.workloads import PodItem, life_to_read
 from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.guard import identify
 from fairpool.control.moments import moment_or_ago
-from fairpool.control.plane import Caller, CallerDep, Places, Plane, PlaneDep
+from fairpool.control.plane import Caller, CallerDep, LeanRoute, Places, Plane, PlaneDep
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
+from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.workloads import lives_of
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 
-router = APIRouter(tags=["streams"])
+router = APIRouter(tags=["streams"], route_class=LeanRoute)
 
 AT_ONCE = 500
 NOT_A_PROJECTS = frozenset({"node", "node-pool", "cluster", "department"})
@@ -105,9 +106,10 @@ def _lines_after(caller: Caller, read: int) -> Any:
             now = changes.current(connection)
             return [_event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})], now
         found = changes.after(connection, read, AT_ONCE)
-        shown = [each for each in found if _may_hear(places, each)]
-        ids = [each.id for each in shown if each.noun == "workload"]
+        ids = [each.id for each in found if each.noun == "workload"]
         rows = workload_store.some(connection, list(dict.fromkeys(ids)))
+        departments = _departments(connection, places)
+        shown = [each for each in found if _may_hear(places, each, rows, departments)]
         lines = [_line(each, rows) for each in shown]
         last = found[-1].revision if found else read
         if found and (not shown or shown[-1].revision != last):
@@ -117,8 +119,21 @@ def _lines_after(caller: Caller, read: int) -> Any:
     return unit
 
 
-def _may_hear(places: Places | None, change: changes.Changed) -> bool:
-    return places is None or change.noun in NOT_A_PROJECTS or places.covers(change.project)
+def _departments(connection: Connection, places: Places | None) -> dict[str, str]:
+    """Whose projects are whose, for those who were given whole departments."""
+    if places is None or not places.departments:
+        return {}
+    return {row.name: row.department for row in organization_store.all_projects(connection)}
+
+
+def _may_hear(
+    places: Places | None, change: changes.Changed, rows: dict[str, Any], departments: dict[str, str]
+) -> bool:
+    if places is None or change.noun in NOT_A_PROJECTS:
+        return True
+    row = rows.get(change.id) if change.noun == "workload" else None
+    department = row.department if row is not None else departments.get(change.project or "", "")
+    return places.covers(change.project, department)
 
 
 def _line(change: changes.Changed, rows: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from fairpool.control.access_rules import last_administrator
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.passwords import Passwords
-from fairpool.control.plane import CallerDep, Done, Plane, PlaneDep
+from fairpool.control.plane import CallerDep, Done, LeanRoute, Plane, PlaneDep
 from fairpool.control.preferences import check_password
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import access as store
@@ -23,7 +23,7 @@ from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 
-router = APIRouter(tags=["access"])
+router = APIRouter(tags=["access"], route_class=LeanRoute)
 
 
 @router.get("/api/v1/users", response_model=wire.UserPage, summary="Users")
