@@ -57,4 +57,5 @@ def test_every_command_of_the_guide_works(tmp_path: Path) -> None:
     assert '"description":"language models"' in said[5]
     assert "event: workload" in said[6]
     assert '"succeeded":["' in said[7]
+    assert '"choices":{"workloads=delete"' in said[8]
     assert said[9].count("\n") >= 4
