@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case
 from schemathesis.core.result import Ok
 
-from fairpool.control.app import openapi_document
+from fairpool.control.description import openapi_document
 from tests.control.house import House, expect, house
 
 pytestmark = pytest.mark.slow

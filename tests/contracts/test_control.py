@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,17 +11,22 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
+from fairpool.control import audit
 from fairpool.control.app import NotReady
 from fairpool.control.moments import iso
-from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
+from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
 from fairpool.model.life import Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.status import WorkloadPhase
-from tests.control.house import START, House, codes, expect, gone, house
+from tests.control.house import START, House, codes, expect, gone, house, node
 
 WORKLOADS = "/api/v1/workloads"
 TRAININGS = "/api/v1/workloads/trainings"
 PROJECTS = "/api/v1/org-unit/projects"
+DEPARTMENTS = "/api/v1/org-unit/departments"
+NODE_POOLS = "/api/v1/node-pools"
+AUTHORIZATION = "/api/v1/authorization"
+RULES = f"{AUTHORIZATION}/access-rules"
 
 
 @pytest.fixture
@@ -126,6 +133,48 @@ def test_a_password_that_was_given_must_be_changed_before_anything_else(home: Ho
     expect(home.call("GET", WORKLOADS, by="bob"), 200)
 
 
+def test_many_roles_are_given_and_taken_away_each_for_itself(home: House) -> None:
+    home.researcher("ann")
+    home.researcher("ben")
+    ann, ben = (
+        {"subjectId": f"{name}@example.com", "roleId": "researcher", "scopeId": "team-a"} for name in ("ann", "ben")
+    )
+    made = expect(
+        home.call("POST", f"{RULES}/batch-create", {"payload": [ann, {**ann, "scopeId": "x"}, ben, ann]}), 200
+    )
+    assert [(each["id"], each["code"]) for each in made["failed"]] == [("1", 422), ("3", 409)]
+    assert home.call("GET", f"{PROJECTS}/team-a", by="ben").status_code == 200
+    mine = expect(home.call("GET", "/api/v1/authorization/me/access-rules", by="ben"), 200)["accessRules"]
+    assert [each["id"] for each in mine] == made["succeeded"][1:]
+    rules = expect(home.call("GET", RULES), 200)["accessRules"]
+    admin = next(each["id"] for each in rules if each["roleId"] == "administrator")
+    taken = expect(
+        home.call("POST", f"{RULES}/batch", {"ids": [*made["succeeded"], admin, "no"], "action": "delete"}), 200
+    )
+    assert taken["succeeded"] == made["succeeded"]
+    assert [each["code"] for each in taken["failed"]] == [409, 404]
+    assert home.call("GET", f"{PROJECTS}/team-a", by="ben").status_code == 403
+    entries = expect(home.call("GET", "/api/v1/audit/log?entityType=access-rule"), 200)["entries"]
+    assert [each["action"] for each in entries] == ["delete", "delete", "create", "create"]
+
+
+def test_the_same_rule_twice_is_refused(home: House) -> None:
+    home.researcher("ann", "team-a")
+    rule = {"subjectId": "ann@example.com", "roleId": "researcher", "scopeId": "team-a"}
+    assert codes(home.call("POST", RULES, rule)) == ["access.rule_exists"]
+
+
+def test_everybody_can_ask_where_they_may_do_what(home: House) -> None:
+    home.researcher("ann", "team-a")
+    assert "workload.submit" in expect(home.call("GET", f"{AUTHORIZATION}/permissions", by="ann"), 200)["permissions"]
+    body = {"permission": "workload.submit"}
+    where = expect(home.call("POST", f"{AUTHORIZATION}/permitted-scopes", body, by="ann"), 200)
+    assert (where["tenant"], where["projects"]) == (False, ["team-a"])
+    assert expect(home.call("POST", f"{AUTHORIZATION}/permitted-scopes", body), 200)["tenant"]
+    wrong = home.call("POST", f"{AUTHORIZATION}/permitted-scopes", {"permission": "fly"})
+    assert codes(wrong) == ["access.no_such_permission"]
+
+
 def test_the_last_administrator_cannot_go(home: House) -> None:
     assert codes(home.call("DELETE", "/api/v1/users/test@run.ai")) == ["access.last_administrator"]
     rule = expect(home.call("GET", "/api/v1/authorization/access-rules"), 200)["accessRules"][0]
@@ -150,7 +199,7 @@ def test_a_project_with_everything_that_can_be_said_of_it(home: House) -> None:
     assert [each["name"] for each in expect(home.call("GET", PROJECTS), 200)["projects"]] == ["team-a", "team-b"]
     organization = home.pull().organization
     assert organization is not None
-    queue = next(each for each in organization.queues["default"] if each.id == "team-b")  # type: ignore[index]
+    queue = next(each for each in organization.queues[PoolName("default")] if each.id == "team-b")
     assert (queue.gpu.quota, queue.gpu.weight, queue.cpu.quota) == (2500, 1.0, 8000)
     rules = organization.to_organization().rules["team-b"]  # type: ignore[index]
     assert (rules.interactive_limit_s, rules.training_limit_s) == (3600, 7200)
@@ -273,8 +322,60 @@ def test_a_department_with_projects_stays_and_warns(home: House) -> None:
     assert codes(home.call("DELETE", "/api/v1/org-unit/departments/research")) == ["department.has_projects"]
     organization = home.pull().organization
     assert organization is not None
-    queues = {each.id: each.parent for each in organization.queues["default"]}  # type: ignore[index]
+    queues = {each.id: each.parent for each in organization.queues[PoolName("default")]}
     assert queues["p1"] == "department/research"  # type: ignore[index]
+
+
+def test_a_department_is_changed_in_part_and_as_a_whole(home: House) -> None:
+    expect(home.call("POST", DEPARTMENTS, {"name": "research", "resources": [{"gpu": {"deserved": 8}}]}), 201)
+    expect(home.call("POST", NODE_POOLS, {"name": "a100", "labelKey": "run.ai/type", "labelValue": "a100"}), 201)
+    there = f"{DEPARTMENTS}/research"
+    said = expect(home.call("PATCH", there, {"description": "models"}), 200)
+    assert (said["description"], said["totalResources"]["gpuQuota"]) == ("models", 8)
+    more = {"resources": [{"nodePool": {"id": "a100"}, "gpu": {"deserved": 2}}]}
+    assert expect(home.call("PATCH", f"{there}/resources", more), 200)["totalResources"]["gpuQuota"] == 10
+    answer = home.call("PUT", f"{there}/resources", more)
+    assert expect(answer, 200)["totalResources"]["gpuQuota"] == 2
+    assert home.call("PATCH", there, {}, headers={"If-Match": '"1"'}).status_code == 412
+    assert home.call("PATCH", there, {}, headers={"If-Match": answer.headers["ETag"]}).status_code == 200
+    twice = {"resources": [{"gpu": {"deserved": 1}}, {"gpu": {"deserved": 2}}]}
+    assert codes(home.call("PATCH", there, twice)) == ["request.wrong_value"]
+
+
+def test_one_node_and_two_people_who_mark_it(home: House) -> None:
+    home.push(home.report(whole=True, nodes=(node("n1"), node("n2", gpus=2))))
+    seen = home.call("GET", "/api/v1/nodes/n1")
+    assert expect(seen, 200)["gpuInfo"]["gpuCount"] == 8
+    tag = {"If-Match": seen.headers["ETag"]}
+    first = home.call("PUT", "/api/v1/nodes/n1/marks", {"cordoned": True}, headers=tag)
+    assert expect(first, 200)["cordoned"]
+    second = home.call("PUT", "/api/v1/nodes/n1/marks", {"labels": {"a": "b"}}, headers=tag)
+    assert (second.status_code, codes(second)) == (412, ["request.changed_meanwhile"])
+    assert home.call("GET", "/api/v1/nodes/n1").headers["ETag"] == first.headers["ETag"]
+    assert codes(home.call("GET", "/api/v1/nodes/n3")) == ["node.unknown"]
+
+
+def test_short_lists_are_filtered_sorted_and_paged_too(home: House) -> None:
+    for name, quota in (("team-b", 1), ("team-c", 0.5)):
+        home.project(name, quota)
+    home.push(home.report(whole=True, nodes=(node("n1"), node("n2", gpus=2))))
+
+    def names(path: str, noun: str) -> list[str]:
+        return [each["name"] for each in expect(home.call("GET", path), 200)[noun]]
+
+    assert names(f"{PROJECTS}?sortBy=gpuQuota", "projects") == ["team-c", "team-b", "team-a"]
+    assert names(f"{PROJECTS}?sortBy=gpuQuota&sortOrder=desc", "projects") == ["team-a", "team-b", "team-c"]
+    assert names(f"{PROJECTS}?filterBy=gpuQuota<=1,name!=team-b", "projects") == ["team-c"]
+    assert names(f"{PROJECTS}?search=-b", "projects") == ["team-b"]
+    assert names(f"{PROJECTS}?filterBy=createdAt<=2001-01-01", "projects") == []
+    assert expect(home.call("GET", f"{PROJECTS}?limit=2"), 200)["next"] == 2
+    assert expect(home.call("GET", f"{PROJECTS}/count?filterBy=gpuQuota>=1"), 200) == {"count": 2}
+    assert names("/api/v1/nodes?sortBy=gpuCount", "nodes") == ["n2", "n1"]
+    assert names("/api/v1/nodes?filterBy=status==Ready,name=$1", "nodes") == ["n1"]
+    assert names(f"{NODE_POOLS}?filterBy=phase!=Empty", "nodepools") == ["default"]
+    assert expect(home.call("GET", f"{DEPARTMENTS}/count?search=x"), 200) == {"count": 0}
+    wrong = home.call("GET", f"{PROJECTS}?filterBy=color==red,workloads==x&sortBy=size")
+    assert [each["field"] for each in wrong.json()["problems"]] == ["filterBy", "filterBy", "sortBy"]
 
 
 def test_a_pool_that_somebody_has_a_quota_in_stays(home: House) -> None:
@@ -389,6 +490,16 @@ def test_hostile_bodies_are_refused_with_problems(home: House, body: bytes, stat
     answer = home.http.post(TRAININGS, content=body, headers=headers)
     assert answer.status_code == status, answer.text
     assert codes(answer)
+
+
+def test_who_forgets_a_header_or_misses_a_path_is_told_so(home: House) -> None:
+    headers = {"Authorization": f"Bearer {home.tokens['admin']}", "Content-Type": "application/x-www-form-urlencoded"}
+    forgot = home.http.post(TRAININGS, content=b'{"name": "t1"}', headers=headers)
+    assert (forgot.status_code, codes(forgot)) == (415, ["request.not_json"])
+    assert "Content-Type: application/json" in forgot.json()["message"]
+    assert "no path /api/v1/jobs" in home.call("GET", "/api/v1/jobs").json()["message"]
+    wrong = home.call("PUT", WORKLOADS)
+    assert (wrong.status_code, codes(wrong)) == (405, ["request.no_such_method"])
 
 
 def test_a_body_beyond_the_limit_is_refused_before_it_is_read(home: House) -> None:
@@ -583,6 +694,68 @@ def test_a_life_whose_end_was_never_told_is_over_when_there_is_the_next(home: Ho
     assert (first["phase"], first.get("outcome"), first["since"]) == ("ended", None, iso(home.clock.now))
 
 
+# --- settings ---
+
+SETTINGS = "/v1/k8s/setting"
+
+
+def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> None:
+    with house(tmp_path) as home:
+        listed = expect(home.call("GET", SETTINGS), 200)["settings"]
+        assert {each["key"]: each["value"] for each in listed} == {
+            "department.use": True,
+            "security.accessTokenSeconds": 36000,
+            "security.passwordMinLength": 8,
+            "security.refreshTokenSeconds": 2592000,
+        }
+        made = expect(home.call("PUT", f"{SETTINGS}/security.accessTokenSeconds", {"value": 600}), 200)
+        assert (made["value"], made["default"], made["updatedBy"]) == (600, 36000, "test@run.ai")
+    with house(tmp_path) as home:
+        body = {"grantType": "password", "username": "test@run.ai", "password": "password"}
+        token = expect(home.http.post("/api/v1/token", json=body), 200)
+        assert token["expiresIn"] == 600
+        home.tokens["short"] = token["accessToken"]
+        home.clock.turn(601)
+        assert home.call("GET", "/api/v1/me", by="short").status_code == 401
+
+
+def test_two_administrators_do_not_overwrite_each_others_choice(home: House) -> None:
+    there = "/api/v1/security/settings/security.passwordMinLength"
+    tag = {"If-Match": home.call("GET", there).headers["ETag"]}
+    expect(home.call("PUT", there, {"value": 12}, headers=tag), 200)
+    assert home.call("PUT", there, {"value": 10}, headers=tag).status_code == 412
+    short = home.call("POST", "/api/v1/users", {"email": "ann@example.com", "password": "elevenchars"})
+    assert codes(short) == ["access.short_password"]
+    change = {"currentPassword": "password", "newPassword": "elevenchars"}
+    assert codes(home.call("POST", "/api/v1/me/password", change)) == ["access.short_password"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("department.use", 1), ("security.accessTokenSeconds", 5), ("security.passwordMinLength", True)],
+)
+def test_a_setting_takes_only_its_values(home: House, key: str, value: object) -> None:
+    assert codes(home.call("PUT", SETTINGS, {"key": key, "value": value})) == ["setting.wrong_value"]
+    assert codes(home.call("PUT", f"{SETTINGS}/no.such", {"value": value})) == ["setting.unknown"]
+    wrong_door = home.call("PUT", "/api/v1/security/settings/department.use", {"value": True})
+    assert codes(wrong_door) == ["setting.unknown"]
+
+
+def test_without_departments_clusters_hear_of_projects_alone(home: House) -> None:
+    expect(home.call("POST", DEPARTMENTS, {"name": "research", "resources": [{"gpu": {"deserved": 8}}]}), 201)
+    home.project("team-b", parentId="research")
+    before = home.pull()
+    assert before.organization is not None
+    assert "department/research" in {queue.id for queue in before.organization.queues[PoolName("default")]}
+    expect(home.call("PUT", SETTINGS, {"key": "department.use", "value": False}), 200)
+    after = home.pull(before.revision)
+    assert after.organization is not None
+    assert {(queue.id, queue.parent) for queue in after.organization.queues[PoolName("default")]} == {
+        ("team-a", None),
+        ("team-b", None),
+    }
+
+
 # --- audit ---
 
 
@@ -601,6 +774,40 @@ def test_the_audit_log_says_who_did_what_and_who_was_refused(home: House) -> Non
     only = expect(home.call("GET", "/api/v1/audit/log?action=sign-in&limit=1"), 200)
     assert len(only["entries"]) == 1
     assert only["next"] == 1
+
+
+def test_the_audit_log_is_a_file_that_no_spreadsheet_takes_for_a_formula(home: House) -> None:
+    body = {"grantType": "password", "username": "=cmd()@example.com", "password": "x"}
+    assert home.http.post("/api/v1/token", json=body).status_code == 401
+    for number in range(3):
+        home.project(f"p{number}")
+    answer = home.call("GET", "/api/v1/audit/log/file")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert "audit.csv" in answer.headers["content-disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    listed = expect(home.call("GET", "/api/v1/audit/log?limit=500"), 200)["entries"]
+    assert [row["id"] for row in rows] == [str(each["id"]) for each in listed]
+    assert [row["subject"] for row in rows if row["result"] == "Failed"] == ["'=cmd()@example.com"]
+    only = home.call("GET", "/api/v1/audit/log/file?action=create&entityType=project&result=Succeeded").text
+    assert [row["entity_name"] for row in csv.DictReader(io.StringIO(only))] == ["p2", "p1", "p0", "team-a"]
+    wrong = home.call("GET", "/api/v1/audit/log/file?start=then&end=now")
+    assert [each["field"] for each in wrong.json()["problems"]] == ["start", "end"]
+
+
+def test_a_file_of_many_pieces_has_every_line_once(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "PIECE", 2)
+    for number in range(5):
+        home.project(f"p{number}")
+    rows = list(csv.DictReader(io.StringIO(home.call("GET", "/api/v1/audit/log/file").text)))
+    numbers = [int(row["id"]) for row in rows]
+    assert numbers == list(range(numbers[0], 0, -1))
+
+
+def test_each_of_a_batch_has_its_line_in_the_audit_log(home: House) -> None:
+    ids = [home.train(f"t{number}")["id"] for number in range(3)]
+    expect(home.call("POST", f"{WORKLOADS}/batch", {"ids": [*ids, "no"], "action": "suspend"}), 200)
+    entries = expect(home.call("GET", "/api/v1/audit/log?action=update"), 200)["entries"]
+    assert [each["entity_id"] for each in entries] == ids[::-1]
 
 
 def test_what_was_answered_survives_a_restart(tmp_path: Path) -> None:

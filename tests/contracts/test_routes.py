@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
 import pytest
 from fastapi.routing import iter_route_contexts
 
-from fairpool.control.app import openapi_document
+from fairpool.control.description import openapi_document
 from fairpool.control.rbac import ROLES, ROUTES, Action
-from tests.control.house import House, house
+from tests.control.house import House, house, node
+from tools import api_reference
 
 HTTP = sorted(route for route in ROUTES if route[0] != "WEBSOCKET")
 CALLERS = ("nobody", "no-role", "researcher", "administrator", "cluster")
@@ -71,11 +73,80 @@ def test_the_guard_lets_in_whom_the_table_lets_in(home: House, method: str, path
 def test_the_description_is_complete(home: House) -> None:
     document = openapi_document(home.app)
     described = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
-    hidden = {("GET", "/api/openapi.json")}
+    hidden = {("GET", path) for path in ("/api/openapi.json", "/api/docs", "/researcher/api/docs")}
     assert described | hidden == {route for route in ROUTES if route[0] != "WEBSOCKET"}
     for path, item in document["paths"].items():
         for method, operation in item.items():
             assert operation["summary"], (method, path)
             assert {"401", "403", "422"} <= set(operation["responses"]), (method, path)
-    assert document["components"]["schemas"]["SubmitTraining"]["examples"]
+            assert operation["x-permission"] == ROUTES[(method.upper(), path)], (method, path)
+    text = json.dumps(document)
+    named = set(re.findall(r'"\$ref": "([^"]*)"', text))
+    assert named <= {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert home.http.get("/api/openapi.json").status_code == 401
+
+
+def test_every_body_and_every_answer_has_an_example(home: House) -> None:
+    document = openapi_document(home.app)
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            bodies = operation.get("requestBody", {}).get("content", {})
+            answers = [each for status, each in operation["responses"].items() if status.startswith("2")]
+            assert answers, (method, path)
+            contents = [*bodies.values(), *(media for each in answers for media in each.get("content", {}).values())]
+            assert all("example" in media for media in contents if media.get("schema")), (method, path)
+
+
+NOT_FOR_PEOPLE = ("/api/v1/cluster/pull", "/api/v1/cluster/push")
+
+
+@pytest.mark.slow
+def test_the_example_of_a_body_can_be_sent(home: House) -> None:
+    """Whatever is said of it, its form is right: nobody who copies an example is told of an unknown field."""
+    for path, item in openapi_document(home.app)["paths"].items():
+        for method, operation in item.items():
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            if body is None or path in NOT_FOR_PEOPLE:
+                continue
+            answer = home.call(method.upper(), re.sub(r"\{\w+\}", "nothing", path), body["example"])
+            found = answer.json().get("problems", []) if answer.status_code == 422 else []
+            assert not [each for each in found if each["code"].startswith("request.")], (method, path, answer.text)
+
+
+@pytest.mark.slow
+def test_what_two_people_may_edit_is_refused_to_the_slower_one(home: House) -> None:
+    home.push(home.report(whole=True, nodes=(node("n1"),)))
+    for path, body in (
+        ("/api/v1/org-unit/departments", {"name": "research"}),
+        ("/api/v1/node-pools", {"name": "a100", "labelKey": "run.ai/type", "labelValue": "a100"}),
+    ):
+        home.call("POST", path, body)
+    model = {"name": "model", "projectId": "team-a", "spec": {"image": "i", "servingPort": {"container": 8000}}}
+    there = {
+        "project_id": "team-a",
+        "department_id": "research",
+        "pool_id": "a100",
+        "node": "n1",
+        "cluster_id": home.cluster,
+        "key": "security.passwordMinLength",
+    }
+    kinds = {"trainings": home.train("edited")["id"]}
+    kinds["inferences"] = home.call("POST", "/api/v1/workloads/inferences", model).json()["id"]
+    work = {"name": "build", "projectId": "team-a", "spec": {"image": "i"}}
+    kinds["workspaces"] = home.call("POST", "/api/v1/workloads/workspaces", work).json()["id"]
+    kinds["distributed"] = home.call("POST", "/api/v1/workloads/distributed", {**work, "name": "d"}).json()["id"]
+    tried = 0
+    for path, item in openapi_document(home.app)["paths"].items():
+        for method, operation in item.items():
+            if not any(each["name"] == "If-Match" for each in operation.get("parameters", ())):
+                continue
+            there["workload_id"] = next((value for kind, value in kinds.items() if kind in path), kinds["trainings"])
+            example = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+            answer = home.call(method.upper(), path.format(**there), example, headers={"If-Match": '"7777777"'})
+            assert answer.status_code == 412, (method, path, answer.text)
+            tried += 1
+    assert tried > 40
+
+
+def test_the_page_of_all_routes_is_the_one_in_the_docs() -> None:
+    assert api_reference.PAGE.read_text(encoding="utf-8") == api_reference.text(), "python -m tools.api_reference"

@@ -17,6 +17,7 @@ from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import upgrade
 from fairpool.control.store.tables import metadata, revision, users
 from fairpool.model.ids import Instant
+from tests.control.house import expect, house
 
 
 def with_database(path: Path, story: Callable[[Database], Awaitable[None]]) -> None:
@@ -108,6 +109,18 @@ def test_the_settings_that_durability_needs_are_on(tmp_path: Path) -> None:
         assert await database.write(pragmas) == ["wal", 2, 1]
 
     with_database(tmp_path, story)
+
+
+def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds(tmp_path: Path) -> None:
+    with house(tmp_path) as home:
+        home.project("team-a")
+        workload = home.train("t1")
+    with sqlite3.connect(tmp_path / "control.sqlite") as older:
+        older.execute("DROP TABLE preferences")
+        older.execute("UPDATE alembic_version SET version_num = '0001'")
+    with house(tmp_path) as home:
+        assert expect(home.call("GET", f"/api/v1/workloads/{workload['id']}"), 200) == workload
+        assert expect(home.call("PUT", "/v1/k8s/setting/department.use", {"value": False}), 200)["value"] is False
 
 
 def test_the_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> None:

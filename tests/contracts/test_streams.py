@@ -15,13 +15,13 @@ import uvicorn
 
 from fairpool.api import organization as org
 from fairpool.api import workloads as work
-from fairpool.api.access import AccessRuleRequest, RoleName, UserRequest
+from fairpool.api.access import AccessRuleRequest, RoleName, ScopeType, UserRequest
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import PodReport, PushReport, WorkloadReport
 from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
-from fairpool.control.doors import PodAddress, ShellEnd, Shut
+from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.settings import Settings
 from fairpool.model.ids import Instant, NodeName, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -59,12 +59,14 @@ class Doors:
     """Pods that write three lines, and a fourth to those who follow."""
 
     shells: list[Echo] = field(default_factory=list)
+    wanted: list[Excerpt] = field(default_factory=list)
 
-    async def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+    async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
+        self.wanted.append(wanted)
         if pod.pod.endswith("-9"):
             raise Shut(Problem("pod.log_gone", "its log was cleared away", "look at a later life"))
         lines = [b"one\n", b"two\n", b"three\n"]
-        yield b"".join(lines if tail is None else lines[len(lines) - tail :])[offset:]
+        yield b"".join(lines if wanted.tail is None else lines[len(lines) - wanted.tail :])[wanted.offset :]
         if follow:
             await asyncio.sleep(0.05)
             yield b"four\n"
@@ -175,6 +177,29 @@ def test_a_reader_hears_within_milliseconds_and_only_of_their_projects(served: S
         assert heard[0][1] - answered < 10, "it was not told at once, but at the next sign of life"
 
 
+def test_who_was_given_a_department_hears_of_the_work_in_its_projects(served: Served) -> None:
+    served.admin.create_department(org.DepartmentRequest(name="research"))
+    served.admin.create_project(org.ProjectRequest(name="team-r", parent_id="research"))
+    served.admin.create_user(
+        UserRequest(email="head@example.com", password="correct horse", need_to_change_password=False)
+    )
+    served.admin.create_access_rule(
+        AccessRuleRequest(
+            subject_id="head@example.com",
+            role_id=RoleName.RESEARCHER,
+            scope_type=ScopeType.DEPARTMENT,
+            scope_id="research",
+        )
+    )
+    start = served.admin.project("team-r").revision - 1
+    served.submit("theirs", "team-a")
+    ours = served.submit("ours", "team-r")
+    with Client(served.address) as head:
+        head.sign_in("head@example.com", "correct horse")
+        heard = list(islice(head.changes(after=start), 2))
+    assert [(each.noun, each.id) for each in heard] == [("project", "team-r"), ("workload", ours)]
+
+
 def test_a_stream_ends_when_its_reader_is_signed_out(served: Served) -> None:
     with Client(served.address) as other:
         other.sign_in("test@run.ai", "password")
@@ -209,6 +234,22 @@ def test_logs_past_and_live(served: Served) -> None:
         list(served.admin.logs(workload, pod="t1-0-9"))
 
 
+def test_a_log_since_a_moment_and_with_times(served: Served) -> None:
+    workload = served.submit("t1")
+    served.runs(workload)
+    doors = served.doors
+    list(served.admin.logs(workload, since="2026-11-15T12:00:00Z", timestamps=True, tail=0))
+    assert doors.wanted.pop() == Excerpt(tail=0, since=Instant(1_794_744_000_000), timestamps=True)
+    before = time.time() * 1000
+    list(served.admin.logs(workload, since="10m"))
+    since = doors.wanted.pop().since
+    assert since is not None
+    assert before - 600_000 <= since + 1 <= time.time() * 1000 - 600_000 + 1
+    with pytest.raises(Refused) as wrong:
+        list(served.admin.logs(workload, since="yesterday", offset=3))
+    assert [each.field for each in wrong.value.items] == ["offset", "since"]
+
+
 def test_a_shell_goes_both_ways_and_ends_with_its_exit_code(served: Served) -> None:
     workload = served.submit("t1")
     served.runs(workload)
@@ -229,14 +270,30 @@ def test_a_shell_goes_both_ways_and_ends_with_its_exit_code(served: Served) -> N
         time.sleep(0.02)
 
 
-def test_nobody_gets_a_shell_without_a_token_or_in_a_pod_that_does_not_run(served: Served) -> None:
+def test_who_gets_no_shell_is_told_why(served: Served) -> None:
     workload = served.submit("t1")
-    with pytest.raises(Exception, match=r"."), served.admin.shell(workload, ["bash"]):
+    with pytest.raises(Refused, match="no pod yet") as waiting, served.admin.shell(workload, ["bash"]):
         pass
+    assert (waiting.value.status, waiting.value.problems[0].code) == (404, "pod.unknown")
     served.runs(workload)
-    with Client(served.address) as stranger, pytest.raises(Exception, match=r"."), stranger.shell(workload, ["sh"]):
+    with Client(served.address) as stranger, pytest.raises(Refused) as refused, stranger.shell(workload, ["sh"]):
         pass
+    assert (refused.value.status, refused.value.problems[0].code) == (401, "access.not_signed_in")
+    with pytest.raises(Refused, match="no pod 'x'"), served.admin.shell(workload, ["bash"], pod="x"):
+        pass
+    with pytest.raises(Refused) as wrong, served.admin.shell(workload, ["x"] * 300, pod="y" * 300):
+        pass
+    assert [each.field for each in wrong.value.items] == ["command", "pod"]  # both at once
     assert served.doors.shells == []
+
+
+def test_a_refusal_names_the_field_of_each_problem(served: Served) -> None:
+    spec = work.TrainingSpec(image="i", compute=work.Compute(gpu="2.5"), node_pools=["nowhere"])
+    with pytest.raises(Refused) as refused:
+        served.admin.submit(work.SubmitTraining(name="No", project_id="team-a", spec=spec))
+    fields = {each.code: each.field for each in refused.value.items}
+    assert set(fields.values()) == {"name", "spec.compute.gpu", "spec.nodePools"}
+    assert [each.code for each in refused.value.problems] == list(fields)
 
 
 def test_a_control_plane_that_is_not_there_is_unreachable() -> None:

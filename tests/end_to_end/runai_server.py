@@ -22,7 +22,7 @@ from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import EventReport, NodeReport, PodReport, PushReport, WorkloadReport
 from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
-from fairpool.control.doors import PodAddress, ShellEnd, Shut
+from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
 from fairpool.model.life import Cause, Outcome
@@ -77,11 +77,11 @@ class Doors:
     shells: list[Echo] = field(default_factory=list)
     shut: bool = False
 
-    async def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+    async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
         if self.shut:
             raise Shut(Problem("pod.unreachable", "its node is away", "wait for it"))
         lines = self.log.splitlines(keepends=True)
-        yield b"".join(lines if tail is None else lines[len(lines) - tail :])
+        yield b"".join(lines if wanted.tail is None else lines[len(lines) - wanted.tail :])
         if follow:
             await asyncio.sleep(0.02)
             yield b"and on\n"

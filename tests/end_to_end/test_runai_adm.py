@@ -60,7 +60,7 @@ def test_a_project_with_jobs_is_deleted_only_with_a_decision(server: Server) -> 
     server.typed("runai submit j -i x -p old")
     said = server.refused("runai-adm project delete old")
     assert said == (
-        "project old still has 1 workloads: j: say what becomes of them: --delete-jobs, or --move-jobs-to PROJECT\n"
+        "project old still has 1 workload: j: say what becomes of them: --delete-jobs, or --move-jobs-to PROJECT\n"
     )
     server.typed("runai-adm project delete old --move-jobs-to young")
     assert server.typed("runai list -p young -o name") == "j\n"

@@ -19,6 +19,7 @@ from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_f
 from fairpool.agent.nvml import Gpu, NoGpus, NvmlGpus
 from fairpool.agent.order_file import KeptOrder, read_order, write_order
 from fairpool.agent.pod import notebook, nvidia_smi, reporter, trainer
+from fairpool.agent.pod_log import read_log
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import PodId
 from fairpool.model.problem import Problem
@@ -232,6 +233,24 @@ def test_a_successor_appends(tmp_path: Path) -> None:
     written(tmp_path, "a", segment_bytes=100)
     assert read_from(written(tmp_path, "b", segment_bytes=100), 0, 100) == (0, b"a\nb\n")
     assert log_segments.times(str(tmp_path)) == [(0, 1000), (2, 1000)]
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_moment_stands_before_each_line_and_nowhere_else(tmp_path: Path, is_over: bool) -> None:
+    writer = LogWriter(str(tmp_path), 1 << 20, 2)
+    writer.write(b"one\ntwo\nlonger than a piece\nlast\n", 1000)
+    writer.close()
+    pieces, offset = [], 0
+    while True:
+        chunk = read_log(tmp_path, is_over=is_over, offset=offset, limit_bytes=10, timestamps=True)
+        if not chunk.data:
+            break
+        pieces.append(chunk.data)
+        offset = chunk.next_offset
+    lines = b"".join(pieces).splitlines()
+    assert [line.count(b"Z ") for line in lines] == [1, 1, 2, 1]  # a line over a piece is stamped with each
+    assert lines[0] == b"1970-01-01T00:00:01.000Z one"
+    assert offset == log_end(str(tmp_path))
 
 
 # --- what is put into pods

@@ -44,8 +44,10 @@ def read_log(
             begins.append(offset_since(where, since_ms))
         offset = max(begins)
     begin, data = read_from(where, offset, limit_bytes)
-    if timestamps and data and not is_over:
-        data = data[: data.rfind(b"\n") + 1]  # a line is stamped when it is whole
+    if timestamps and not (is_over and begin + len(data) >= log_end(where)):
+        whole = data.rfind(b"\n") + 1
+        if whole or len(data) < limit_bytes:  # a line is stamped when it is whole, unless it fills the piece
+            data = data[:whole]
     after = begin + len(data)
     is_complete = is_over and after >= log_end(where)
     return LogChunk(begin, _stamped(where, begin, data) if timestamps else data, after, is_complete)

@@ -33,6 +33,9 @@ class GrantType(StrEnum):
 class TokenRequest(Request):
     """`POST /api/v1/token`."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"grantType": "password", "username": "test@run.ai", "password": "password"}]}
+    )
     grant_type: GrantType
     username: ShortText | None = None
     password: Password | None = None
@@ -81,6 +84,9 @@ class OAuthError(Answer):
 class PasswordChange(Request):
     """`POST /api/v1/me/password`."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"currentPassword": "password", "newPassword": "correct horse battery"}]}
+    )
     current_password: Password
     new_password: NewPassword
 
@@ -110,6 +116,9 @@ class SubjectType(StrEnum):
 class UserRequest(Request):
     """A new user. Without a password one is made up and shown once."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"email": "ann@example.com", "needToChangePassword": True}]}
+    )
     email: Email
     password: NewPassword | None = None
     need_to_change_password: StrictBool = True
@@ -149,6 +158,13 @@ class UserPage(Page):
 class AccessRuleRequest(Request):
     """This subject has this role in this scope. Rules are not changed: delete and make another."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"subjectId": "ann@example.com", "roleId": "researcher", "scopeType": "project", "scopeId": "team-a"}
+            ]
+        }
+    )
     subject_id: ShortText
     subject_type: SubjectType = SubjectType.USER
     role_id: RoleName
@@ -176,6 +192,77 @@ class AccessRulePage(Page):
     access_rules: list[AccessRule]
 
 
+class AccessRuleBatchAction(StrEnum):
+    """What can be done to many rules at once: they are not changed."""
+
+    DELETE = "delete"
+
+
+class AccessRuleBatch(Request):
+    """`POST …/access-rules/batch`: take many roles away; each for itself."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"ids": ["7a0d4b9e-5c1f-4f0e-9d63-0f8d2f1a7c11"], "action": "delete"}]}
+    )
+    ids: Annotated[list[ShortText], Field(min_length=1, max_length=1000)]
+    action: AccessRuleBatchAction
+
+
+class AccessRuleBatchCreate(Request):
+    """`POST …/access-rules/batch-create`: give many roles; each for itself."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "payload": [
+                        {"subjectId": "ann@example.com", "roleId": "researcher", "scopeId": "team-a"},
+                        {"subjectId": "ben@example.com", "roleId": "researcher", "scopeId": "team-a"},
+                    ]
+                }
+            ]
+        }
+    )
+    payload: Annotated[list[AccessRuleRequest], Field(min_length=1, max_length=1000)]
+
+
+class AccessRuleBatchFailure(Answer):
+    """One that could not be done."""
+
+    id: Annotated[str, Field(description="Of the rule; where it was to be created, its place in the list")]
+    code: int
+    message: str
+
+
+class AccessRuleBatchAnswer(Answer):
+    """What became of each."""
+
+    succeeded: Annotated[list[str], Field(description="Ids of the rules that were deleted or created")]
+    failed: list[AccessRuleBatchFailure]
+
+
+class Permissions(Answer):
+    """Everything that the caller may do somewhere."""
+
+    permissions: Annotated[list[str], Field(examples=[["project.read", "workload.submit"]])]
+
+
+class ScopesRequest(Request):
+    """Where may I do this?"""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"permission": "workload.submit"}]})
+    permission: Annotated[ShortText, Field(examples=["workload.submit"])]
+
+
+class Scopes(Answer):
+    """Where the caller may do something."""
+
+    permission: str
+    tenant: Annotated[bool, Field(description="Everywhere")]
+    departments: list[str]
+    projects: list[str]
+
+
 class Role(Answer):
     """A role and everything it permits."""
 
@@ -194,6 +281,7 @@ class RolePage(Page):
 class ApplicationRequest(Request):
     """A new application: a caller that is a program."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "nightly-sweep", "roles": ["researcher"]}]})
     name: Annotated[ShortText, Field(min_length=1, examples=["nightly-sweep"])]
     roles: Annotated[list[RoleName], Field(max_length=16)] = Field(default_factory=list)
 

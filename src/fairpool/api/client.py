@@ -19,16 +19,16 @@ from pydantic import TypeAdapter, ValidationError
 from fairpool.api.later import Later
 from fairpool.api.loopback import LoopbackHttp, Reply
 from fairpool.api.wire import PAGE_MAX, Answer, Request
-from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     import httpx2
 
-    from fairpool.api import access, organization
+    from fairpool.api import access, organization, problems
     from fairpool.api import workloads as work
     from fairpool.api.shell import Shell
 else:
     httpx2 = Later("httpx2")
+    problems = Later("fairpool.api.problems")
     access = Later("fairpool.api.access")
     organization = Later("fairpool.api.organization")
     work = Later("fairpool.api.workloads")
@@ -43,16 +43,21 @@ PATHS = {
 }
 PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
+SWITCHED = 101
 
 
 class Refused(Exception):
     """The control plane said no, and why."""
 
-    def __init__(self, status: int, problems: Sequence[Problem], choices: Mapping[str, str] | None = None) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
+    def __init__(
+        self, status: int, items: Sequence[problems.ProblemItem], choices: Mapping[str, str] | None = None
+    ) -> None:
         self.status = status
-        self.problems = tuple(problems)
+        self.items = tuple(items)
+        """Every problem, each with the field of the request that it is about, where there is one."""
+        self.problems = tuple(each.problem() for each in items)
         self.choices = dict(choices or {})
+        super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
 class Unreachable(Exception):
@@ -144,6 +149,14 @@ class Client:
     def create_access_rule(self, request: access.AccessRuleRequest) -> access.AccessRule:
         return self._post(access.AccessRule, "/api/v1/authorization/access-rules", request)
 
+    def create_access_rules(self, requests: Sequence[access.AccessRuleRequest]) -> access.AccessRuleBatchAnswer:
+        body = access.AccessRuleBatchCreate(payload=list(requests))
+        return self._post(access.AccessRuleBatchAnswer, "/api/v1/authorization/access-rules/batch-create", body)
+
+    def delete_access_rules(self, ids: Sequence[str]) -> access.AccessRuleBatchAnswer:
+        body = access.AccessRuleBatch(ids=list(ids), action=access.AccessRuleBatchAction.DELETE)
+        return self._post(access.AccessRuleBatchAnswer, "/api/v1/authorization/access-rules/batch", body)
+
     def delete_access_rule(self, rule_id: str) -> None:
         self._call("DELETE", f"/api/v1/authorization/access-rules/{rule_id}")
 
@@ -225,11 +238,15 @@ class Client:
         pod: str | None = None,
         tail: int | None = None,
         offset: int = 0,
+        since: str | None = None,
+        timestamps: bool = False,
         follow: bool = False,
     ) -> Iterator[bytes]:
-        """What a pod wrote, as it comes; without `pod`, the first pod's latest life."""
-        params = {"pod": pod, "tail": tail, "offset": offset, "follow": follow}
-        said = {name: value for name, value in params.items() if value not in (None, False, 0)}
+        """What a pod wrote, as it comes; without `pod`, the first pod's latest life. `since` is a moment, or how long
+        ago: `10m`."""
+        switches = {"timestamps": timestamps, "follow": follow, "offset": offset}
+        params = {"pod": pod, "tail": tail, "since": since, **{name: on for name, on in switches.items() if on}}
+        said = {name: value for name, value in params.items() if value is not None}
         timeout = httpx2.Timeout(30.0, read=None) if follow else httpx2.Timeout(30.0)
         path = f"/api/v1/workloads/{workload_id}/logs"
         with self._stream("GET", path, params=said, timeout=timeout) as answer:
@@ -239,17 +256,25 @@ class Client:
     def shell(
         self, workload_id: str, command: Sequence[str] = (), *, pod: str | None = None, tty: bool = False
     ) -> Iterator[Shell]:
-        """A process in a pod, or with no command the pod's own, with its streams."""
+        """A process in a pod, or with no command the pod's own, with its streams; raises `Refused` before it begins."""
+        from httpx2.websockets import WebSocketUpgradeError
+
         from fairpool.api.shell import Shell
 
+        hooks = self._http.event_hooks["response"]
+        if _read_refused_shell not in hooks:
+            hooks.append(_read_refused_shell)
         verb = "exec" if command else "attach"
         params: list[tuple[str, Any]] = [("command", word) for word in command]
         params += [("tty", tty), *([("pod", pod)] if pod else [])]
         address = self._http.base_url.join(f"/api/v1/workloads/{workload_id}/{verb}")
         address = address.copy_with(scheme="wss" if address.scheme == "https" else "ws")
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        with self._http.websocket(address, params=params, headers=headers) as socket:
-            yield Shell(socket)
+        try:
+            with self._http.websocket(address, params=params, headers=headers) as socket:
+                yield Shell(socket)
+        except WebSocketUpgradeError as error:
+            raise _refusal(error.response) from error
 
     def priorities(self) -> list[work.PriorityClass]:
         return self._all("/api/v1/workload-priorities", "workloadPriorities", work.PriorityClass)
@@ -276,8 +301,10 @@ class Client:
     ) -> organization.Project:
         return self._change(organization.Project, "PATCH", f"{PROJECTS}/{project_id}", request, revision)
 
-    def set_project_resources(self, project_id: str, request: organization.ResourcesUpdate) -> organization.Project:
-        return self._change(organization.Project, "PUT", f"{PROJECTS}/{project_id}/resources", request, None)
+    def set_project_resources(
+        self, project_id: str, request: organization.ResourcesUpdate, revision: int | None = None
+    ) -> organization.Project:
+        return self._change(organization.Project, "PUT", f"{PROJECTS}/{project_id}/resources", request, revision)
 
     def delete_project(self, project_id: str, *, workloads: str | None = None, move_to: str | None = None) -> None:
         """With work in it this is refused with the choices: `workloads="delete"` or `workloads="move", move_to=…`."""
@@ -296,6 +323,11 @@ class Client:
     ) -> organization.Department:
         return self._change(organization.Department, "PUT", f"{DEPARTMENTS}/{request.name}", request, revision)
 
+    def update_department(
+        self, department_id: str, request: organization.DepartmentUpdate, revision: int | None = None
+    ) -> organization.Department:
+        return self._change(organization.Department, "PATCH", f"{DEPARTMENTS}/{department_id}", request, revision)
+
     def delete_department(self, department_id: str) -> None:
         self._call("DELETE", f"{DEPARTMENTS}/{department_id}")
 
@@ -304,9 +336,14 @@ class Client:
     def nodes(self) -> list[organization.NodeAnswer]:
         return self._all("/api/v1/nodes", "nodes", organization.NodeAnswer)
 
-    def mark_node(self, node: str, marks: organization.NodeMarksRequest) -> organization.NodeAnswer:
-        """What an administrator says about a node, all of it."""
-        return self._change(organization.NodeAnswer, "PUT", f"/api/v1/nodes/{node}/marks", marks, None)
+    def node(self, name: str) -> organization.NodeAnswer:
+        return self._get(organization.NodeAnswer, f"/api/v1/nodes/{name}")
+
+    def mark_node(
+        self, node: str, marks: organization.NodeMarksRequest, revision: int | None = None
+    ) -> organization.NodeAnswer:
+        """What an administrator says about a node, all of it; with a revision only if nobody said otherwise since."""
+        return self._change(organization.NodeAnswer, "PUT", f"/api/v1/nodes/{node}/marks", marks, revision)
 
     def node_pools(self) -> list[organization.NodePoolAnswer]:
         return self._all("/api/v1/node-pools", "nodepools", organization.NodePoolAnswer)
@@ -314,8 +351,13 @@ class Client:
     def create_node_pool(self, request: organization.NodePoolRequest) -> organization.NodePoolAnswer:
         return self._post(organization.NodePoolAnswer, "/api/v1/node-pools", request)
 
-    def update_node_pool(self, pool: str, request: organization.NodePoolUpdate) -> organization.NodePoolAnswer:
-        return self._change(organization.NodePoolAnswer, "PATCH", f"/api/v1/node-pools/{pool}", request, None)
+    def node_pool(self, pool: str) -> organization.NodePoolAnswer:
+        return self._get(organization.NodePoolAnswer, f"/api/v1/node-pools/{pool}")
+
+    def update_node_pool(
+        self, pool: str, request: organization.NodePoolUpdate, revision: int | None = None
+    ) -> organization.NodePoolAnswer:
+        return self._change(organization.NodePoolAnswer, "PATCH", f"/api/v1/node-pools/{pool}", request, revision)
 
     def delete_node_pool(self, pool: str) -> None:
         self._call("DELETE", f"/api/v1/node-pools/{pool}")
@@ -332,6 +374,11 @@ class Client:
     def audit(self, *, limit: int = 50, offset: int = 0) -> list[organization.AuditEntry]:
         params = {"limit": limit, "offset": offset}
         return self._get(organization.AuditPage, "/api/v1/audit/log", params).entries
+
+    def audit_file(self) -> Iterator[bytes]:
+        """All of the audit log as comma separated values."""
+        with self._stream("GET", "/api/v1/audit/log/file") as answer:
+            yield from answer.iter_raw()
 
     # --- changes ---------------------------------------------------------------------------------------------
 
@@ -388,7 +435,8 @@ class Client:
             return kind.model_validate_json(answer.content)
         except ValidationError as error:
             fix = "run the same release of Fairpool on both sides"
-            raise Refused(answer.status_code, [Problem("wire.unreadable", str(error), fix)]) from error
+            problem = problems.ProblemItem(code="wire.unreadable", what=str(error), fix=fix)
+            raise Refused(answer.status_code, [problem]) from error
 
     def _call(
         self,
@@ -439,12 +487,17 @@ def _change(data: dict[str, Any]) -> Change:
 
 
 def _refusal(answer: httpx2.Response | Reply) -> Refused:
-    from fairpool.api.problems import ProblemDocument
-
     try:
-        said = ProblemDocument.model_validate_json(answer.content)
+        said = problems.ProblemDocument.model_validate_json(answer.content)
     except ValidationError:
         what = f"the server answered {answer.status_code} {answer.reason_phrase}"
-        return Refused(answer.status_code, [Problem("wire.not_fairpool", what, "is this a Fairpool control plane?")])
-    problems = [each.problem() for each in said.problems] or [Problem("request.refused", said.message, "")]
-    return Refused(answer.status_code, problems, said.choices)
+        problem = problems.ProblemItem(code="wire.not_fairpool", what=what, fix="is this a Fairpool control plane?")
+        return Refused(answer.status_code, [problem])
+    items = said.problems or [problems.ProblemItem(code="request.refused", what=said.message)]
+    return Refused(answer.status_code, items, said.choices)
+
+
+def _read_refused_shell(answer: httpx2.Response) -> None:
+    """What is said instead of opening a shell must be read before the connection is given up."""
+    if "sec-websocket-key" in answer.request.headers and answer.status_code != SWITCHED:
+        answer.read()

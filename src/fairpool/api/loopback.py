@@ -100,6 +100,10 @@ class LoopbackHttp:
         return self._whole().websocket(address, **options)
 
     @property
+    def event_hooks(self) -> dict[str, list[Any]]:
+        return self._whole().event_hooks
+
+    @property
     def base_url(self) -> httpx2.URL:
         return self._whole().base_url
 

@@ -140,6 +140,13 @@ class ProjectRequest(Request):
 class ProjectUpdate(Request):
     """`PATCH`: only what is said is changed."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"description": "language models", "schedulingRules": {"interactiveJobTimeLimitSeconds": 28800}}
+            ]
+        }
+    )
     parent_id: ProjectName | None = None
     description: ShortText | None = None
     default_node_pools: Annotated[list[PoolNameText], Field(max_length=64)] | None = None
@@ -147,10 +154,22 @@ class ProjectUpdate(Request):
     scheduling_rules: SchedulingRules | None = None
     resources: Annotated[list[PoolResources], Field(max_length=64)] | None = None
 
+    @model_validator(mode="after")
+    def _each_pool_once(self) -> ProjectUpdate:
+        _check_pools(self.resources or [])
+        return self
+
 
 class ResourcesUpdate(Request):
     """`PUT .../resources`: what is owed, in every pool."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"resources": [{"nodePool": {"id": "default"}, "gpu": {"deserved": 4, "overQuota": "medium"}}]}
+            ]
+        }
+    )
     resources: Annotated[list[PoolResources], Field(max_length=64)] = Field(
         validation_alias=AliasChoices("resources", "resource")
     )
@@ -159,6 +178,11 @@ class ResourcesUpdate(Request):
     def _each_pool_once(self) -> ResourcesUpdate:
         _check_pools(self.resources)
         return self
+
+    def merged_into(self, before: list[PoolResources]) -> list[PoolResources]:
+        """What is owed afterwards, where only the pools that are named change."""
+        named = {each.node_pool.name or each.node_pool.id for each in self.resources}
+        return [*(each for each in before if (each.node_pool.name or each.node_pool.id) not in named), *self.resources]
 
 
 class TotalResources(Answer):
@@ -232,6 +256,19 @@ class DepartmentRequest(Request):
         return self
 
 
+class DepartmentUpdate(Request):
+    """`PATCH`: only what is said is changed."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"resources": [{"gpu": {"deserved": 16}}]}]})
+    description: ShortText | None = None
+    resources: Annotated[list[PoolResources], Field(max_length=64)] | None = None
+
+    @model_validator(mode="after")
+    def _each_pool_once(self) -> DepartmentUpdate:
+        _check_pools(self.resources or [])
+        return self
+
+
 class Department(Answer):
     """A department as it is."""
 
@@ -277,6 +314,7 @@ class NodePoolRequest(Request):
 class NodePoolUpdate(Request):
     """`PATCH`: only what is said is changed."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"placementStrategy": {"gpu": "spread"}}]})
     label_key: ShortText | None = None
     label_value: ShortText | None = None
     placement_strategy: PlacementStrategy | None = None
@@ -315,6 +353,11 @@ class TaintWire(Request):
 class NodeMarksRequest(Request):
     """What an administrator says about one node: all of it, as it should be."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"cordoned": True, "taints": [{"key": "runai", "value": "drain", "effect": "NoExecute"}]}]
+        }
+    )
     cordoned: StrictBool = False
     taints: Annotated[list[TaintWire], Field(max_length=64)] = Field(default_factory=list)
     labels: Annotated[dict[ShortText, ShortText], Field(max_length=64)] = Field(default_factory=dict)
@@ -368,6 +411,7 @@ class NodePage(Page):
 class ClusterRequest(Request):
     """A cluster to be connected."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "local"}]})
     name: ProjectName
     domain: ShortText = ""
     version: ShortText = ""

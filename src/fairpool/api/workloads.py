@@ -465,8 +465,6 @@ class WorkloadItem(Answer):
     priority_class_name: str = ""
     priority: int = 0
     distributed_framework: str | None = None
-    total_pending_time_seconds: int = 0
-    total_running_time_seconds: int = 0
     source: Source = Source.OTHER
     revision: int = 0
 
@@ -593,6 +591,7 @@ class BatchAnswer(Answer):
 class InferenceUpdate(Request):
     """`PATCH /api/v1/workloads/inferences/{id}`: what is named is replaced."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"spec": {"autoscaling": {"minReplicas": 2}}}]})
     spec: InferenceSpec
 
 

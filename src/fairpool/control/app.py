@@ -11,22 +11,38 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from argon2 import PasswordHasher
-from fastapi import FastAPI, Request
-from fastapi.exceptions import HTTPException, RequestValidationError
-from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse, Response
+from fastapi import FastAPI
+from fastapi.exceptions import HTTPException, RequestValidationError, WebSocketRequestValidationError
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import fairpool
 from fairpool.api.organization import ClusterRequest
-from fairpool.api.problems import MEDIA_TYPE, ProblemDocument
-from fairpool.control import access, audit, clusters, housekeeping, nodes, organization, streams, workloads
+from fairpool.control import (
+    access_rules,
+    applications,
+    audit,
+    classic,
+    clusters,
+    departments,
+    description,
+    housekeeping,
+    nodes,
+    older_paths,
+    organization,
+    preferences,
+    projects,
+    sign_in,
+    streams,
+    users,
+    workloads,
+)
 from fairpool.control.attempts import Attempts
 from fairpool.control.doors import NoDoors, PodDoors
+from fairpool.control.guard import GUARD
+from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, on_refused, refused
 from fairpool.control.settings import Settings
@@ -37,24 +53,12 @@ from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": words,
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
-    }
-    for status, words in {
-        400: "The request cannot be read",
-        401: "No caller, or a token that is none any more",
-        403: "The caller may not",
-        404: "There is no such thing, or none that the caller may know of",
-        409: "It collides with what is there",
-        412: "It was changed meanwhile, or is still referred to",
-        413: "The body is too large",
-        422: "The request says something that cannot be",
-        429: "Too many attempts",
-        503: "What is behind this does not answer now",
-    }.items()
-}
+MODULES = (
+    *(streams, clusters, projects, departments, nodes),
+    *(sign_in, users, applications, access_rules, audit, preferences),
+    *(classic, older_paths),
+)
+"""Whoever has routes, beside workloads, which come first."""
 
 
 def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: PasswordHasher | None = None) -> FastAPI:
@@ -66,23 +70,24 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
         title="Fairpool",
         version=fairpool.__version__,
         description="Who may use how much, and which work should run.",
-        openapi_url=None,  # served below, to callers
+        openapi_url=None,  # served by us, to callers
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan,
-        dependencies=[access.GUARD],
-        responses=REFUSALS,
+        dependencies=[GUARD],
+        responses=description.REFUSALS,
     )
     app.state.plane = plane
-    app.state.passwords = access.Passwords(hasher)
+    app.state.passwords = Passwords(hasher)
     app.state.attempts = Attempts()
     for router in (workloads.lists, workloads.singles, workloads.router):
         app.include_router(router)
-    for module in (streams, clusters, organization, nodes, access, audit):
+    for module in MODULES:
         app.include_router(module.router)
-    app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
+    app.include_router(description.router)
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(WebSocketRequestValidationError, on_invalid)
     app.add_exception_handler(AnyHTTPException, on_http_error)
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(BodyLimit, most=settings.body_max_bytes)
@@ -95,7 +100,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await plane.database.open(upgrade)
     try:
         await prepare(plane, app.state.passwords)
-        problem = await access.listening_problem(plane, plane.settings.is_local)
+        problem = await users.listening_problem(plane, plane.settings.is_local)
         if problem is not None:
             raise NotReady(problem)
         tidying = asyncio.create_task(housekeeping.keep_tidy(plane), name="housekeeping")
@@ -116,9 +121,9 @@ class NotReady(Exception):
         self.problem = problem
 
 
-async def prepare(plane: Plane, passwords: access.Passwords) -> None:
+async def prepare(plane: Plane, passwords: Passwords) -> None:
     """What is there from the start: one administrator, one department, one pool, one cluster."""
-    await access.make_first_user(plane, passwords)
+    await users.make_first_user(plane, passwords)
 
     def unit(connection: Connection) -> None:
         organization.make_first_organization(plane, connection)
@@ -150,26 +155,6 @@ async def cluster_identity(app: FastAPI, name: str | None = None) -> ClusterIden
     identity = await plane.write(unit)
     plane.forget_callers()
     return identity
-
-
-async def _openapi(request: Request) -> Response:
-    return JSONResponse(openapi_document(request.app))
-
-
-def openapi_document(app: FastAPI) -> dict[str, Any]:
-    """The description of the API, with the one shape that all refusals have."""
-    if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        refusal = ProblemDocument.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
-        schemas.update(refusal.pop("$defs", {}))
-        schemas["ProblemDocument"] = refusal
-        document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-        document["security"] = [{"bearer": []}]
-        for path in ("/api/v1/token", "/api/v2/token", "/auth/realms/{realm}/protocol/openid-connect/token"):
-            document["paths"][path]["post"]["security"] = []
-        app.openapi_schema = document
-    return app.openapi_schema
 
 
 class BodyLimit:

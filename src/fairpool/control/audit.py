@@ -1,66 +1,130 @@
-"""The audit log: who did what, and whether it went through."""
+"""The audit log: who did what, and whether it went through. A page of it, or all of it as a file."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import csv
+import io
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi.responses import StreamingResponse
 
 from fairpool.api import organization as wire
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX
+from fairpool.api.problems import ProblemItem
+from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control.moments import instant, iso
-from fairpool.control.plane import CallerDep, PlaneDep
+from fairpool.control.paging import Limit, Offset
+from fairpool.control.plane import CallerDep, LeanRoute, Plane, PlaneDep
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import refused
+from fairpool.control.refusal import Refused
 from fairpool.control.store import audit as store
 
-router = APIRouter(tags=["audit"])
+router = APIRouter(tags=["audit"], route_class=LeanRoute)
+
+PIECE = 500
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""With one of these a spreadsheet takes a cell for a formula; and anybody can put their name into this log."""
 
 Word = Annotated[str | None, Query(max_length=256)]
+Moment = Annotated[str | None, Query(max_length=64, examples=["2026-11-15T12:00:00Z"])]
+FILE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Comma separated values, the names of the columns first",
+        "content": {
+            "text/csv": {
+                "schema": {"type": "string"},
+                "example": "id,timestamp,subject,…\n7,2026-11-15T12:00:00.000Z,ann@example.com,…\n",
+            }
+        },
+    }
+}
+
+
+async def the_choice(
+    start: Moment = None,
+    end: Moment = None,
+    action: Word = None,
+    entity_type: Annotated[str | None, Query(alias="entityType", max_length=64)] = None,
+    subject: Word = None,
+    result: Annotated[str | None, Query(pattern="^(Succeeded|Failed)$")] = None,
+) -> store.Choice:
+    """Which lines are wanted."""
+    said = {"action": action, "entity_type": entity_type, "subject": subject, "result": result}
+    return choice({name: value for name, value in said.items() if value is not None}, start, end)
+
+
+ChoiceDep = Annotated[store.Choice, Depends(the_choice)]
+
+
+def choice(said: dict[str, str], start: str | None, end: str | None) -> store.Choice:
+    """Which lines are wanted, unless one of the two moments is none."""
+    moments = {name: (text, instant(text)) for name, text in (("start", start), ("end", end)) if text is not None}
+    problems = [
+        ProblemItem(
+            code="request.not_a_date",
+            what=f"{text!r} is not a date",
+            fix="write it as in 2026-11-15T12:00:00Z",
+            field=name,
+        )
+        for name, (text, moment) in moments.items()
+        if moment is None
+    ]
+    if problems:
+        raise Refused(400, problems)
+    return store.Choice(said, *(moments[name][1] if name in moments else None for name in ("start", "end")))
 
 
 @router.get("/api/v1/audit/log", response_model=wire.AuditPage, summary="Who did what, newest first")
 async def log(
-    plane: PlaneDep,
-    caller: CallerDep,
-    start: Word = None,
-    end: Word = None,
-    action: Word = None,
-    entity_type: Annotated[str | None, Query(alias="entityType", max_length=64)] = None,
-    subject: Word = None,
-    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+    plane: PlaneDep, caller: CallerDep, chosen: ChoiceDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.AuditPage:
     caller.require(Action.AUDIT_READ)
-    said = {"action": action, "entity_type": entity_type, "subject": subject}
-    filters = {name: value for name, value in said.items() if value is not None}
-    first, last = _moment(start, "start"), _moment(end, "end")
-    rows = await plane.read(lambda connection: store.entries(connection, filters, first, last, offset, limit + 1))
-    entries = [
-        wire.AuditEntry(
-            id=row.id,
-            timestamp=iso(row.at),
-            subject=row.subject,
-            subject_type=row.subject_type,
-            source_ip=row.source_ip,
-            action=row.action,
-            http_method=row.http_method,
-            url=row.url,
-            entity_type=row.entity_type,
-            entity_name=row.entity_name,
-            entity_id=row.entity_id,
-            result=row.result,
-        )
-        for row in rows[:limit]
-    ]
+    rows = await plane.read(lambda connection: store.entries(connection, chosen, offset, limit + 1))
+    entries = [_entry(row) for row in rows[:limit]]
     return wire.AuditPage(entries=entries, next=offset + limit if len(rows) > limit else None)
 
 
-def _moment(text: str | None, field: str) -> int | None:
-    if text is None:
-        return None
-    moment = instant(text)
-    if moment is None:
-        what = f"{text[:64]!r} is not a date"
-        raise refused(400, "request.not_a_date", what, "write it as in 2026-11-15T12:00:00Z", field)
-    return moment
+@router.get("/api/v1/audit/log/file", summary="All of it as a file", responses=FILE, response_class=Response)
+async def log_file(plane: PlaneDep, caller: CallerDep, chosen: ChoiceDep) -> Response:
+    caller.require(Action.AUDIT_READ)
+    headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
+    return StreamingResponse(_lines(plane, chosen), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+async def _lines(plane: Plane, chosen: store.Choice) -> AsyncIterator[str]:
+    """Piece by piece, so that nobody else waits; what is added meanwhile is newer and stays out."""
+    yield _csv([list(wire.AuditEntry.model_fields)])
+    before: int | None = None
+    while rows := await plane.read(partial(store.entries, chosen=chosen, offset=0, limit=PIECE, before=before)):
+        yield _csv([[_cell(value) for value in _entry(row).model_dump().values()] for row in rows])
+        before = rows[-1].id
+
+
+def _csv(rows: list[list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _cell(value: object) -> str:
+    text = str(value)
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _entry(row: Any) -> wire.AuditEntry:
+    return wire.AuditEntry(
+        id=row.id,
+        timestamp=iso(row.at),
+        subject=row.subject,
+        subject_type=row.subject_type,
+        source_ip=row.source_ip,
+        action=row.action,
+        http_method=row.http_method,
+        url=row.url,
+        entity_type=row.entity_type,
+        entity_name=row.entity_name,
+        entity_id=row.entity_id,
+        result=row.result,
+    )

@@ -11,20 +11,21 @@ import secrets
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query, Request, Response
+from fastapi import APIRouter, Body, Request, Response
 
 from fairpool.api import clusters as link
 from fairpool.api import organization as wire
 from fairpool.api.declarations import OrganizationWire
 from fairpool.api.message import read
 from fairpool.api.problems import item as problem_item
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX
+from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control import declarations, items
-from fairpool.control.access import digest_of
+from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.organization import organization_of
+from fairpool.control.paging import Limit, Offset
 from fairpool.control.past_lives import close_ended
-from fairpool.control.plane import CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.plane import CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.removal import remove_project
@@ -38,15 +39,19 @@ from fairpool.model.ids import SECOND_MS, Instant, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.spec import Want
 
-router = APIRouter(tags=["clusters"])
+router = APIRouter(tags=["clusters"], route_class=LeanRoute)
 
-ORGANIZATION = frozenset({"project", "department", "node-pool", "node"})
+ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting"})
 """Nouns whose change is a change of the organization, as a cluster sees it."""
-ANSWERED_BY_PULL = {"content": {"application/json": {"schema": link.PullAnswer.model_json_schema()}}}
-ANSWERED_BY_PUSH = {"content": {"application/json": {"schema": link.PushAnswer.model_json_schema()}}}
-REPORT = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": link.PushReport.model_json_schema()}}}
-}
+
+
+def _schema(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+ANSWERED_BY_PULL = {"content": _schema("PullAnswer")}
+ANSWERED_BY_PUSH = {"content": _schema("PushAnswer")}
+REPORT = {"requestBody": {"required": True, "content": _schema("PushReport")}}
 
 
 # --- pull ----------------------------------------------------------------------------------------------------
@@ -69,7 +74,7 @@ async def pull(
             listening.cancel()
             break
         await plane.bell.hear(listening, left_s)
-    answer = await plane.read(lambda connection: pull_answer(connection, caller.id, Revision(after)))
+    answer = await plane.read(lambda connection: pull_answer(plane, connection, caller.id, Revision(after)))
     # Where there is news a report follows at once, which is noted anyway: nobody waits for the disk here without need.
     if not answer.says_something or await plane.read(lambda connection: _was_silent(plane, connection, caller.id)):
         await plane.write(lambda connection: store.heard_at(connection, caller.id, plane.now()))
@@ -82,7 +87,7 @@ def _was_silent(plane: Plane, connection: Connection, cluster: str) -> bool:
     return heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS / 2
 
 
-def pull_answer(connection: Connection, cluster: str, after: Revision) -> link.PullAnswer:
+def pull_answer(plane: Plane, connection: Connection, cluster: str, after: Revision) -> link.PullAnswer:
     """What changed after a revision; everything to whoever has read nothing, too little or more than there is."""
     revision = changes.current_declared(connection)
     whole = not 0 < after <= revision or changes.is_forgotten(connection, after)
@@ -105,7 +110,7 @@ def pull_answer(connection: Connection, cluster: str, after: Revision) -> link.P
         whole=whole,
         workloads=tuple(_desired(connection, rows)),
         removed=tuple(WorkloadId(each) for each in removed),
-        organization=OrganizationWire.of(organization_of(connection, cluster)) if organization_is_news else None,
+        organization=OrganizationWire.of(organization_of(plane, connection, cluster)) if organization_is_news else None,
         heard_token=None if heard.report_token is None else Token(heard.report_token),
         heard_events=heard.events_through,
     )
@@ -289,9 +294,6 @@ def _finish_project(plane: Plane, connection: Connection, name: str, now: Instan
 
 # --- for people ----------------------------------------------------------------------------------------------
 
-Offset = Annotated[int, Query(ge=0, le=2**31)]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
-
 
 @router.get("/api/v1/clusters", response_model=wire.ClusterPage, summary="Clusters")
 async def clusters(
@@ -304,7 +306,7 @@ async def clusters(
 
 @router.get("/api/v1/clusters/{cluster_id}", response_model=wire.ClusterAnswer, summary="One cluster")
 async def cluster(cluster_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.ClusterAnswer:
-    found = _cluster(plane, await plane.read(lambda connection: _known_cluster(connection, cluster_id)))
+    found = _cluster(plane, await plane.read(lambda connection: known_cluster(connection, cluster_id)))
     response.headers["ETag"] = f'"{found.revision}"'
     return found
 
@@ -341,7 +343,7 @@ async def replace_cluster(
     caller.require(Action.CLUSTER_WRITE)
 
     def unit(connection: Connection) -> Done:
-        row = _known_cluster(connection, cluster_id)
+        row = known_cluster(connection, cluster_id)
         check_match(request, row.revision)
         other = store.cluster_by_name(connection, body.name)
         if other is not None and other.id != row.id:
@@ -361,11 +363,9 @@ async def delete_cluster(cluster_id: str, request: Request, plane: PlaneDep, cal
     caller.require(Action.CLUSTER_WRITE)
 
     def unit(connection: Connection) -> Done:
-        row = _known_cluster(connection, cluster_id)
+        row = known_cluster(connection, cluster_id)
         check_match(request, row.revision)
-        inside = [
-            each.name for each in organization_store.project_page(connection, names=None) if each.cluster == row.id
-        ]
+        inside = [each.name for each in organization_store.all_projects(connection) if each.cluster == row.id]
         if inside:
             what = f"cluster {row.name} still has projects: {', '.join(inside[:5])}"
             raise refused(412, "cluster.has_projects", what, "delete them first")
@@ -417,7 +417,8 @@ def _cluster_changed(plane: Plane, connection: Connection, cluster_id: str, verb
     return changes.record(connection, "cluster", cluster_id, verb, plane.now(), declared=False, kept=kept)
 
 
-def _known_cluster(connection: Connection, cluster_id: str) -> Any:
+def known_cluster(connection: Connection, cluster_id: str) -> Any:
+    """The cluster, by id or name."""
     row = store.cluster(connection, cluster_id) or store.cluster_by_name(connection, cluster_id)
     if row is None:
         raise unknown("cluster", cluster_id)

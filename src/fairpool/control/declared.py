@@ -44,12 +44,14 @@ def organization(
     departments: Iterable[Unit],
     pools: Iterable[wire.NodePoolRequest],
     marks: Mapping[str, wire.NodeMarksRequest],
+    *,
+    use_departments: bool = True,
 ) -> Organization:
-    """Everything but the workloads. Departments are queues as soon as one of them says something: another than the
-    default one exists, or the default one has a quota."""
+    """Everything but the workloads. Departments, where they are used, are queues as soon as one of them says something:
+    another than the default one exists, or the default one has a quota."""
     units = list(projects)
     above = list(departments)
-    with_departments = len(above) > 1 or any(_says_something(each) for each in above)
+    with_departments = use_departments and (len(above) > 1 or any(_says_something(each) for each in above))
     model_pools = tuple(node_pool(each) for each in pools)
     names = sorted({DEFAULT_POOL, *(pool.name for pool in model_pools)})
     queues = {

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fairpool.api.shell import Frame
+from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 
 
@@ -34,6 +35,19 @@ class PodAddress:
     workload: str
 
 
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Which part of a log, and how. An offset is given alone; of `tail` and `since`, the later place counts."""
+
+    offset: int = 0
+    tail: int | None = None
+    """Only the last so many lines."""
+    since: Instant | None = None
+    """Only what came at this moment or later."""
+    timestamps: bool = False
+    """With the moment before each line."""
+
+
 class ShellEnd(Protocol):
     """The pod's side of a shell."""
 
@@ -50,8 +64,8 @@ class ShellEnd(Protocol):
 class PodDoors(Protocol):
     """Ways into pods. Both verbs raise `Shut`."""
 
-    def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
-        """What the pod wrote, from a byte on or the last so many lines; with `follow`, until its life is over."""
+    def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
+        """What the pod wrote; with `follow`, until its life is over."""
 
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
         """A process beside the pod's own, or with no command the pod's own."""
@@ -60,7 +74,7 @@ class PodDoors(Protocol):
 class NoDoors:
     """Where no engine's side was handed over."""
 
-    def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+    def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
         raise Shut(_away(pod))
 
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:

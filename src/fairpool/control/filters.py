@@ -72,6 +72,31 @@ def parse(
     return filters, problems
 
 
+def holds(condition: Filter, value: str | int | None) -> bool:
+    """Whether it holds for a value; what is not known differs from everything and fulfils nothing else."""
+    wanted = condition.value
+    if value is None:
+        return condition.operator in (Operator.DIFFERS, Operator.LACKS)
+    match condition.operator:
+        case Operator.EQUALS:
+            return value == wanted
+        case Operator.DIFFERS:
+            return value != wanted
+        case Operator.AT_MOST | Operator.AT_LEAST:
+            first, second = (value, wanted) if condition.operator is Operator.AT_MOST else (wanted, value)
+            if isinstance(first, int) and isinstance(second, int):
+                return first <= second
+            return str(first) <= str(second)
+        case Operator.CONTAINS:
+            return str(wanted) in str(value)
+        case Operator.LACKS:
+            return str(wanted) not in str(value)
+        case Operator.BEGINS:
+            return str(value).startswith(str(wanted))
+        case Operator.ENDS:
+            return str(value).endswith(str(wanted))
+
+
 def split(text: str) -> list[str]:
     """The conditions of a filter, as texts."""
     return [piece for each in text.split(",") if (piece := each.strip())]

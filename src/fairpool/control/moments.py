@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from fairpool.model.ids import Instant
@@ -15,6 +16,16 @@ def iso(moment: int) -> str:
 
 def iso_or_none(moment: int | None) -> str | None:
     return None if moment is None else iso(moment)
+
+
+_AGO = re.compile(r"(\d{1,9})(s|m|h|d)")
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def moment_or_ago(text: str, now: Instant) -> Instant | None:
+    """A moment, or how long ago: `90s`, `10m`, `2h`, `1d`; None: it is neither."""
+    ago = _AGO.fullmatch(text.strip())
+    return instant(text) if ago is None else Instant(max(0, now - int(ago[1]) * _UNITS_MS[ago[2]]))
 
 
 def instant(text: str) -> Instant | None:

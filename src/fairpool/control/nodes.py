@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX, Count
+from fairpool.api.wire import Count
 from fairpool.control.moments import iso, iso_or_none
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import changes
@@ -20,22 +22,49 @@ from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import node_pools
 from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL, SIMULATED_LABEL
 
-router = APIRouter(tags=["nodes"])
+router = APIRouter(tags=["nodes"], route_class=LeanRoute)
 
-Offset = Annotated[int, Query(ge=0, le=2**31)]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+
+NODE_FIELDS: Mapping[str, Field[wire.NodeAnswer]] = {
+    "name": text(lambda each: each.name),
+    "id": text(lambda each: each.id),
+    "status": text(lambda each: each.status),
+    "nodePool": text(lambda each: each.node_pool),
+    "clusterUuid": text(lambda each: each.cluster_uuid),
+    "gpuType": text(lambda each: each.gpu_info.gpu_type),
+    "gpuCount": number(lambda each: each.gpu_info.gpu_count),
+    "allocatedGPU": gpus(lambda each: each.gpu_info.allocated),
+    "pods": number(lambda each: each.pods),
+}
+POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
+    "name": text(lambda each: each.name),
+    "id": text(lambda each: each.id),
+    "phase": text(lambda each: each.phase),
+    "labelKey": text(lambda each: each.label_key),
+    "labelValue": text(lambda each: each.label_value),
+    "clusterId": text(lambda each: each.cluster_id),
+    "createdAt": moment(lambda each: each.created_at),
+    "updatedAt": moment(lambda each: each.updated_at),
+}
 
 
 @router.get("/api/v1/nodes", response_model=wire.NodePage, summary="Nodes as their clusters last saw them")
-async def nodes(plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT) -> wire.NodePage:
-    listed = await plane.read(_nodes)
-    following = offset + limit if len(listed) > offset + limit else None
-    return wire.NodePage(nodes=listed[offset : offset + limit], next=following)
+async def nodes(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.NodePage:
+    listed, following = page(chosen(await plane.read(_nodes), NODE_FIELDS, wish), wish)
+    return wire.NodePage(nodes=listed, next=following)
 
 
 @router.get("/api/v1/nodes/count", response_model=Count, summary="How many nodes there are")
-async def node_count(plane: PlaneDep, caller: CallerDep) -> Count:
-    return Count(count=len(await plane.read(cluster_store.all_nodes)))
+async def node_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
+    return Count(count=len(chosen(await plane.read(_nodes), NODE_FIELDS, counting(filter_by, search))))
+
+
+@router.get("/api/v1/nodes/{node}", response_model=wire.NodeAnswer, summary="One node")
+async def node(node: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.NodeAnswer:
+    """Its ETag is that of its marks: what the cluster sees changes all the time, and nobody edits that."""
+    found = await plane.read(lambda connection: _known_node(connection, node))
+    response.headers["ETag"] = f'"{found.revision}"'
+    return found
 
 
 @router.put(
@@ -49,13 +78,11 @@ async def mark_node(
     caller.require(Action.NODE_MARK)
 
     def unit(connection: Connection) -> Done:
-        before = next((each for each in _nodes(connection) if each.name == node), None)
-        if before is None:
-            raise unknown("node", node)
+        before = _known_node(connection, node)
         check_match(request, before.revision)
         revision = changes.record(connection, "node", node, "updated", plane.now(), kept=plane.settings.changes_kept)
         store.set_marks(connection, before.cluster_uuid, node, body.model_dump_json(by_alias=True), revision)
-        made = next(each for each in _nodes(connection) if each.name == node)
+        made = _known_node(connection, node)
         return Done(body=made, action="update", entity_type="node", entity_id=node, revision=revision)
 
     return await plane.perform(request, caller, unit)
@@ -65,20 +92,14 @@ async def mark_node(
 
 
 @router.get("/api/v1/node-pools", response_model=wire.NodePoolPage, summary="Node pools")
-async def pools(
-    plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
-) -> wire.NodePoolPage:
-    def unit(connection: Connection) -> wire.NodePoolPage:
-        rows = store.all_node_pools(connection, offset, limit + 1)
-        following = offset + limit if len(rows) > limit else None
-        return wire.NodePoolPage(nodepools=[_pool(connection, row) for row in rows[:limit]], next=following)
-
-    return await plane.read(unit)
+async def pools(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.NodePoolPage:
+    listed, following = page(chosen(await plane.read(_pools), POOL_FIELDS, wish), wish)
+    return wire.NodePoolPage(nodepools=listed, next=following)
 
 
 @router.get("/api/v1/node-pools/count", response_model=Count, summary="How many node pools there are")
-async def pool_count(plane: PlaneDep, caller: CallerDep) -> Count:
-    return Count(count=await plane.read(lambda connection: store.count(connection, node_pools)))
+async def pool_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
+    return Count(count=len(chosen(await plane.read(_pools), POOL_FIELDS, counting(filter_by, search))))
 
 
 @router.get("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="One node pool")
@@ -177,7 +198,7 @@ async def delete_pool(pool_id: str, request: Request, plane: PlaneDep, caller: C
 
 def _users_of_pool(connection: Connection, pool_id: str) -> list[str]:
     users = []
-    for row in store.project_page(connection, names=None):
+    for row in store.all_projects(connection):
         body = wire.ProjectRequest.model_validate_json(row.document)
         named = {each.node_pool.name or each.node_pool.id for each in body.resources}
         if pool_id in named or pool_id in body.default_node_pools:
@@ -201,9 +222,18 @@ def _known_pool(connection: Connection, name: str) -> Any:
     return row
 
 
+def _pools(connection: Connection) -> list[wire.NodePoolAnswer]:
+    members = _nodes(connection)
+    return [_pool_of(row, members) for row in store.all_node_pools(connection)]
+
+
 def _pool(connection: Connection, row: Any) -> wire.NodePoolAnswer:
+    return _pool_of(row, _nodes(connection))
+
+
+def _pool_of(row: Any, there: list[wire.NodeAnswer]) -> wire.NodePoolAnswer:
     body = wire.NodePoolRequest.model_validate_json(row.document)
-    members = [each.name for each in _nodes(connection) if each.node_pool == row.name]
+    members = [each.name for each in there if each.node_pool == row.name]
     is_default = row.name == DEFAULT_POOL
     return wire.NodePoolAnswer(
         id=row.name,
@@ -223,6 +253,13 @@ def _pool(connection: Connection, row: Any) -> wire.NodePoolAnswer:
 def _nodes(connection: Connection) -> list[wire.NodeAnswer]:
     marks = {(row.cluster, row.node): row for row in store.marks(connection)}
     return [_node(row, marks.get((row.cluster, row.name))) for row in cluster_store.all_nodes(connection)]
+
+
+def _known_node(connection: Connection, name: str) -> wire.NodeAnswer:
+    found = next((each for each in _nodes(connection) if each.name == name), None)
+    if found is None:
+        raise unknown("node", name)
+    return found
 
 
 def _node(row: Any, mark: Any) -> wire.NodeAnswer:

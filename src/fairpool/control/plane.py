@@ -9,9 +9,10 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Response
+from fastapi.routing import APIRoute
 from starlette.requests import HTTPConnection
 
 from fairpool.api.wire import Answer
@@ -29,6 +30,13 @@ T = TypeVar("T")
 KEY_MAX = 256
 CALLERS_MAX = 10_000
 DENIED = 403
+
+
+class LeanRoute(APIRoute):
+    """What is not known is left out of an answer: `next` is absent on the last page, and not null."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **{**options, "response_model_exclude_none": True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +99,8 @@ class Done:
     revision: int | None = None
     kept: Answer | None = None
     """What a repeated call is told, where the first answer held a secret."""
+    also: tuple[Done, ...] = ()
+    """Deeds that were done with it, each with a line of its own in the audit log."""
 
     def text(self) -> str:
         return _text(self.body)
@@ -145,8 +155,9 @@ class Plane:
                 if before is not None:
                     return _repeated(before, fingerprint)
             done = unit(connection)
-            if done.action:
-                audit_store.add(connection, entry(request, caller, done, now))
+            for each in (done, *done.also):
+                if each.action:
+                    audit_store.add(connection, entry(request, caller, each, now))
             if key is not None:
                 kept = audit_store.Kept(fingerprint, done.status, _text(done.kept or done.body))
                 audit_store.keep(connection, caller.id, key, kept, now)
@@ -180,7 +191,7 @@ def check_match(request: Request, revision: int) -> None:
     match = request.headers.get("if-match")
     if match is None or match.strip() == "*":
         return
-    if f'"{revision}"' not in [each.strip().removeprefix("W/") for each in match.split(",")]:
+    if str(revision) not in [each.strip().removeprefix("W/").strip('"') for each in match.split(",")]:
         fix = "read it again, and repeat your change on what you find"
         raise refused(412, "request.changed_meanwhile", "somebody else changed this since you read it", fix)
 

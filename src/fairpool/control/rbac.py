@@ -40,6 +40,8 @@ class Action(StrEnum):
     ACCESS_WRITE = "access.write"
     """Users, applications and access rules."""
     AUDIT_READ = "audit.read"
+    SETTING_READ = "setting.read"
+    SETTING_WRITE = "setting.write"
 
 
 EVERYTHING = frozenset(Action) - {Action.OPEN, Action.SELF, Action.LINK}
@@ -120,17 +122,62 @@ _DEPARTMENTS = "/api/v1/org-unit/departments"
 _RULES = "/api/v1/authorization/access-rules"
 _ONE = "/api/v1/workloads/{workload_id}"
 
+_JOBS = "/researcher/api/v1/jobs"
+_K8S = "/v1/k8s"
+_CLUSTER = f"{_K8S}/clusters/{{cluster_id}}"
+_OLDER: Mapping[tuple[str, str], Action] = MappingProxyType(
+    {
+        ("GET", f"{_JOBS}/{{project}}"): Action.WORKLOAD_READ,
+        ("POST", _JOBS): Action.WORKLOAD_SUBMIT,
+        ("DELETE", _JOBS): Action.WORKLOAD_OPERATE,
+        ("POST", f"{_JOBS}/suspend"): Action.WORKLOAD_OPERATE,
+        ("POST", f"{_JOBS}/resume"): Action.WORKLOAD_OPERATE,
+        ("GET", "/researcher/api/v1/projects"): Action.PROJECT_READ,
+        ("GET", f"{_K8S}/clusters"): Action.CLUSTER_READ,
+        ("POST", f"{_K8S}/clusters"): Action.CLUSTER_WRITE,
+        ("GET", _CLUSTER): Action.CLUSTER_READ,
+        ("PUT", _CLUSTER): Action.CLUSTER_WRITE,
+        ("DELETE", _CLUSTER): Action.CLUSTER_WRITE,
+        ("GET", f"{_CLUSTER}/jobs"): Action.WORKLOAD_READ,
+        **{
+            (method, f"{_CLUSTER}/{noun}{suffix}"): reading if method == "GET" else writing
+            for noun, one, reading, writing in (
+                ("projects", "/{project_id}", Action.PROJECT_READ, Action.PROJECT_WRITE),
+                ("departments", "/{department_id}", Action.DEPARTMENT_READ, Action.DEPARTMENT_WRITE),
+                ("node-pools", "/{pool_id}", Action.NODE_READ, Action.POOL_WRITE),
+            )
+            for method, suffix in (("GET", ""), ("POST", ""), ("GET", one), ("PUT", one), ("DELETE", one))
+        },
+        ("GET", f"{_K8S}/users"): Action.ACCESS_READ,
+        ("POST", f"{_K8S}/users"): Action.ACCESS_WRITE,
+        ("GET", f"{_K8S}/users/roles"): Action.SELF,
+        ("GET", f"{_K8S}/users/{{user_id}}"): Action.ACCESS_READ,
+        ("DELETE", f"{_K8S}/users/{{user_id}}"): Action.ACCESS_WRITE,
+        ("GET", f"{_K8S}/apps"): Action.ACCESS_READ,
+        ("POST", f"{_K8S}/apps"): Action.ACCESS_WRITE,
+        ("GET", f"{_K8S}/apps/{{app_id}}"): Action.ACCESS_READ,
+        ("DELETE", f"{_K8S}/apps/{{app_id}}"): Action.ACCESS_WRITE,
+        ("GET", f"{_K8S}/audit"): Action.AUDIT_READ,
+    }
+)
+"""Paths of the older API."""
+
 ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
     {
         ("POST", "/api/v1/token"): Action.OPEN,
         ("POST", "/api/v2/token"): Action.OPEN,
         ("POST", "/auth/realms/{realm}/protocol/openid-connect/token"): Action.OPEN,
         ("GET", "/api/openapi.json"): Action.SELF,
+        ("GET", "/api/docs"): Action.SELF,
+        ("GET", "/researcher/api/docs"): Action.SELF,
         ("GET", "/api/v1/me"): Action.SELF,
         ("POST", "/api/v1/me/password"): Action.SELF,
         ("POST", "/api/v1/me/logout"): Action.SELF,
         ("GET", "/api/v1/authorization/roles"): Action.SELF,
         ("GET", "/api/v1/authorization/roles/{role_id}"): Action.SELF,
+        ("GET", "/api/v1/authorization/permissions"): Action.SELF,
+        ("POST", "/api/v1/authorization/permitted-scopes"): Action.SELF,
+        ("GET", "/api/v1/authorization/me/access-rules"): Action.SELF,
         ("GET", "/api/v1/workload-priorities"): Action.SELF,
         ("GET", "/api/v1/changes"): Action.WORKLOAD_READ,
         # users, applications, rules
@@ -148,9 +195,19 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("GET", _RULES): Action.ACCESS_READ,
         ("POST", _RULES): Action.ACCESS_WRITE,
         ("GET", f"{_RULES}/count"): Action.ACCESS_READ,
+        ("POST", f"{_RULES}/batch"): Action.ACCESS_WRITE,
+        ("POST", f"{_RULES}/batch-create"): Action.ACCESS_WRITE,
         ("GET", f"{_RULES}/{{rule_id}}"): Action.ACCESS_READ,
         ("DELETE", f"{_RULES}/{{rule_id}}"): Action.ACCESS_WRITE,
         ("GET", "/api/v1/audit/log"): Action.AUDIT_READ,
+        ("GET", "/api/v1/audit/log/file"): Action.AUDIT_READ,
+        ("GET", "/v1/k8s/setting"): Action.SETTING_READ,
+        ("PUT", "/v1/k8s/setting"): Action.SETTING_WRITE,
+        ("GET", "/v1/k8s/setting/{key}"): Action.SETTING_READ,
+        ("PUT", "/v1/k8s/setting/{key}"): Action.SETTING_WRITE,
+        ("GET", "/api/v1/security/settings"): Action.SETTING_READ,
+        ("GET", "/api/v1/security/settings/{key}"): Action.SETTING_READ,
+        ("PUT", "/api/v1/security/settings/{key}"): Action.SETTING_WRITE,
         # projects and departments
         ("GET", _PROJECTS): Action.PROJECT_READ,
         ("POST", _PROJECTS): Action.PROJECT_WRITE,
@@ -166,10 +223,14 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("GET", f"{_DEPARTMENTS}/count"): Action.DEPARTMENT_READ,
         ("GET", f"{_DEPARTMENTS}/{{department_id}}"): Action.DEPARTMENT_READ,
         ("PUT", f"{_DEPARTMENTS}/{{department_id}}"): Action.DEPARTMENT_WRITE,
+        ("PATCH", f"{_DEPARTMENTS}/{{department_id}}"): Action.DEPARTMENT_WRITE,
         ("DELETE", f"{_DEPARTMENTS}/{{department_id}}"): Action.DEPARTMENT_WRITE,
+        ("PUT", f"{_DEPARTMENTS}/{{department_id}}/resources"): Action.DEPARTMENT_WRITE,
+        ("PATCH", f"{_DEPARTMENTS}/{{department_id}}/resources"): Action.DEPARTMENT_WRITE,
         # nodes, pools, clusters
         ("GET", "/api/v1/nodes"): Action.NODE_READ,
         ("GET", "/api/v1/nodes/count"): Action.NODE_READ,
+        ("GET", "/api/v1/nodes/{node}"): Action.NODE_READ,
         ("PUT", "/api/v1/nodes/{node}/marks"): Action.NODE_MARK,
         ("GET", "/api/v1/node-pools"): Action.NODE_READ,
         ("POST", "/api/v1/node-pools"): Action.POOL_WRITE,
@@ -212,5 +273,6 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("GET", f"{_ONE}/logs"): Action.WORKLOAD_READ,
         ("WEBSOCKET", f"{_ONE}/exec"): Action.WORKLOAD_OPERATE,
         ("WEBSOCKET", f"{_ONE}/attach"): Action.WORKLOAD_OPERATE,
+        **_OLDER,
     }
 )  # fmt: skip

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import Request
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from fairpool.api.problems import MEDIA_TYPE, ProblemItem, document, item
+from fairpool.api.wire import NAME_PATTERN
 from fairpool.model.problem import Problem
 
 
@@ -64,13 +66,23 @@ async def on_refused(_: Request, refusal: Exception) -> Response:
     return refusal.response()
 
 
-async def on_invalid(_: Request, error: Exception) -> Response:
+async def on_invalid(request: Request, error: Exception) -> Response:
     """Everything that is wrong with the form of a request, at once."""
-    assert isinstance(error, RequestValidationError)
+    assert isinstance(error, RequestValidationError | WebSocketRequestValidationError)
     found = error.errors()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if any(each["loc"] == ("body",) for each in found) and kind and not kind.endswith("json"):
+        # The framework takes such a body for a text, and complains that it is none of our objects.
+        what = f"the body is said to be {kind[:64]}, and is read as JSON"
+        return refused(415, "request.not_json", what, "send the header Content-Type: application/json").response()
     if any(each["type"] == "json_invalid" for each in found):
         return refused(400, "request.not_json", "the body is not JSON", "send a JSON object").response()
-    return Refused(422, list(dict.fromkeys(_item(each) for each in found))).response()
+    return Refused(422, problems_of(found)).response()
+
+
+def problems_of(errors: Sequence[Mapping[str, Any]]) -> list[ProblemItem]:
+    """What is wrong with the form of something, each once."""
+    return list(dict.fromkeys(_item(each) for each in errors))
 
 
 CODES = {
@@ -81,12 +93,17 @@ CODES = {
 }
 
 
-async def on_http_error(_: Request, error: Exception) -> Response:
+async def on_http_error(request: Request, error: Exception) -> Response:
     """What the framework refuses by itself: no such path, no such method."""
     assert isinstance(error, HTTPException)
     status = error.status_code
     code = CODES.get(status, "request.refused")
-    refusal = refused(status, code, str(error.detail) or HTTPStatus(status).phrase, "look at /api/openapi.json")
+    what, path = str(error.detail) or HTTPStatus(status).phrase, _printable(request.url.path)[:256]
+    if status == HTTPStatus.NOT_FOUND:
+        what = f"there is no path {path}"
+    elif status == HTTPStatus.METHOD_NOT_ALLOWED:
+        what = f"{path} knows no {request.method}"
+    refusal = refused(status, code, what, "GET /api/docs lists every path, /api/openapi.json describes it")
     refusal.headers.update(error.headers or {})
     return refusal.response()
 
@@ -105,10 +122,27 @@ def _item(error: Mapping[str, Any]) -> ProblemItem:
         fix = "leave it out, or correct its spelling"
     elif error["type"] == "missing":
         what, code, fix = f"{place or 'the body'} is missing", "request.missing_field", "give it"
+    elif error["type"] == "string_pattern_mismatch":
+        what, fix = _mismatch(place, str(error["ctx"]["pattern"]), str(error["input"]))
+        code = "request.wrong_value"
     else:
         what = f"{place}: {message[:1].lower()}{message[1:]}" if place else message
-        code, fix = "request.wrong_value", "correct it"
+        code, fix = "request.wrong_value", "correct it; /api/openapi.json describes it"
     return ProblemItem(code=code, what=_printable(what), fix=fix, field=_printable(place) or None)
+
+
+_ONE_OF = re.compile(r"\^\(([\w|-]+)\)\$")
+
+
+def _mismatch(place: str, pattern: str, given: str) -> tuple[str, str]:
+    """A pattern is for machines: what it asks for, in words."""
+    what = f"{place}: {given[:64]!r} cannot be"
+    choices = _ONE_OF.fullmatch(pattern)
+    if choices is not None:
+        return what, f"write one of {', '.join(choices[1].split('|'))}"
+    if pattern == NAME_PATTERN:
+        return what, "use lower case letters, digits and -, begin with a letter, and do not end with -"
+    return what, f"it must match {pattern}"
 
 
 def _printable(text: str) -> str:

@@ -86,7 +86,7 @@ def _undecided(name: str, work: list[str]) -> Refused:
     shown = ", ".join(work[:5]) + (", …" if len(work) > 5 else "")
     problem = ProblemItem(
         code="project.has_work",
-        what=f"project {name} still has {len(work)} workloads: {shown}",
+        what=f"project {name} still has {len(work)} workload{'s' if len(work) > 1 else ''}: {shown}",
         fix="say what becomes of them: ?workloads=delete, or ?workloads=move&to=<project>",
     )
     choices = {

@@ -15,19 +15,23 @@ from fastapi import APIRouter, Header, Query, Request, Response, WebSocket, WebS
 from fastapi.responses import StreamingResponse
 
 from fairpool.api import shell
+from fairpool.api.problems import ProblemItem
 from fairpool.api.workloads import PodItem, life_to_read
-from fairpool.control.access import identify
-from fairpool.control.doors import PodAddress, ShellEnd, Shut
-from fairpool.control.plane import Caller, CallerDep, Places, Plane, PlaneDep
+from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
+from fairpool.control.guard import identify
+from fairpool.control.moments import moment_or_ago
+from fairpool.control.plane import Caller, CallerDep, LeanRoute, Places, Plane, PlaneDep
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
+from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.workloads import lives_of
+from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 
-router = APIRouter(tags=["streams"])
+router = APIRouter(tags=["streams"], route_class=LeanRoute)
 
 AT_ONCE = 500
 NOT_A_PROJECTS = frozenset({"node", "node-pool", "cluster", "department"})
@@ -102,9 +106,10 @@ def _lines_after(caller: Caller, read: int) -> Any:
             now = changes.current(connection)
             return [_event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})], now
         found = changes.after(connection, read, AT_ONCE)
-        shown = [each for each in found if _may_hear(places, each)]
-        ids = [each.id for each in shown if each.noun == "workload"]
+        ids = [each.id for each in found if each.noun == "workload"]
         rows = workload_store.some(connection, list(dict.fromkeys(ids)))
+        departments = _departments(connection, places)
+        shown = [each for each in found if _may_hear(places, each, rows, departments)]
         lines = [_line(each, rows) for each in shown]
         last = found[-1].revision if found else read
         if found and (not shown or shown[-1].revision != last):
@@ -114,8 +119,21 @@ def _lines_after(caller: Caller, read: int) -> Any:
     return unit
 
 
-def _may_hear(places: Places | None, change: changes.Changed) -> bool:
-    return places is None or change.noun in NOT_A_PROJECTS or places.covers(change.project)
+def _departments(connection: Connection, places: Places | None) -> dict[str, str]:
+    """Whose projects are whose, for those who were given whole departments."""
+    if places is None or not places.departments:
+        return {}
+    return {row.name: row.department for row in organization_store.all_projects(connection)}
+
+
+def _may_hear(
+    places: Places | None, change: changes.Changed, rows: dict[str, Any], departments: dict[str, str]
+) -> bool:
+    if places is None or change.noun in NOT_A_PROJECTS:
+        return True
+    row = rows.get(change.id) if change.noun == "workload" else None
+    department = row.department if row is not None else departments.get(change.project or "", "")
+    return places.covers(change.project, department)
 
 
 def _line(change: changes.Changed, rows: dict[str, Any]) -> str:
@@ -153,15 +171,37 @@ async def logs(
     pod: Annotated[str | None, Query(max_length=256, description="Id or name; left out: the first pod")] = None,
     offset: Annotated[int, Query(ge=0, le=2**62, description="Bytes to leave out")] = 0,
     tail: Annotated[int | None, Query(ge=0, le=1_000_000, description="Only the last so many lines")] = None,
-    follow: bool = False,
+    since: Annotated[
+        str | None,
+        Query(max_length=64, description="Only what came later: a moment, or how long ago", examples=["10m"]),
+    ] = None,
+    timestamps: Annotated[bool, Query(description="With the moment before each line")] = False,
+    follow: Annotated[bool, Query(description="Go on as it comes, until the pod ends")] = False,
 ) -> Response:
+    wanted = _excerpt(plane.now(), offset, tail, since, timestamps)
     address = await _address(plane, caller, workload_id, pod, Action.WORKLOAD_READ, running=False)
     try:
-        chunks = plane.doors.read_log(address, offset=offset, tail=tail, follow=follow)
+        chunks = plane.doors.read_log(address, wanted, follow=follow)
         first = await anext(chunks, b"")
     except Shut as shut:
         raise refused(503, shut.problem.code, shut.problem.what, shut.problem.fix) from shut
     return StreamingResponse(_rest(first, chunks), media_type="text/plain; charset=utf-8")
+
+
+def _excerpt(now: Instant, offset: int, tail: int | None, since: str | None, timestamps: bool) -> Excerpt:
+    problems = []
+    if offset and (tail is not None or since is not None):
+        what, fix = "a log is read from an offset, or its end is: not both", "leave out offset, or tail and since"
+        problems.append(ProblemItem(code="log.two_beginnings", what=what, fix=fix, field="offset"))
+    moment = moment_or_ago(since, now) if since is not None else None
+    if since is not None and moment is None:
+        fix = "write 2026-11-15T12:00:00Z, or how long ago: 90s, 10m, 2h"
+        problems.append(
+            ProblemItem(code="request.not_a_date", what=f"{since!r} is not a moment", fix=fix, field="since")
+        )
+    if problems:
+        raise Refused(422, problems)
+    return Excerpt(offset, tail, moment, timestamps)
 
 
 async def _rest(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

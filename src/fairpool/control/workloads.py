@@ -17,12 +17,11 @@ from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
-from fairpool.api.problems import item as problem_item
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX, Count
+from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, declarations, filters, items
-from fairpool.control.moments import instant
 from fairpool.control.organization import cluster_of, pool_names
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
+from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.store import changes
@@ -36,9 +35,9 @@ from fairpool.model.spec import Want
 
 # Routes are tried one after the other. What is asked most often comes first: lists, then one workload, then the rest;
 # the lists before the one, because `count` could be an id.
-lists = APIRouter(tags=["workloads"])
-singles = APIRouter(tags=["workloads"])
-router = APIRouter(tags=["workloads"])
+lists = APIRouter(tags=["workloads"], route_class=LeanRoute)
+singles = APIRouter(tags=["workloads"], route_class=LeanRoute)
+router = APIRouter(tags=["workloads"], route_class=LeanRoute)
 
 KINDS = {
     "workspaces": wire.Kind.WORKSPACE,
@@ -57,20 +56,6 @@ FIELDS = {
 }
 WORDS = {"desiredPhase": {desired.value: want.value for want, desired in items.DESIRED.items()}}
 
-FilterBy = Annotated[
-    str,
-    Query(
-        alias="filterBy",
-        max_length=filters.TEXT_MAX,
-        description="Conditions, comma separated: field, operator (== != <= >= =@ !@ =^ =$), value",
-        examples=["phase==Running,allocatedGPU>=2"],
-    ),
-]
-SortBy = Annotated[str, Query(alias="sortBy", max_length=64)]
-SortOrder = Annotated[str, Query(alias="sortOrder", pattern="^(asc|desc)$")]
-Search = Annotated[str, Query(max_length=256)]
-Offset = Annotated[int, Query(ge=0, le=2**31)]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Deleted = Annotated[bool, Query(description="Also those that are gone")]
 
 
@@ -247,13 +232,7 @@ async def workload_count(
 
 
 def _listing(caller: Caller, filter_by: str, search: str, sort_by: str, descending: bool, **rest: Any) -> store.Listing:
-    moments = {text: instant(text) for text in filters.moments_in(filter_by, FIELDS)}
-    conditions, problems = filters.parse(filter_by, FIELDS, moments, WORDS)
-    wrong_sort = filters.sort_problem(sort_by, FIELDS)
-    if wrong_sort is not None:
-        problems.append(wrong_sort)
-    if problems:
-        raise Refused(400, [problem_item(each, "filterBy") for each in problems])
+    conditions = parsed(filter_by, sort_by, FIELDS, WORDS)
     places = caller.places(Action.WORKLOAD_READ)
     return store.Listing(
         filters=tuple(conditions),
@@ -363,9 +342,9 @@ async def _operate(
     request: Request, plane: Plane, caller: Caller, workload_id: str, kind: wire.Kind | None, action: wire.BatchAction
 ) -> Response:
     def unit(connection: Connection) -> Done:
-        row = _operable(connection, caller, workload_id, kind)
+        row = operable(connection, caller, workload_id, kind)
         check_match(request, row.revision)
-        return _operated(plane, connection, row, action)
+        return operated(plane, connection, row, action)
 
     return await plane.perform(request, caller, unit)
 
@@ -377,7 +356,8 @@ WANTS = {
 }
 
 
-def _operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction) -> Done:
+def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction) -> Done:
+    """Declare what is to become of it."""
     changed = declarations.set_want(plane, connection, row, WANTS[action])
     now_is = store.shown(connection, row.id)
     assert now_is is not None
@@ -392,7 +372,8 @@ def _operated(plane: Plane, connection: Connection, row: Any, action: wire.Batch
     )
 
 
-def _operable(connection: Connection, caller: Caller, workload_id: str, kind: wire.Kind | None) -> Any:
+def operable(connection: Connection, caller: Caller, workload_id: str, kind: wire.Kind | None) -> Any:
+    """The workload, unless the caller may not know of it, or may not do anything to it."""
     row = store.one(connection, workload_id)
     if row is None or row.gone_at is not None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
         raise unknown("workload", workload_id)
@@ -405,20 +386,17 @@ def _operable(connection: Connection, caller: Caller, workload_id: str, kind: wi
 @router.post("/api/v1/workloads/batch", response_model=wire.BatchAnswer, summary="The same to many; each for itself")
 async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.BatchRequest) -> Response:
     def unit(connection: Connection) -> Done:
-        succeeded: list[str] = []
+        done: list[Done] = []
         failed: list[wire.BatchFailure] = []
         for workload_id in dict.fromkeys(body.ids):
             try:
-                _operated(plane, connection, _operable(connection, caller, workload_id, None), body.action)
-                succeeded.append(workload_id)
+                row = operable(connection, caller, workload_id, None)
             except Refused as refusal:
-                failure = wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message)
-                failed.append(failure)
-        answer = wire.BatchAnswer(succeeded=succeeded, failed=failed)
-        verb = "delete" if body.action is wire.BatchAction.DELETE else "update"
-        name = f"{body.action} of {len(succeeded)} workloads"
-        listed = ",".join(succeeded)
-        return Done(body=answer, action=verb, entity_type="workload", entity_id=listed, entity_name=name)
+                failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
+            else:
+                done.append(operated(plane, connection, row, body.action))
+        answer = wire.BatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
+        return Done(body=answer, also=tuple(done))
 
     return await plane.perform(request, caller, unit)
 
@@ -435,7 +413,7 @@ async def update_inference(
     """What is named in `spec` is replaced; the rest stays."""
 
     def unit(connection: Connection) -> Done:
-        row = _operable(connection, caller, workload_id, wire.Kind.INFERENCE)
+        row = operable(connection, caller, workload_id, wire.Kind.INFERENCE)
         check_match(request, row.revision)
         before = json.loads(row.request)
         merged = before["spec"] | body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -178,8 +178,8 @@ def _mark(here: Here, name: str, change: Change, done: str) -> None:
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
-        marks = known_node(client, name).marks
-        client.mark_node(name, complete(change(marks)))
+        before = known_node(client, name)
+        client.mark_node(name, complete(change(before.marks)), before.revision)
     click.echo(f"Node {printable(name)} {done}.")
 
 
@@ -311,7 +311,7 @@ def update_pool(here: Here, name: str, label: str | None, gpu_placement: str | N
             )
         if not said:
             raise failure("command.no_change", "no flag says what changes", "see `runai-adm node-pool update --help`")
-        client.update_node_pool(name, NodePoolUpdate(**said))
+        client.update_node_pool(name, NodePoolUpdate(**said), before.revision)
     click.echo(f"Node pool {printable(name)} updated successfully.")
 
 

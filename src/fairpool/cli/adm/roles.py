@@ -67,11 +67,11 @@ def _apply(here: Here, verb: str, roles: list[str], names: tuple[str, ...], ever
     with Session(here).connected() as client:
         nodes = _workers(client) if everywhere else list(names)
         for name in nodes:
-            marks = known_node(client, name).marks
-            labels = {key: value for key, value in marks.labels.items() if key not in roles}
+            before = known_node(client, name)
+            labels = {key: value for key, value in before.marks.labels.items() if key not in roles}
             if verb == "set":
                 labels |= dict.fromkeys(roles, "true")
-            client.mark_node(name, complete(marks.model_copy(update={"labels": labels})))
+            client.mark_node(name, complete(before.marks.model_copy(update={"labels": labels})), before.revision)
             words = ", ".join(role.removeprefix(PREFIX) for role in roles)
             click.echo(f"Node {printable(name)}: role {words} {'set' if verb == 'set' else 'removed'}.")
     if verb == "set" and roles != [SYSTEM]:

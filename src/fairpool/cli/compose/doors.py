@@ -18,7 +18,7 @@ from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.supervisor import Supervisor
 from fairpool.agent.visit import Attachment, Execution
 from fairpool.api.shell import Channel, Frame, ended
-from fairpool.control.doors import PodAddress, ShellEnd, Shut
+from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.model.ids import PodId
 from fairpool.model.problem import Problem
 
@@ -43,9 +43,11 @@ class LocalDoors:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+    async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
         """What the pod wrote; raises `Shut`."""
-        chunk = await self._chunk(pod, offset=None if tail is not None else offset, tail_lines=tail)
+        stamped = wanted.timestamps
+        offset = wanted.offset if wanted.tail is None and wanted.since is None else None
+        chunk = await self._chunk(pod, offset=offset, tail_lines=wanted.tail, since_ms=wanted.since, timestamps=stamped)
         pause_s = LOOK_AGAIN_S
         while True:
             if chunk.data:
@@ -56,7 +58,7 @@ class LocalDoors:
             else:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, LOOK_RARELY_S)
-            chunk = await self._chunk(pod, offset=chunk.next_offset)
+            chunk = await self._chunk(pod, offset=chunk.next_offset, timestamps=stamped)
 
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
         """A process beside the pod's own, or with no command the pod's own; raises `Shut`."""
@@ -71,9 +73,8 @@ class LocalDoors:
             raise Shut(begun)
         return ExecutedEnd(begun, is_terminal=tty)
 
-    async def _chunk(self, pod: PodAddress, *, offset: int | None, tail_lines: int | None = None) -> LogChunk:
-        life = PodId(pod.pod)
-        chunk = await self._in_thread(lambda: self._supervisor.read_log(life, offset=offset, tail_lines=tail_lines))
+    async def _chunk(self, pod: PodAddress, **wanted: int | None) -> LogChunk:
+        chunk = await self._in_thread(lambda: self._supervisor.read_log(PodId(pod.pod), **wanted))
         if isinstance(chunk, Problem):
             raise Shut(chunk)
         return chunk

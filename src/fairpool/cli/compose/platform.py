@@ -34,7 +34,7 @@ from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProble
 from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.mailbox import Mailbox
-from fairpool.control import access
+from fairpool.control import users
 from fairpool.control.app import NotReady, cluster_identity, create_app
 from fairpool.control.settings import FIRST_USER, Retention, Settings, is_loopback
 from fairpool.control.store import condition
@@ -250,7 +250,7 @@ class Platform:
 
 async def new_password(app: FastAPI, user: str) -> Mapping[str, Any] | Problem:
     """A password for somebody who lost theirs."""
-    made = await access.give_new_password(app.state.plane, app.state.passwords, user)
+    made = await users.give_new_password(app.state.plane, app.state.passwords, user)
     return made if isinstance(made, Problem) else {"user": user, "password": made}
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpool.cli.runai.command_tree import Leaf, flag
-from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.runai.failure import failure
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 
@@ -147,7 +147,7 @@ def _converse(
 ) -> int | None:
     """Until it is over; its exit code, or None if it is not said."""
     import httpx2
-    from httpx2.websockets import HTTPXWSException, WebSocketUpgradeError
+    from httpx2.websockets import HTTPXWSException
 
     if _running(client, workload, pod) is None:
         lives = client.pods(workload)
@@ -160,26 +160,8 @@ def _converse(
             if stdin or command:  # who only watches a job's own process must not end its input
                 threading.Thread(target=_send_input, args=(shell, stdin), daemon=True).start()
             return _receive(shell)
-    except WebSocketUpgradeError as error:
-        raise _refusal(error.response.status_code) from error
     except (HTTPXWSException, httpx2.TransportError) as error:
         raise failure("pod.lost", f"the connection broke ({type(error).__name__})", "try again") from error
-
-
-def _refusal(status: int) -> Failure:
-    """Why no shell was opened; what the server said beside its status is gone when it reaches us."""
-    match status:
-        case 401:
-            return failure("access.not_signed_in", "User not authenticated, run the 'runai login' command.")
-        case 403:
-            return failure("access.denied", "Access denied. You are not authorized to perform this action.")
-        case 404 | 409:
-            return failure("pod.not_running", "Unable to run command in a pod that is not running")
-        case 503:
-            what = "no way leads into this pod now: its cluster offers none, or its node does not answer"
-            return failure("pod.unreachable", what, "try again, or look at it on its node")
-        case _:
-            return failure("pod.unreachable", f"no shell was opened (status {status})", "look at the log of Fairpool")
 
 
 def _receive(shell: Shell) -> int | None:

@@ -31,17 +31,28 @@ def add(connection: Connection, entry: dict[str, Any]) -> None:
     connection.execute(_ADD, entry)
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which lines: those with these values, between these moments."""
+
+    values: dict[str, str]
+    start: int | None = None
+    end: int | None = None
+
+
 def entries(
-    connection: Connection, filters: dict[str, str], start: int | None, end: int | None, offset: int, limit: int
+    connection: Connection, chosen: Choice, offset: int, limit: int, before: int | None = None
 ) -> list[Row[Any]]:
-    """Newest first."""
+    """Newest first; `before`: only those that are older than this one."""
     query = select(audit).order_by(audit.c.id.desc()).offset(offset).limit(limit)
-    for name, value in filters.items():
+    for name, value in chosen.values.items():
         query = query.where(audit.c[name] == value)
-    if start is not None:
-        query = query.where(audit.c.at >= start)
-    if end is not None:
-        query = query.where(audit.c.at <= end)
+    if chosen.start is not None:
+        query = query.where(audit.c.at >= chosen.start)
+    if chosen.end is not None:
+        query = query.where(audit.c.at <= chosen.end)
+    if before is not None:
+        query = query.where(audit.c.id < before)
     return list(connection.execute(query))
 
 

@@ -17,21 +17,16 @@ def project(connection: Connection, name: str) -> Row[Any] | None:
     return connection.execute(_PROJECT, {"name": name}).one_or_none()
 
 
-def project_page(
+def all_projects(
     connection: Connection,
     *,
-    names: tuple[str, ...] | None,
+    names: tuple[str, ...] | None = None,
     parents: tuple[str, ...] = (),
-    search: str = "",
-    offset: int = 0,
-    limit: int = 1_000_000,
 ) -> list[Row[Any]]:
     """By name; `names` and `parents`: only those, and those of these departments."""
-    query = select(projects).order_by(projects.c.name).offset(offset).limit(limit)
+    query = select(projects).order_by(projects.c.name)
     if names is not None:
         query = query.where(or_(projects.c.name.in_(names), projects.c.department.in_(parents)))
-    if search:
-        query = query.where(projects.c.name.contains(search, autoescape=True))
     return list(connection.execute(query))
 
 
@@ -39,16 +34,16 @@ def department(connection: Connection, name: str) -> Row[Any] | None:
     return connection.execute(select(departments).where(departments.c.name == name)).one_or_none()
 
 
-def all_departments(connection: Connection, offset: int = 0, limit: int = 1_000_000) -> list[Row[Any]]:
-    return list(connection.execute(select(departments).order_by(departments.c.name).offset(offset).limit(limit)))
+def all_departments(connection: Connection) -> list[Row[Any]]:
+    return list(connection.execute(select(departments).order_by(departments.c.name)))
 
 
 def node_pool(connection: Connection, name: str) -> Row[Any] | None:
     return connection.execute(select(node_pools).where(node_pools.c.name == name)).one_or_none()
 
 
-def all_node_pools(connection: Connection, offset: int = 0, limit: int = 1_000_000) -> list[Row[Any]]:
-    return list(connection.execute(select(node_pools).order_by(node_pools.c.name).offset(offset).limit(limit)))
+def all_node_pools(connection: Connection) -> list[Row[Any]]:
+    return list(connection.execute(select(node_pools).order_by(node_pools.c.name)))
 
 
 _POOL_NAMES = select(node_pools.c.name)
@@ -80,10 +75,6 @@ def change(connection: Connection, table: Table, name: str, now: Instant, **valu
 
 def remove(connection: Connection, table: Table, name: str) -> None:
     connection.execute(delete(table).where(table.c.name == name))
-
-
-def count(connection: Connection, table: Table) -> int:
-    return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
 def projects_of(connection: Connection, department_name: str) -> list[str]:

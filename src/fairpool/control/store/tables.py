@@ -127,6 +127,17 @@ node_marks = Table(
 )
 """What an administrator said about a node; what the cluster says about it is in `nodes`."""
 
+preferences = Table(
+    "preferences",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("updated_by", String(256), nullable=False),
+    Column("revision", BigInteger, nullable=False),
+)
+"""Settings that somebody changed; the others are as they come."""
+
 clusters = Table(
     "clusters",
     metadata,

@@ -109,6 +109,12 @@ def is_taken(connection: Connection, name_key: str) -> bool:
     return connection.execute(_TAKEN, {"name_key": name_key}).first() is not None
 
 
+def named(connection: Connection, project: str, name: str) -> str | None:
+    """The id of the one that has this name now."""
+    found = connection.execute(_TAKEN, {"name_key": f"{project}/{name}"}).first()
+    return None if found is None else str(found.id)
+
+
 def names_like(connection: Connection, project: str, prefix: str) -> set[str]:
     """Names in a project that begin so and are taken."""
     query = select(workloads.c.name).where(

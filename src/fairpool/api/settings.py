@@ -1,0 +1,48 @@
+"""Settings of the whole installation on the wire: what an administrator may choose while it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, StrictBool, StrictInt, StringConstraints
+
+from fairpool.api.wire import Answer, Moment, Page, Request, ShortText
+
+SettingValue = StrictBool | StrictInt | Annotated[str, StringConstraints(max_length=256)]
+
+
+class SettingRequest(Request):
+    """A setting as it should be."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"value": 3600}]})
+    value: SettingValue
+
+
+class NamedSettingRequest(SettingRequest):
+    """The same, where the path does not name it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"key": "department.use", "value": False}]})
+    key: ShortText
+
+
+class Setting(Answer):
+    """One setting."""
+
+    key: Annotated[str, Field(examples=["department.use"])]
+    value: SettingValue
+    default: SettingValue
+    type: Annotated[str, Field(examples=["boolean"])]
+    category: Annotated[str, Field(examples=["General"])]
+    label: str
+    description: str
+    stage: str = "GA"
+    active: bool = True
+    updated_at: Annotated[Moment | None, Field(description="Absent: nobody has changed it")] = None
+    updated_by: str = ""
+    revision: int = 0
+
+
+class SettingPage(Page):
+    """Settings, by key."""
+
+    settings: list[Setting]

@@ -1,0 +1,246 @@
+"""Roles, and who has which of them where."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from fairpool.api import access as wire
+from fairpool.api.problems import ProblemItem
+from fairpool.api.wire import PAGE_DEFAULT, Count
+from fairpool.control import rbac
+from fairpool.control.moments import iso
+from fairpool.control.paging import Limit, Offset
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep
+from fairpool.control.refusal import Refused, refused, unknown
+from fairpool.control.store import access as store
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store.database import Connection
+
+router = APIRouter(tags=["access"], route_class=LeanRoute)
+
+
+@router.get("/api/v1/authorization/roles", response_model=wire.RolePage, summary="Roles, and what each permits")
+async def roles(caller: CallerDep) -> wire.RolePage:
+    return wire.RolePage(roles=[_role(name) for name in wire.RoleName])
+
+
+@router.get("/api/v1/authorization/roles/{role_id}", response_model=wire.Role, summary="One role")
+async def role(role_id: str, caller: CallerDep) -> wire.Role:
+    if role_id not in list(wire.RoleName):
+        raise unknown("role", role_id)
+    return _role(wire.RoleName(role_id))
+
+
+@router.get(
+    "/api/v1/authorization/permissions", response_model=wire.Permissions, summary="Everything that I may do somewhere"
+)
+async def permissions(caller: CallerDep) -> wire.Permissions:
+    return wire.Permissions(permissions=rbac.permissions(caller.grants))
+
+
+@router.post("/api/v1/authorization/permitted-scopes", response_model=wire.Scopes, summary="Where I may do something")
+async def permitted_scopes(caller: CallerDep, body: wire.ScopesRequest) -> wire.Scopes:
+    if body.permission not in rbac.EVERYTHING:
+        known = ", ".join(sorted(rbac.EVERYTHING))
+        what = f"there is no permission {body.permission!r}"
+        raise refused(422, "access.no_such_permission", what, f"use one of {known}", "permission")
+    places = caller.places(rbac.Action(body.permission))
+    return wire.Scopes(
+        permission=body.permission,
+        tenant=places is None,
+        departments=[] if places is None else list(places.departments),
+        projects=[] if places is None else list(places.projects),
+    )
+
+
+@router.get("/api/v1/authorization/me/access-rules", response_model=wire.AccessRulePage, summary="What I was given")
+async def my_access_rules(
+    plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+) -> wire.AccessRulePage:
+    rows = await plane.read(lambda connection: store.rules(connection, offset, limit + 1, caller.id))
+    following = offset + limit if len(rows) > limit else None
+    return wire.AccessRulePage(access_rules=[rule_answer(row) for row in rows[:limit]], next=following)
+
+
+@router.get("/api/v1/authorization/access-rules", response_model=wire.AccessRulePage, summary="Access rules")
+async def access_rules(
+    plane: PlaneDep,
+    caller: CallerDep,
+    offset: Offset = 0,
+    limit: Limit = PAGE_DEFAULT,
+    subject_id: Annotated[str | None, Query(alias="subjectId", max_length=256)] = None,
+) -> wire.AccessRulePage:
+    rows = await plane.read(lambda connection: store.rules(connection, offset, limit + 1, subject_id))
+    following = offset + limit if len(rows) > limit else None
+    return wire.AccessRulePage(access_rules=[rule_answer(row) for row in rows[:limit]], next=following)
+
+
+@router.get("/api/v1/authorization/access-rules/count", response_model=Count, summary="How many rules there are")
+async def access_rule_count(plane: PlaneDep, caller: CallerDep) -> Count:
+    return Count(count=await plane.read(store.rule_count))
+
+
+@router.get("/api/v1/authorization/access-rules/{rule_id}", response_model=wire.AccessRule, summary="One access rule")
+async def access_rule(rule_id: str, plane: PlaneDep, caller: CallerDep) -> wire.AccessRule:
+    row = await plane.read(lambda connection: store.rule(connection, rule_id))
+    if row is None:
+        raise unknown("access rule", rule_id)
+    return rule_answer(row)
+
+
+@router.post(
+    "/api/v1/authorization/access-rules",
+    response_model=wire.AccessRule,
+    status_code=201,
+    summary="Give somebody a role in a scope",
+)
+async def create_access_rule(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.AccessRuleRequest
+) -> Response:
+    answer = await plane.perform(request, caller, lambda connection: _given(plane, connection, caller, body))
+    plane.forget_callers()
+    return answer
+
+
+@router.post(
+    "/api/v1/authorization/access-rules/batch-create",
+    response_model=wire.AccessRuleBatchAnswer,
+    summary="Give many roles; each for itself",
+)
+async def create_access_rules(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.AccessRuleBatchCreate
+) -> Response:
+    def unit(connection: Connection) -> Done:
+        return _each((str(at), partial(_given, plane, connection, caller, one)) for at, one in enumerate(body.payload))
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+@router.post(
+    "/api/v1/authorization/access-rules/batch",
+    response_model=wire.AccessRuleBatchAnswer,
+    summary="Take many roles away; each for itself",
+)
+async def delete_access_rules(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.AccessRuleBatch
+) -> Response:
+    def unit(connection: Connection) -> Done:
+        return _each((rule_id, partial(_taken_away, connection, rule_id)) for rule_id in dict.fromkeys(body.ids))
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+@router.delete("/api/v1/authorization/access-rules/{rule_id}", status_code=204, summary="Take a role away")
+async def delete_access_rule(rule_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    answer = await plane.perform(request, caller, lambda connection: _taken_away(connection, rule_id))
+    plane.forget_callers()
+    return answer
+
+
+def _each(deeds: Iterable[tuple[str, Callable[[], Done]]]) -> Done:
+    """Do what can be done; whatever is refused has changed nothing."""
+    done: list[Done] = []
+    failed = []
+    for name, deed in deeds:
+        try:
+            done.append(deed())
+        except Refused as refusal:
+            failed.append(wire.AccessRuleBatchFailure(id=name, code=refusal.status, message=refusal.message))
+    answer = wire.AccessRuleBatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
+    return Done(body=answer, also=tuple(done))
+
+
+def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.AccessRuleRequest) -> Done:
+    subject_id = _subject(connection, body)
+    problems = _scope_problems(connection, body)
+    if subject_id is None:
+        what = f"there is no {body.subject_type} {body.subject_id!r}"
+        problems.insert(0, _problem("access.no_such_subject", what, "subjectId"))
+    if problems or subject_id is None:
+        raise Refused(422, problems)
+    scope_id = body.scope_id if body.scope_type is not wire.ScopeType.TENANT else ""
+    grant = rbac.Grant(body.role_id, body.scope_type, scope_id)
+    name = f"{body.subject_id} is {body.role_id} of {scope_id or 'everything'}"
+    if grant in store.grants(connection, subject_id, body.subject_type):
+        # Twice the same rule would survive that one of them is taken away.
+        raise refused(409, "access.rule_exists", f"{name} already", "nothing is left to do")
+    rule_id = str(uuid.uuid4())
+    store.add_rule(connection, rule_id, subject_id, body.subject_type, grant, plane.now(), caller.name)
+    return Done(
+        body=rule_answer(store.rule(connection, rule_id)),
+        status=201,
+        action="create",
+        entity_type="access-rule",
+        entity_id=rule_id,
+        entity_name=name,
+    )
+
+
+def _subject(connection: Connection, body: wire.AccessRuleRequest) -> str | None:
+    """Whom it is about: people by id or address, applications by id or name."""
+    if body.subject_type is wire.SubjectType.USER:
+        user = store.user(connection, body.subject_id) or store.user_by_email(connection, body.subject_id)
+        return user.id if user is not None else None
+    app = store.application(connection, body.subject_id) or store.application_by_name(connection, body.subject_id)
+    return app.id if app is not None else None
+
+
+def _scope_problems(connection: Connection, body: wire.AccessRuleRequest) -> list[ProblemItem]:
+    problems = []
+    if body.scope_type is wire.ScopeType.PROJECT and not organization_store.project(connection, body.scope_id):
+        problems.append(_problem("project.unknown", f"there is no project {body.scope_id!r}", "scopeId"))
+    if body.scope_type is wire.ScopeType.DEPARTMENT and not organization_store.department(connection, body.scope_id):
+        problems.append(_problem("department.unknown", f"there is no department {body.scope_id!r}", "scopeId"))
+    return problems
+
+
+def _taken_away(connection: Connection, rule_id: str) -> Done:
+    if store.rule(connection, rule_id) is None:
+        raise unknown("access rule", rule_id)
+    if not store.has_other_administrator(connection, rule_id=rule_id):
+        raise last_administrator()
+    store.delete_rule(connection, rule_id)
+    return Done(action="delete", entity_type="access-rule", entity_id=rule_id)
+
+
+def rule_answer(row: Any) -> wire.AccessRule:
+    """A rule as it is shown."""
+    return wire.AccessRule(
+        id=row.id,
+        subject_id=row.subject_id,
+        subject_type=row.subject_type,
+        role_id=row.role,
+        role_name=row.role,
+        scope_id=row.scope_id,
+        scope_type=row.scope_type,
+        created_at=iso(row.created_at),
+        created_by=row.created_by,
+    )
+
+
+def _role(name: wire.RoleName) -> wire.Role:
+    return wire.Role(
+        id=name,
+        name=name.value.capitalize(),
+        description=rbac.DESCRIPTIONS[name],
+        permissions=sorted(action.value for action in rbac.ROLES[name]),
+    )
+
+
+def last_administrator() -> Refused:
+    """Somebody must be left who can give roles."""
+    what = "nobody would be left who may administer"
+    return refused(409, "access.last_administrator", what, "make somebody else administrator first")
+
+
+def _problem(code: str, what: str, field: str) -> ProblemItem:
+    return ProblemItem(code=code, what=what, fix="name one that exists", field=field)

@@ -1,0 +1,128 @@
+"""Applications: callers that are programs, each with a secret."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from fairpool.api import access as wire
+from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.control import rbac
+from fairpool.control.guard import digest_of
+from fairpool.control.moments import iso
+from fairpool.control.paging import Limit, Offset
+from fairpool.control.plane import CallerDep, Done, LeanRoute, PlaneDep
+from fairpool.control.refusal import refused, unknown
+from fairpool.control.store import access as store
+from fairpool.control.store.database import Connection
+
+router = APIRouter(tags=["access"], route_class=LeanRoute)
+
+
+@router.get("/api/v1/apps", response_model=wire.ApplicationPage, summary="Applications")
+async def applications(
+    plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+) -> wire.ApplicationPage:
+    def unit(connection: Connection) -> wire.ApplicationPage:
+        rows = store.all_applications(connection, offset, limit + 1)
+        following = offset + limit if len(rows) > limit else None
+        return wire.ApplicationPage(apps=[_application(connection, row) for row in rows[:limit]], next=following)
+
+    return await plane.read(unit)
+
+
+@router.get("/api/v1/apps/{app_id}", response_model=wire.Application, summary="One application")
+async def application(app_id: str, plane: PlaneDep, caller: CallerDep) -> wire.Application:
+    def unit(connection: Connection) -> wire.Application:
+        return _application(connection, _known_application(connection, app_id))
+
+    return await plane.read(unit)
+
+
+@router.post(
+    "/api/v1/apps", response_model=wire.NewApplication, status_code=201, summary="Add an application; shows its secret"
+)
+async def create_application(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ApplicationRequest
+) -> Response:
+    secret = "fps_" + secrets.token_urlsafe(32)
+
+    def unit(connection: Connection) -> Done:
+        if store.application_by_name(connection, body.name) is not None:
+            what = f"there is an application {body.name!r} already"
+            raise refused(409, "application.exists", what, "choose another name", "name")
+        now, app_id = plane.now(), str(uuid.uuid4())
+        store.add_application(connection, app_id, body.name, digest_of(secret), now)
+        for name in body.roles:
+            grant = rbac.Grant(name, wire.ScopeType.TENANT)
+            store.add_rule(connection, str(uuid.uuid4()), app_id, wire.SubjectType.APP, grant, now, caller.name)
+        made = _application(connection, store.application(connection, app_id))
+        return Done(
+            body=wire.NewApplication(**made.model_dump(), secret=secret),
+            kept=made,
+            status=201,
+            action="create",
+            entity_type="application",
+            entity_id=app_id,
+            entity_name=body.name,
+        )
+
+    return await plane.perform(request, caller, unit)
+
+
+@router.post(
+    "/api/v1/apps/{app_id}/secret", response_model=wire.NewApplication, summary="A new secret; the old one ends"
+)
+async def renew_secret(app_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    secret = "fps_" + secrets.token_urlsafe(32)
+
+    def unit(connection: Connection) -> Done:
+        row = _known_application(connection, app_id)
+        store.set_secret(connection, app_id, digest_of(secret))
+        store.revoke_subject(connection, app_id)
+        made = _application(connection, row)
+        return Done(
+            body=wire.NewApplication(**made.model_dump(), secret=secret),
+            kept=made,
+            action="update",
+            entity_type="application",
+            entity_id=app_id,
+            entity_name=row.name,
+        )
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+@router.delete("/api/v1/apps/{app_id}", status_code=204, summary="Remove an application; its tokens end")
+async def delete_application(app_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    def unit(connection: Connection) -> Done:
+        row = _known_application(connection, app_id)
+        store.delete_application(connection, app_id)
+        return Done(action="delete", entity_type="application", entity_id=app_id, entity_name=row.name)
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+def _application(connection: Connection, row: Any) -> wire.Application:
+    grants = store.grants(connection, row.id, wire.SubjectType.APP)
+    return wire.Application(
+        id=row.id,
+        name=row.name,
+        client_id=row.id,
+        roles=sorted({grant.role for grant in grants if grant.scope_type is wire.ScopeType.TENANT}),
+        created_at=iso(row.created_at),
+    )
+
+
+def _known_application(connection: Connection, app_id: str) -> Any:
+    row = store.application(connection, app_id)
+    if row is None:
+        raise unknown("application", app_id)
+    return row

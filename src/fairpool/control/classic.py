@@ -1,0 +1,267 @@
+"""The older API for researchers: jobs and projects, in older words. Every deed is done by the newer handlers."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request, Response
+
+from fairpool.api import classic as wire
+from fairpool.api import organization as org
+from fairpool.api import workloads as work
+from fairpool.api.problems import ProblemItem
+from fairpool.api.wire import ValidationError
+from fairpool.control import workloads
+from fairpool.control.filters import Filter, Operator
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep
+from fairpool.control.projects import known_project, visible_projects
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, problems_of, unknown
+from fairpool.control.store import workloads as store
+from fairpool.control.store.database import Connection
+
+router = APIRouter(tags=["researcher (older)"], route_class=LeanRoute)
+
+JOBS = "/researcher/api/v1/jobs"
+EVERYTHING = 1_000_000
+NAME_MAX = 1024
+TYPES = {"Workspace": "Interactive", "Training": "Train", "Distributed": "Train", "Inference": "Inference"}
+FIELDS = {
+    "projectId": "project",
+    "useGivenNameAsPrefix": "jobNamePrefix",
+    "spec.compute.gpu": "gpu",
+    "spec.compute.gpuMemoryRequest": "gpuMemory",
+    "spec.compute.migProfile": "migProfile",
+    "spec.compute.cpuCoreRequest": "cpu",
+    "spec.compute.cpuCoreLimit": "cpuLimit",
+    "spec.compute.cpuMemoryRequest": "memory",
+    "spec.compute.cpuMemoryLimit": "memoryLimit",
+    "spec.compute.largeShmRequest": "largeShm",
+    "spec.environmentVariables": "environment",
+    "spec.storage.hostPath": "volumes",
+    "spec.storage.pvc": "pvcs",
+    "spec.preemptibility": "preemptible",
+    "spec.autoDeletionTimeAfterCompletionSeconds": "ttlAfterFinish",
+    "spec.security.hostIpc": "hostIpc",
+    "spec.security.hostNetwork": "hostNetwork",
+}
+"""Where a problem lies, by its newer name: the rest only lose their `spec.`."""
+
+Named = Annotated[list[wire.ClassicJobName], Body(min_length=1, max_length=1000)]
+
+
+@router.get(f"{JOBS}/{{project}}", response_model=list[wire.ClassicJob], summary="Jobs of a project")
+async def jobs(project: str, plane: PlaneDep, caller: CallerDep) -> list[wire.ClassicJob]:
+    def unit(connection: Connection) -> list[wire.ClassicJob]:
+        known_project(connection, caller, project, Action.WORKLOAD_READ)
+        condition = Filter("projectName", Operator.EQUALS, project)
+        found = store.page(connection, store.Listing(filters=(condition,), limit=EVERYTHING))
+        return [job(json.loads(each)) for each in found]
+
+    return await plane.read(unit)
+
+
+@router.post(JOBS, response_model=wire.ClassicJob, status_code=202, summary="Submit a job")
+async def submit(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ClassicSubmit) -> Response:
+    try:
+        answer = await workloads.submit(request, plane, caller, _newer(body))
+    except Refused as refusal:
+        raise Refused(refusal.status, [_older(each) for each in refusal.problems], choices=refusal.choices) from refusal
+    shown = job(json.loads(bytes(answer.body)))
+    return Response(shown.model_dump_json(by_alias=True), answer.status_code, media_type="application/json")
+
+
+@router.delete(JOBS, response_model=list[wire.ClassicOutcome], summary="Delete jobs; each for itself")
+async def delete(request: Request, plane: PlaneDep, caller: CallerDep, body: Named) -> Response:
+    return await _operate(request, plane, caller, body, work.BatchAction.DELETE)
+
+
+@router.post(f"{JOBS}/suspend", response_model=list[wire.ClassicOutcome], summary="Suspend jobs; each for itself")
+async def suspend(request: Request, plane: PlaneDep, caller: CallerDep, body: Named) -> Response:
+    return await _operate(request, plane, caller, body, work.BatchAction.SUSPEND)
+
+
+@router.post(f"{JOBS}/resume", response_model=list[wire.ClassicOutcome], summary="Resume jobs; each for itself")
+async def resume(request: Request, plane: PlaneDep, caller: CallerDep, body: Named) -> Response:
+    return await _operate(request, plane, caller, body, work.BatchAction.RESUME)
+
+
+async def _operate(
+    request: Request, plane: Plane, caller: Caller, named: list[wire.ClassicJobName], action: work.BatchAction
+) -> Response:
+    def unit(connection: Connection) -> Done:
+        done: list[Done] = []
+        outcomes = []
+        for each in named:
+            try:
+                found = store.named(connection, each.project, each.name)
+                if found is None:
+                    raise unknown("job", f"{each.project}/{each.name}")
+                row = workloads.operable(connection, caller, found, None)
+            except Refused as refusal:
+                error = wire.ClassicError(
+                    status=refusal.status, message=refusal.message, details=refusal.problems[0].fix
+                )
+                outcomes.append(wire.ClassicOutcome(name=each.name, ok=False, error=error))
+            else:
+                done.append(workloads.operated(plane, connection, row, action))
+                outcomes.append(wire.ClassicOutcome(name=each.name, ok=True))
+        text = ",".join(each.model_dump_json(by_alias=True, exclude_none=True) for each in outcomes)
+        return Done(body=f"[{text}]", also=tuple(done))
+
+    return await plane.perform(request, caller, unit)
+
+
+@router.get("/researcher/api/v1/projects", response_model=list[wire.ClassicProject], summary="Projects I may use")
+async def projects(plane: PlaneDep, caller: CallerDep) -> list[wire.ClassicProject]:
+    found = await plane.read(lambda connection: visible_projects(connection, caller))
+    return [classic_project(each) for each in found]
+
+
+def classic_project(project: org.Project) -> wire.ClassicProject:
+    """A project in older words."""
+    return wire.ClassicProject(
+        name=project.name,
+        department_name=project.parent_id,
+        deserved_gpus=project.total_resources.gpu_quota,
+        interactive_job_time_limit_secs=project.scheduling_rules.interactive_job_time_limit_seconds,
+        interactive_node_affinity=project.node_types.workspace,
+        train_node_affinity=project.node_types.training,
+    )
+
+
+def job(item: dict[str, Any]) -> wire.ClassicJob:
+    """A workload in older words."""
+    return wire.ClassicJob(
+        id=item["id"],
+        name=item["name"],
+        project=item["projectName"],
+        user=item["submittedBy"],
+        status=item["classicStatus"],
+        type=TYPES[item["type"]],
+        image=", ".join(item["images"]),
+        node=", ".join(item["currentNodes"]),
+        requested_gpus=item["workloadRequestedResources"]["gpu"],
+        allocated_gpus=item["allocatedResources"]["gpu"],
+        running_pods=item["runningPods"],
+        pending_pods=item["pendingPods"],
+        service_urls=item["urls"],
+        message=item["phaseMessage"],
+        created_at=item["createdAt"],
+        cluster_id=item["clusterId"],
+    )
+
+
+def _newer(body: wire.ClassicSubmit) -> work.SubmitAny:
+    """The same in newer words, or everything that cannot be said in them."""
+    problems: list[ProblemItem] = []
+    if body.name is not None and body.job_name_prefix is not None:
+        what, fix = "a job has a name, or a prefix of one: not both", "leave out one of the two"
+        problems.append(ProblemItem(code="job.two_names", what=what, fix=fix, field="jobNamePrefix"))
+    if body.interactive and (body.completions is not None or body.parallelism is not None):
+        what, fix = "completions and parallelism are for training", "leave them out, or interactive"
+        problems.append(ProblemItem(code="job.not_training", what=what, fix=fix, field="interactive"))
+    said: dict[str, Any] = {
+        "image": body.image,
+        "imagePullPolicy": body.image_pull_policy,
+        "command": body.command,
+        "args": body.args,
+        "workingDir": body.working_dir,
+        "environmentVariables": _environment(body.environment, problems),
+        "compute": _compute(body),
+        "storage": {"hostPath": _mounts(body.volumes, problems), "pvc": _claims(body.pvcs, problems)},
+        "nodeType": body.node_type,
+        "nodePools": body.node_pools,
+        "preemptibility": {None: None, True: "preemptible", False: "non-preemptible"}[body.preemptible],
+        "backoffLimit": body.backoff_limit,
+        "autoDeletionTimeAfterCompletionSeconds": body.ttl_after_finish,
+        "labels": body.labels,
+        "annotations": body.annotations,
+        "security": {"hostIpc": body.host_ipc, "hostNetwork": body.host_network},
+        "stdin": body.stdin,
+        "tty": body.tty,
+    }
+    if problems:
+        raise Refused(422, problems)
+    head: dict[str, Any] = {
+        "name": body.name or body.job_name_prefix,
+        "projectId": body.project,
+        "useGivenNameAsPrefix": body.job_name_prefix is not None,
+    }
+    kind: type[work.SubmitAny] = work.SubmitWorkspace
+    if not body.interactive:
+        kind = work.SubmitTraining
+        said |= {"completions": body.completions, "parallelism": body.parallelism}
+    try:
+        return kind.model_validate({**head, "spec": _given(said)})
+    except ValidationError as error:
+        raise Refused(422, problems_of(error.errors())) from error
+
+
+def _compute(body: wire.ClassicSubmit) -> dict[str, Any]:
+    compute = {
+        "gpu": body.gpu,
+        "migProfile": body.mig_profile,
+        "cpuCoreRequest": body.cpu,
+        "cpuCoreLimit": body.cpu_limit,
+        "cpuMemoryRequest": body.memory,
+        "cpuMemoryLimit": body.memory_limit,
+        "largeShmRequest": body.large_shm,
+    }
+    if body.gpu_memory is not None:
+        compute |= {"gpuRequestType": "memory", "gpuMemoryRequest": body.gpu_memory, "gpuDevicesRequest": 1}
+    if body.mig_profile is not None:
+        compute["gpuRequestType"] = "migProfile"
+    return _given(compute)
+
+
+def _environment(assignments: list[str], problems: list[ProblemItem]) -> list[dict[str, str]]:
+    variables = []
+    for at, text in enumerate(assignments):
+        name, equals, value = text.partition("=")
+        if not equals or not name.isprintable() or not 0 < len(name) <= NAME_MAX:
+            what = f"{text[:64]!r} gives no variable a value"
+            problems.append(_wrong("job.environment", what, "write NAME=VALUE", f"environment.{at}"))
+        else:
+            variables.append({"name": name, "value": value})
+    return variables
+
+
+def _mounts(texts: list[str], problems: list[ProblemItem]) -> list[dict[str, Any]]:
+    mounts = []
+    for at, text in enumerate(texts):
+        parts = text.split(":")
+        paths, mode = parts[:2], parts[2:]
+        if len(paths) < 2 or not all(path.startswith("/") for path in paths) or mode not in ([], ["ro"], ["rw"]):
+            what = f"{text[:64]!r} is no mount"
+            problems.append(_wrong("job.volume", what, "write /on/the/node:/in/the/job, or with :ro", f"volumes.{at}"))
+        else:
+            mounts.append({"path": paths[0], "mountPath": paths[1], "readOnly": mode == ["ro"]})
+    return mounts
+
+
+def _claims(texts: list[str], problems: list[ProblemItem]) -> list[dict[str, Any]]:
+    claims = []
+    for at, text in enumerate(texts):
+        name, _, path = text.partition(":")
+        if not name or not path.startswith("/") or len(name) > 256:
+            problems.append(_wrong("job.pvc", f"{text[:64]!r} is no claim", "write claim:/in/the/job", f"pvcs.{at}"))
+        else:
+            claims.append({"claimName": name, "path": path})
+    return claims
+
+
+def _given(said: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _wrong(code: str, what: str, fix: str, field: str) -> ProblemItem:
+    return ProblemItem(code=code, what=what, fix=fix, field=field)
+
+
+def _older(problem: ProblemItem) -> ProblemItem:
+    field = problem.field or ""
+    known = next((name for name in FIELDS if field == name or field.startswith(f"{name}.")), None)
+    shown = FIELDS[known] + field[len(known) :] if known is not None else field.removeprefix("spec.")
+    return problem.model_copy(update={"field": shown or None})

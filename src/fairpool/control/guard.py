@@ -1,0 +1,97 @@
+"""Before every route: whose token this is, and whether the table of routes lets them in.
+
+What is done in which project is asked again by the handler, which knows the project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from fairpool.api.access import SubjectType
+from fairpool.control import rbac
+from fairpool.control.plane import Caller, Plane, plane_of
+from fairpool.control.refusal import Refused, denied, refused
+from fairpool.control.store import access as store
+from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store.database import Connection
+
+
+async def guard(connection: HTTPConnection) -> None:
+    """Nobody comes in whom the table of routes does not let in. What is done in which project is asked again there."""
+    method = connection.scope.get("method", "WEBSOCKET")
+    action = rbac.ROUTES.get((method, connection.scope["route"].path))
+    if action is None:
+        raise denied("This route is not in the table of permissions.")
+    if action is rbac.Action.OPEN:
+        return
+    caller = await identify(plane_of(connection), connection.headers.get("authorization"))
+    connection.state.caller = caller
+    if caller.kind == "cluster" or action is rbac.Action.LINK:
+        if caller.kind != "cluster" or action is not rbac.Action.LINK:
+            raise denied()
+        return
+    if caller.must_change_password and action is not rbac.Action.SELF:
+        fix = "POST /api/v1/me/password, or runai login"
+        raise refused(403, "access.password_must_change", "this password was given to you and must be changed", fix)
+    if not rbac.allowed_somewhere(caller.grants, action):
+        raise denied()
+
+
+async def identify(plane: Plane, authorization: str | None) -> Caller:
+    """Whose token this is."""
+    scheme, _, token = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise unauthenticated("no token was sent")
+    digest = digest_of(token.strip())
+    caller = plane.callers.get(digest)
+    if caller is None:
+        caller = await plane.read(lambda connection: _caller(connection, digest))
+        if caller is None:
+            raise unauthenticated("this token is not known, or was revoked")
+        plane.callers[digest] = caller
+    if caller.expires_at is not None and caller.expires_at <= plane.now():
+        raise unauthenticated("this token has expired")
+    return caller
+
+
+def digest_of(token: str) -> str:
+    """Tokens are random and long: a fast hash is enough, and a stolen database holds none."""
+    return hashlib.sha256(token.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def unauthenticated(what: str) -> Refused:
+    refusal = refused(401, "access.not_signed_in", what, "sign in: runai login, or POST /api/v1/token")
+    refusal.headers["WWW-Authenticate"] = "Bearer"
+    return refusal
+
+
+def _caller(connection: Connection, digest: str) -> Caller | None:
+    row = store.token(connection, digest)
+    if row is None or row.kind == "refresh":
+        return None
+    if row.subject_type is None:
+        cluster = cluster_store.cluster(connection, row.subject_id)
+        return cluster and Caller(id=cluster.id, name=cluster.name, kind="cluster", token_hash=digest)
+    caller = Caller(
+        id=row.subject_id,
+        name="",
+        kind=row.subject_type.value,
+        grants=store.grants(connection, row.subject_id, row.subject_type),
+        token_hash=digest,
+        family=row.family,
+        expires_at=row.expires_at,
+    )
+    if row.subject_type is SubjectType.APP:
+        app = store.application(connection, row.subject_id)
+        return app and replace(caller, name=app.name)
+    user = store.user(connection, row.subject_id)
+    if user is None:
+        return None
+    return replace(caller, name=user.email, must_change_password=user.must_change, first_password=user.first_password)
+
+
+GUARD = Depends(guard)

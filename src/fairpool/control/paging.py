@@ -1,0 +1,134 @@
+"""What every list can be asked for, and lists that are short enough to be filtered and sorted here.
+
+Workloads and the audit log are many, so they are filtered in the database. Projects, departments, pools and nodes are
+few, and half of what people filter them by is worked out and in no column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Generic, TypeVar
+
+from fastapi import Depends, Query
+
+from fairpool.api.problems import item as problem_item
+from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX
+from fairpool.control import filters
+from fairpool.control.moments import instant
+from fairpool.control.refusal import Refused
+
+T = TypeVar("T")
+
+Offset = Annotated[int, Query(ge=0, le=2**31, description="How many to leave out")]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many at most")]
+FilterBy = Annotated[
+    str,
+    Query(
+        alias="filterBy",
+        max_length=filters.TEXT_MAX,
+        description="Conditions, comma separated: field, operator (== != <= >= =@ !@ =^ =$), value",
+        examples=["phase==Running,allocatedGPU>=2"],
+    ),
+]
+SortBy = Annotated[str, Query(alias="sortBy", max_length=64, description="A field of those that can be filtered by")]
+SortOrder = Annotated[str, Query(alias="sortOrder", pattern="^(asc|desc)$")]
+Search = Annotated[str, Query(max_length=256, description="A part of the name")]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which of a list, in which order, how many."""
+
+    filter_by: str
+    search: str
+    sort_by: str
+    descending: bool
+    offset: int
+    limit: int
+
+
+async def the_wish(
+    filter_by: FilterBy = "",
+    search: Search = "",
+    sort_by: SortBy = "name",
+    sort_order: SortOrder = "asc",
+    offset: Offset = 0,
+    limit: Limit = PAGE_DEFAULT,
+) -> Wish:
+    return Wish(filter_by, search, sort_by, sort_order == "desc", offset, limit)
+
+
+def counting(filter_by: str, search: str) -> Wish:
+    """For those who only want to know how many there are."""
+    return Wish(filter_by, search, "name", False, 0, PAGE_MAX)
+
+
+WishDep = Annotated[Wish, Depends(the_wish)]
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Generic[T]):
+    """Something that a list can be filtered and sorted by."""
+
+    sort: filters.Sort
+    value: Callable[[T], str | int | None]
+
+
+def text(value: Callable[[T], str]) -> Field[T]:
+    return Field(filters.Sort.TEXT, value)
+
+
+def number(value: Callable[[T], int]) -> Field[T]:
+    return Field(filters.Sort.NUMBER, value)
+
+
+def gpus(value: Callable[[T], float]) -> Field[T]:
+    return Field(filters.Sort.GPUS, lambda each: round(value(each) * 1000))
+
+
+def moment(value: Callable[[T], str]) -> Field[T]:
+    return Field(filters.Sort.MOMENT, lambda each: instant(value(each)))
+
+
+def chosen(everything: Sequence[T], fields: Mapping[str, Field[T]], wish: Wish) -> list[T]:
+    """All that fulfil the conditions, in order; every field of a list has a `name`."""
+    sorts = {name: each.sort for name, each in fields.items()}
+    conditions = parsed(wish.filter_by, wish.sort_by, sorts, {})
+    name = fields["name"].value
+    found = [
+        each
+        for each in everything
+        if wish.search in str(name(each))
+        and all(filters.holds(condition, fields[condition.field].value(each)) for condition in conditions)
+    ]
+    found.sort(key=lambda each: str(name(each)))
+    value = fields[wish.sort_by].value
+    known = [each for each in found if value(each) is not None]
+    known.sort(key=lambda each: _key(value(each)), reverse=wish.descending)
+    return known + [each for each in found if value(each) is None]
+
+
+def page(found: Sequence[T], wish: Wish) -> tuple[list[T], int | None]:
+    """One page, and where the next one begins."""
+    end = wish.offset + wish.limit
+    return list(found[wish.offset : end]), end if len(found) > end else None
+
+
+def parsed(
+    filter_by: str, sort_by: str, fields: Mapping[str, filters.Sort], words: Mapping[str, Mapping[str, str]]
+) -> list[filters.Filter]:
+    """The conditions that were written, unless something is wrong with them or with the order."""
+    moments = {each: instant(each) for each in filters.moments_in(filter_by, fields)}
+    conditions, problems = filters.parse(filter_by, fields, moments, words)
+    wrong = [problem_item(each, "filterBy") for each in problems]
+    wrong_sort = filters.sort_problem(sort_by, fields)
+    if wrong_sort is not None:
+        wrong.append(problem_item(wrong_sort, "sortBy"))
+    if wrong:
+        raise Refused(400, wrong)
+    return conditions
+
+
+def _key(value: str | int | None) -> tuple[int, str]:
+    return (value, "") if isinstance(value, int) else (0, value or "")

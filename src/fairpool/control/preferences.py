@@ -1,0 +1,198 @@
+"""What an administrator may choose while the platform runs, and what is chosen: a table of settings.
+
+`settings.py` beside is what whoever starts the platform chooses; a preference begins there and is kept in the database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from fairpool.api import settings as wire
+from fairpool.control.moments import iso_or_none
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import refused, unknown
+from fairpool.control.settings import Settings
+from fairpool.control.store import changes
+from fairpool.control.store import preferences as store
+from fairpool.control.store.database import Connection
+
+router = APIRouter(tags=["settings"], route_class=LeanRoute)
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """One setting: what it is about, and what it may be."""
+
+    category: str
+    label: str
+    description: str
+    least: int | None = None
+    most: int | None = None
+    declared: bool = False
+    """Clusters must hear of it."""
+
+    @property
+    def type(self) -> str:
+        return "boolean" if self.least is None else "integer"
+
+
+DEPARTMENTS = "department.use"
+ACCESS_TOKEN = "security.accessTokenSeconds"
+REFRESH_TOKEN = "security.refreshTokenSeconds"
+PASSWORD_LENGTH = "security.passwordMinLength"
+
+PREFERENCES: Mapping[str, Preference] = MappingProxyType(
+    {
+        DEPARTMENTS: Preference(
+            "General",
+            "Departments",
+            "Departments have quotas of their own, above their projects. Off: only the quotas of projects count",
+            declared=True,
+        ),
+        ACCESS_TOKEN: Preference(
+            "Security",
+            "Life of a token, in seconds",
+            "How long somebody stays signed in without renewing; counts from the next sign-in on",
+            60,
+            30 * DAY_S,
+        ),
+        REFRESH_TOKEN: Preference(
+            "Security",
+            "Life of a refresh token, in seconds",
+            "How long a login can be renewed; counts from the next sign-in on",
+            60,
+            365 * DAY_S,
+        ),
+        PASSWORD_LENGTH: Preference(
+            "Security", "Least length of a password", "Of passwords that are chosen from now on", 8, 128
+        ),
+    }
+)
+
+
+def _defaults(settings: Settings) -> dict[str, bool | int]:
+    return {
+        DEPARTMENTS: True,
+        ACCESS_TOKEN: settings.access_token_s,
+        REFRESH_TOKEN: settings.refresh_token_s,
+        PASSWORD_LENGTH: 8,
+    }
+
+
+def chosen(settings: Settings, connection: Connection, key: str) -> int:
+    """What holds now; a switch is 0 or 1."""
+    row = store.one(connection, key)
+    return int(json.loads(row.value)) if row is not None else int(_defaults(settings)[key])
+
+
+def check_password(settings: Settings, connection: Connection, password: str, field: str) -> None:
+    """Go no further with a password that is too short here."""
+    least = chosen(settings, connection, PASSWORD_LENGTH)
+    if len(password) < least:
+        what = f"this password has {len(password)} characters"
+        raise refused(422, "access.short_password", what, f"choose one of at least {least}", field)
+
+
+@router.get("/v1/k8s/setting", response_model=wire.SettingPage, summary="Settings of the whole installation")
+async def settings(plane: PlaneDep, caller: CallerDep) -> wire.SettingPage:
+    caller.require(Action.SETTING_READ)
+    return wire.SettingPage(settings=await plane.read(lambda connection: _all(plane, connection)))
+
+
+@router.get("/api/v1/security/settings", response_model=wire.SettingPage, summary="Settings of sign-in")
+async def security_settings(plane: PlaneDep, caller: CallerDep) -> wire.SettingPage:
+    caller.require(Action.SETTING_READ)
+    everything = await plane.read(lambda connection: _all(plane, connection))
+    return wire.SettingPage(settings=[each for each in everything if each.category == "Security"])
+
+
+@router.get("/v1/k8s/setting/{key}", response_model=wire.Setting, summary="One setting")
+@router.get("/api/v1/security/settings/{key}", response_model=wire.Setting, summary="One setting of sign-in")
+async def setting(key: str, plane: PlaneDep, caller: CallerDep, request: Request, response: Response) -> wire.Setting:
+    caller.require(Action.SETTING_READ)
+    _check_key(request, key)
+    found = await plane.read(lambda connection: _one(plane, connection, key))
+    response.headers["ETag"] = f'"{found.revision}"'
+    return found
+
+
+@router.put("/v1/k8s/setting", response_model=wire.Setting, summary="Choose: the setting is named in the body")
+async def choose_named(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NamedSettingRequest
+) -> Response:
+    return await _choose(request, plane, caller, body.key, body.value)
+
+
+@router.put("/v1/k8s/setting/{key}", response_model=wire.Setting, summary="Choose")
+@router.put("/api/v1/security/settings/{key}", response_model=wire.Setting, summary="Choose a setting of sign-in")
+async def choose(key: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SettingRequest) -> Response:
+    return await _choose(request, plane, caller, key, body.value)
+
+
+async def _choose(request: Request, plane: Plane, caller: Caller, key: str, value: wire.SettingValue) -> Response:
+    caller.require(Action.SETTING_WRITE)
+    preference = _check_key(request, key)
+
+    def unit(connection: Connection) -> Done:
+        before = _one(plane, connection, key)
+        check_match(request, before.revision)
+        _check_value(key, preference, value)
+        now, kept = plane.now(), plane.settings.changes_kept
+        revision = changes.record(connection, "setting", key, "updated", now, declared=preference.declared, kept=kept)
+        store.put(connection, key, json.dumps(value), now, caller.name, revision)
+        made = _one(plane, connection, key)
+        name = f"{key} = {json.dumps(value)}"
+        return Done(
+            body=made, action="update", entity_type="setting", entity_id=key, entity_name=name, revision=revision
+        )
+
+    return await plane.perform(request, caller, unit)
+
+
+def _check_key(request: Request, key: str) -> Preference:
+    preference = PREFERENCES.get(key)
+    of_sign_in = request.url.path.startswith("/api/v1/security/")
+    if preference is None or (of_sign_in and preference.category != "Security"):
+        raise unknown("setting", key)
+    return preference
+
+
+def _check_value(key: str, preference: Preference, value: wire.SettingValue) -> None:
+    if preference.least is None or preference.most is None:
+        fits, fix = isinstance(value, bool), "write true or false"
+    else:
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        fits = is_number and preference.least <= int(value) <= preference.most
+        fix = f"write a number from {preference.least} to {preference.most}"
+    if not fits:
+        raise refused(422, "setting.wrong_value", f"{value!r} is not a value of {key}", fix, "value")
+
+
+def _all(plane: Plane, connection: Connection) -> list[wire.Setting]:
+    return [_one(plane, connection, key) for key in sorted(PREFERENCES)]
+
+
+def _one(plane: Plane, connection: Connection, key: str) -> wire.Setting:
+    preference, default = PREFERENCES[key], _defaults(plane.settings)[key]
+    row: Any = store.one(connection, key)
+    return wire.Setting(
+        key=key,
+        value=json.loads(row.value) if row is not None else default,
+        default=default,
+        type=preference.type,
+        category=preference.category,
+        label=preference.label,
+        description=preference.description,
+        updated_at=iso_or_none(row.updated_at if row is not None else None),
+        updated_by=row.updated_by if row is not None else "",
+        revision=row.revision if row is not None else 0,
+    )

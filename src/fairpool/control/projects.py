@@ -1,0 +1,261 @@
+"""Projects: handler and transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from fairpool.api import organization as wire
+from fairpool.api.problems import ProblemItem
+from fairpool.api.wire import Count
+from fairpool.control import declared
+from fairpool.control.moments import iso
+from fairpool.control.organization import changed, cluster_of, pool_names
+from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, refused, unknown
+from fairpool.control.removal import Fate, delete_project_with_work
+from fairpool.control.store import organization as store
+from fairpool.control.store.database import Connection
+from fairpool.control.store.tables import projects as projects_table
+
+router = APIRouter(tags=["projects"], route_class=LeanRoute)
+
+PROJECTS = "/api/v1/org-unit/projects"
+
+
+FIELDS: Mapping[str, Field[wire.Project]] = {
+    "name": text(lambda each: each.name),
+    "id": text(lambda each: each.id),
+    "parentId": text(lambda each: each.parent_id),
+    "clusterId": text(lambda each: each.cluster_id),
+    "phase": text(lambda each: each.status.phase),
+    "createdBy": text(lambda each: each.created_by),
+    "createdAt": moment(lambda each: each.created_at),
+    "updatedAt": moment(lambda each: each.updated_at),
+    "gpuQuota": gpus(lambda each: each.total_resources.gpu_quota),
+    "allocatedGPU": gpus(lambda each: each.allocated_gpus),
+    "workloads": number(lambda each: each.workloads),
+}
+
+
+@router.get(PROJECTS, response_model=wire.ProjectPage, summary="Projects that I may see")
+async def projects(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.ProjectPage:
+    found = chosen(await plane.read(lambda connection: visible_projects(connection, caller)), FIELDS, wish)
+    listed, following = page(found, wish)
+    return wire.ProjectPage(projects=listed, next=following)
+
+
+@router.get(f"{PROJECTS}/count", response_model=Count, summary="How many there are that I may see")
+async def project_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
+    everything = await plane.read(lambda connection: visible_projects(connection, caller))
+    return Count(count=len(chosen(everything, FIELDS, counting(filter_by, search))))
+
+
+@router.get(PROJECTS + "/{project_id}", response_model=wire.Project, summary="One project")
+async def project(project_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.Project:
+    def unit(connection: Connection) -> wire.Project:
+        row = known_project(connection, caller, project_id, Action.PROJECT_READ)
+        return _project(row, store.use_by_project(connection))
+
+    found = await plane.read(unit)
+    response.headers["ETag"] = f'"{found.revision}"'
+    return found
+
+
+@router.post(PROJECTS, response_model=wire.Project, status_code=201, summary="Make a project")
+async def create_project(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectRequest) -> Response:
+    caller.require(Action.PROJECT_WRITE, department=body.parent_id)
+
+    def unit(connection: Connection) -> Done:
+        now = plane.now()
+        before = store.project(connection, body.name)
+        if before is not None:
+            what = f"there is a project {body.name} already"
+            if before.phase == "Deleting":
+                what = f"project {body.name} is still being deleted"
+            raise refused(409, "project.exists", what, "choose another name, or wait until it is gone", "name")
+        _check(connection, body)
+        cluster = cluster_of(connection, body.cluster_id)
+        revision = changed(plane, connection, "project", body.name, "created", now)
+        store.add(
+            connection,
+            projects_table,
+            name=body.name,
+            department=body.parent_id,
+            cluster=cluster,
+            phase="Ready",
+            document=body.model_dump_json(by_alias=True),
+            created_at=now,
+            created_by=caller.name,
+            updated_at=now,
+            revision=revision,
+        )
+        made = _project(store.project(connection, body.name), {})
+        return Done(
+            body=made, status=201, action="create", entity_type="project", entity_id=body.name, revision=revision
+        )
+
+    return await plane.perform(request, caller, unit)
+
+
+@router.put(PROJECTS + "/{project_id}", response_model=wire.Project, summary="A project as it should be")
+async def replace_project(
+    project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectRequest
+) -> Response:
+    if body.name != project_id:
+        what = "a project keeps its name: work, logs and namespaces are called after it"
+        raise refused(422, "project.renamed", what, f"leave it {project_id[:64]!r}, or make another project", "name")
+    return await _change_project(request, plane, caller, project_id, lambda _: body)
+
+
+@router.patch(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Change what is said of a project")
+async def update_project(
+    project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectUpdate
+) -> Response:
+    said = {name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) is not None}
+    return await _change_project(request, plane, caller, project_id, lambda before: before.model_copy(update=said))
+
+
+@router.put(PROJECTS + "/{project_id}/resources", response_model=wire.Project, summary="What a project is owed")
+@router.patch(
+    PROJECTS + "/{project_id}/resources", response_model=wire.Project, summary="What a project is owed in some pools"
+)
+async def set_project_resources(
+    project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ResourcesUpdate
+) -> Response:
+    """`PATCH` changes the pools that are named, `PUT` all."""
+
+    def change(before: wire.ProjectRequest) -> wire.ProjectRequest:
+        resources = body.resources if request.method == "PUT" else body.merged_into(before.resources)
+        return before.model_copy(update={"resources": resources})
+
+    return await _change_project(request, plane, caller, project_id, change)
+
+
+@router.delete(
+    PROJECTS + "/{project_id}",
+    status_code=202,
+    summary="Delete a project; with work in it, say what becomes of the work",
+)
+async def delete_project(
+    project_id: str,
+    request: Request,
+    plane: PlaneDep,
+    caller: CallerDep,
+    workloads: Annotated[Fate | None, Query(description="What becomes of work that is still in it")] = None,
+    to: Annotated[str | None, Query(description="With `move`: to which project", max_length=64)] = None,
+) -> Response:
+    """Answers 409 with the choices while work is in it and nothing was said about that."""
+
+    def unit(connection: Connection) -> Done:
+        row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
+        check_match(request, row.revision)
+        if to is not None:
+            caller.require(Action.PROJECT_WRITE, project=to, department=_department_of(connection, to))
+        return delete_project_with_work(plane, connection, row, workloads, to)
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+async def _change_project(
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    project_id: str,
+    change: Callable[[wire.ProjectRequest], wire.ProjectRequest],
+) -> Response:
+    def unit(connection: Connection) -> Done:
+        now = plane.now()
+        row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
+        check_match(request, row.revision)
+        body = change(wire.ProjectRequest.model_validate_json(row.document))
+        caller.require(Action.PROJECT_WRITE, project=project_id, department=body.parent_id)
+        _check(connection, body)
+        revision = changed(plane, connection, "project", project_id, "updated", now)
+        document = body.model_dump_json(by_alias=True)
+        store.change(
+            connection, projects_table, project_id, now, document=document, department=body.parent_id, revision=revision
+        )
+        made = _project(store.project(connection, project_id), store.use_by_project(connection))
+        return Done(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
+
+    return await plane.perform(request, caller, unit)
+
+
+def known_project(connection: Connection, caller: Caller, name: str, action: Action) -> Any:
+    """The project, unless the caller may not know of it, or may not do this in it."""
+    row = store.project(connection, name)
+    if row is None or not caller.may(Action.PROJECT_READ, row.name, row.department):
+        raise unknown("project", name)
+    caller.require(action, row.name, row.department)
+    return row
+
+
+def visible_projects(connection: Connection, caller: Caller) -> list[wire.Project]:
+    """Those that the caller may know of, by name."""
+    places = caller.places(Action.PROJECT_READ)
+    rows = store.all_projects(
+        connection,
+        names=None if places is None else places.projects,
+        parents=() if places is None else places.departments,
+    )
+    use = store.use_by_project(connection)
+    return [_project(row, use) for row in rows]
+
+
+def _check(connection: Connection, body: wire.ProjectRequest) -> None:
+    """Everything that is wrong with a project, at once."""
+    pools = pool_names(connection)
+    problems = declared.resource_problems(body.resources, pools)
+    if store.department(connection, body.parent_id) is None:
+        what, fix = f"there is no department {body.parent_id}", "make it first, or use default"
+        problems.append(ProblemItem(code="department.unknown", what=what, fix=fix, field="parentId"))
+    for name in body.default_node_pools:
+        if name not in pools:
+            fix = f"use one of {', '.join(sorted(pools))}"
+            what = f"there is no node pool {name}"
+            problems.append(ProblemItem(code="pool.unknown", what=what, fix=fix, field="defaultNodePools"))
+    if body.requested_namespace not in (None, f"runai-{body.name}"):
+        fix = f"leave it out, or ask for runai-{body.name}"
+        what = "a project's namespace follows from its name"
+        problems.append(ProblemItem(code="project.namespace", what=what, fix=fix, field="requestedNamespace"))
+    if problems:
+        raise Refused(422, problems)
+
+
+def _department_of(connection: Connection, project: str) -> str:
+    row = store.project(connection, project)
+    return str(row.department) if row is not None else ""
+
+
+def _project(row: Any, use: dict[str, tuple[int, int]]) -> wire.Project:
+    body = wire.ProjectRequest.model_validate_json(row.document)
+    number, held = use.get(row.name, (0, 0))
+    return wire.Project(
+        id=row.name,
+        name=row.name,
+        cluster_id=row.cluster,
+        parent_id=row.department,
+        parent=wire.Parent(id=row.department, name=row.department),
+        description=body.description,
+        default_node_pools=body.default_node_pools,
+        node_types=body.node_types,
+        scheduling_rules=body.scheduling_rules,
+        resources=body.resources,
+        total_resources=declared.totals(body.resources),
+        status=wire.ProjectStatus(
+            namespace=f"runai-{row.name}", phase=row.phase, quota_status={"allocatedGpus": held / 1000}
+        ),
+        allocated_gpus=held / 1000,
+        workloads=number,
+        created_at=iso(row.created_at),
+        updated_at=iso(row.updated_at),
+        created_by=row.created_by,
+        revision=row.revision,
+    )

@@ -1,0 +1,258 @@
+"""Sign-in with a password or a secret, the tokens that come of it, and what somebody asks about themselves."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import uuid
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import JSONResponse
+
+from fairpool.api import access as wire
+from fairpool.api.wire import PAGE_MAX, ValidationError
+from fairpool.control import preferences, rbac
+from fairpool.control.access_rules import rule_answer
+from fairpool.control.attempts import Attempts
+from fairpool.control.guard import digest_of, unauthenticated
+from fairpool.control.passwords import Passwords
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, entry
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.store import access as store
+from fairpool.control.store import audit as audit_store
+from fairpool.control.store.database import Connection
+from fairpool.model.ids import SECOND_MS, Instant
+
+router = APIRouter(tags=["access"], route_class=LeanRoute)
+
+LIVES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------
+
+
+@router.post("/api/v1/token", response_model=wire.TokenAnswer, summary="Exchange a password or secret for a token")
+async def make_token(request: Request, plane: PlaneDep, body: wire.TokenRequest) -> wire.TokenAnswer:
+    return await _granted(request, plane, body)
+
+
+@router.post(
+    "/api/v2/token",
+    response_model=wire.OAuthToken,
+    responses={400: {"model": wire.OAuthError}, 401: {"model": wire.OAuthError}},
+    summary="The same, in the words of RFC 6749",
+)
+@router.post(
+    "/auth/realms/{realm}/protocol/openid-connect/token",
+    response_model=wire.OAuthToken,
+    responses={400: {"model": wire.OAuthError}, 401: {"model": wire.OAuthError}},
+    summary="The same, at its older address",
+)
+async def make_oauth_token(
+    request: Request,
+    plane: PlaneDep,
+    grant_type: Annotated[str, Form()] = "",
+    username: Annotated[str | None, Form()] = None,
+    password: Annotated[str | None, Form()] = None,
+    client_id: Annotated[str | None, Form()] = None,
+    client_secret: Annotated[str | None, Form()] = None,
+    refresh_token: Annotated[str | None, Form()] = None,
+) -> Any:
+    if grant_type not in list(wire.GrantType):
+        return _oauth_error(400, "unsupported_grant_type", f"grants: {', '.join(wire.GrantType)}")
+    said = {
+        "grantType": grant_type,
+        "username": username,
+        "password": password,
+        "clientId": client_id,
+        "clientSecret": client_secret,
+        "refreshToken": refresh_token,
+    }
+    try:
+        asked = wire.TokenRequest.model_validate({name: value for name, value in said.items() if value is not None})
+        token = await _granted(request, plane, asked)
+    except ValidationError:
+        return _oauth_error(400, "invalid_request", "a field is missing, or too long")
+    except Refused as refusal:
+        error = "invalid_client" if grant_type == wire.GrantType.CLIENT_CREDENTIALS else "invalid_grant"
+        return _oauth_error(refusal.status, error, refusal.message, refusal.headers)
+    return wire.OAuthToken(
+        access_token=token.access_token, expires_in=token.expires_in, refresh_token=token.refresh_token
+    )
+
+
+def _oauth_error(status: int, error: str, words: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    body = wire.OAuthError(error=error, error_description=words)
+    return JSONResponse(body.model_dump(), 400 if status == 422 else status, headers)
+
+
+async def _granted(request: Request, plane: Plane, body: wire.TokenRequest) -> wire.TokenAnswer:
+    match body.grant_type:
+        case wire.GrantType.PASSWORD:
+            return await _by_password(request, plane, body.username, body.password)
+        case wire.GrantType.REFRESH_TOKEN:
+            return await _by_refresh(request, plane, body.refresh_token)
+        case _:
+            return await _by_secret(request, plane, body.client_id, body.client_secret)
+
+
+async def _by_password(request: Request, plane: Plane, username: str | None, password: str | None) -> wire.TokenAnswer:
+    if not username or not password:
+        raise refused(422, "access.incomplete", "a password grant needs username and password", "give both")
+    names = (f"user {username.lower()}", f"from {request.client.host if request.client else ''}")
+    attempts: Attempts = request.app.state.attempts
+    _slow_down(attempts, names, plane.now())
+    user = await plane.read(lambda connection: store.user_by_email(connection, username))
+    passwords: Passwords = request.app.state.passwords
+    if not await passwords.fits(user.password_hash if user else None, password) or user is None:
+        attempts.failed(names, plane.now())
+        nobody = Caller(id="", name=username, kind="user")
+        await _note(request, plane, nobody, "sign-in", "Failed")
+        raise refused(401, "access.wrong_password", "user or password is wrong", "try again; both matter, case too")
+    attempts.succeeded(names)
+    caller = Caller(id=user.id, name=user.email, kind="user")
+    answer = await _issue(plane, caller, family=str(uuid.uuid4()))
+    await _note(request, plane, caller, "sign-in", "Succeeded")
+    return answer.model_copy(update={"must_change_password": user.must_change or user.first_password})
+
+
+async def _by_secret(request: Request, plane: Plane, client_id: str | None, secret: str | None) -> wire.TokenAnswer:
+    if not client_id or not secret:
+        raise refused(422, "access.incomplete", "this grant needs clientId and clientSecret", "give both")
+    names = (f"app {client_id}", f"from {request.client.host if request.client else ''}")
+    attempts: Attempts = request.app.state.attempts
+    _slow_down(attempts, names, plane.now())
+    app = await plane.read(
+        lambda connection: store.application(connection, client_id) or store.application_by_name(connection, client_id)
+    )
+    if app is None or not hmac.compare_digest(app.secret_hash, digest_of(secret)):
+        attempts.failed(names, plane.now())
+        await _note(request, plane, Caller(id="", name=client_id, kind="app"), "sign-in", "Failed")
+        raise refused(401, "access.wrong_secret", "application or secret is wrong", "make a new secret if it is lost")
+    attempts.succeeded(names)
+    return await _issue(plane, Caller(id=app.id, name=app.name, kind="app"), family=str(uuid.uuid4()))
+
+
+async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire.TokenAnswer:
+    if not token:
+        raise refused(422, "access.incomplete", "a refresh_token grant needs refreshToken", "give it")
+    digest = digest_of(token)
+
+    def take(connection: Connection) -> store.TokenRow:
+        row = store.token(connection, digest)
+        if row is None or row.kind != "refresh" or (row.expires_at or 0) <= plane.now() or row.subject_type is None:
+            raise unauthenticated("this refresh token is not known, was used before, or has expired")
+        store.revoke_token(connection, digest)
+        return row
+
+    row = await plane.write(take)
+    assert row.subject_type is not None
+    return await _issue(plane, Caller(id=row.subject_id, name="", kind=row.subject_type.value), family=row.family)
+
+
+def _slow_down(attempts: Attempts, names: tuple[str, ...], now: Instant) -> None:
+    wait_s = attempts.wait_s(names, now)
+    if wait_s:
+        what = f"too many wrong passwords; the next try counts in {wait_s} s"
+        refusal = refused(429, "access.too_many_attempts", what, "wait, then try again")
+        refusal.headers["Retry-After"] = str(wait_s)
+        raise refusal
+
+
+async def _issue(plane: Plane, caller: Caller, family: str) -> wire.TokenAnswer:
+    token, refresh = "fpa_" + secrets.token_urlsafe(32), "fpr_" + secrets.token_urlsafe(32)
+
+    def unit(connection: Connection) -> int:
+        now = plane.now()
+        store.drop_expired(connection, now)
+        lives_s = [preferences.chosen(plane.settings, connection, key) for key in LIVES]
+        for each, kind, life_s in zip((token, refresh), ("access", "refresh"), lives_s, strict=True):
+            store.add_token(
+                connection,
+                digest_of(each),
+                family=family,
+                kind=kind,
+                subject_id=caller.id,
+                subject_type=caller.kind,
+                now=now,
+                expires_at=now + life_s * SECOND_MS,
+            )
+        return lives_s[0]
+
+    life_s = await plane.write(unit)
+    return wire.TokenAnswer(access_token=token, refresh_token=refresh, expires_in=life_s)
+
+
+async def _note(request: Request, plane: Plane, caller: Caller, action: str, result: str) -> None:
+    done = Done(action=action, entity_type="user", entity_id=caller.id, entity_name=caller.name)
+    line = entry(request, caller, done, plane.now(), result)
+    await plane.write(lambda connection: audit_store.add(connection, line))
+
+
+# --- me ----------------------------------------------------------------------------------------------------------
+
+
+@router.get("/api/v1/me", response_model=wire.Me, summary="Who I am and what I may do")
+async def me(plane: PlaneDep, caller: CallerDep) -> wire.Me:
+    rules = await plane.read(lambda connection: store.rules(connection, 0, PAGE_MAX, caller.id))
+    return wire.Me(
+        id=caller.id,
+        username=caller.name,
+        subject_type=wire.SubjectType(caller.kind),
+        roles=sorted({grant.role for grant in caller.grants}),
+        access_rules=[rule_answer(each) for each in rules],
+        permissions=rbac.permissions(caller.grants),
+        must_change_password=caller.must_change_password or caller.first_password,
+    )
+
+
+@router.post("/api/v1/me/password", status_code=204, summary="Change my password; every other session ends")
+async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.PasswordChange) -> Response:
+    passwords: Passwords = request.app.state.passwords
+    attempts: Attempts = request.app.state.attempts
+    names = (f"user {caller.name}",)
+    _slow_down(attempts, names, plane.now())
+    user = await plane.read(lambda connection: store.user(connection, caller.id))
+    if user is None or not await passwords.fits(user.password_hash, body.current_password):
+        attempts.failed(names, plane.now())
+        raise refused(403, "access.wrong_password", "the current password is wrong", "try again", "currentPassword")
+    if body.new_password == body.current_password or body.new_password == plane.settings.first_password:
+        what = "the new password is the old one, or the one that everybody knows"
+        raise refused(422, "access.same_password", what, "choose another", "newPassword")
+    await plane.read(
+        lambda connection: preferences.check_password(plane.settings, connection, body.new_password, "newPassword")
+    )
+    hashed = await passwords.hash(body.new_password)
+
+    def unit(connection: Connection) -> Done:
+        store.set_password(connection, caller.id, hashed, must_change=False)
+        keep = store.token(connection, caller.token_hash)
+        store.revoke_subject(connection, caller.id)
+        if keep is not None:
+            store.add_token(
+                connection,
+                keep.hash,
+                family=keep.family,
+                kind=keep.kind,
+                subject_id=keep.subject_id,
+                subject_type=caller.kind,
+                now=plane.now(),
+                expires_at=keep.expires_at,
+            )
+        return Done(action="reset-password", entity_type="user", entity_id=caller.id, entity_name=caller.name)
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+@router.post("/api/v1/me/logout", status_code=204, summary="End this session: its tokens are worthless from now on")
+async def sign_out(request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    def unit(connection: Connection) -> Done:
+        store.revoke_family(connection, caller.family)
+        return Done(action="sign-out", entity_type="user", entity_id=caller.id, entity_name=caller.name)
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer

@@ -1,0 +1,23 @@
+"""Settings that somebody changed, as rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy.engine import Row
+
+from fairpool.control.store.tables import preferences
+from fairpool.model.ids import Instant
+
+_ONE = select(preferences).where(preferences.c.key == bindparam("key"))
+
+
+def one(connection: Connection, key: str) -> Row[Any] | None:
+    return connection.execute(_ONE, {"key": key}).one_or_none()
+
+
+def put(connection: Connection, key: str, value: str, now: Instant, by: str, revision: int) -> None:
+    connection.execute(delete(preferences).where(preferences.c.key == key))
+    row = {"key": key, "value": value, "updated_at": now, "updated_by": by, "revision": revision}
+    connection.execute(insert(preferences).values(**row))

@@ -1,0 +1,215 @@
+"""Users: people with a sign-in, the first of them, and passwords that were lost."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+
+from fastapi import APIRouter, Request, Response
+
+from fairpool.api import access as wire
+from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.control import rbac
+from fairpool.control.access_rules import last_administrator
+from fairpool.control.moments import iso
+from fairpool.control.paging import Limit, Offset
+from fairpool.control.passwords import Passwords
+from fairpool.control.plane import CallerDep, Done, LeanRoute, Plane, PlaneDep
+from fairpool.control.preferences import check_password
+from fairpool.control.refusal import refused, unknown
+from fairpool.control.store import access as store
+from fairpool.control.store import audit as audit_store
+from fairpool.control.store.database import Connection
+from fairpool.model.ids import Instant
+from fairpool.model.problem import Problem
+
+router = APIRouter(tags=["access"], route_class=LeanRoute)
+
+
+@router.get("/api/v1/users", response_model=wire.UserPage, summary="Users")
+async def users(plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT) -> wire.UserPage:
+    def unit(connection: Connection) -> wire.UserPage:
+        rows = store.all_users(connection, offset, limit + 1)
+        following = offset + limit if len(rows) > limit else None
+        return wire.UserPage(users=[_user(connection, row) for row in rows[:limit]], next=following)
+
+    return await plane.read(unit)
+
+
+@router.get("/api/v1/users/{user_id}", response_model=wire.User, summary="One user")
+async def user(user_id: str, plane: PlaneDep, caller: CallerDep) -> wire.User:
+    def unit(connection: Connection) -> wire.User:
+        return _user(connection, _known_user(connection, user_id))
+
+    return await plane.read(unit)
+
+
+@router.post("/api/v1/users", response_model=wire.NewUser, status_code=201, summary="Add a user")
+async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.UserRequest) -> Response:
+    password = body.password or secrets.token_urlsafe(12)
+    hashed = await request.app.state.passwords.hash(password)
+    must_change = body.need_to_change_password or body.password is None
+
+    def unit(connection: Connection) -> Done:
+        if body.password is not None:
+            check_password(plane.settings, connection, body.password, "password")
+        if store.user_by_email(connection, body.email) is not None:
+            what = f"there is a user {body.email} already"
+            raise refused(409, "user.exists", what, "choose another address, or delete it first", "email")
+        now = plane.now()
+        row = store.UserRow(str(uuid.uuid4()), body.email, hashed, must_change, False, now)
+        store.add_user(connection, row)
+        for name in body.roles:
+            grant = rbac.Grant(name, wire.ScopeType.TENANT)
+            store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, caller.name)
+        made = _user(connection, row)
+        shown = wire.NewUser(**made.model_dump(), temp_password=password if body.password is None else None)
+        return Done(
+            body=shown,
+            kept=made,
+            status=201,
+            action="create",
+            entity_type="user",
+            entity_id=row.id,
+            entity_name=row.email,
+        )
+
+    return await plane.perform(request, caller, unit)
+
+
+@router.delete("/api/v1/users/{user_id}", status_code=204, summary="Remove a user; their sessions end")
+async def delete_user(user_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    def unit(connection: Connection) -> Done:
+        row = _known_user(connection, user_id)
+        if not store.has_other_administrator(connection, subject=row.id):
+            raise last_administrator()
+        store.delete_user(connection, row.id)
+        return Done(action="delete", entity_type="user", entity_id=row.id, entity_name=row.email)
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+@router.post(
+    "/api/v1/users/{user_id}/password", response_model=wire.PasswordAnswer, summary="Give a user a new password"
+)
+async def reset_password(user_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    password = secrets.token_urlsafe(12)
+    hashed = await request.app.state.passwords.hash(password)
+
+    def unit(connection: Connection) -> Done:
+        row = _known_user(connection, user_id)
+        store.set_password(connection, row.id, hashed, must_change=True)
+        store.revoke_subject(connection, row.id)
+        return Done(
+            body=wire.PasswordAnswer(temp_password=password),
+            kept=wire.PasswordAnswer(temp_password=""),
+            action="reset-password",
+            entity_type="user",
+            entity_id=row.id,
+            entity_name=row.email,
+        )
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+@router.post("/api/v1/users/{user_id}/logout", status_code=204, summary="End every session of a user")
+async def end_sessions(user_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    def unit(connection: Connection) -> Done:
+        row = _known_user(connection, user_id)
+        store.revoke_subject(connection, row.id)
+        return Done(action="sign-out", entity_type="user", entity_id=row.id, entity_name=row.email)
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+def _user(connection: Connection, row: store.UserRow) -> wire.User:
+    grants = store.grants(connection, row.id, wire.SubjectType.USER)
+    return wire.User(
+        id=row.id,
+        username=row.email,
+        email=row.email,
+        roles=sorted({grant.role for grant in grants if grant.scope_type is wire.ScopeType.TENANT}),
+        need_to_change_password=row.must_change or row.first_password,
+        created_at=iso(row.created_at),
+    )
+
+
+def _known_user(connection: Connection, user_id: str) -> store.UserRow:
+    row = store.user(connection, user_id) or store.user_by_email(connection, user_id)
+    if row is None:
+        raise unknown("user", user_id)
+    return row
+
+
+# --- the first user, and listening -------------------------------------------------------------------------------
+
+
+async def make_first_user(plane: Plane, passwords: Passwords) -> None:
+    """On a fresh database: one administrator, with the password that everybody knows."""
+    if await plane.read(store.user_count):
+        return
+    settings = plane.settings
+    hashed = await passwords.hash(settings.first_password)
+
+    def unit(connection: Connection) -> None:
+        now = plane.now()
+        row = store.UserRow(str(uuid.uuid4()), settings.first_user.lower(), hashed, False, True, now)
+        store.add_user(connection, row)
+        grant = rbac.Grant(wire.RoleName.ADMINISTRATOR, wire.ScopeType.TENANT)
+        store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, "")
+
+    await plane.write(unit)
+
+
+async def give_new_password(plane: Plane, passwords: Passwords, email: str) -> str | Problem:
+    """For whoever sits at the machine and has lost theirs: a password that must be changed at the next sign-in."""
+    password = secrets.token_urlsafe(12)
+    hashed = await passwords.hash(password)
+
+    def unit(connection: Connection) -> Problem | None:
+        row = store.user_by_email(connection, email)
+        if row is None:
+            there = ", ".join(each.email for each in store.all_users(connection, 0, 8))
+            return Problem("user.unknown", f"there is no user {email}", f"these are there: {there}")
+        store.set_password(connection, row.id, hashed, must_change=True)
+        store.revoke_subject(connection, row.id)
+        audit_store.add(connection, _at_the_machine(row, plane.now()))
+        return None
+
+    problem = await plane.write(unit)
+    plane.forget_callers()
+    return problem or password
+
+
+def _at_the_machine(user: store.UserRow, now: Instant) -> dict[str, object]:
+    return {
+        "at": now,
+        "subject": "fairpool reset-password",
+        "subject_type": "App",
+        "source_ip": "",
+        "action": "reset-password",
+        "http_method": "",
+        "url": "",
+        "entity_type": "user",
+        "entity_name": user.email,
+        "entity_id": user.id,
+        "result": "Succeeded",
+    }
+
+
+async def listening_problem(plane: Plane, host_is_local: bool) -> Problem | None:
+    """Why we must not listen at an address that others can reach, if so."""
+    if host_is_local or not await plane.read(store.first_password_stands):
+        return None
+    user = plane.settings.first_user
+    return Problem(
+        "access.first_password",
+        f"{user} still has the password that everybody knows",
+        "start on 127.0.0.1, sign in, change it (POST /api/v1/me/password), then listen elsewhere",
+    )

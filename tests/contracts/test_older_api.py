@@ -1,0 +1,139 @@
+"""Programs written for the older API find their paths, their words and their lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.control.house import House, codes, expect, house
+
+JOBS = "/researcher/api/v1/jobs"
+
+
+@pytest.fixture
+def home() -> Iterator[House]:
+    with house() as home:
+        home.project("team-a", schedulingRules={"interactiveJobTimeLimitSeconds": 3600})
+        yield home
+
+
+def submit(home: House, name: str = "hyper1", *, by: str = "admin", **more: Any) -> Any:
+    return home.call("POST", JOBS, {"name": name, "project": "team-a", "image": "quickstart", **more}, by=by)
+
+
+def test_a_job_is_submitted_listed_suspended_resumed_and_deleted(home: House) -> None:
+    made = expect(submit(home, gpu=0.5, environment=["EPOCHS=3"], volumes=["/raid:/data:ro"]), 202)
+    assert (made["status"], made["type"], made["requestedGpus"]) == ("Pending", "Train", 0.5)
+    home.push(home.report(workloads=(home.runs(made["id"], gpus_milli=500),)))
+    (listed,) = expect(home.call("GET", f"{JOBS}/team-a"), 200)
+    assert (listed["name"], listed["status"], listed["node"], listed["runningPods"]) == ("hyper1", "Running", "n1", 1)
+    named = [{"name": "hyper1", "project": "team-a"}, {"name": "other", "project": "team-a"}]
+    suspended = expect(home.call("POST", f"{JOBS}/suspend", named), 200)
+    assert [(each["name"], each["ok"]) for each in suspended] == [("hyper1", True), ("other", False)]
+    assert suspended[1]["error"]["status"] == 404
+    assert expect(home.call("GET", f"/api/v1/workloads/{made['id']}"), 200)["desiredPhase"] == "Stopped"
+    assert expect(home.call("POST", f"{JOBS}/resume", named[:1]), 200) == [{"name": "hyper1", "ok": True}]
+    assert expect(home.call("DELETE", JOBS, named[:1]), 200) == [{"name": "hyper1", "ok": True}]
+    assert expect(home.call("GET", f"{JOBS}/team-a"), 200)[0]["status"] == "Terminating"
+
+
+def test_what_was_submitted_the_older_way_is_declared_as_it_was_meant(home: House) -> None:
+    made = expect(
+        submit(
+            home,
+            "build1",
+            interactive=True,
+            command=["sleep"],
+            args=["infinity"],
+            gpuMemory="4G",
+            cpu=2,
+            memory="8Gi",
+            largeShm=True,
+            pvcs=["claim:/data"],
+            preemptible=True,
+        ),
+        202,
+    )
+    spec = expect(home.call("GET", f"/api/v1/workloads/workspaces/{made['id']}"), 200)["spec"]
+    assert (spec["command"], spec["args"], spec["preemptibility"]) == (["sleep"], ["infinity"], "preemptible")
+    assert spec["compute"]["gpuMemoryRequest"] == "4G"
+    assert spec["storage"]["pvc"] == [{"claimName": "claim", "path": "/data"}]
+    assert expect(submit(home, "sweep", completions=3, parallelism=2), 202)["type"] == "Train"
+    assert (
+        expect(home.call("POST", JOBS, {"jobNamePrefix": "s", "project": "team-a", "image": "i"}), 202)["name"] == "s-0"
+    )
+
+
+def test_all_that_is_wrong_is_said_at_once_in_the_words_it_was_asked_in(home: House) -> None:
+    wrong = submit(home, "x", environment=["A=1", "B"], volumes=["data"], pvcs=["c"], interactive=True, completions=2)
+    fields = [each["field"] for each in wrong.json()["problems"]]
+    assert sorted(fields) == ["environment.1", "interactive", "pvcs.0", "volumes.0"]
+    later = submit(home, "X", gpu=2.5, nodePools=["nowhere"])
+    assert {each["field"] for each in later.json()["problems"]} == {"name", "gpu", "nodePools"}
+    assert codes(submit(home, pvcs=["a\x7fb:/data"])) == ["request.wrong_value"]
+    assert codes(submit(home, gpus=1)) == ["request.unknown_field"]
+
+
+def test_a_researcher_sees_and_touches_only_their_own(home: House) -> None:
+    home.project("team-b")
+    home.researcher("ann", "team-a")
+    expect(home.call("POST", JOBS, {"name": "theirs", "project": "team-b", "image": "i"}), 202)
+    assert home.call("GET", f"{JOBS}/team-b", by="ann").status_code == 404
+    assert [each["name"] for each in expect(home.call("GET", "/researcher/api/v1/projects", by="ann"), 200)] == [
+        "team-a"
+    ]
+    (outcome,) = expect(home.call("DELETE", JOBS, [{"name": "theirs", "project": "team-b"}], by="ann"), 200)
+    assert (outcome["ok"], outcome["error"]["status"]) == (False, 404)
+    assert home.call("POST", JOBS, {"name": "x", "project": "team-b", "image": "i"}, by="ann").status_code == 403
+    assert expect(home.call("GET", "/v1/k8s/clusters/local/jobs", by="ann"), 200) == []
+
+
+def test_projects_in_older_words(home: House) -> None:
+    assert expect(home.call("GET", "/researcher/api/v1/projects"), 200) == [
+        {
+            "name": "team-a",
+            "departmentName": "default",
+            "deservedGpus": 4.0,
+            "interactiveJobTimeLimitSecs": 3600,
+            "interactiveNodeAffinity": [],
+            "trainNodeAffinity": [],
+        }
+    ]
+
+
+def test_older_paths_lead_to_the_same_things(home: House) -> None:
+    base = f"/v1/k8s/clusters/{home.cluster}"
+    assert expect(home.call("GET", "/v1/k8s/clusters"), 200) == expect(home.call("GET", "/api/v1/clusters"), 200)
+    made = home.call("POST", f"{base}/projects", {"name": "p1", "resources": [{"gpu": {"deserved": 1}}]})
+    assert expect(made, 201)["clusterId"] == home.cluster
+    assert [each["name"] for each in expect(home.call("GET", f"{base}/projects"), 200)["projects"]] == ["p1", "team-a"]
+    stale = home.call("PUT", f"{base}/projects/p1", {"name": "p1"}, headers={"If-Match": '"0"'})
+    assert stale.status_code == 412
+    expect(home.call("PUT", f"{base}/projects/p1", {"name": "p1"}, headers={"If-Match": made.headers["ETag"]}), 200)
+    expect(home.call("DELETE", f"{base}/projects/p1"), 202)
+    assert home.call("GET", "/api/v1/org-unit/projects/p1").status_code == 404
+    expect(home.call("POST", f"{base}/departments", {"name": "research"}), 201)
+    assert expect(home.call("GET", "/api/v1/org-unit/departments/research"), 200)["name"] == "research"
+    assert expect(home.call("GET", f"{base}/node-pools/default"), 200)["name"] == "default"
+    assert codes(home.call("GET", "/v1/k8s/clusters/nowhere/projects")) == ["cluster.unknown"]
+    assert expect(home.call("GET", "/v1/k8s/users/roles"), 200)["roles"][0]["id"] == "administrator"
+
+
+def test_a_user_made_the_older_way(home: House) -> None:
+    body = {"email": "ed@example.com", "password": "correct horse", "roles": ["editor", "admin"]}
+    wrong = home.call("POST", "/v1/k8s/users", {**body, "permittedClusters": ["a"]})
+    assert [each["field"] for each in wrong.json()["problems"]] == ["roles.0", "permittedClusters"]
+    made = home.call("POST", "/v1/k8s/users", {**body, "roles": ["admin"], "needToChangePassword": False})
+    assert expect(made, 201)["roles"] == ["administrator"]
+    home.sign_in("ed", "ed@example.com", "correct horse")
+    assert home.call("GET", "/v1/k8s/users", by="ed").status_code == 200
+
+
+def test_the_audit_log_in_older_words(home: House) -> None:
+    (login,) = expect(home.call("GET", "/v1/k8s/audit?action=Login"), 200)
+    assert (login["action"], login["sourceType"], login["sourceName"]) == ("Login", "User", "test@run.ai")
+    (made,) = expect(home.call("GET", "/v1/k8s/audit?entity_type=project&limit=1"), 200)
+    assert (made["action"], made["entityName"], made["context"]["result"]) == ("Create", "team-a", "Succeeded")
+    assert codes(home.call("GET", "/v1/k8s/audit?start=x")) == ["request.not_a_date"]
