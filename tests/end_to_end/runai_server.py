@@ -15,16 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import click
 import uvicorn
-from click.testing import CliRunner
 
 from fairpool.api.client import Client
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import EventReport, NodeReport, PodReport, PushReport, WorkloadReport
 from fairpool.api.shell import Channel, Frame, ended
-from fairpool.cli.adm.main import main as runai_adm
-from fairpool.cli.runai.main import main as runai
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
 from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
@@ -34,6 +30,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
 from fairpool.model.status import Pause, WorkloadPhase
 from tests.control.house import CHEAP
+from tests.end_to_end.typist import Typist
 
 LOG = b"Epoch 1/2 loss 0.31\nEpoch 2/2 loss 0.12\n"
 DANGEROUS = b"\x1b]0;owned\x07\x1b[31mred\x1b[0m \x1b]52;c;ZXZpbA==\x07\x1b[2Jgone \xc2\x9b5n plain\n"
@@ -96,70 +93,17 @@ class Doors:
         return self.shells[-1]
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a command said."""
-
-    code: int
-    out: str
-    err: str
-
-    def __contains__(self, text: str) -> bool:
-        return text in self.out
-
-
 @dataclass
-class Server:
+class Server(Typist):
     """A control plane, what its cluster reports, and people who type."""
 
-    address: str
     doors: Doors
     identity: ClusterIdentity
     admin: Client
-    folder: Path
     levels: dict[str, WorkloadReport] = field(default_factory=dict)
     nodes: dict[str, NodeReport] = field(default_factory=dict)
     events: list[EventReport] = field(default_factory=list)
     reports: int = 0
-
-    # --- typing ---
-
-    def environment(self, person: str = "admin", **more: str) -> dict[str, str]:
-        place = self.folder / person
-        return {
-            "FAIRPOOL_CONFIG": str(place / "config"),
-            "FAIRPOOL_SERVER": self.address,
-            "XDG_CACHE_HOME": str(place / "cache"),
-            "COLUMNS": "",
-            "NO_COLOR": "1",
-            **more,
-        }
-
-    def type(self, line: str, *, person: str = "admin", stdin: str | bytes = "", **environment: str) -> Answer:
-        """One line, as a person types it."""
-        program, *arguments = shlex.split(line)
-        command: click.Command = {"runai": runai, "runai-adm": runai_adm}[program]
-        result = CliRunner().invoke(
-            command, arguments, prog_name=program, input=stdin, env=self.environment(person, **environment)
-        )
-        assert result.exception is None or isinstance(result.exception, SystemExit), (line, result.exc_info)
-        return Answer(result.exit_code, result.stdout, result.stderr)
-
-    def typed(self, line: str, **options: Any) -> str:
-        """The same, where nothing may go wrong."""
-        answer = self.type(line, **options)
-        assert answer.code == 0, (line, answer)
-        return answer.out
-
-    def refused(self, line: str, **options: Any) -> str:
-        """The same, where it must: what is said then."""
-        answer = self.type(line, **options)
-        assert answer.code == 1, (line, answer)
-        assert not answer.out, (line, answer)
-        return answer.err
-
-    def log_in(self, person: str = "admin", user: str = FIRST_USER, password: str = FIRST_PASSWORD) -> None:
-        assert "Logged in successfully" in self.typed(f"runai login -u {user}", stdin=f"{password}\n", person=person)
 
     def settle(self, project: str, *, quota: str = "4", person: str = "admin") -> None:
         """Sign in, with a project of one's own as the default."""
@@ -287,7 +231,7 @@ def serving(folder: Path, **settings: Any) -> Iterator[Server]:
     address = f"http://127.0.0.1:{port}"
     with Client(address) as admin:
         admin.sign_in(FIRST_USER, FIRST_PASSWORD)
-        yield Server(address, doors, identity, admin, folder)
+        yield Server(address, folder, doors, identity, admin)
     server.should_exit = True
     thread.join(5)
 

@@ -257,6 +257,13 @@ def test_empty_columns_are_planned(rows: Snapshot) -> None:
     assert not decided.evictions
 
 
+@pytest.mark.parametrize("device", [7, -1])
+def test_a_pod_whose_device_is_gone_takes_nothing_of_those_that_are_left(device: int) -> None:
+    """`ok` and `odd` ask for all that is left beside `b`, which is five devices."""
+    rows = pod("a-0", devices=(device,))(shape("ok-0", gpu=whole_gpus(4))(healthy()))
+    assert {each.pod for each in plan(rows).binds} == {"ok-0", "odd-0"}
+
+
 def test_a_full_device_of_the_outside_world_gets_nobody_else() -> None:
     """Two pods hold 1.2 of device 1, `half` would fit on it if one looked at the newer one only."""
     rows = World("""

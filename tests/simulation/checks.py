@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fairpool.cluster.books import Books
 from fairpool.cluster.expand import is_rigid, slots_of
-from fairpool.model.ids import SECOND_MS, NodeName, WorkloadId
+from fairpool.model.ids import SECOND_MS, Instant, NodeName, WorkloadId
 from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.quantity import WHOLE_GPU_MILLI
@@ -22,6 +22,7 @@ Wrong = tuple[str, WorkloadId | None]
 
 HELD = (PodPhase.BOUND, PodPhase.RUNNING, PodPhase.RELEASING)
 STAYING = (PodPhase.BOUND, PodPhase.RUNNING)
+UNPLACED = (PodPhase.WAITING, PodPhase.PROMISED)
 PROMISE_S = 600
 PRODUCT = Policy.product()
 
@@ -34,7 +35,7 @@ def all_wrong(world: World) -> Iterator[Wrong]:
     yield from world.wrong_entries
     yield from one_life_per_pod(books)
     yield from no_device_over_committed(books, world)
-    yield from gangs_are_whole(books)
+    yield from gangs_are_whole(books, world.chronicle.rigid_since)
     yield from only_preemptible_work_is_taken(books)
     yield from done_work_is_not_done_again(books)
     yield from sweeps_keep_to_their_number(books)
@@ -76,15 +77,19 @@ def _part(life: Life, device_mib: int) -> int:
     return gpu.portion_milli * device_mib
 
 
-def gangs_are_whole(books: Books) -> Iterator[Wrong]:
-    """Of a gang that needs all its pods, nobody stays while another has no place."""
+def gangs_are_whole(books: Books, rigid_since: Mapping[WorkloadId, Instant]) -> Iterator[Wrong]:
+    """Of a gang that needs all its pods, nobody stays while another has no place.
+
+    A pod that was missing already while the others did without it has the grace of broken gangs to come back.
+    """
     for workload, spec in books.specs.items():
         lives = slots_of(books.lives.get(workload, ()))
         current = [life for index, life in sorted(lives.items()) if index < spec.pods]
         if not is_rigid(spec) or len(current) < spec.pods:
             continue
         staying = [life for life in current if life.phase in STAYING]
-        missing = [life for life in current if life.phase in (PodPhase.WAITING, PodPhase.PROMISED)]
+        since = rigid_since.get(workload, Instant(0))
+        missing = [life for life in current if life.phase in UNPLACED and life.born_at > since]
         if staying and missing and not _was_resized(current, books.standings[workload].first_incarnation):
             yield f"half a gang: {[(life.id, life.phase.value) for life in current]}", workload
 

@@ -79,7 +79,10 @@ class Chronicle:
         """No ledger was lost, and with it lines that nobody else had."""
         self.has_gaps = False
         """A loop has started over: what it had not told by then was numbered, and is not told any more."""
+        self.rigid_since: dict[WorkloadId, Instant] = {}
+        """Since when those workloads need all their pods that once did with fewer."""
         self._halts: dict[WorkloadId, Halt | None] = {}
+        self._elastic: set[WorkloadId] = set()
 
     def forget(self) -> None:
         """The ledger is lost."""
@@ -87,8 +90,14 @@ class Chronicle:
         self._halts.clear()
         self.is_complete = False
 
-    def take_in(self, entry: Entry) -> list[Wrong]:
+    def take_in(self, entry: Entry, now: Instant) -> list[Wrong]:
         """Another entry was written. The answer: what it does not tell, or tells without a reason."""
+        for spec in entry.specs:
+            if spec.is_elastic:
+                self._elastic.add(spec.id)
+            elif spec.id in self._elastic:
+                self._elastic.discard(spec.id)
+                self.rigid_since[spec.id] = now
         self.events += entry.events
         wrong = [*self._untold(entry), *_unexplained(entry)]
         self.phase_of.update((life.id, life.phase) for life in entry.lives)

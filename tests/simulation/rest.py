@@ -133,5 +133,6 @@ def _pools(world: World, organization: Organization) -> dict[NodeName, PoolName]
 
 
 def _milli(world: World, course: Course) -> int:
-    shape = course.order.shape
-    return part_of_device(shape, world.engine.host(course.order.node).node) * shape.gpu.devices
+    """What it holds of the devices that are there; those that broke under it are nobody's."""
+    node = world.engine.host(course.order.node).node
+    return part_of_device(course.order.shape, node) * sum(device < node.gpus for device in course.order.devices)

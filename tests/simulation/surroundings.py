@@ -118,8 +118,7 @@ class Workshop:
             return f"{node.name} has the labels {labels}"
         gpus = self._dice.choice((0, 2, 4, 8))
         self._engine.replace_node(replace(node, gpus=gpus))
-        if gpus < node.gpus:
-            # Devices are taken out of a machine that is off. While it is on, a life that is bound and not started yet
-            # would still be ordered onto a device that is gone.
+        if gpus < node.gpus and self._dice.random() < 0.5:
+            # Taken out of a machine that was off; else they have just stopped working.
             self._engine.reboot(node.name, self._dice.uniform(1, 120))
         return f"{node.name} has {gpus} GPUs instead of {node.gpus}"

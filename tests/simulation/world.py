@@ -406,7 +406,7 @@ class World:
         if entry.organization is None:
             self.wrong_entries += overtaken(books, entry, now)
         self.record.looked(self.engine.shown[token], self.chronicle.phase_of)
-        self.wrong_entries += self.chronicle.take_in(entry)
+        self.wrong_entries += self.chronicle.take_in(entry, now)
 
     def _note_started_over(self) -> None:
         """A loop does not believe its ledger. It may, where one was lost and reports of the lost one come late."""

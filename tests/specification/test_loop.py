@@ -58,7 +58,7 @@ class Cluster:
         return Loop(self.ledger, self.engine, Link(self.wire, "c"), self.clock.wall.now)
 
     def submit(self, name: str, gpus: int = 1, **more: object) -> None:
-        template = PodTemplate(shape=PodShape(gpu=whole_gpus(gpus)))
+        template = PodTemplate(shape=PodShape(gpu=whole_gpus(gpus), cpu_milli=500, memory_bytes=4096))
         spec = WorkloadSpec(
             id=WorkloadId(name), name=name, project=QueueId("p"), created_at=self.clock.now(), template=template
         )
@@ -206,3 +206,4 @@ def test_the_use_of_nodes_is_told_even_if_nothing_else_happens() -> None:
     cluster.run(30)
     (node,) = cluster.control.nodes()
     assert (node.gpus_used_milli, node.pods) == (3000, 2)
+    assert (node.cpu_used_milli, node.memory_used_bytes) == (1000, 8192)

@@ -340,10 +340,18 @@ def test_of_each_pod_its_last_life_is_shown_and_every_one_that_is_not_over() -> 
         pytest.param(life("a-0-0", RUNNING, on="n1"), 1000, id="who runs holds its GPU"),
         pytest.param(life("a-0-0", RELEASING, on="n1"), 1000, id="who leaves holds its GPU until it has left"),
         pytest.param(life("a-0-0", ENDED, on="n1"), 0, id="who has ended holds nothing"),
+        pytest.param(life("a-0-0", RUNNING, on="n1", devices=(8,)), 0, id="a GPU that is gone is held by nobody"),
     ],
 )
 def test_what_it_holds(one: Life, gpus: int) -> None:
     assert report(spec(), [one]).gpus_milli == gpus
+
+
+def test_what_it_holds_beside_gpus() -> None:
+    shape = PodShape(gpu=whole_gpus(1), cpu_milli=1500, memory_bytes=4096)
+    lives = [life("a-0-0", RUNNING, on="n1", shape=shape), life("a-1-0", WAITING, shape=shape)]
+    held = report(spec(pods=2), lives)
+    assert (held.cpu_milli, held.memory_bytes) == (1500, 4096)
 
 
 @pytest.mark.parametrize(

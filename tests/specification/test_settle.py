@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -236,6 +237,19 @@ def test_no_answer_at_all_is_trouble_too() -> None:
 def test_a_refusal_says_who_refused_and_why() -> None:
     after = settle(life("a-0-0", BOUND, on="n1"), Look(None, node_sight(), answer(Reply.REFUSED, "no GPU 7")), NOW)
     assert after.detail == "n1 would not start it: no GPU 7"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"gpus": 0}, {"gpus_withheld": (0,)}], ids=["the GPU is gone", "somebody else is busy on it"]
+)
+def test_a_start_that_is_owed_on_a_gpu_that_is_not_offered_any_more_is_called_off(changes: dict[str, Any]) -> None:
+    sight = node_sight()
+    poorer = replace(sight, node=replace(sight.node, **changes))
+    after = settle(life("a-0-0", BOUND, on="n1"), Look(node=poorer), NOW)
+    assert (after.phase, after.cause) == (RELEASING, Cause.NODE_LOST)
+    assert after.detail == "n1 does not offer GPU 0 any more"
+    running = life("a-0-0", RUNNING, on="n1")
+    assert settle(running, Look(pod_sight(running, PodState.RUNNING), poorer), NOW) is running
 
 
 @pytest.mark.parametrize("engine", ["stop confirmed", "gone", "exited after notice"])

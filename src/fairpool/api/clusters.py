@@ -138,6 +138,8 @@ class WorkloadReport(Wire):
     pool: PoolName | None = None
     gpus_milli: Count = 0
     """Held now."""
+    cpu_milli: Count = 0
+    memory_bytes: Count = 0
     pods: tuple[PodReport, ...] = ()
     since: Instant
     """When it came into this phase."""
@@ -170,7 +172,10 @@ class NodeReport(Wire):
     pods: Count = 0
     """How many hold something on it."""
     cpu_milli: Count = 0
+    cpu_used_milli: Count = 0
+    """Asked for by those pods, not measured."""
     memory_bytes: Count = 0
+    memory_used_bytes: Count = 0
     gpu_memory_mib: Count = 0
     gpus_withheld: tuple[int, ...] = ()
     labels: dict[str, str] = Field(default_factory=dict)

@@ -368,6 +368,8 @@ class NodeAnswer(Answer):
     pods: int = 0
     cpu_milli: int | None = None
     memory_bytes: int | None = None
+    cpu_allocated_milli: Annotated[int, Field(description="Asked for by the pods that are there")] = 0
+    memory_allocated_bytes: Annotated[int, Field(description="Asked for by the pods that are there")] = 0
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[TaintWire] = Field(default_factory=list)
     cordoned: bool = False

@@ -105,6 +105,8 @@ class Books:
         if draft.cursor is not None:
             self.cursor = draft.cursor
         self._absorb_derived(draft)
+        for workload in draft.undesired:
+            self.levels.pop(workload, None)  # nobody asks any more how it stands, also while its pods leave
         for workload in draft.dropped:
             self._forget(workload)
 

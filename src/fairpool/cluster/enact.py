@@ -75,7 +75,7 @@ def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:
     promise = decided.promise.get(life.id)
     evict = decided.evict.get(life.id)
     if evict is not None:
-        leaving = life.leave(now, _cause(evict), explain_eviction(evict))
+        leaving = life.leave(now, _cause(evict), explain_eviction(evict, _name(draft, evict.reason.winner)))
         return [leaving] if promise is None else [leaving, _promised(_next_life(draft, life), promise, now)]
     bind = decided.bind.get(life.id)
     if bind is not None:
@@ -94,6 +94,12 @@ def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:
         why = decided.withdraw[life.id].why
         life = life.move(PodPhase.WAITING, now, node=None, devices=(), promised_at=None, detail=f"promise: {why}")
     return [life if promise is None else _promised(life, promise, now)]
+
+
+def _name(draft: Draft, group: GroupId | None) -> str | None:
+    """What people call it: ids of workloads are for programs."""
+    spec = draft.spec(workload_of(group)) if group is not None else None
+    return spec.name if spec is not None else group
 
 
 def _cause(evict: Evict) -> Cause:

@@ -43,11 +43,13 @@ class Inventory:
         self._nodes_differ, self._counted_at = False, now
         sights = books.observation.nodes
         used: dict[NodeName, int] = dict.fromkeys(sights, 0)
-        pods: dict[NodeName, int] = dict.fromkeys(sights, 0)
+        cpu, memory, pods = used.copy(), used.copy(), used.copy()
         for workload in books.rows:
             for life in books.lives[workload]:
                 if life.is_placed and life.node in used:
                     used[life.node] += gpus_held_milli(life, sights)
+                    cpu[life.node] += life.shape.cpu_milli
+                    memory[life.node] += life.shape.memory_bytes
                     pods[life.node] += 1
         marks = books.organization.marks
         return [
@@ -61,7 +63,9 @@ class Inventory:
                 gpus_used_milli=used[name],
                 pods=pods[name],
                 cpu_milli=sight.node.cpu_milli,
+                cpu_used_milli=cpu[name],
                 memory_bytes=sight.node.memory_bytes,
+                memory_used_bytes=memory[name],
                 gpu_memory_mib=sight.node.gpu_memory_mib,
                 gpus_withheld=sight.node.gpus_withheld,
                 labels=dict(sight.node.labels),

@@ -57,6 +57,8 @@ def rollup(
         detail=status.detail,
         pool=pool,
         gpus_milli=sum(gpus_held_milli(life, nodes) for life in shown),
+        cpu_milli=sum(life.shape.cpu_milli for life in shown if life.is_placed),
+        memory_bytes=sum(life.shape.memory_bytes for life in shown if life.is_placed),
         pods=tuple(PodReport.from_life(life) for life in shown),
         since=_since(spec, standing, shown),
         failures=standing.failures,
@@ -137,11 +139,15 @@ def _since(spec: WorkloadSpec, standing: Standing, lives: Sequence[Life]) -> Ins
 
 
 def gpus_held_milli(life: Life, nodes: Mapping[NodeName, NodeSight]) -> int:
-    """GPUs that a life holds, in thousandths."""
+    """GPUs that a life holds, in thousandths. One that broke under it is held by nobody."""
     if not life.is_placed or life.node is None:
         return 0
     sight = nodes.get(life.node)
-    return gpus_milli(life.shape, sight.node.gpu_memory_mib if sight is not None else 0)
+    if sight is None:
+        return gpus_milli(life.shape, 0)
+    held = gpus_milli(life.shape, sight.node.gpu_memory_mib)
+    gone = sum(device >= sight.node.gpus for device in life.devices)
+    return held - held * gone // len(life.devices) if gone else held
 
 
 def gpus_milli(shape: PodShape, device_memory_mib: int) -> int:

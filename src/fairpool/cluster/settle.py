@@ -2,11 +2,12 @@
 
 | ledger    | starting | running   | exited  | nothing        | node silent | node gone or rebooted |
 |-----------|----------|-----------|---------|----------------|-------------|-----------------------|
-| BOUND     | –        | → RUNNING | → ENDED | – (start owed) | –           | → ENDED, lost         |
+| BOUND     | –        | → RUNNING | → ENDED | – (start owed)²| –           | → ENDED, lost         |
 | RUNNING   | –        | –         | → ENDED | → ENDED, lost  | –           | → ENDED, lost         |
 | RELEASING | –        | –         | → ENDED | → ENDED¹       | –           | → ENDED               |
 
 ¹ Only after the engine has confirmed the stop: until then a start that is still under way could come after it.
+² If its node still offers its devices; otherwise → RELEASING.
 An observation always begins after the last thing was written (the loop looks first), so that absence means absence.
 """
 
@@ -69,6 +70,8 @@ def settle(life: Life, look: Look, now: Instant) -> Life:
             return life.move(PodPhase.RUNNING, now, started_at=since if since is not None else now, trouble="")
         case PodPhase.BOUND, Seen.STARTING:
             return _troubled(life, look.pod)
+        case PodPhase.BOUND, Seen.NOTHING if look.node is not None and not look.node.node.offers(life.devices):
+            return life.leave(now, Cause.NODE_LOST, f"{life.node} does not offer {_gpus(life)} any more")
         case PodPhase.BOUND, Seen.NOTHING:
             return _answered(life, look.answer, now)
         case PodPhase.RUNNING, Seen.NOTHING:
@@ -80,6 +83,11 @@ def settle(life: Life, look: Look, now: Instant) -> Life:
         case _, Seen.GONE:
             return life.end(now, Outcome.LOST, Cause.NODE_LOST, f"{life.node} went away or was rebooted")
     return life
+
+
+def _gpus(life: Life) -> str:
+    numbers = ", ".join(map(str, life.devices))
+    return f"GPU {numbers}" if len(life.devices) == 1 else f"GPUs {numbers}"
 
 
 def _exited(life: Life, pod: PodSight | None, now: Instant) -> Life:

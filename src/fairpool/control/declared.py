@@ -18,6 +18,7 @@ from fairpool.model.organization import (
     OverQuota,
     ProjectRules,
     Queue,
+    department_queue,
     gpu_entitlement,
 )
 from fairpool.model.problem import Problem
@@ -36,11 +37,6 @@ class Unit:
     created_at: Instant
     parent: str | None = None
     rules: wire.SchedulingRules = wire.SchedulingRules()
-
-
-def department_queue(name: str) -> QueueId:
-    """The queue of a department: a slash is in no project's name, so the two never meet."""
-    return QueueId(f"department/{name}")
 
 
 def organization(

@@ -91,13 +91,21 @@ def state(
         "completedAt": iso_or_none(completed_at(report)),
         "runningPods": running,
         "pendingPods": len(live) - running,
-        "allocatedResources": {"gpu": (report.gpus_milli if report and not gone else 0) / WHOLE_GPU_MILLI},
+        "allocatedResources": _held(report) if report is not None and not gone else {"gpu": 0.0},
         "currentNodes": sorted({pod.node for pod in live if pod.node and pod.phase in HOLDS_DEVICES}),
         "currentNodePools": [report.pool] if report is not None and report.pool else [],
         "urls": [],
         "revision": revision,
     }
     return {name: value for name, value in item.items() if value is not None}
+
+
+def _held(report: WorkloadReport) -> dict[str, float]:
+    return {
+        "gpu": report.gpus_milli / WHOLE_GPU_MILLI,
+        "cpu": report.cpu_milli / 1000,
+        "memoryBytes": report.memory_bytes,
+    }
 
 
 def text(item: dict[str, Any]) -> str:

@@ -284,6 +284,8 @@ def _node(row: Any, mark: Any) -> wire.NodeAnswer:
         pods=report.pods,
         cpu_milli=report.cpu_milli or None,
         memory_bytes=report.memory_bytes or None,
+        cpu_allocated_milli=report.cpu_used_milli,
+        memory_allocated_bytes=report.memory_used_bytes,
         labels={**report.labels, **marks.labels},
         taints=marks.taints,
         cordoned=report.cordoned or marks.cordoned,

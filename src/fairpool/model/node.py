@@ -69,6 +69,10 @@ class Node:
     ready: bool = True
     cordoned: bool = False
 
+    def offers(self, devices: Iterable[int]) -> bool:
+        """Whether all these devices are there to be given out."""
+        return all(0 <= each < self.gpus and each not in self.gpus_withheld for each in devices)
+
     @property
     def is_healthy(self) -> bool:
         """Whether new pods may go here and its capacity counts."""

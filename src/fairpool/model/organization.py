@@ -35,6 +35,19 @@ class Entitlement:
     """Part of the capacity it held over the accounting window, 0 when time-based sharing is off."""
 
 
+DEPARTMENT_PREFIX = "department/"
+
+
+def department_queue(name: str) -> QueueId:
+    """The queue of a department: a slash is in no project's name, so the two never meet."""
+    return QueueId(f"{DEPARTMENT_PREFIX}{name}")
+
+
+def name_of_queue(queue: QueueId) -> str:
+    """What people call it."""
+    return queue.removeprefix(DEPARTMENT_PREFIX)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     """Whatever owns quota, in the scheduler's eyes. Only queues without children hold pod groups."""

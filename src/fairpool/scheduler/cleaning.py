@@ -17,7 +17,18 @@ from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, Queue, oversubscribed_parents
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
-from fairpool.model.workload import Claim, GpuKind, GpuRequest, Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
+from fairpool.model.workload import (
+    NO_GPU,
+    Claim,
+    GpuKind,
+    GpuRequest,
+    Pod,
+    PodGroup,
+    PodSet,
+    PodShape,
+    SubGroup,
+    whole_gpus,
+)
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
 
@@ -303,6 +314,12 @@ class _PodCleaning:
             self._note("pod.devices", pod, f"names devices that {node.name} does not have", "it counts without them")
         if pod.phase not in HOLDS_DEVICES:
             return replace(pod, devices=devices)
+        gone = len(set(pod.devices)) - len(devices)
+        if gone:
+            # A device that broke under it is not among those that are left, so it takes nothing of them.
+            left = max(pod.shape.gpu.devices - gone, 0)
+            gpu = replace(pod.shape.gpu, devices=left) if left else NO_GPU
+            pod = replace(pod, shape=replace(pod.shape, gpu=gpu))
         is_whole = pod.shape.gpu.kind is GpuKind.WHOLE
         if len(devices) > pod.shape.gpu.devices:
             what = f"is on {len(devices)} devices and asked for {pod.shape.gpu.devices}"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import singledispatch
 
-from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.ids import SECOND_MS, Instant, QueueId
+from fairpool.model.organization import name_of_queue
 from fairpool.model.quantity import UNLIMITED, gpus_text
 from fairpool.scheduler.decision import (
     Evict,
@@ -40,12 +41,12 @@ def explain(verdict: Verdict, clock: Clock | None = None) -> str:
     return f"runs with {_pods(verdict.running)}, more wait: {sentence}" if verdict.running else sentence
 
 
-def explain_eviction(evict: Evict) -> str:
-    """One sentence: why this pod loses its place, and to whom."""
+def explain_eviction(evict: Evict, winner: str | None = None) -> str:
+    """One sentence: why this pod loses its place, and to whom; `winner` is the name that people know that one by."""
     reason = evict.reason
     if reason.by is Pass.STALE:
         return "its group lost pods that it needs and cannot go on"
-    sentence = _taken(reason)
+    sentence = _taken(reason, winner or reason.winner)
     if reason.moved_to is None:
         return sentence
     mark = "," if reason.by is Pass.RECLAIM else ":"  # "for WINNER: ..." goes on, the others begin anew
@@ -54,20 +55,25 @@ def explain_eviction(evict: Evict) -> str:
     return f"moves to {reason.moved_to}{mark} {sentence}"
 
 
-def _taken(reason: EvictionReason) -> str:
+def _taken(reason: EvictionReason, winner: str | None) -> str:
     if reason.by is Pass.CONSOLIDATE:
-        return f"makes room for {reason.winner}, which does not fit otherwise"
+        return f"makes room for {winner}, which does not fit otherwise"
     if reason.by is Pass.PREEMPT or reason.taken is None or reason.gaining is None:
-        return f"{reason.winner} of the same project has a higher priority"
-    return f"for {reason.winner}: {_too_much(reason.taken)}, {_owed(reason.gaining, reason.wanted_milli)}"
+        return f"{winner} of the same project has a higher priority"
+    return f"for {winner}: {_too_much(reason.taken)}, {_owed(reason.gaining, reason.wanted_milli)}"
+
+
+def _called(queue: QueueId) -> str:
+    name = name_of_queue(queue)
+    return name if name == queue else f"department {name}"
 
 
 def _too_much(figures: QueueFigures) -> str:
     over_milli = figures.held_milli - figures.quota_milli
     if figures.quota_milli != UNLIMITED and over_milli > 0:
-        return f"{figures.queue} is {_gpus(over_milli)} over its quota of {gpus_text(figures.quota_milli)}"
+        return f"{_called(figures.queue)} is {_gpus(over_milli)} over its quota of {gpus_text(figures.quota_milli)}"
     fair = gpus_text(figures.fair_share_milli)
-    return f"{figures.queue} holds {_gpus(figures.held_milli)}, its fair share is {fair}"
+    return f"{_called(figures.queue)} holds {_gpus(figures.held_milli)}, its fair share is {fair}"
 
 
 def _owed(figures: QueueFigures, wanted_milli: int) -> str:
@@ -75,9 +81,9 @@ def _owed(figures: QueueFigures, wanted_milli: int) -> str:
     if figures.quota_milli == UNLIMITED:
         owed_milli = wanted_milli
     if owed_milli > 0:
-        return f"{figures.queue} is owed {gpus_text(owed_milli)}"
+        return f"{_called(figures.queue)} is owed {gpus_text(owed_milli)}"
     held, fair = gpus_text(figures.held_milli), gpus_text(figures.fair_share_milli)
-    return f"{figures.queue} holds {held} of its fair share of {fair}"
+    return f"{_called(figures.queue)} holds {held} of its fair share of {fair}"
 
 
 # ---- one sentence a reason
@@ -100,7 +106,9 @@ def _(why: NotReady, clock: Clock) -> str:
 @_say.register
 def _(why: NoQueue, clock: Clock) -> str:
     if why.exists:
-        return f"{why.queue} is a department and cannot hold work itself: submit it to one of its projects"
+        return (
+            f"{name_of_queue(why.queue)} is a department and cannot hold work itself: submit it to one of its projects"
+        )
     return f"project {why.queue} does not exist, or its department does not: submit it to an existing project"
 
 
@@ -110,7 +118,7 @@ def _(why: OverLimit, clock: Clock) -> str:
     raised = f"with a limit raised to {_number(why.limit + missing, unit)}"
     remedy = f"starts when it holds {_number(missing, unit)} less, or {raised}"
     return (
-        f"{_level(why.above)} {why.queue} holds {_number(why.held, unit)} of its limit of "
+        f"{_level(why.above)} {name_of_queue(why.queue)} holds {_number(why.held, unit)} of its limit of "
         f"{_amount(why.limit, unit)}, and this asks for {_number(why.asked, unit)}: "
         f"{remedy if why.asked <= why.limit else 'needs at least that, ' + raised}"
     )
@@ -122,8 +130,8 @@ def _(why: OverQuota, clock: Clock) -> str:
     raised = f"with a quota raised to {_number(why.quota + missing, unit)}, or as preemptible work"
     remedy = f"starts when {_number(missing, unit)} of it is given back, {raised}"
     return (
-        f"work that may not be preempted stays within quota: in {_level(why.above)} {why.queue} such work holds "
-        f"{_number(why.held, unit)} of a quota of {_amount(why.quota, unit)}, and this asks for "
+        f"work that may not be preempted stays within quota: in {_level(why.above)} {name_of_queue(why.queue)} "
+        f"such work holds {_number(why.held, unit)} of a quota of {_amount(why.quota, unit)}, and this asks for "
         f"{_number(why.asked, unit)}: {remedy if why.asked <= why.quota else 'needs at least that, ' + raised}"
     )
 
@@ -191,13 +199,13 @@ def _(why: NotItsTurn, clock: Clock) -> str:
     mine = why.figures
     quota = "unlimited" if mine.quota_milli == UNLIMITED else gpus_text(mine.quota_milli)
     sentence = (
-        f"waits for {_gpus(why.asked_milli)}: {gpus_text(why.free_milli)} free; {mine.queue} holds "
+        f"waits for {_gpus(why.asked_milli)}: {gpus_text(why.free_milli)} free; {_called(mine.queue)} holds "
         f"{gpus_text(mine.held_milli)} (quota {quota}, fair share now {gpus_text(mine.fair_share_milli)})"
     )
     if why.ahead is not None:
         theirs = why.ahead
         owed = "unlimited" if theirs.quota_milli == UNLIMITED else gpus_text(theirs.quota_milli)
-        sentence += f", {theirs.queue} holds {gpus_text(theirs.held_milli)} (quota {owed})"
+        sentence += f", {_called(theirs.queue)} holds {gpus_text(theirs.held_milli)} (quota {owed})"
     if why.may_reclaim:
         return sentence + ": starts when GPUs that it could use are given back"
     with_it = mine.held_milli + why.asked_milli

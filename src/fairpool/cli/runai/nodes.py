@@ -41,9 +41,9 @@ def columns() -> list[Column[NodeAnswer]]:
         Column(
             "CPU ALLOCATABLE", lambda each: "-" if each.cpu_milli is None else f"{each.cpu_milli / 1000:g}", spare=5
         ),
-        Column("CPU ALLOCATED", lambda _: "-", spare=8),
+        Column("CPU ALLOCATED", lambda each: f"{each.cpu_allocated_milli / 1000:g}", spare=8),
         Column("MEMORY ALLOCATABLE", _memory, spare=6),
-        Column("MEMORY ALLOCATED", lambda _: "-", spare=7),
+        Column("MEMORY ALLOCATED", lambda each: _gib(each.memory_allocated_bytes), spare=7),
         Column("GPU TYPE", lambda each: each.gpu_info.gpu_type or "-", spare=1),
         Column("GPU ALLOCATABLE", lambda each: str(usable(each))),
         Column("GPU FREE", lambda each: f"{max(0.0, usable(each) - each.gpu_info.allocated):.2f}"),
@@ -72,7 +72,11 @@ def taints(each: NodeAnswer) -> str:
 
 
 def _memory(each: NodeAnswer) -> str:
-    return "-" if each.memory_bytes is None else f"{each.memory_bytes / GIB:.1f}GiB"
+    return "-" if each.memory_bytes is None else _gib(each.memory_bytes)
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f}GiB"
 
 
 @click.command(

@@ -243,6 +243,8 @@ class SimulatedEngine:
             return self._refuse(order, f"there is no node {order.node}")
         if order.boot_id != host.boot_id:
             return self._refuse(order, "the node has rebooted")
+        if not host.node.offers(order.devices):
+            return self._refuse(order, f"{order.node} does not offer all of the devices {list(order.devices)}")
         self._numbers += 1
         done_ms = self._done_ms.get(_work_of(order), 0)
         self._alive[order.pod] = None
