@@ -513,7 +513,6 @@ def _level(
     if level is None:
         return {}
     fields: dict[str, object] = dict(level)
-    fields["pods"] = sorted(level.pods, key=lambda pod: (pod.index, pod.incarnation))
     if level.reason is Pause.QUEUED:
         del fields["detail"]
     if spec is not None and len(spec.pools) > 1:

@@ -169,6 +169,20 @@ def test_a_gang_whose_nodes_part_into_two_pools_runs_on() -> None:
     assert cluster.alive() == before == ["a-0-0", "a-1-0"]
 
 
+def test_a_gang_of_which_a_part_is_moved_in_another_pool_restarts_as_a_whole() -> None:
+    cluster = Cluster(n1="", n2="", n3="other")
+    cluster.submit("gang", gpus=5, pods=2)
+    cluster.submit("small", gpus=3, kind=WorkloadKind.BUILD, pools=(OTHER,))
+    cluster.run(3)
+    cluster.engine.replace_node(_node("n2", "other"))
+    cluster.run(3)
+    assert cluster.alive() == ["gang-0-0", "gang-1-0", "small-0-0"]
+    cluster.submit("large", gpus=8, pools=(OTHER,))
+    cluster.run(60)
+    assert "large-0-0" in cluster.alive()
+    assert "gang-0-0" not in cluster.alive(), "it went on beside a pod that has begun anew"
+
+
 def test_every_replica_tries_the_next_pool() -> None:
     cluster = Cluster(n1="", n2="other")
     cluster.submit("full", gpus=8)

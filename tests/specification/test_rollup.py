@@ -331,6 +331,13 @@ def test_of_each_pod_its_last_life_is_shown_and_every_one_that_is_not_over() -> 
     assert [pod.id for pod in report(GANG, lives).pods] == ["a-0-1", "a-0-2", "a-1-0"]
 
 
+def test_pods_are_told_in_the_order_of_their_places_and_an_eviction_with_its_first_cause() -> None:
+    lives = [leaves("a-1-0", Cause.PEER), leaves("a-0-0", Cause.PEER), leaves("a-2-0", Cause.NODE_DRAINED)]
+    level = report(GANG, [replace(each, detail=str(each.cause)) for each in lives])
+    assert [pod.id for pod in level.pods] == ["a-0-0", "a-1-0", "a-2-0"]
+    assert level.detail == "node-drained"
+
+
 @pytest.mark.parametrize(
     ("one", "gpus"),
     [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fairpool.cluster.books import Draft
-from fairpool.cluster.expand import slots_of
+from fairpool.cluster.expand import is_rigid, slots_of
 from fairpool.cluster.standing import GroupDates, Standing
 from fairpool.cluster.survey import rows_of
 from fairpool.model.ids import GroupId, Instant, PodId, WorkloadId, pod_id
@@ -53,6 +53,8 @@ def enact(draft: Draft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
     for workload, decided in concerned.items():
         lives = draft.lives_of(workload)
         after = tuple(each for life in lives for each in _next(draft, life, decided))
+        if decided.evict:
+            after = _whole_gang(draft, workload, after)
         if len(after) != len(lives) or any(new is not old for new, old in zip(after, lives, strict=True)):
             draft.put_lives(workload, after)
             changed.add(workload)
@@ -67,6 +69,18 @@ def _about(concerned: dict[WorkloadId, Decided], group: GroupId) -> Decided:
     if workload not in concerned:
         concerned[workload] = Decided({}, {}, {}, {})
     return concerned[workload]
+
+
+def _whole_gang(draft: Draft, workload: WorkloadId, lives: tuple[Life, ...]) -> tuple[Life, ...]:
+    """A gang whose nodes have come into different pools is evicted in one of them; the rest of it follows."""
+    spec = draft.spec(workload)
+    if spec is None or not is_rigid(spec):
+        return lives
+    words = "other pods of its gang have to leave, and it restarts as a whole"
+    return tuple(
+        life.leave(draft.now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life
+        for life in lives
+    )
 
 
 def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:

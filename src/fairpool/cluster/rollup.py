@@ -44,6 +44,7 @@ def rollup(
     """The level of one workload."""
     slots = wanted_slots(spec, lives)
     shown = [life for life in lives if not life.is_over or slots.get(life.index) is life]
+    shown.sort(key=lambda life: (life.index, life.incarnation))  # told alike, in whatever order they came
     status = status_of(spec, standing, shown, verdicts=verdicts, nodes=nodes, now=now)
     pool = pool_of(spec, standing, pools)
     if status.reason is Pause.QUEUED and pool not in pools:
@@ -116,9 +117,10 @@ def _starting(placed: Sequence[Life]) -> Status:
 
 
 def _pending(spec: WorkloadSpec, lives: Sequence[Life], verdicts: Mapping[GroupId, Verdict], now: Instant) -> Status:
-    for life in lives:
-        if life.phase is PodPhase.RELEASING:
-            return Status(WorkloadPhase.PENDING, Pause.EVICTED, life.detail)
+    leaving = [life for life in lives if life.phase is PodPhase.RELEASING]
+    if leaving:
+        first = min(leaving, key=lambda life: life.cause is Cause.PEER)  # the one for which the others have to leave
+        return Status(WorkloadPhase.PENDING, Pause.EVICTED, first.detail)
     waiting = [life for life in lives if not life.is_over]
     held_back = [life for life in waiting if is_ahead(life.not_before, now, LONGEST_BACK_OFF_S)]
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
