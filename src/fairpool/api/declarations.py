@@ -170,6 +170,7 @@ class QueueWire(Wire):
 class RulesWire(Wire):
     mirrors: ClassVar[Any] = ProjectRules
     interactive_limit_s: Count | None
+    training_limit_s: Count | None = None
 
 
 class TaintWire(Wire):

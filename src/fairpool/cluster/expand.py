@@ -233,6 +233,10 @@ def _time_limits(spec: WorkloadSpec, since: Instant, rules: ProjectRules) -> Ite
         words = f"interactive work in {spec.project} may run for {rules.interactive_limit_s} s"
         moment = Instant(since + rules.interactive_limit_s * SECOND_MS)
         yield moment, Halt(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, moment, words)
+    if spec.kind is WorkloadKind.TRAIN and rules.training_limit_s is not None:
+        words = f"training in {spec.project} may run for {rules.training_limit_s} s"
+        moment = Instant(since + rules.training_limit_s * SECOND_MS)
+        yield moment, Halt(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, moment, words)
     if spec.deadline_s is not None:
         moment = Instant(since + spec.deadline_s * SECOND_MS)
         yield moment, Halt(WorkloadPhase.FAILED, Cause.DEADLINE, moment, f"it had {spec.deadline_s} s")

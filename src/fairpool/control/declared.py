@@ -63,14 +63,32 @@ def organization(
     }
     return Organization(
         queues=queues,
-        rules={
-            QueueId(each.name): ProjectRules(interactive_limit_s=each.rules.interactive_job_time_limit_seconds)
-            for each in units
-            if each.rules.interactive_job_time_limit_seconds is not None
-        },
+        rules={QueueId(each.name): rules for each in units if (rules := _rules(each.rules)) != ProjectRules()},
         pools=model_pools if any(pool.name == DEFAULT_POOL for pool in model_pools) else (NodePool(), *model_pools),
         marks={NodeName(name): node_marks(each) for name, each in marks.items()},
     )
+
+
+def _rules(each: wire.SchedulingRules) -> ProjectRules:
+    return ProjectRules(
+        interactive_limit_s=each.interactive_job_time_limit_seconds,
+        training_limit_s=each.training_job_time_limit_seconds,
+    )
+
+
+def rule_problems(each: wire.SchedulingRules) -> list[ProblemItem]:
+    """Rules that nobody could keep: how busy a GPU is is not measured yet."""
+    said = each.model_dump(by_alias=True, exclude_none=True)
+    return [
+        ProblemItem(
+            code="project.rule",
+            what=f"{name} cannot be kept: nobody measures yet how busy a GPU is",
+            fix="leave it out, or use a time limit",
+            field=f"schedulingRules.{name}",
+        )
+        for name in said
+        if "Idle" in name
+    ]
 
 
 def node_pool(each: wire.NodePoolRequest) -> NodePool:

@@ -212,7 +212,7 @@ def visible_projects(connection: Connection, caller: Caller) -> list[wire.Projec
 def _check(connection: Connection, body: wire.ProjectRequest) -> None:
     """Everything that is wrong with a project, at once."""
     pools = pool_names(connection)
-    problems = declared.resource_problems(body.resources, pools)
+    problems = [*declared.resource_problems(body.resources, pools), *declared.rule_problems(body.scheduling_rules)]
     if store.department(connection, body.parent_id) is None:
         what, fix = f"there is no department {body.parent_id}", "make it first, or use default"
         problems.append(ProblemItem(code="department.unknown", what=what, fix=fix, field="parentId"))
