@@ -502,6 +502,11 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read(home: House) -> No
 
 @pytest.mark.slow
 def test_ten_thousand_lines_of_environment_are_fine_and_more_are_not(home: House) -> None:
+    long = [{"name": f"V{number}", "value": "x" * 110_000} for number in range(10)]
+    answer = home.call(
+        "POST", TRAININGS, {"name": "t", "projectId": "team-a", "spec": {"image": "i", "environmentVariables": long}}
+    )
+    assert (answer.status_code, codes(answer)) == (422, ["spec.too_many_words"])
     lines = [{"name": f"V{number}", "value": str(number)} for number in range(10_000)]
     made = home.train("env", environmentVariables=lines)
     assert len(home.pull().workloads[0].template.program.environment) == 10_000
