@@ -152,7 +152,7 @@ class Story:
                 self.spec = declared(WorkloadKind(words[0]), line.partition(":")[2], None)
                 self.expansion = replace(self.expansion, standing=first_standing(line))
                 self.rules = ProjectRules(
-                    interactive_limit_s=number_in(line, r"(?<!training )limit (\d+)s"),
+                    interactive_limit_s=number_in(line, r"interactive limit (\d+)s"),
                     training_limit_s=number_in(line, r"training limit (\d+)s"),
                 )
             case ["change", *_]:
@@ -383,7 +383,7 @@ def _option(text: str) -> dict[str, Any]:
             return {"preemptible": True}
         case ["restart", *policy]:
             return {"restart": RestartPolicy(" ".join(policy))}
-        case ["limit", _] | ["training", "limit", _] | ["numbers", "from", _]:
+        case ["interactive" | "training", "limit", _] | ["numbers", "from", _]:
             return {}  # of the project and of the standing, not of the declaration
         case _:
             raise ValueError(f"a story does not know {text!r}")

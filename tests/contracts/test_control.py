@@ -15,7 +15,7 @@ from fairpool.control import audit
 from fairpool.control.app import NotReady
 from fairpool.control.moments import iso
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
-from fairpool.model.life import Outcome
+from fairpool.model.life import Cause, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.status import WorkloadPhase
 from tests.control.house import START, House, codes, expect, gone, house, node
@@ -513,6 +513,11 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read(home: House) -> No
 
 @pytest.mark.slow
 def test_ten_thousand_lines_of_environment_are_fine_and_more_are_not(home: House) -> None:
+    long = [{"name": f"V{number}", "value": "x" * 110_000} for number in range(10)]
+    answer = home.call(
+        "POST", TRAININGS, {"name": "t", "projectId": "team-a", "spec": {"image": "i", "environmentVariables": long}}
+    )
+    assert (answer.status_code, codes(answer)) == (422, ["spec.too_many_words"])
     lines = [{"name": f"V{number}", "value": str(number)} for number in range(10_000)]
     made = home.train("env", environmentVariables=lines)
     assert len(home.pull().workloads[0].template.program.environment) == 10_000
@@ -610,13 +615,14 @@ def test_suspend_resume_and_delete_are_declared_once(home: House) -> None:
     assert codes(home.call("POST", f"{path}/resume")) == ["workload.being_deleted"]
 
 
-def test_what_has_finished_can_be_run_again(home: House) -> None:
-    workload = home.train("t1")
-    home.push(home.report(whole=True, workloads=(home.completed(workload["id"]),)))
-    path = f"{WORKLOADS}/{workload['id']}"
-    assert expect(home.call("GET", path), 200)["classicStatus"] == "Succeeded"
-    assert expect(home.call("POST", f"{path}/resume"), 202)["phase"] == "Creating"
-    assert home.pull().workloads[0].run == 1
+def test_what_has_failed_can_be_run_again_and_what_has_completed_cannot(home: House) -> None:
+    failed, done = home.train("failed")["id"], home.train("done")["id"]
+    end = WorkloadReport(id=WorkloadId(failed), phase=WorkloadPhase.FAILED, reason=Cause.EXITED, since=home.clock.now)
+    home.push(home.report(whole=True, workloads=(end, home.completed(done))))
+    assert expect(home.call("POST", f"{WORKLOADS}/{failed}/resume"), 202)["phase"] == "Creating"
+    assert [each.run for each in home.pull().workloads if each.id == failed] == [1]
+    answer = home.call("POST", f"{WORKLOADS}/{done}/resume")
+    assert (answer.status_code, codes(answer)) == (409, ["workload.completed"])
 
 
 def test_a_batch_does_what_it_can(home: House) -> None:
@@ -624,6 +630,35 @@ def test_a_batch_does_what_it_can(home: House) -> None:
     done = expect(home.call("POST", f"{WORKLOADS}/batch", {"ids": [*ids, "nobody"], "action": "suspend"}), 200)
     assert done["succeeded"] == ids
     assert done["failed"][0]["code"] == 404
+
+
+def test_a_batch_goes_on_beside_one_that_is_being_deleted(home: House) -> None:
+    going, staying = (home.train(name)["id"] for name in ("going", "staying"))
+    expect(home.call("DELETE", f"{WORKLOADS}/{going}"), 202)
+    done = expect(home.call("POST", f"{WORKLOADS}/batch", {"ids": [going, staying], "action": "suspend"}), 200)
+    assert done["succeeded"] == [staying]
+    assert [(each["id"], each["code"]) for each in done["failed"]] == [(going, 409)]
+
+
+def test_a_report_of_a_large_cluster_is_taken(home: House) -> None:
+    """People may send 10 MiB at once, a cluster more: its report grows with it."""
+    workload = home.train("many")["id"]
+    waits = WorkloadReport(
+        id=WorkloadId(workload), phase=WorkloadPhase.PENDING, detail="x" * (11 * 1024 * 1024), since=home.clock.now
+    )
+    home.push(home.report(workloads=(waits,)))
+    assert expect(home.call("GET", f"{WORKLOADS}/{workload}"), 200)["phase"] == "Pending"
+
+
+def test_work_stays_on_the_cluster_of_its_project(home: House) -> None:
+    other = expect(home.call("POST", "/api/v1/clusters", {"name": "other"}), 201)["uuid"]
+    body = {"name": "lost", "projectId": "team-a", "clusterId": other, "spec": {"image": "i"}}
+    answer = home.call("POST", TRAININGS, body)
+    assert (answer.status_code, codes(answer)) == (422, ["cluster.not_the_projects"])
+    expect(home.call("POST", PROJECTS, {"name": "team-o", "clusterId": other}), 201)
+    home.train("stays")
+    answer = home.call("DELETE", f"{PROJECTS}/team-a?workloads=move&to=team-o")
+    assert (answer.status_code, codes(answer)) == (422, ["project.no_target"])
 
 
 # --- lives ---

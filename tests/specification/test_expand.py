@@ -231,7 +231,7 @@ def test_the_back_off_doubles_up_to_a_cap_and_stays_there() -> None:
 
 TIME = {
     "interactive work ends by itself when its project's limit has passed": """
-        build a: limit 60s
+        build a: interactive limit 60s
         then wakes never
         after 500s
         a-0-0 runs on n1
@@ -248,7 +248,7 @@ TIME = {
         then wakes never
     """,
     "the limit is for interactive work alone": """
-        train a: limit 60s
+        train a: interactive limit 60s
         a-0-0 runs on n1
         after 3600s
         then a-0-0 runs
@@ -277,7 +277,7 @@ TIME = {
         then goes on
     """,
     "the limit begins anew when the work is resumed": """
-        build a: limit 60s
+        build a: interactive limit 60s
         a-0-0 runs on n1
         after 60s
         a-0-0 leaves
@@ -289,7 +289,7 @@ TIME = {
         then wakes in 60s
     """,
     "retries do not lengthen the limit": """
-        build a: limit 60s, retries 5
+        build a: interactive limit 60s, retries 5
         a-0-0 runs on n1
         after 30s
         a-0-0 exits 1
@@ -312,13 +312,13 @@ TIME = {
         then alive:
     """,
     "the nearer of two limits counts: the project's": """
-        build a: limit 60s, deadline 100s
+        build a: interactive limit 60s, deadline 100s
         a-0-0 runs on n1
         after 60s
         then Stopped: time-limit
     """,
     "the nearer of two limits counts: the workload's own": """
-        build a: limit 100s, deadline 60s
+        build a: interactive limit 100s, deadline 60s
         a-0-0 runs on n1
         after 60s
         then Failed: deadline
@@ -342,7 +342,7 @@ TIME = {
         then gone
     """,
     "what only stopped is kept: it can be resumed": """
-        build a: ttl 60s, limit 10s
+        build a: ttl 60s, interactive limit 10s
         a-0-0 runs on n1
         after 10s
         a-0-0 leaves
@@ -1151,7 +1151,7 @@ def halt_in_words(story: Story) -> str:
             id="the last failure counts, and how many were forgiven",
         ),
         pytest.param(
-            "build a: limit 60s\na-0-0 runs on n1\nafter 60s",
+            "build a: interactive limit 60s\na-0-0 runs on n1\nafter 60s",
             "interactive work in vision may run for 60 s",
             id="a time limit names the project and the limit",
         ),

@@ -153,7 +153,7 @@ STORIES = [
     ),
     pytest.param(
         """
-        build a: limit 60s
+        build a: interactive limit 60s
         a-0-0 runs on n1
         after 59s
         then reads Running

@@ -22,7 +22,8 @@ from fairpool.api.wire import (
 ENVIRONMENT_MAX = 10_000
 ENVIRONMENT_VALUE_MAX = 131_072  # what Linux takes in one string of a process's environment
 ARGUMENTS_MAX = 10_000
-PODS_MAX = 100_000
+PODS_MAX = 5_000
+"""Pods of one workload. Where it stands is told as a whole, so that more would hold up everybody else."""
 
 Argument = Annotated[str, StringConstraints(max_length=ENVIRONMENT_VALUE_MAX, pattern=r"^[^\x00]*$")]
 VariableName = Annotated[str, StringConstraints(pattern=r"^[^=\x00-\x1f\x7f]{1,1024}$"), Field(examples=["EPOCHS"])]
@@ -100,7 +101,7 @@ class ExtendedResource(Request):
     """Any other countable resource."""
 
     resource: Annotated[ShortText, Field(min_length=1)]
-    quantity: Annotated[StrictInt, Field(ge=0)]
+    quantity: Annotated[StrictInt, Field(ge=0, le=2**53)]
 
 
 class Compute(Request):
@@ -346,7 +347,7 @@ class Autoscaling(Request):
     activation_replicas: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
     metric: ShortText | None = None
     metric_name: ShortText | None = None
-    metric_threshold: Annotated[StrictInt, Field(ge=1)] | None = None
+    metric_threshold: Annotated[StrictInt, Field(ge=1, le=2**53)] | None = None
     metric_threshold_percentage: Annotated[StrictInt, Field(ge=1, le=100)] | None = None
     concurrency_hard_limit: Annotated[StrictInt, Field(ge=0)] | None = None
     scale_to_zero_retention_seconds: Annotated[StrictInt, Field(ge=0, le=3600)] | None = None

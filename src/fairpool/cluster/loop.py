@@ -106,6 +106,11 @@ class Loop:
             raise SteppedDown(str(error)) from error
         return True
 
+    @property
+    def link_trouble(self) -> str:
+        """Why the control plane and this cluster do not hear each other; empty while they do."""
+        return self._link.trouble
+
     def next_wake(self) -> Instant | None:
         """When the loop should turn again by itself; None: when something happens."""
         if self._news or self._answers or self.books.unswept:

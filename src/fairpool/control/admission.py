@@ -112,6 +112,19 @@ class _Complaints:
         self.items.append(item(problem, place))
 
 
+WORDS_MAX_BYTES = 1024 * 1024
+"""Arguments and environment of one pod together: a little below what Linux takes when a program is started."""
+
+
+def _check_words(spec: wire.CommonSpec, complaints: _Complaints) -> None:
+    words = sum(len(each.name) + len(each.value.encode()) + 2 for each in spec.environment_variables)
+    for said in (spec.command or "", spec.args or ""):
+        words += sum(len(each.encode()) + 1 for each in ([said] if isinstance(said, str) else said))
+    if words > WORDS_MAX_BYTES:
+        what = f"arguments and environment are {words} bytes, and a program is started with at most {WORDS_MAX_BYTES}"
+        complaints.add("spec.too_many_words", what, "put them into a file", "spec.environmentVariables")
+
+
 def admit(
     submit: wire.SubmitAny, ground: Ground, *, workload_id: WorkloadId, name: str, now: Instant
 ) -> WorkloadSpec | list[ProblemItem]:
@@ -128,6 +141,7 @@ def admit(
     if spec.tty and not spec.stdin:
         what = "--stdin is required for containers with -t/--tty=true"
         complaints.add("spec.tty_without_stdin", what, "set stdin too", "spec.stdin")
+    _check_words(spec, complaints)
     size = _size(submit, complaints)
     shape = _shape(spec, kind, ground, complaints)
     leader = _leader(submit, shape, complaints)

@@ -157,6 +157,11 @@ async def cluster_identity(app: FastAPI, name: str | None = None) -> ClusterIden
     return identity
 
 
+LINK_PATH = "/api/v1/cluster/"
+LINK_BODY_MAX_BYTES = 256 * 1024 * 1024
+"""Of a cluster's report, which grows with the cluster: a hundred times what people may send at once."""
+
+
 class BodyLimit:
     """Nobody fills our memory: a body beyond the limit is refused before it is read, or when it turns out to be."""
 
@@ -168,9 +173,10 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        most = LINK_BODY_MAX_BYTES if scope["path"].startswith(LINK_PATH) else self._most
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if declared.isdigit() and int(declared) > self._most:
-            await self._refuse(scope, receive, send)
+        if declared.isdigit() and int(declared) > most:
+            await self._refusal(most).response()(scope, receive, send)
             return
         seen = 0
 
@@ -178,16 +184,13 @@ class BodyLimit:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self._most:
+            if seen > most:
                 # The framework calls every other exception here a body that is no JSON.
-                raise HTTPException(413, self._refusal().message)
+                raise HTTPException(413, self._refusal(most).message)
             return message
 
         await self._app(scope, counted, send)
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._refusal().response()(scope, receive, send)
-
-    def _refusal(self) -> Refused:
-        what = f"the body is larger than {self._most // (1024 * 1024)} MiB"
+    def _refusal(self, most: int) -> Refused:
+        what = f"the body is larger than {most // (1024 * 1024)} MiB"
         return refused(413, "request.too_large", what, "send less at once")

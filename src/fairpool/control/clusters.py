@@ -369,6 +369,10 @@ async def delete_cluster(cluster_id: str, request: Request, plane: PlaneDep, cal
         if inside:
             what = f"cluster {row.name} still has projects: {', '.join(inside[:5])}"
             raise refused(412, "cluster.has_projects", what, "delete them first")
+        left = workload_store.count_in_cluster(connection, row.id)
+        if left:
+            what = f"cluster {row.name} still has {left} workloads"
+            raise refused(412, "cluster.has_work", what, "delete them first, and wait until they are gone")
         store.delete_cluster(connection, row.id)
         access_store.revoke_subject(connection, row.id)
         _cluster_changed(plane, connection, row.id, "deleted")

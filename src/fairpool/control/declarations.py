@@ -16,6 +16,7 @@ from fairpool.control.store import changes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.model.spec import Want
+from fairpool.model.status import WorkloadPhase
 
 if TYPE_CHECKING:
     from fairpool.control.plane import Plane
@@ -79,6 +80,8 @@ def _resume(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire) 
     ended = over is not None and over.run == spec.run
     if spec.want is Want.RUN and not ended:
         return False  # it runs, or waits for its turn: what was asked for is so
+    if ended and over is not None and over.phase is WorkloadPhase.COMPLETED:
+        raise refused(409, "workload.completed", f"{row.name} has completed", "submit it again to run it again")
     _declare(plane, connection, row, spec.model_copy(update={"want": Want.RUN, "run": spec.run + 1}), "resumed")
     return True
 

@@ -35,7 +35,7 @@ def delete_project_with_work(plane: Plane, connection: Connection, row: Any, fat
     if work and fate is None:
         raise _undecided(row.name, [each.name for each in work])
     if work and fate is Fate.MOVE:
-        _move(plane, connection, row.name, to, work)
+        _move(plane, connection, row, to, work)
     if work and fate is Fate.DELETE:
         for each in work:
             declarations.set_want(plane, connection, workload_store.one(connection, each.id), Want.DELETE)
@@ -59,11 +59,14 @@ def remove_project(connection: Connection, name: str) -> None:
     access_store.delete_rules_of_scope(connection, ScopeType.PROJECT, name)
 
 
-def _move(plane: Plane, connection: Connection, name: str, to: str | None, work: list[Any]) -> None:
+def _move(plane: Plane, connection: Connection, row: Any, to: str | None, work: list[Any]) -> None:
     target = store.project(connection, to) if to else None
-    if target is None or target.name == name or target.phase != "Ready":
+    if target is None or target.name == row.name or target.phase != "Ready":
         what = f"work cannot be moved to {to!r}" if to else "it was not said where the work moves"
         raise refused(422, "project.no_target", what, "name another project that exists: &to=<project>", "to")
+    if target.cluster != row.cluster:
+        what = f"project {target.name} is of another cluster, and work that runs does not change clusters"
+        raise refused(422, "project.no_target", what, "name a project of the same cluster: &to=<project>", "to")
     taken = [each.name for each in work if workload_store.is_taken(connection, f"{target.name}/{each.name}")]
     if taken:
         raise Refused(

@@ -119,7 +119,10 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
     if store.is_taken(connection, f"{project.name}/{name}"):
         what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
         raise refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
-    cluster = cluster_of(connection, body.cluster_id) if body.cluster_id else str(project.cluster)
+    cluster = str(project.cluster)
+    if body.cluster_id and cluster_of(connection, body.cluster_id) != cluster:
+        what = f"project {project.name} is of another cluster"
+        raise refused(422, "cluster.not_the_projects", what, "leave clusterId out, or name the project's", "clusterId")
     facts = items.facts(
         body,
         spec,
@@ -391,10 +394,9 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
         for workload_id in dict.fromkeys(body.ids):
             try:
                 row = operable(connection, caller, workload_id, None)
+                done.append(operated(plane, connection, row, body.action))
             except Refused as refusal:
                 failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
-            else:
-                done.append(operated(plane, connection, row, body.action))
         answer = wire.BatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
         return Done(body=answer, also=tuple(done))
 

@@ -110,7 +110,7 @@ class ProjectRules:
     interactive_limit_s: int | None = None
     """How long a build may run; None: as long as it likes."""
     training_limit_s: int | None = None
-    """The same for training."""
+    """The same for a training, from its first start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,7 +112,8 @@ class Runner:
             was_busy = self.loop.turn()
             self.turns += 1
             self.turned_at = now()
-            self._note_trouble(self.loop.trouble)
+            link = self.loop.link_trouble
+            self._note_trouble(self.loop.trouble or (f"nothing can be told or heard: {link}" if link else ""))
             if self.loop.trouble:
                 self._alarm.sleep(TROUBLED_S)
             elif not was_busy:

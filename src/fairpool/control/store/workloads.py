@@ -105,6 +105,12 @@ def declared(connection: Connection, cluster: str) -> list[Row[Any]]:
     return list(connection.execute(query.order_by(workloads.c.created_at, workloads.c.id)))
 
 
+def count_in_cluster(connection: Connection, cluster: str) -> int:
+    """Workloads of which something may be left there."""
+    query = select(func.count()).where(workloads.c.cluster == cluster, workloads.c.gone_at.is_(None))
+    return int(connection.execute(query).scalar_one())
+
+
 def is_taken(connection: Connection, name_key: str) -> bool:
     return connection.execute(_TAKEN, {"name_key": name_key}).first() is not None
 
