@@ -14,7 +14,7 @@ from sqlalchemy import Connection, insert, select
 
 from fairpool.control.store import changes
 from fairpool.control.store.database import Database
-from fairpool.control.store.migrations import upgrade
+from fairpool.control.store.migrations import downgrade, upgrade
 from fairpool.control.store.tables import metadata, revision, users
 from fairpool.model.ids import Instant
 from tests.control.house import expect, house
@@ -115,9 +115,14 @@ def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds
     with house(tmp_path) as home:
         home.project("team-a")
         workload = home.train("t1")
+
+    async def story(database: Database) -> None:
+        await database.write(lambda connection: downgrade(connection, "0001"))
+
+    with_database(tmp_path, story)
     with sqlite3.connect(tmp_path / "control.sqlite") as older:
-        older.execute("DROP TABLE preferences")
-        older.execute("UPDATE alembic_version SET version_num = '0001'")
+        tables = {row[0] for row in older.execute("SELECT name FROM sqlite_master")}
+        assert "preferences" not in tables
     with house(tmp_path) as home:
         assert expect(home.call("GET", f"/api/v1/workloads/{workload['id']}"), 200) == workload
         assert expect(home.call("PUT", "/v1/k8s/setting/department.use", {"value": False}), 200)["value"] is False

@@ -17,6 +17,13 @@ def upgrade(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
+def downgrade(connection: Connection, version: str) -> None:
+    """Back to an earlier shape: for tests, and for whoever must."""
+    config = _config()
+    config.attributes["connection"] = connection
+    command.downgrade(config, version)
+
+
 def known_versions() -> list[str]:
     """The versions of the tables that this program can bring up to date, the oldest first."""
     scripts = ScriptDirectory.from_config(_config()).walk_revisions()
