@@ -277,8 +277,8 @@ class NodePoolRequest(Request):
 class NodePoolUpdate(Request):
     """`PATCH`: only what is said is changed."""
 
-    label_key: ShortText | None = None
-    label_value: ShortText | None = None
+    label_key: Annotated[ShortText, Field(min_length=1)] | None = None
+    label_value: Annotated[ShortText, Field(min_length=1)] | None = None
     placement_strategy: PlacementStrategy | None = None
 
 
