@@ -47,7 +47,8 @@ class Amounts:
 def parse_gpus(text: str) -> int | Problem:
     """Turn what a person wrote after `-g` into thousandths of a GPU: `0.5` is 500, `2` is 2000."""
     try:
-        gpus = Decimal(text.strip())
+        # Decimal also reads 1_0 and the digits of every script; nobody who writes those means what we would understand.
+        gpus = Decimal(text.strip() if text.isascii() and "_" not in text else "")
     except InvalidOperation:
         return Problem("gpu.not_a_number", f"{text!r} is not a number of GPUs", "ask for 0.5, 1 or 2, for example")
     if not gpus.is_finite() or not 0 <= gpus <= GPU_MAX:
