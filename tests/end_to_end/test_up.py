@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -124,6 +126,19 @@ def test_a_shell_in_a_pod(platform: Running) -> None:
             assert b"got it" in said
             assert code is not None
             assert b'"exitCode": 7' in code
+
+
+def test_a_connection_that_rested_is_good_for_another_call(platform: Running) -> None:
+    platform.up()
+    connection = http.client.HTTPConnection(platform.status["address"].removeprefix("http://"), timeout=PATIENCE_S)
+    with closing(connection):
+        for _ in range(2):
+            connection.request("GET", "/api/v1/workloads")
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 401
+            time.sleep(6)  # beyond what most clients keep a connection for
+        assert connection.sock is not None
 
 
 def test_a_person_who_watches_does_not_keep_the_server_up(platform: Running) -> None:
