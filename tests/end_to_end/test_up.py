@@ -264,6 +264,10 @@ def test_nobody_else_is_let_in_with_the_password_that_everybody_knows(platform: 
         pytest.param(["--nodes", "2x8:XYZ"], "how much memory a XYZ has is not known", id="an unknown model"),
         pytest.param(["--node", "name=a,cpu=3"], "'cpu=3' in --node", id="an unknown word"),
         pytest.param(["--node", "name=a", "--node", "name=a"], "two nodes are called a", id="a name twice"),
+        pytest.param(
+            ["--keep-history", "soon"], "--keep-history: 'soon' is not a length of time", id="no length of time"
+        ),
+        pytest.param(["--keep-audit", "0d"], "--keep-audit: what is kept for no time", id="no time at all"),
         pytest.param(["--listen", "here:there"], "is no address to listen at", id="no address"),
         pytest.param(["--listen", "203.0.113.1:80"], "is no address of this machine", id="another machine's address"),
     ],
