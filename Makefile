@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down env check test test-all test-fast soak bench format constraints clean
+.PHONY: help up down env check test test-fast soak bench format constraints clean
 
 help: ## List what can be made
 	@echo "Fairpool. Targets:"
@@ -49,10 +49,7 @@ check: env ## Formatting, lint, types, import walls, house rules
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.tidy
 
-test: env ## All tests but those with many real processes
-	$(PYTEST) -m "not processes"
-
-test-all: env ## All tests, also those with many real processes (half an hour on 2 cores)
+test: env ## All tests
 	$(PYTEST)
 
 test-fast: env ## The tests that are not marked slow
@@ -61,9 +58,11 @@ test-fast: env ## The tests that are not marked slow
 SEEDS ?= 1000
 FIRST ?= 0
 ROUNDS ?= 20
-soak: env ## Simulated worlds with faults, then a real server killed: make soak SEEDS=10000 FIRST=0 ROUNDS=20
+SUBMITS ?= 6000
+soak: env ## Worlds with faults, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 ROUNDS=20 SUBMITS=6000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_commands.py
+	$(BIN)/python -m bench.longrun --submits $(SUBMITS)
 
 bench: env ## Benchmarks, one after the other
 ifeq ($(BENCHMARKS),)

@@ -389,6 +389,14 @@ def test_a_pool_that_somebody_has_a_quota_in_stays(home: House) -> None:
     expect(home.call("DELETE", "/api/v1/node-pools/a100"), 204)
 
 
+def test_a_pool_cannot_be_left_without_its_label(home: House) -> None:
+    pool = {"name": "a100", "labelKey": "run.ai/type", "labelValue": "a100"}
+    expect(home.call("POST", "/api/v1/node-pools", pool), 201)
+    for part in ("labelKey", "labelValue"):
+        assert home.call("PATCH", "/api/v1/node-pools/a100", {part: ""}).status_code == 422
+    assert expect(home.call("PATCH", "/api/v1/node-pools/a100", {"labelValue": "h100"}), 200)["labelValue"] == "h100"
+
+
 # --- submit ---
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -124,6 +126,19 @@ def test_a_shell_in_a_pod(platform: Running) -> None:
             assert b"got it" in said
             assert code is not None
             assert b'"exitCode": 7' in code
+
+
+def test_a_connection_that_rested_is_good_for_another_call(platform: Running) -> None:
+    platform.up()
+    connection = http.client.HTTPConnection(platform.status["address"].removeprefix("http://"), timeout=PATIENCE_S)
+    with closing(connection):
+        for _ in range(2):
+            connection.request("GET", "/api/v1/workloads")
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 401
+            time.sleep(6)  # beyond what most clients keep a connection for
+        assert connection.sock is not None
 
 
 def test_a_person_who_watches_does_not_keep_the_server_up(platform: Running) -> None:
@@ -249,6 +264,10 @@ def test_nobody_else_is_let_in_with_the_password_that_everybody_knows(platform: 
         pytest.param(["--nodes", "2x8:XYZ"], "how much memory a XYZ has is not known", id="an unknown model"),
         pytest.param(["--node", "name=a,cpu=3"], "'cpu=3' in --node", id="an unknown word"),
         pytest.param(["--node", "name=a", "--node", "name=a"], "two nodes are called a", id="a name twice"),
+        pytest.param(
+            ["--keep-history", "soon"], "--keep-history: 'soon' is not a length of time", id="no length of time"
+        ),
+        pytest.param(["--keep-audit", "0d"], "--keep-audit: what is kept for no time", id="no time at all"),
         pytest.param(["--listen", "here:there"], "is no address to listen at", id="no address"),
         pytest.param(["--listen", "203.0.113.1:80"], "is no address of this machine", id="another machine's address"),
     ],

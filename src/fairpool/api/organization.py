@@ -315,8 +315,8 @@ class NodePoolUpdate(Request):
     """`PATCH`: only what is said is changed."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"placementStrategy": {"gpu": "spread"}}]})
-    label_key: ShortText | None = None
-    label_value: ShortText | None = None
+    label_key: Annotated[ShortText, Field(min_length=1)] | None = None
+    label_value: Annotated[ShortText, Field(min_length=1)] | None = None
     placement_strategy: PlacementStrategy | None = None
 
 

@@ -5,9 +5,8 @@ This module holds the only conversions between what people write (`0.5`, `-g 2`)
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from fairpool.model.problem import Problem
@@ -47,8 +46,10 @@ class Amounts:
 
 def parse_gpus(text: str) -> int | Problem:
     """Turn what a person wrote after `-g` into thousandths of a GPU: `0.5` is 500, `2` is 2000."""
-    gpus = Decimal(text) if re.fullmatch(r"-?[0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30}", text) else None
-    if gpus is None:
+    try:
+        # Decimal also reads 1_0 and the digits of every script; nobody who writes those means what we would understand.
+        gpus = Decimal(text.strip() if text.isascii() and "_" not in text else "")
+    except InvalidOperation:
         return Problem("gpu.not_a_number", f"{text!r} is not a number of GPUs", "ask for 0.5, 1 or 2, for example")
     if not gpus.is_finite() or not 0 <= gpus <= GPU_MAX:
         return Problem("gpu.out_of_range", f"{text} GPUs is out of range", f"ask for 0 to {GPU_MAX} GPUs")

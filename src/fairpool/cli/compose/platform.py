@@ -49,6 +49,9 @@ HOLDER = "fairpool up"
 """The same for every process on one data folder: the lock of the folder says that there is only one."""
 ANSWERS_END_S = 2
 """How long those who are being answered may still be, when we leave: streams have no end of their own."""
+REST_S = 75
+"""How long a connection may rest. Much longer than clients let theirs (ours and many others: 5 s): else some
+would call at the very moment at which we hang up, and be told nothing."""
 LOOP_ENDS_S = 10.0
 TELL_WITHIN_MS = 30
 """A process runs some 10 ms after it was ordered."""
@@ -175,6 +178,7 @@ class Platform:
                 access_log=False,
                 lifespan="off",
                 timeout_graceful_shutdown=ANSWERS_END_S,
+                timeout_keep_alive=REST_S,
                 server_header=False,
             )
         )

@@ -21,3 +21,7 @@ def upgrade() -> None:
         sa.Column("revision", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_preferences")),
     )
+
+
+def downgrade() -> None:
+    op.drop_table("preferences")
