@@ -214,12 +214,13 @@ def test_a_newer_database_is_left_alone(platform: Running) -> None:
     platform.up()
     platform.down()
     with closing(sqlite3.connect(platform.premises.control)) as database, database:
+        (version,) = database.execute("SELECT version_num FROM alembic_version").fetchone()
         database.execute("UPDATE alembic_version SET version_num = '9999'")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")
     assert started.returncode == 1
     assert "was written by a newer Fairpool: it has version 9999" in started.stderr
     with closing(sqlite3.connect(platform.premises.control)) as database, database:
-        database.execute("UPDATE alembic_version SET version_num = '0001'")
+        database.execute("UPDATE alembic_version SET version_num = ?", (version,))
     with closing(sqlite3.connect(platform.premises.ledger)) as ledger, ledger:
         ledger.execute("PRAGMA user_version = 9999")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")

@@ -22,22 +22,29 @@ from sqlalchemy import (
 from sqlalchemy.engine import Row
 
 from fairpool.control.filters import Filter, Operator
+from fairpool.control.store.prepared import Prepared
 from fairpool.control.store.tables import pods, workloads
 from fairpool.model.ids import Instant
 
-_INSERT = insert(workloads)
-_ONE = select(workloads).where(workloads.c.id == bindparam("id"))
-_SHOWN = select(
-    workloads.c.item,
-    workloads.c.request,
-    workloads.c.project,
-    workloads.c.department,
-    workloads.c.kind,
-    workloads.c.revision,
-    workloads.c.gone_at,
-).where(workloads.c.id == bindparam("id"))
-_TAKEN = select(workloads.c.id).where(workloads.c.name_key == bindparam("name_key"))
-_POD = select(pods.c.id, pods.c.phase, pods.c.since).where(pods.c.workload == bindparam("workload"))
+_INSERT = Prepared(insert(workloads))
+_ONE = Prepared(select(workloads).where(workloads.c.id == bindparam("id")))
+_SHOWN = Prepared(
+    select(
+        workloads.c.item,
+        workloads.c.request,
+        workloads.c.project,
+        workloads.c.department,
+        workloads.c.kind,
+        workloads.c.revision,
+        workloads.c.gone_at,
+    ).where(workloads.c.id == bindparam("id"))
+)
+_TAKEN = Prepared(select(workloads.c.id).where(workloads.c.name_key == bindparam("name_key")))
+_CHANGE = Prepared(update(workloads).where(workloads.c.id == bindparam("of")))
+_PODS = Prepared(select(pods.c.id, pods.c.phase, pods.c.since).where(pods.c.workload == bindparam("workload")))
+_POD = Prepared(select(pods).where(pods.c.id == bindparam("id")))
+_ADD_POD = Prepared(insert(pods))
+_CHANGE_POD = Prepared(update(pods).where(pods.c.id == bindparam("of")))
 
 COLUMNS: dict[str, ColumnElement[Any]] = {
     "id": workloads.c.id,
@@ -78,16 +85,17 @@ class Listing:
 
 
 def add(connection: Connection, row: dict[str, Any]) -> None:
-    connection.execute(_INSERT, row)
+    _INSERT.run(connection, row)
 
 
-def one(connection: Connection, workload_id: str) -> Row[Any] | None:
-    return connection.execute(_ONE, {"id": workload_id}).one_or_none()
+def one(connection: Connection, workload_id: str) -> Any:
+    """A workload as its row; None: there is none."""
+    return _ONE.one(connection, {"id": workload_id})
 
 
 def shown(connection: Connection, workload_id: str) -> Any:
     """What is needed to answer a person, and no more."""
-    return connection.execute(_SHOWN, {"id": workload_id}).one_or_none()
+    return _SHOWN.one(connection, {"id": workload_id})
 
 
 def some(connection: Connection, ids: Sequence[str]) -> dict[str, Row[Any]]:
@@ -98,6 +106,15 @@ def some(connection: Connection, ids: Sequence[str]) -> dict[str, Row[Any]]:
     return found
 
 
+def items_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
+    """What is shown of these, and nothing else that is long."""
+    found: dict[str, str] = {}
+    for start in range(0, len(ids), 500):
+        query = select(workloads.c.id, workloads.c.item).where(workloads.c.id.in_(ids[start : start + 500]))
+        found |= {row.id: row.item for row in connection.execute(query)}
+    return found
+
+
 def declared(connection: Connection, cluster: str) -> list[Row[Any]]:
     """Everything a cluster should know, oldest first."""
     query = select(workloads).where(workloads.c.cluster == cluster, workloads.c.gone_at.is_(None))
@@ -105,7 +122,7 @@ def declared(connection: Connection, cluster: str) -> list[Row[Any]]:
 
 
 def is_taken(connection: Connection, name_key: str) -> bool:
-    return connection.execute(_TAKEN, {"name_key": name_key}).first() is not None
+    return _TAKEN.one(connection, {"name_key": name_key}) is not None
 
 
 def names_like(connection: Connection, project: str, prefix: str) -> set[str]:
@@ -119,7 +136,7 @@ def names_like(connection: Connection, project: str, prefix: str) -> set[str]:
 
 
 def change(connection: Connection, workload_id: str, **values: Any) -> None:
-    connection.execute(update(workloads).where(workloads.c.id == workload_id).values(**values))
+    _CHANGE.run(connection, {"of": workload_id, **values})
 
 
 def page(connection: Connection, listing: Listing) -> list[str]:
@@ -136,17 +153,18 @@ def count(connection: Connection, listing: Listing) -> int:
 
 def set_pod(connection: Connection, known: bool, row: dict[str, Any]) -> None:
     if known:
-        connection.execute(update(pods).where(pods.c.id == row["id"]).values(**row))
+        _CHANGE_POD.run(connection, {"of": row["id"], **row})
     else:
-        connection.execute(insert(pods), row)
+        _ADD_POD.run(connection, row)
 
 
 def known_pods(connection: Connection, workload_id: str) -> dict[str, Any]:
-    return {row.id: row for row in connection.execute(_POD, {"workload": workload_id})}
+    return {row.id: row for row in _PODS.rows(connection, {"workload": workload_id})}
 
 
-def pod(connection: Connection, pod_id: str) -> Row[Any] | None:
-    return connection.execute(select(pods).where(pods.c.id == pod_id)).first()
+def pod(connection: Connection, pod_id: str) -> Any:
+    """One life as its row; None: nobody told of it."""
+    return _POD.one(connection, {"id": pod_id})
 
 
 def pods_of(connection: Connection, workload_id: str) -> list[Row[Any]]:
