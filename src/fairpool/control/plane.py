@@ -22,6 +22,7 @@ from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.settings import Settings
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection, Database
+from fairpool.control.tail import Tail
 from fairpool.model.ids import Instant
 
 T = TypeVar("T")
@@ -102,6 +103,7 @@ class Plane:
     settings: Settings
     database: Database
     bell: Bell = field(default_factory=Bell)
+    tail: Tail = field(default_factory=Tail)
     doors: PodDoors = field(default_factory=NoDoors)
     callers: dict[str, Caller] = field(default_factory=dict)
     """By the hash of their token. Emptied whenever users, rules or tokens change."""

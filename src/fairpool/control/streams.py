@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response, WebSocket, WebSocketDisconnect
@@ -24,6 +24,7 @@ from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
+from fairpool.control.tail import Told, told_after
 from fairpool.control.workloads import lives_of
 from fairpool.model.problem import Problem
 
@@ -68,7 +69,7 @@ def _revision(text: str) -> int:
     return int(text)
 
 
-async def _events(plane: Plane, authorization: str | None, read: int | None) -> AsyncIterator[str]:
+async def _events(plane: Plane, authorization: str | None, read: int | None) -> AsyncIterator[str | bytes]:
     now = await plane.read(changes.current)
     if read is None or read > now:
         # A revision we have not reached is one of a database that was put back: start anew from here.
@@ -77,6 +78,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         else:
             yield f"id: {now}\nretry: 1000\n\n"
         read = now
+    heard: int = read
     while True:
         listening = plane.bell.listen()
         try:
@@ -84,54 +86,46 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         except Refused:
             listening.cancel()
             return
-        lines, read = await plane.read(_lines_after(caller, read))
-        if lines:
+        found = await plane.tail.after(plane.read, plane.bell.rings, heard, AT_ONCE)
+        if found is not None:
+            text, heard = _text_of(caller, found, heard)
+        else:
+            text, heard = await plane.read(_text_after(caller, heard))
+        if text:
             listening.cancel()
-            for line in lines:
-                yield line
+            yield text
             continue
         if not await plane.bell.hear(listening, plane.settings.keep_alive_s):
             yield ": still here\n\n"
 
 
-def _lines_after(caller: Caller, read: int) -> Any:
-    places = caller.places(Action.WORKLOAD_READ)
+def _text_after(caller: Caller, read: int) -> Callable[[Connection], tuple[bytes, int]]:
+    """For a reader who was away for longer than we remember."""
 
-    def unit(connection: Connection) -> tuple[list[str], int]:
+    def unit(connection: Connection) -> tuple[bytes, int]:
         if changes.is_forgotten(connection, read):
             now = changes.current(connection)
-            return [_event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})], now
-        found = changes.after(connection, read, AT_ONCE)
-        shown = [each for each in found if _may_hear(places, each)]
-        ids = [each.id for each in shown if each.noun == "workload"]
-        rows = workload_store.some(connection, list(dict.fromkeys(ids)))
-        lines = [_line(each, rows) for each in shown]
-        last = found[-1].revision if found else read
-        if found and (not shown or shown[-1].revision != last):
-            lines.append(f"id: {last}\n\n")  # so that a reader need not hear again what was not for them
-        return lines, last
+            return _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"}).encode(), now
+        return _text_of(caller, told_after(connection, read, AT_ONCE), read)
 
     return unit
 
 
+def _text_of(caller: Caller, found: Sequence[Told], read: int) -> tuple[bytes, int]:
+    """What of this a caller may hear, and up to where they have heard everything then."""
+    if not found:
+        return b"", read
+    places = caller.places(Action.WORKLOAD_READ)
+    shown = [each for each in found if _may_hear(places, each.change)]
+    last = found[-1].revision
+    lines = [each.line for each in shown]
+    if not shown or shown[-1].revision != last:
+        lines.append(f"id: {last}\n\n".encode())  # so that a reader need not hear again what was not for them
+    return b"".join(lines), last
+
+
 def _may_hear(places: Places | None, change: changes.Changed) -> bool:
     return places is None or change.noun in NOT_A_PROJECTS or places.covers(change.project)
-
-
-def _line(change: changes.Changed, rows: dict[str, Any]) -> str:
-    data: dict[str, Any] = {
-        "revision": change.revision,
-        "noun": change.noun,
-        "id": change.id,
-        "verb": change.verb,
-    }
-    if change.project is not None:
-        data["projectId"] = change.project
-    row = rows.get(change.id) if change.noun == "workload" else None
-    text = json.dumps(data, separators=(",", ":"))
-    if row is not None:
-        text = f'{text[:-1]},"object":{row.item}}}'
-    return f"id: {change.revision}\nevent: {change.noun}\ndata: {text}\n\n"
 
 
 def _event(revision: int, name: str, data: dict[str, Any]) -> str:
