@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from fairpool.control.store import changes
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import upgrade
-from fairpool.control.store.prepared import Prepared
+from fairpool.control.store.prepared import Prepared, PreparedIn
 from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
 from fairpool.model.ids import Instant
 
@@ -167,6 +167,22 @@ def test_a_prepared_statement_knows_booleans(tmp_path: Path) -> None:
         def unit(connection: Connection) -> None:
             Prepared(insert(clusters)).run(connection, row)
             assert Prepared(select(clusters)).one(connection).unsure is True
+
+        await database.write(unit)
+
+    with_database(tmp_path, story)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 64, 600, 1100])
+def test_some_of_many_are_found_whatever_their_number(count: int, tmp_path: Path) -> None:
+    some = PreparedIn(lambda ids: select(pods.c.id).where(pods.c.id.in_(ids)))
+
+    async def story(database: Database) -> None:
+        def unit(connection: Connection) -> None:
+            ids = [f"w-{number:04d}-0" for number in range(1200)]
+            Prepared(insert(pods)).run_all(connection, [{**POD, "id": each} for each in ids])
+            found = [row.id for row in some.rows(connection, ["nobody", *ids[:count]])]
+            assert sorted(found) == ids[:count]
 
         await database.write(unit)
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from sqlalchemy.engine import Row
 
 from fairpool.api.clusters import EventReport, NodeReport, QueueReport
-from fairpool.control.store.prepared import Prepared
+from fairpool.control.store.prepared import Prepared, PreparedIn
 from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports
 from fairpool.model.ids import Instant
 
@@ -21,6 +21,13 @@ _EVENT_NUMBERS = Prepared(
     )
 )
 _ADD_EVENT = Prepared(insert(events))
+_INCARNATIONS = PreparedIn(
+    lambda ids: (
+        select(pods.c.workload, pods.c.place, func.max(pods.c.incarnation).label("highest"))
+        .where(pods.c.workload.in_(ids))
+        .group_by(pods.c.workload, pods.c.place)
+    )
+)
 _CLUSTER = Prepared(select(clusters).where(clusters.c.id == bindparam("id")))
 _CHANGE = Prepared(update(clusters).where(clusters.c.id == bindparam("of")))
 _ADD_NODE = Prepared(insert(nodes))
@@ -142,16 +149,9 @@ def events_of_pod(connection: Connection, workload: str, pod: str) -> list[Event
 
 def incarnations(connection: Connection, workload_ids: Iterable[str]) -> dict[str, dict[int, int]]:
     """The highest incarnation that was reported of each pod."""
-    wanted = list(workload_ids)
     found: dict[str, dict[int, int]] = {}
-    for start in range(0, len(wanted), 500):  # SQLite takes a bounded number of parameters
-        query = (
-            select(pods.c.workload, pods.c.place, func.max(pods.c.incarnation))
-            .where(pods.c.workload.in_(wanted[start : start + 500]))
-            .group_by(pods.c.workload, pods.c.place)
-        )
-        for workload, place, highest in connection.execute(query):
-            found.setdefault(workload, {})[place] = highest
+    for workload, place, highest in _INCARNATIONS.rows(connection, list(workload_ids)):
+        found.setdefault(workload, {})[place] = highest
     return found
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from sqlalchemy import Boolean, Connection, Delete, Insert, Select, Table, Update
+from sqlalchemy import BindParameter, Boolean, Connection, Delete, Insert, Select, Table, Update, bindparam
 from sqlalchemy.dialects import sqlite
 
 NOTHING: Mapping[str, Any] = {}
@@ -66,6 +66,39 @@ class Prepared:
             columns = [name for name in names if name in self._keys]
             text = self._texts[names] = _Text(self.statement, columns or None)
         return text
+
+
+class PreparedIn:
+    """A statement about some of many ids, for any number of them.
+
+    Its texts are for 1, 8, 64 and 512 ids at a time; what is missing to that is filled up with the last one.
+    """
+
+    __slots__ = ("_make", "_sizes")
+
+    SIZES = (1, 8, 64, 512)
+
+    def __init__(self, make: Callable[[list[BindParameter[str]]], Select[Any]]) -> None:
+        """`make` is given the parameters to put behind `IN`."""
+        self._make = make
+        self._sizes: dict[int, Prepared] = {}
+
+    def rows(self, connection: Connection, ids: Sequence[str]) -> list[Any]:
+        """The rows for all of these."""
+        found: list[Any] = []
+        for start in range(0, len(ids), self.SIZES[-1]):
+            some = ids[start : start + self.SIZES[-1]]
+            size = next(each for each in self.SIZES if each >= len(some))
+            filled = (*some, *(some[-1] for _ in range(size - len(some))))
+            found += self._of(size).rows(connection, {f"id_{number}": each for number, each in enumerate(filled)})
+        return found
+
+    def _of(self, size: int) -> Prepared:
+        prepared = self._sizes.get(size)
+        if prepared is None:
+            parameters: list[BindParameter[str]] = [bindparam(f"id_{number}") for number in range(size)]
+            prepared = self._sizes[size] = Prepared(self._make(parameters))
+        return prepared
 
 
 class _Text:

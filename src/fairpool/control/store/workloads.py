@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Row
 
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.store.prepared import Prepared
+from fairpool.control.store.prepared import Prepared, PreparedIn
 from fairpool.control.store.tables import pods, workloads
 from fairpool.model.ids import Instant
 
@@ -39,6 +39,8 @@ _SHOWN = Prepared(
         workloads.c.gone_at,
     ).where(workloads.c.id == bindparam("id"))
 )
+_SOME = PreparedIn(lambda ids: select(workloads).where(workloads.c.id.in_(ids)))
+_ITEMS = PreparedIn(lambda ids: select(workloads.c.id, workloads.c.item).where(workloads.c.id.in_(ids)))
 _TAKEN = Prepared(select(workloads.c.id).where(workloads.c.name_key == bindparam("name_key")))
 _CHANGE = Prepared(update(workloads).where(workloads.c.id == bindparam("of")))
 _PODS = Prepared(select(pods.c.id, pods.c.phase, pods.c.since).where(pods.c.workload == bindparam("workload")))
@@ -98,21 +100,14 @@ def shown(connection: Connection, workload_id: str) -> Any:
     return _SHOWN.one(connection, {"id": workload_id})
 
 
-def some(connection: Connection, ids: Sequence[str]) -> dict[str, Row[Any]]:
-    found: dict[str, Row[Any]] = {}
-    for start in range(0, len(ids), 500):
-        rows = connection.execute(select(workloads).where(workloads.c.id.in_(ids[start : start + 500])))
-        found |= {row.id: row for row in rows}
-    return found
+def some(connection: Connection, ids: Sequence[str]) -> dict[str, Any]:
+    """Their rows, by id; of those that there are."""
+    return {row.id: row for row in _SOME.rows(connection, ids)}
 
 
 def items_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     """What is shown of these, and nothing else that is long."""
-    found: dict[str, str] = {}
-    for start in range(0, len(ids), 500):
-        query = select(workloads.c.id, workloads.c.item).where(workloads.c.id.in_(ids[start : start + 500]))
-        found |= {row.id: row.item for row in connection.execute(query)}
-    return found
+    return {row.id: row.item for row in _ITEMS.rows(connection, ids)}
 
 
 def declared(connection: Connection, cluster: str) -> list[Row[Any]]:
