@@ -71,12 +71,12 @@ def test_what_a_report_says_is_what_people_see(home: House) -> None:
 
 def test_every_life_stays_in_the_history(home: House) -> None:
     workload = home.train("t1")
-    home.push(home.report(whole=True, workloads=(home.completed(workload["id"]),)))
+    home.push(home.report(whole=True, workloads=(home.failed(workload["id"]),)))
     expect(home.call("POST", f"{WORKLOADS}/{workload['id']}/resume"), 202)
     home.push(home.report(workloads=(home.runs(workload["id"], run=1),)))
     lives = expect(home.call("GET", f"{WORKLOADS}/{workload['id']}/history"), 200)["history"]
     assert [(each["incarnation"], each.get("outcome")) for each in lives] == [
-        (0, "ok"),
+        (0, "error"),
         (1, None),
     ]
     # A cluster that lost its ledger goes on from the highest incarnation, and repeats none.
@@ -85,9 +85,9 @@ def test_every_life_stays_in_the_history(home: House) -> None:
 
 def test_a_report_about_an_earlier_run_does_not_end_the_present_one(home: House) -> None:
     workload = home.train("t1")
-    home.push(home.report(whole=True, workloads=(home.completed(workload["id"]),)))
+    home.push(home.report(whole=True, workloads=(home.failed(workload["id"]),)))
     expect(home.call("POST", f"{WORKLOADS}/{workload['id']}/resume"), 202)
-    home.push(home.report(workloads=(home.completed(workload["id"], run=0),)))
+    home.push(home.report(workloads=(home.failed(workload["id"], run=0),)))
     assert expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)["phase"] == "Creating"
     home.push(home.report(gone=(gone(workload["id"], run=0),)))
     assert [each.id for each in home.pull().workloads] == [workload["id"]]

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from fairpool.control.store import changes
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import downgrade, upgrade
-from fairpool.control.store.tables import metadata, revision, users
+from fairpool.control.store.prepared import Prepared, PreparedIn
+from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
 from fairpool.model.ids import Instant
 from tests.control.house import expect, house
 
@@ -116,10 +117,12 @@ def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds
         home.project("team-a")
         workload = home.train("t1")
 
-    async def story(database: Database) -> None:
-        await database.write(lambda connection: downgrade(connection, "0001"))
+    async def take_back() -> None:
+        database = Database(tmp_path / "control.sqlite")
+        await database.open(lambda connection: downgrade(connection, "0001"))
+        await database.close()
 
-    with_database(tmp_path, story)
+    asyncio.run(take_back())
     with sqlite3.connect(tmp_path / "control.sqlite") as older:
         tables = {row[0] for row in older.execute("SELECT name FROM sqlite_master")}
         assert "preferences" not in tables
@@ -136,5 +139,102 @@ def test_the_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> Non
         assert await database.write(difference) == []
         rows = await database.read(lambda connection: connection.execute(select(revision)).all())
         assert len(rows) == 1
+
+    with_database(tmp_path, story)
+
+
+# --- statements that are prepared ------------------------------------------------------------------------------
+
+POD = {
+    "id": "w-0-0",
+    "workload": "w",
+    "place": 0,
+    "incarnation": 0,
+    "phase": "waiting",
+    "document": "{}",
+    "seen_at": 1,
+    "since": 1,
+}
+
+
+def test_a_prepared_statement_does_as_the_usual_one(tmp_path: Path) -> None:
+    one = select(pods).where(pods.c.id == bindparam("id"))
+    change = Prepared(update(pods).where(pods.c.id == bindparam("of")))
+
+    async def story(database: Database) -> None:
+        def unit(connection: Connection) -> None:
+            Prepared(insert(pods)).run_all(connection, [POD, {**POD, "id": "w-1-0", "place": 1}])
+            change.run(connection, {"of": "w-0-0", "phase": "running"})
+            change.run(connection, {"of": "w-0-0", "since": 7, "id": "w-0-1"})  # other columns, another text
+            change.run(connection, {"of": "nobody", "phase": "ended"})
+            usual = connection.execute(one, {"id": "w-0-1"}).one()
+            found = Prepared(one).one(connection, {"id": "w-0-1"})
+            assert tuple(found) == tuple(usual)
+            assert (found.phase, found.since) == ("running", 7)
+            assert Prepared(one).one(connection, {"id": "w-0-0"}) is None
+            assert Prepared(select(pods.c.id).order_by(pods.c.id)).column(connection) == ["w-0-1", "w-1-0"]
+
+        await database.write(unit)
+
+    with_database(tmp_path, story)
+
+
+def test_a_prepared_statement_knows_booleans(tmp_path: Path) -> None:
+    row = {"id": "c", "name": "c", "domain": "", "version": "", "created_at": 1, "revision": 1}
+    row |= {"report_number": 0, "events_through": 0, "unsure": True}
+
+    async def story(database: Database) -> None:
+        def unit(connection: Connection) -> None:
+            Prepared(insert(clusters)).run(connection, row)
+            assert Prepared(select(clusters)).one(connection).unsure is True
+
+        await database.write(unit)
+
+    with_database(tmp_path, story)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 64, 600, 1100])
+def test_some_of_many_are_found_whatever_their_number(count: int, tmp_path: Path) -> None:
+    some = PreparedIn(lambda ids: select(pods.c.id).where(pods.c.id.in_(ids)))
+
+    async def story(database: Database) -> None:
+        def unit(connection: Connection) -> None:
+            ids = [f"w-{number:04d}-0" for number in range(1200)]
+            Prepared(insert(pods)).run_all(connection, [{**POD, "id": each} for each in ids])
+            found = [row.id for row in some.rows(connection, ["nobody", *ids[:count]])]
+            assert sorted(found) == ids[:count]
+
+        await database.write(unit)
+
+    with_database(tmp_path, story)
+
+
+def test_a_prepared_statement_is_undone_with_its_unit(tmp_path: Path) -> None:
+    async def story(database: Database) -> None:
+        def unit(connection: Connection) -> None:
+            Prepared(insert(pods)).run(connection, POD)
+            raise LookupError
+
+        with pytest.raises(LookupError):
+            await database.write(unit)
+        assert await database.read(Prepared(select(pods)).rows) == []
+
+    with_database(tmp_path, story)
+
+
+@pytest.mark.parametrize("order", [("created_at",), ("name",), ("phase", "created_at"), ("phase", "name")])
+def test_pages_are_chosen_in_an_index(order: tuple[str, ...], tmp_path: Path) -> None:
+    """Long rows are not gone through to find out which of them are wanted, nor sorted."""
+    *equal, by = (workloads.c[name] for name in order)
+    query = select(workloads.c.item).where(workloads.c.gone_at.is_(None), *(each == "x" for each in equal))
+    text = str(query.order_by(by, workloads.c.id).compile(compile_kwargs={"literal_binds": True}))
+
+    async def story(database: Database) -> None:
+        def plan(connection: Connection) -> str:
+            return " ".join(row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}"))
+
+        steps = await database.read(plan)
+        assert f"ix_workloads_there_{'_'.join(order)}" in steps
+        assert "TEMP B-TREE" not in steps
 
     with_database(tmp_path, story)

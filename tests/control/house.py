@@ -27,7 +27,7 @@ from fairpool.control.app import cluster_identity, create_app
 from fairpool.control.doors import PodDoors
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
-from fairpool.model.life import Outcome
+from fairpool.model.life import Cause, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.status import WorkloadPhase
 
@@ -133,6 +133,11 @@ class House:
             pods=(pod,),
             since=self.clock.now,
         )
+
+    def failed(self, workload: str, run: int = 0) -> WorkloadReport:
+        over = self.completed(workload, run)
+        pods = tuple(pod.model_copy(update={"outcome": Outcome.ERROR, "exit_code": 3}) for pod in over.pods)
+        return over.model_copy(update={"phase": WorkloadPhase.FAILED, "reason": Cause.EXITED, "pods": pods})
 
     def completed(self, workload: str, run: int = 0) -> WorkloadReport:
         pod = PodReport(

@@ -85,6 +85,7 @@ SUFFIXES: Mapping[str, int] = MappingProxyType(
 )
 QUANTITY = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)(?P<suffix>[kKMGTP]i?|m)?B?")
 NAME = re.compile(NAME_PATTERN)
+PLAIN_WORDS = re.compile(r"[A-Za-z0-9_.,:=@%+/ -]*")
 BAD_NAME = (
     "Job names must consist of lower case alphanumeric characters or '-' and start with an alphabetic character "
     "(e.g. 'my-name',  or 'abc-123')"
@@ -443,6 +444,8 @@ def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
         return ()
     if not isinstance(text, str):
         return tuple(text)
+    if PLAIN_WORDS.fullmatch(text):
+        return tuple(text.split())  # the same, without going through it letter by letter
     try:
         return tuple(shlex.split(text))
     except ValueError:  # a quote that is not closed: then it was none

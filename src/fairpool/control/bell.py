@@ -10,8 +10,10 @@ class Bell:
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
+        self.rings = 0
 
     def ring(self) -> None:
+        self.rings += 1
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)

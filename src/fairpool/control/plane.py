@@ -23,6 +23,7 @@ from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.settings import Settings
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection, Database
+from fairpool.control.tail import Tail
 from fairpool.model.ids import Instant
 
 T = TypeVar("T")
@@ -122,6 +123,7 @@ class Plane:
     settings: Settings
     database: Database
     bell: Bell = field(default_factory=Bell)
+    tail: Tail = field(default_factory=Tail)
     doors: PodDoors = field(default_factory=NoDoors)
     callers: Callers = field(default_factory=Callers)
     """Emptied whenever users, rules or tokens change."""
@@ -205,7 +207,7 @@ def entry(request: Request, caller: Caller, done: Done, now: Instant, result: st
         "source_ip": request.client.host if request.client else "",
         "action": done.action,
         "http_method": request.method,
-        "url": request.url.path[:2048],
+        "url": _path(request)[:2048],
         "entity_type": done.entity_type,
         "entity_name": (done.entity_name or done.entity_id)[:256],
         "entity_id": done.entity_id[:256],
@@ -246,13 +248,20 @@ def _repeated(before: audit_store.Kept, fingerprint: str) -> Done:
 
 
 def _fingerprint(request: Request, body: bytes) -> str:
-    digest = hashlib.sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
+    query = request.scope["query_string"].decode("latin-1")
+    digest = hashlib.sha256(f"{request.method} {_path(request)}?{query}\n".encode("utf-8", "backslashreplace"))
     digest.update(body)
     return digest.hexdigest()
 
 
+def _path(request: Request) -> str:
+    """As it was asked for. `request.url` would be put together from all its parts, and taken apart again."""
+    raw: bytes | None = request.scope.get("raw_path")
+    return raw.decode("latin-1") if raw is not None else str(request.scope["path"])
+
+
 def _entity_type(request: Request) -> str:
-    parts = [part for part in request.url.path.split("/") if part]
+    parts = [part for part in _path(request).split("/") if part]
     return parts[2][:32] if len(parts) > 2 else ""
 
 

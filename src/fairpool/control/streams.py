@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response, WebSocket, WebSocketDisconnect
@@ -24,9 +24,9 @@ from fairpool.control.plane import Caller, CallerDep, LeanRoute, Places, Plane, 
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
-from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
+from fairpool.control.tail import Told, told_after
 from fairpool.control.workloads import lives_of
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
@@ -72,7 +72,7 @@ def _revision(text: str) -> int:
     return int(text)
 
 
-async def _events(plane: Plane, authorization: str | None, read: int | None) -> AsyncIterator[str]:
+async def _events(plane: Plane, authorization: str | None, read: int | None) -> AsyncIterator[str | bytes]:
     now = await plane.read(changes.current)
     if read is None or read > now:
         # A revision we have not reached is one of a database that was put back: start anew from here.
@@ -81,6 +81,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         else:
             yield f"id: {now}\nretry: 1000\n\n"
         read = now
+    heard: int = read
     while True:
         listening = plane.bell.listen()
         try:
@@ -88,68 +89,50 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         except Refused:
             listening.cancel()
             return
-        lines, read = await plane.read(_lines_after(caller, read))
-        if lines:
+        found = await plane.tail.after(plane.read, plane.bell.rings, heard, AT_ONCE)
+        if found is not None:
+            text, heard = _text_of(caller, found, heard)
+        else:
+            text, heard = await plane.read(_text_after(caller, heard))
+        if text:
             listening.cancel()
-            for line in lines:
-                yield line
+            yield text
             continue
         if not await plane.bell.hear(listening, plane.settings.keep_alive_s):
             yield ": still here\n\n"
 
 
-def _lines_after(caller: Caller, read: int) -> Any:
-    places = caller.places(Action.WORKLOAD_READ)
+def _text_after(caller: Caller, read: int) -> Callable[[Connection], tuple[bytes, int]]:
+    """For a reader who was away for longer than we remember."""
 
-    def unit(connection: Connection) -> tuple[list[str], int]:
+    def unit(connection: Connection) -> tuple[bytes, int]:
         if changes.is_forgotten(connection, read):
             now = changes.current(connection)
-            return [_event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})], now
-        found = changes.after(connection, read, AT_ONCE)
-        ids = [each.id for each in found if each.noun == "workload"]
-        rows = workload_store.some(connection, list(dict.fromkeys(ids)))
-        departments = _departments(connection, places)
-        shown = [each for each in found if _may_hear(places, each, rows, departments)]
-        lines = [_line(each, rows) for each in shown]
-        last = found[-1].revision if found else read
-        if found and (not shown or shown[-1].revision != last):
-            lines.append(f"id: {last}\n\n")  # so that a reader need not hear again what was not for them
-        return lines, last
+            return _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"}).encode(), now
+        return _text_of(caller, told_after(connection, read, AT_ONCE), read)
 
     return unit
 
 
-def _departments(connection: Connection, places: Places | None) -> dict[str, str]:
-    """Whose projects are whose, for those who were given whole departments."""
-    if places is None or not places.departments:
-        return {}
-    return {row.name: row.department for row in organization_store.all_projects(connection)}
+def _text_of(caller: Caller, found: Sequence[Told], read: int) -> tuple[bytes, int]:
+    """What of this a caller may hear, and up to where they have heard everything then."""
+    if not found:
+        return b"", read
+    places = caller.places(Action.WORKLOAD_READ)
+    lines = [_heard(places, each) for each in found]
+    last = found[-1].revision
+    if not lines[-1]:
+        lines.append(f"id: {last}\n\n".encode())  # so that a reader need not hear again what was not for them
+    return b"".join(lines), last
 
 
-def _may_hear(
-    places: Places | None, change: changes.Changed, rows: dict[str, Any], departments: dict[str, str]
-) -> bool:
-    if places is None or change.noun in NOT_A_PROJECTS:
-        return True
-    row = rows.get(change.id) if change.noun == "workload" else None
-    department = row.department if row is not None else departments.get(change.project or "", "")
-    return places.covers(change.project, department)
-
-
-def _line(change: changes.Changed, rows: dict[str, Any]) -> str:
-    data: dict[str, Any] = {
-        "revision": change.revision,
-        "noun": change.noun,
-        "id": change.id,
-        "verb": change.verb,
-    }
-    if change.project is not None:
-        data["projectId"] = change.project
-    row = rows.get(change.id) if change.noun == "workload" else None
-    text = json.dumps(data, separators=(",", ":"))
-    if row is not None:
-        text = f'{text[:-1]},"object":{row.item}}}'
-    return f"id: {change.revision}\nevent: {change.noun}\ndata: {text}\n\n"
+def _heard(places: Places | None, told: Told) -> bytes:
+    """What somebody is told: where it was theirs then, that it changed; how it stands only if it is theirs now."""
+    if places is None or told.change.noun in NOT_A_PROJECTS:
+        return told.line
+    if not places.covers(told.change.project, told.department):
+        return b""
+    return told.line if places.covers(told.project_now, told.department_now) else told.without_object
 
 
 def _event(revision: int, name: str, data: dict[str, Any]) -> str:

@@ -8,14 +8,15 @@ from typing import Any
 from sqlalchemy import Connection, Integer, and_, bindparam, delete, insert, literal_column, select
 from sqlalchemy.engine import Row
 
+from fairpool.control.store.prepared import Prepared
 from fairpool.control.store.tables import audit, idempotency
 from fairpool.model.ids import Instant
 
-_ADD = insert(audit)
-_KEPT = select(idempotency).where(
-    and_(idempotency.c.caller == bindparam("caller"), idempotency.c.key == bindparam("key"))
+_ADD = Prepared(insert(audit))
+_KEPT = Prepared(
+    select(idempotency).where(and_(idempotency.c.caller == bindparam("caller"), idempotency.c.key == bindparam("key")))
 )
-_KEEP = insert(idempotency)
+_KEEP = Prepared(insert(idempotency))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Kept:
 
 
 def add(connection: Connection, entry: dict[str, Any]) -> None:
-    connection.execute(_ADD, entry)
+    _ADD.run(connection, entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,13 @@ def entries(
 
 
 def kept(connection: Connection, caller: str, key: str) -> Kept | None:
-    row = connection.execute(_KEPT, {"caller": caller, "key": key}).one_or_none()
+    row = _KEPT.one(connection, {"caller": caller, "key": key})
     return None if row is None else Kept(row.fingerprint, row.status, row.answer)
 
 
 def keep(connection: Connection, caller: str, key: str, answer: Kept, now: Instant) -> None:
-    connection.execute(
-        _KEEP,
+    _KEEP.run(
+        connection,
         {
             "caller": caller,
             "key": key,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
+from fairpool.control.store.prepared import Prepared
 from fairpool.control.store.tables import changes, revision
 from fairpool.model.ids import Instant, Revision
 
@@ -14,16 +15,16 @@ TRIM_EVERY = 1000
 
 _NEXT = revision.c.value + 1
 _ROW = update(revision).where(revision.c.id == 1)
-_BUMP = _ROW.values(value=_NEXT).returning(revision.c.value)
-_BUMP_DECLARED = _ROW.values(value=_NEXT, declared=_NEXT).returning(revision.c.value)
-_ADD = insert(changes)
-_CURRENT = select(revision.c.value).where(revision.c.id == 1)
-_DECLARED_NOW = select(revision.c.declared).where(revision.c.id == 1)
-_OLDEST = select(revision.c.oldest).where(revision.c.id == 1)
-_AFTER = (
+_BUMP = Prepared(_ROW.values(value=_NEXT).returning(revision.c.value))
+_BUMP_DECLARED = Prepared(_ROW.values(value=_NEXT, declared=_NEXT).returning(revision.c.value))
+_ADD = Prepared(insert(changes))
+_CURRENT = Prepared(select(revision.c.value).where(revision.c.id == 1))
+_DECLARED_NOW = Prepared(select(revision.c.declared).where(revision.c.id == 1))
+_OLDEST = Prepared(select(revision.c.oldest).where(revision.c.id == 1))
+_AFTER = Prepared(
     select(changes).where(changes.c.revision > bindparam("after")).order_by(changes.c.revision).limit(bindparam("most"))
 )
-_DECLARED = (
+_DECLARED = Prepared(
     select(changes.c.noun, changes.c.id)
     .where(changes.c.revision > bindparam("after"), changes.c.declared)
     .group_by(changes.c.noun, changes.c.id)
@@ -54,9 +55,9 @@ def record(
     kept: int = 100_000,
 ) -> Revision:
     """Number a change. `declared`: clusters must hear of it."""
-    number = connection.execute(_BUMP_DECLARED if declared else _BUMP).scalar_one()
-    connection.execute(
-        _ADD,
+    number: int = (_BUMP_DECLARED if declared else _BUMP).one(connection)[0]
+    _ADD.run(
+        connection,
         {
             "revision": number,
             "noun": noun,
@@ -85,26 +86,26 @@ def drop_old(connection: Connection, before: int, most: int) -> int:
 
 def current(connection: Connection) -> Revision:
     """The last change."""
-    return Revision(connection.execute(_CURRENT).scalar_one())
+    return Revision(_CURRENT.one(connection)[0])
 
 
 def current_declared(connection: Connection) -> Revision:
     """The last change that clusters must hear of."""
-    return Revision(connection.execute(_DECLARED_NOW).scalar_one())
+    return Revision(_DECLARED_NOW.one(connection)[0])
 
 
 def is_forgotten(connection: Connection, after: int) -> bool:
     """Whether changes after this one are no longer listed."""
-    oldest: int = connection.execute(_OLDEST).scalar_one()
+    oldest: int = _OLDEST.one(connection)[0]
     return after < oldest
 
 
 def after(connection: Connection, number: int, most: int = 500) -> list[Changed]:
     """What changed after a revision, in order."""
-    rows = connection.execute(_AFTER, {"after": number, "most": most})
+    rows = _AFTER.rows(connection, {"after": number, "most": most})
     return [Changed(row.revision, row.noun, row.id, row.project, row.verb) for row in rows]
 
 
 def declared_after(connection: Connection, number: int) -> list[tuple[str, str]]:
     """What a cluster that has read up to a revision must hear of: noun and id, each once."""
-    return [(row.noun, row.id) for row in connection.execute(_DECLARED, {"after": number})]
+    return [(row.noun, row.id) for row in _DECLARED.rows(connection, {"after": number})]

@@ -10,16 +10,42 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from sqlalchemy.engine import Row
 
 from fairpool.api.clusters import EventReport, NodeReport, QueueReport
+from fairpool.control.store.prepared import Prepared, PreparedIn
 from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports
 from fairpool.model.ids import Instant
 
-_EVENT_NUMBERS = select(events.c.number).where(
-    events.c.cluster == bindparam("cluster"), events.c.number >= bindparam("low"), events.c.number <= bindparam("high")
+_EVENT_NUMBERS = Prepared(
+    select(events.c.number).where(
+        events.c.cluster == bindparam("cluster"),
+        events.c.number >= bindparam("low"),
+        events.c.number <= bindparam("high"),
+    )
+)
+_ADD_EVENT = Prepared(insert(events))
+_INCARNATIONS = PreparedIn(
+    lambda ids: (
+        select(pods.c.workload, pods.c.place, func.max(pods.c.incarnation).label("highest"))
+        .where(pods.c.workload.in_(ids))
+        .group_by(pods.c.workload, pods.c.place)
+    )
+)
+_CLUSTER = Prepared(select(clusters).where(clusters.c.id == bindparam("id")))
+_CHANGE = Prepared(update(clusters).where(clusters.c.id == bindparam("of")))
+_ADD_NODE = Prepared(insert(nodes))
+_DROP_NODE = Prepared(delete(nodes).where(nodes.c.cluster == bindparam("of"), nodes.c.name == bindparam("node")))
+_ADD_QUEUE = Prepared(insert(queue_reports))
+_DROP_QUEUE = Prepared(
+    delete(queue_reports).where(
+        queue_reports.c.cluster == bindparam("of"),
+        queue_reports.c.pool == bindparam("in_pool"),
+        queue_reports.c.queue == bindparam("name"),
+    )
 )
 
 
-def cluster(connection: Connection, cluster_id: str) -> Row[Any] | None:
-    return connection.execute(select(clusters).where(clusters.c.id == cluster_id)).one_or_none()
+def cluster(connection: Connection, cluster_id: str) -> Any:
+    """A cluster as its row; None: there is none."""
+    return _CLUSTER.one(connection, {"id": cluster_id})
 
 
 def cluster_by_name(connection: Connection, name: str) -> Row[Any] | None:
@@ -36,7 +62,7 @@ def add_cluster(connection: Connection, **values: object) -> None:
 
 
 def change_cluster(connection: Connection, cluster_id: str, **values: object) -> None:
-    connection.execute(update(clusters).where(clusters.c.id == cluster_id).values(**values))
+    _CHANGE.run(connection, {"of": cluster_id, **values})
 
 
 def delete_cluster(connection: Connection, cluster_id: str) -> None:
@@ -58,11 +84,11 @@ def node_names(connection: Connection, cluster_id: str) -> set[str]:
 def set_node(connection: Connection, cluster_id: str, report: NodeReport, revision: int) -> None:
     drop_node(connection, cluster_id, report.name)
     values = {"cluster": cluster_id, "name": report.name, "document": report.to_json(), "revision": revision}
-    connection.execute(insert(nodes), values)
+    _ADD_NODE.run(connection, values)
 
 
 def drop_node(connection: Connection, cluster_id: str, name: str) -> None:
-    connection.execute(delete(nodes).where(nodes.c.cluster == cluster_id, nodes.c.name == name))
+    _DROP_NODE.run(connection, {"of": cluster_id, "node": name})
 
 
 def all_nodes(connection: Connection) -> list[Row[Any]]:
@@ -72,12 +98,11 @@ def all_nodes(connection: Connection) -> list[Row[Any]]:
 def set_queue(connection: Connection, cluster_id: str, report: QueueReport) -> None:
     drop_queue(connection, cluster_id, report.pool, report.queue)
     values = {"cluster": cluster_id, "pool": report.pool, "queue": report.queue, "document": report.to_json()}
-    connection.execute(insert(queue_reports), values)
+    _ADD_QUEUE.run(connection, values)
 
 
 def drop_queue(connection: Connection, cluster_id: str, pool: str, queue: str) -> None:
-    where = (queue_reports.c.cluster == cluster_id) & (queue_reports.c.pool == pool) & (queue_reports.c.queue == queue)
-    connection.execute(delete(queue_reports).where(where))
+    _DROP_QUEUE.run(connection, {"of": cluster_id, "in_pool": pool, "name": queue})
 
 
 def queues(connection: Connection) -> list[QueueReport]:
@@ -91,7 +116,7 @@ def add_events(connection: Connection, cluster_id: str, lines: Iterable[EventRep
     if not told:
         return []
     bounds = {"cluster": cluster_id, "low": told[0].number, "high": told[-1].number}
-    known = set(connection.execute(_EVENT_NUMBERS, bounds).scalars())
+    known = set(_EVENT_NUMBERS.column(connection, bounds))
     fresh = [line for line in {line.number: line for line in told}.values() if line.number not in known]
     if fresh:
         rows = [
@@ -104,7 +129,7 @@ def add_events(connection: Connection, cluster_id: str, lines: Iterable[EventRep
             }
             for line in fresh
         ]
-        connection.execute(insert(events), rows)
+        _ADD_EVENT.run_all(connection, rows)
     return fresh
 
 
@@ -140,18 +165,11 @@ def events_of_pod(connection: Connection, workload: str, pod: str) -> list[Event
 
 def incarnations(connection: Connection, workload_ids: Iterable[str]) -> dict[str, dict[int, int]]:
     """The highest incarnation that was reported of each pod."""
-    wanted = list(workload_ids)
     found: dict[str, dict[int, int]] = {}
-    for start in range(0, len(wanted), 500):  # SQLite takes a bounded number of parameters
-        query = (
-            select(pods.c.workload, pods.c.place, func.max(pods.c.incarnation))
-            .where(pods.c.workload.in_(wanted[start : start + 500]))
-            .group_by(pods.c.workload, pods.c.place)
-        )
-        for workload, place, highest in connection.execute(query):
-            found.setdefault(workload, {})[place] = highest
+    for workload, place, highest in _INCARNATIONS.rows(connection, list(workload_ids)):
+        found.setdefault(workload, {})[place] = highest
     return found
 
 
 def heard_at(connection: Connection, cluster_id: str, now: Instant) -> None:
-    connection.execute(update(clusters).where(clusters.c.id == cluster_id).values(heard_at=now))
+    _CHANGE.run(connection, {"of": cluster_id, "heard_at": now})

@@ -16,11 +16,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection as Connection  # the rest of the room takes it from here
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import StaticPool
+
+from fairpool.control.store.prepared import driver_of
 
 T = TypeVar("T")
 Unit = Callable[[Connection], T]
@@ -56,7 +58,7 @@ class Database:
         """Connect, bring the tables up to date with `prepare`, and begin to take units."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._writing = self._connection()
-        raw = _raw(self._writing)
+        raw = driver_of(self._writing)
         raw.execute("BEGIN IMMEDIATE")
         try:
             prepare(self._writing)  # ends the transaction by itself
@@ -82,7 +84,7 @@ class Database:
     async def read(self, unit: Unit[T]) -> T:
         """What is written, at one moment."""
         assert self._reading is not None, "the database is not open"
-        raw = _raw(self._reading)
+        raw = driver_of(self._reading)  # transactions are begun and ended on it, at a tenth of the price
         raw.execute("BEGIN")
         try:
             return unit(self._reading)
@@ -106,7 +108,7 @@ class Database:
 
     async def _commit(self, batch: list[_Pending[Any]]) -> None:
         assert self._writing is not None
-        raw = _raw(self._writing)
+        raw = driver_of(self._writing)
         outcomes: list[tuple[_Pending[Any], Any, Exception | None]] = []
         loop = asyncio.get_running_loop()
         try:
@@ -146,11 +148,6 @@ class Database:
                 raw.execute(f"PRAGMA {pragma}")
 
         return engine.connect()
-
-
-def _raw(connection: Connection) -> sqlite3.Connection:
-    """The driver's own connection: transactions are begun and ended on it, at a tenth of the price."""
-    return cast(sqlite3.Connection, connection.connection.dbapi_connection)
 
 
 def _attempt(connection: Connection, raw: sqlite3.Connection, unit: Unit[T]) -> tuple[T | None, Exception | None]:

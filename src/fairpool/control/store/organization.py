@@ -7,14 +7,16 @@ from typing import Any
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Row
 
+from fairpool.control.store.prepared import Prepared
 from fairpool.control.store.tables import departments, node_marks, node_pools, projects, workloads
 from fairpool.model.ids import Instant
 
-_PROJECT = select(projects).where(projects.c.name == bindparam("name"))
+_PROJECT = Prepared(select(projects).where(projects.c.name == bindparam("name")))
 
 
-def project(connection: Connection, name: str) -> Row[Any] | None:
-    return connection.execute(_PROJECT, {"name": name}).one_or_none()
+def project(connection: Connection, name: str) -> Any:
+    """A project as its row; None: there is none."""
+    return _PROJECT.one(connection, {"name": name})
 
 
 def all_projects(
@@ -46,11 +48,11 @@ def all_node_pools(connection: Connection) -> list[Row[Any]]:
     return list(connection.execute(select(node_pools).order_by(node_pools.c.name)))
 
 
-_POOL_NAMES = select(node_pools.c.name)
+_POOL_NAMES = Prepared(select(node_pools.c.name))
 
 
 def pool_names(connection: Connection) -> list[str]:
-    return list(connection.execute(_POOL_NAMES).scalars())
+    return _POOL_NAMES.column(connection)
 
 
 def marks(connection: Connection) -> list[Row[Any]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
     Connection,
-    Select,
-    and_,
     bindparam,
     delete,
     false,
@@ -23,22 +23,33 @@ from sqlalchemy import (
 from sqlalchemy.engine import Row
 
 from fairpool.control.filters import Filter, Operator
+from fairpool.control.store.prepared import Prepared, PreparedIn
 from fairpool.control.store.tables import events, pods, workloads
 from fairpool.model.ids import Instant
 
-_INSERT = insert(workloads)
-_ONE = select(workloads).where(workloads.c.id == bindparam("id"))
-_SHOWN = select(
-    workloads.c.item,
-    workloads.c.request,
-    workloads.c.project,
-    workloads.c.department,
-    workloads.c.kind,
-    workloads.c.revision,
-    workloads.c.gone_at,
-).where(workloads.c.id == bindparam("id"))
-_TAKEN = select(workloads.c.id).where(workloads.c.name_key == bindparam("name_key"))
-_POD = select(pods.c.id, pods.c.phase, pods.c.since).where(pods.c.workload == bindparam("workload"))
+_INSERT = Prepared(insert(workloads))
+_ONE = Prepared(select(workloads).where(workloads.c.id == bindparam("id")))
+_SHOWN = Prepared(
+    select(
+        workloads.c.item,
+        workloads.c.request,
+        workloads.c.project,
+        workloads.c.department,
+        workloads.c.kind,
+        workloads.c.revision,
+        workloads.c.gone_at,
+    ).where(workloads.c.id == bindparam("id"))
+)
+_SOME = PreparedIn(lambda ids: select(workloads).where(workloads.c.id.in_(ids)))
+_ITEMS = PreparedIn(
+    lambda ids: select(workloads.c.id, workloads.c.item, workloads.c.project).where(workloads.c.id.in_(ids))
+)
+_TAKEN = Prepared(select(workloads.c.id).where(workloads.c.name_key == bindparam("name_key")))
+_CHANGE = Prepared(update(workloads).where(workloads.c.id == bindparam("of")))
+_PODS = Prepared(select(pods.c.id, pods.c.phase, pods.c.since).where(pods.c.workload == bindparam("workload")))
+_POD = Prepared(select(pods).where(pods.c.id == bindparam("id")))
+_ADD_POD = Prepared(insert(pods))
+_CHANGE_POD = Prepared(update(pods).where(pods.c.id == bindparam("of")))
 
 COLUMNS: dict[str, ColumnElement[Any]] = {
     "id": workloads.c.id,
@@ -79,24 +90,27 @@ class Listing:
 
 
 def add(connection: Connection, row: dict[str, Any]) -> None:
-    connection.execute(_INSERT, row)
+    _INSERT.run(connection, row)
 
 
-def one(connection: Connection, workload_id: str) -> Row[Any] | None:
-    return connection.execute(_ONE, {"id": workload_id}).one_or_none()
+def one(connection: Connection, workload_id: str) -> Any:
+    """A workload as its row; None: there is none."""
+    return _ONE.one(connection, {"id": workload_id})
 
 
 def shown(connection: Connection, workload_id: str) -> Any:
     """What is needed to answer a person, and no more."""
-    return connection.execute(_SHOWN, {"id": workload_id}).one_or_none()
+    return _SHOWN.one(connection, {"id": workload_id})
 
 
-def some(connection: Connection, ids: Sequence[str]) -> dict[str, Row[Any]]:
-    found: dict[str, Row[Any]] = {}
-    for start in range(0, len(ids), 500):
-        rows = connection.execute(select(workloads).where(workloads.c.id.in_(ids[start : start + 500])))
-        found |= {row.id: row for row in rows}
-    return found
+def some(connection: Connection, ids: Sequence[str]) -> dict[str, Any]:
+    """Their rows, by id; of those that there are."""
+    return {row.id: row for row in _SOME.rows(connection, ids)}
+
+
+def items_of(connection: Connection, ids: Sequence[str]) -> dict[str, Any]:
+    """What is shown of these and whose they are, and nothing else that is long."""
+    return {row.id: row for row in _ITEMS.rows(connection, ids)}
 
 
 def declared(connection: Connection, cluster: str) -> list[Row[Any]]:
@@ -112,12 +126,12 @@ def count_in_cluster(connection: Connection, cluster: str) -> int:
 
 
 def is_taken(connection: Connection, name_key: str) -> bool:
-    return connection.execute(_TAKEN, {"name_key": name_key}).first() is not None
+    return _TAKEN.one(connection, {"name_key": name_key}) is not None
 
 
 def named(connection: Connection, project: str, name: str) -> str | None:
     """The id of the one that has this name now."""
-    found = connection.execute(_TAKEN, {"name_key": f"{project}/{name}"}).first()
+    found = _TAKEN.one(connection, {"name_key": f"{project}/{name}"})
     return None if found is None else str(found.id)
 
 
@@ -132,34 +146,33 @@ def names_like(connection: Connection, project: str, prefix: str) -> set[str]:
 
 
 def change(connection: Connection, workload_id: str, **values: Any) -> None:
-    connection.execute(update(workloads).where(workloads.c.id == workload_id).values(**values))
+    _CHANGE.run(connection, {"of": workload_id, **values})
 
 
 def page(connection: Connection, listing: Listing) -> list[str]:
     """The items of one page, and one more if there is another page."""
-    column = COLUMNS[listing.sort_by]
-    order = column.desc() if listing.descending else column.asc()
-    query = _chosen(select(workloads.c.item), listing).order_by(order, workloads.c.id)
-    return list(connection.execute(query.offset(listing.offset).limit(listing.limit + 1)).scalars())
+    values = {**_values(listing), "offset": listing.offset, "limit": listing.limit + 1}
+    return _page_of(_shape(listing), listing.sort_by, listing.descending).column(connection, values)
 
 
 def count(connection: Connection, listing: Listing) -> int:
-    return int(connection.execute(_chosen(select(func.count()).select_from(workloads), listing)).scalar_one())
+    return int(_count_of(_shape(listing)).column(connection, _values(listing))[0])
 
 
 def set_pod(connection: Connection, known: bool, row: dict[str, Any]) -> None:
     if known:
-        connection.execute(update(pods).where(pods.c.id == row["id"]).values(**row))
+        _CHANGE_POD.run(connection, {"of": row["id"], **row})
     else:
-        connection.execute(insert(pods), row)
+        _ADD_POD.run(connection, row)
 
 
 def known_pods(connection: Connection, workload_id: str) -> dict[str, Any]:
-    return {row.id: row for row in connection.execute(_POD, {"workload": workload_id})}
+    return {row.id: row for row in _PODS.rows(connection, {"workload": workload_id})}
 
 
-def pod(connection: Connection, pod_id: str) -> Row[Any] | None:
-    return connection.execute(select(pods).where(pods.c.id == pod_id)).first()
+def pod(connection: Connection, pod_id: str) -> Any:
+    """One life as its row; None: nobody told of it."""
+    return _POD.one(connection, {"id": pod_id})
 
 
 def pods_of(connection: Connection, workload_id: str) -> list[Row[Any]]:
@@ -196,27 +209,96 @@ def drop_gone(connection: Connection, before: int, most: int) -> int:
 
 def drop_lives(connection: Connection, workload_id: str, place: int, before: int) -> None:
     """Let go of a pod's lives before this one."""
-    mine = and_(pods.c.workload == workload_id, pods.c.place == place)
-    connection.execute(delete(pods).where(mine, pods.c.incarnation < before))
+    mine = (pods.c.workload == workload_id, pods.c.place == place)
+    connection.execute(delete(pods).where(*mine, pods.c.incarnation < before))
 
 
-def _chosen(query: Select[Any], listing: Listing) -> Select[Any]:
-    conditions = [_condition(each) for each in listing.filters]
-    if not listing.deleted:
-        conditions.append(workloads.c.gone_at.is_(None))
-    if listing.projects is not None:
-        mine = [workloads.c.project.in_(listing.projects), workloads.c.department.in_(listing.departments)]
-        conditions.append(or_(*mine) if listing.projects or listing.departments else false())
+# --- lists -------------------------------------------------------------------------------------------------------
+#
+# To put a statement together takes ten times as long as to carry it out, and most lists differ only in what they look
+# for. So it is made once for each shape, and what is looked for is handed over beside it.
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A list without that which is looked for."""
+
+    filters: tuple[tuple[str, Operator], ...]
+    is_search: bool
+    projects: int | None
+    departments: int
+    deleted: bool
+
+
+def _shape(listing: Listing) -> _Shape:
+    return _Shape(
+        filters=tuple((each.field, each.operator) for each in listing.filters),
+        is_search=bool(listing.search),
+        projects=None if listing.projects is None else len(listing.projects),
+        departments=len(listing.departments) if listing.projects is not None else 0,
+        deleted=listing.deleted,
+    )
+
+
+def _values(listing: Listing) -> dict[str, Any]:
+    """What is looked for, by the names of the parameters."""
+    values = {
+        f"filter_{number}": _escaped(str(each.value)) if each.operator in _IN_TEXTS else each.value
+        for number, each in enumerate(listing.filters)
+    }
     if listing.search:
+        values["search"] = _escaped(listing.search)
+    if listing.projects is not None:
+        values |= {f"project_{number}": name for number, name in enumerate(listing.projects)}
+        values |= {f"department_{number}": name for number, name in enumerate(listing.departments)}
+    return values
+
+
+@lru_cache(maxsize=512)
+def _page_of(shape: _Shape, sort_by: str, descending: bool) -> Prepared:
+    column = COLUMNS[sort_by]
+    order = column.desc() if descending else column.asc()
+    query = select(workloads.c.item).where(*_conditions(shape)).order_by(order, workloads.c.id)
+    return Prepared(query.offset(bindparam("offset")).limit(bindparam("limit")))
+
+
+@lru_cache(maxsize=512)
+def _count_of(shape: _Shape) -> Prepared:
+    return Prepared(select(func.count().label("number")).select_from(workloads).where(*_conditions(shape)))
+
+
+def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
+    conditions = [
+        _condition(COLUMNS[field], operator, bindparam(f"filter_{number}", type_=COLUMNS[field].type))
+        for number, (field, operator) in enumerate(shape.filters)
+    ]
+    if not shape.deleted:
+        conditions.append(workloads.c.gone_at.is_(None))
+    if shape.projects is not None:
+        projects: list[BindParameter[str]] = [bindparam(f"project_{number}") for number in range(shape.projects)]
+        departments: list[BindParameter[str]] = [
+            bindparam(f"department_{number}") for number in range(shape.departments)
+        ]
+        mine = [workloads.c.project.in_(projects)] * bool(projects)
+        mine += [workloads.c.department.in_(departments)] * bool(departments)
+        conditions.append(or_(*mine) if mine else false())
+    if shape.is_search:
         columns = (workloads.c.name, workloads.c.project, workloads.c.submitted_by)
-        conditions.append(or_(*(column.contains(listing.search, autoescape=True) for column in columns)))
-    return query.where(and_(*conditions)) if conditions else query
+        conditions.append(or_(*(column.contains(bindparam("search"), escape=_ESCAPE) for column in columns)))
+    return conditions
 
 
-def _condition(each: Filter) -> ColumnElement[bool]:
-    column: ColumnElement[Any] = COLUMNS[each.field]
-    value = each.value
-    match each.operator:
+_ESCAPE = "/"
+_IN_TEXTS = frozenset({Operator.CONTAINS, Operator.LACKS, Operator.BEGINS, Operator.ENDS})
+
+
+def _escaped(text: str) -> str:
+    """A text in which nothing has a meaning for LIKE."""
+    return text.replace(_ESCAPE, _ESCAPE * 2).replace("%", f"{_ESCAPE}%").replace("_", f"{_ESCAPE}_")
+
+
+def _condition(column: ColumnElement[Any], operator: Operator, value: BindParameter[Any]) -> ColumnElement[bool]:
+    match operator:
         case Operator.EQUALS:
             return column == value
         case Operator.DIFFERS:
@@ -226,10 +308,10 @@ def _condition(each: Filter) -> ColumnElement[bool]:
         case Operator.AT_LEAST:
             return column >= value
         case Operator.CONTAINS:
-            return column.contains(str(value), autoescape=True)
+            return column.contains(value, escape=_ESCAPE)
         case Operator.LACKS:
-            return ~column.contains(str(value), autoescape=True)
+            return ~column.contains(value, escape=_ESCAPE)
         case Operator.BEGINS:
-            return column.startswith(str(value), autoescape=True)
+            return column.startswith(value, escape=_ESCAPE)
         case Operator.ENDS:
-            return column.endswith(str(value), autoescape=True)
+            return column.endswith(value, escape=_ESCAPE)

@@ -1,0 +1,98 @@
+"""The platform with simulated pods, in a process of its own, for `bench.e2e`: put together as `fairpool up` does it.
+
+Only the engine differs: pods are values that start within a few milliseconds and end after a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+
+from fairpool.api.cluster_client import ClusterClient, InProcess
+from fairpool.cli.compose.platform import TELL_WITHIN_MS
+from fairpool.cli.compose.runner import Alarm, Runner, now
+from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.link import Link
+from fairpool.cluster.loop import Loop
+from fairpool.cluster.mailbox import Mailbox
+from fairpool.control.app import cluster_identity, create_app
+from fairpool.control.settings import Settings
+from fairpool.engines.simulated.behaviour import Behaviour, always
+from fairpool.engines.simulated.clock import WallClock
+from fairpool.engines.simulated.engine import SimulatedEngine
+from fairpool.model.ids import SECOND_MS, NodeName
+from fairpool.model.node import Node
+
+STARTS_S = 0.01
+RUNS_S = 1.0
+GPUS = 8
+
+
+class Bedside(Alarm):
+    """An alarm that also goes off when something will look different to the engine: it has no descriptors to watch."""
+
+    def __init__(self, engine: SimulatedEngine) -> None:
+        super().__init__(())
+        self._engine = engine
+
+    def sleep(self, timeout_s: float) -> None:
+        change = self._engine.next_change_at
+        left_s = timeout_s if change is None else (change - now()) / SECOND_MS
+        super().sleep(max(0.0, min(timeout_s, left_s)))
+
+
+async def serve(folder: Path, nodes: int) -> None:
+    app = create_app(Settings(data=folder))
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    machines = (
+        Node(
+            name=NodeName(f"n{number:05d}"), cpu_milli=80_000, memory_bytes=512 << 30, gpus=GPUS, gpu_memory_mib=32_510
+        )
+        for number in range(nodes)
+    )
+    engine = SimulatedEngine(WallClock(now()), machines, always(Behaviour(start_s=STARTS_S, run_s=RUNS_S)))
+    async with app.router.lifespan_context(app):
+        identity = await cluster_identity(app)
+        home = asyncio.get_running_loop()
+        direct, waiting = (
+            ClusterClient("http://control.internal", identity.token, transport=InProcess(app, home)) for _ in range(2)
+        )
+        alarm = Bedside(engine)
+        mailbox = Mailbox(direct, waiting, alarm.poke)
+        ledger = await asyncio.to_thread(Ledger, folder / "ledger.db")
+
+        def make_loop() -> Loop:
+            return Loop(ledger, engine, Link(mailbox, identity.name), now, tell_within_ms=TELL_WITHIN_MS)
+
+        runner = await asyncio.to_thread(Runner, make_loop, alarm, lambda why: None)
+        mailbox.open()
+        runner.start()
+        await asyncio.to_thread(runner.is_settled.wait)
+        gc.collect()
+        gc.freeze()
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False)
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve([listener]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
+        await serving
+
+
+def main(arguments: Sequence[str]) -> int:
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(Path(arguments[0]), int(arguments[1])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""A server as a process that benchmarks start, talk to and end; and what it has used."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench._report import ROOT
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Server:
+    """A module that says where it listens, and obeys lines."""
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.hello = self.hear()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def say(self, line: str) -> dict[str, Any]:
+        """Tell it something, and wait for its answer."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        return self.hear()
+
+    def hear(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the server ended with {self._process.wait()}")
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+    def kill(self) -> None:
+        """As the power would."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def end_in_good_order() -> None:
+    """Told to end, also by a time limit, a benchmark ends first what it has started."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process with all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def main_thread_cpu_s(pid: int) -> float:
+    """CPU time of the thread that a process began with; of the platform that is the control plane."""
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9

@@ -1,0 +1,127 @@
+"""The latest changes in the words in which they are told, worked out once for all who listen.
+
+However many streams are open, after a commit the database is asked once. Who was away for longer than this reaches back
+reads the database for themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fairpool.control.store import changes
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store import workloads as workload_store
+from fairpool.control.store.database import Connection
+
+KEPT = 4096
+"""Changes that are remembered: a busy second or two, some megabytes."""
+
+
+class Read(Protocol):
+    """How the database is asked."""
+
+    def __call__(self, unit: Callable[[Connection], Any]) -> Awaitable[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One change, and what is said about it."""
+
+    change: changes.Changed
+    line: bytes
+    without_object: bytes
+    """The same for who may know that something happened, and not how it stands now."""
+    department: str
+    """Of the project in which it happened."""
+    project_now: str | None
+    """Of what it is about: work may have moved."""
+    department_now: str
+
+    @property
+    def revision(self) -> int:
+        return self.change.revision
+
+
+class Tail:
+    """What changed lately. For one event loop."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._told: list[Told] = []
+        self._begins_after: int | None = None
+        self._reaches = 0
+        self._rings = -1
+
+    async def after(self, read: Read, rings: int, revision: int, most: int) -> Sequence[Told] | None:
+        """What came after a revision, so many at most; None: that was too long ago to be remembered here.
+
+        `rings` says how often something was written: while it stays the same there is nothing new to ask for.
+        """
+        if rings != self._rings:
+            await self._catch_up(read)
+            self._rings = rings
+        if self._begins_after is None or revision < self._begins_after:
+            return None
+        first = bisect_right(self._told, revision, key=lambda told: told.revision)
+        return self._told[first : first + most]
+
+    async def _catch_up(self, read: Read) -> None:
+        """To what is written now; from there, where that would be more than is kept."""
+
+        def unit(connection: Connection) -> list[Told] | int:
+            current = changes.current(connection)
+            if self._begins_after is None or not 0 <= current - self._reaches <= self._kept:
+                return current
+            return told_after(connection, self._reaches, self._kept)
+
+        found = await read(unit)
+        if isinstance(found, int):
+            self._told, self._begins_after, self._reaches = [], found, found
+            return
+        self._told += [told for told in found if told.revision > self._reaches]
+        if found:
+            self._reaches = self._told[-1].revision
+        if len(self._told) > 2 * self._kept:
+            self._begins_after = self._told[-self._kept - 1].revision
+            del self._told[: -self._kept]
+
+
+def told_after(connection: Connection, revision: int, most: int) -> list[Told]:
+    """Changes after a revision with their words, from the database. A workload is shown as it is by now."""
+    found = changes.after(connection, revision, most)
+    ids = list(dict.fromkeys(each.id for each in found if each.noun == "workload"))
+    shown = workload_store.items_of(connection, ids)
+    departments = {row.name: str(row.department) for row in organization_store.all_projects(connection)}
+    return [_told(each, shown.get(each.id) if each.noun == "workload" else None, departments) for each in found]
+
+
+def _told(change: changes.Changed, row: Any, departments: Mapping[str, str]) -> Told:
+    bare = _line(change, None)
+    project_now = str(row.project) if row is not None else change.project
+    return Told(
+        change=change,
+        line=_line(change, row.item) if row is not None else bare,
+        without_object=bare,
+        department=departments.get(change.project or "", ""),
+        project_now=project_now,
+        department_now=departments.get(project_now or "", ""),
+    )
+
+
+def _line(change: changes.Changed, item: str | None) -> bytes:
+    data: dict[str, Any] = {
+        "revision": change.revision,
+        "noun": change.noun,
+        "id": change.id,
+        "verb": change.verb,
+    }
+    if change.project is not None:
+        data["projectId"] = change.project
+    text = json.dumps(data, separators=(",", ":"))
+    if item is not None:
+        text = f'{text[:-1]},"object":{item}}}'
+    return f"id: {change.revision}\nevent: {change.noun}\ndata: {text}\n\n".encode()
