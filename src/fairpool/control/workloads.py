@@ -119,10 +119,7 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
     if store.is_taken(connection, f"{project.name}/{name}"):
         what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
         raise refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
-    cluster = str(project.cluster)
-    if body.cluster_id and cluster_of(connection, body.cluster_id) != cluster:
-        what = f"project {project.name} is of another cluster"
-        raise refused(422, "cluster.not_the_projects", what, "leave clusterId out, or name the project's", "clusterId")
+    cluster = _cluster(connection, body, project)
     facts = items.facts(
         body,
         spec,
@@ -170,6 +167,14 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
         entity_name=f"{project.name}/{name}",
         revision=revision,
     )
+
+
+def _cluster(connection: Connection, body: wire.SubmitAny, project: Any) -> str:
+    """The project's: no other knows its queue."""
+    if body.cluster_id and cluster_of(connection, body.cluster_id) != project.cluster:
+        what = f"project {project.name} is of another cluster"
+        raise refused(422, "cluster.not_the_projects", what, "leave clusterId out, or name the project's", "clusterId")
+    return str(project.cluster)
 
 
 @lru_cache(maxsize=4096)
