@@ -298,6 +298,7 @@ def test_gpus_are_given_whole_in_parts_and_by_memory(office: Office) -> None:
     assert memory_mib(office, "half") == [16255]
     assert memory_mib(office, "third") == [9753]
     assert memory_mib(office, "memory") == [4096]
+    assert re.search(r"^memory +Running .* 0\.13 \(4096MiB\)", office.typed("runai list -p parts"), re.MULTILINE)
     assert memory_mib(office, "eighth-0") == [WHOLE_V100_MIB // 8]
 
 

@@ -9,7 +9,7 @@ import click
 
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.jobs import gpus, node, running_seconds, type_word
+from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
 from fairpool.cli.runai.listing import FORMATS, Column, draw, facts, screen_here, show_document
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import Screen, printable
@@ -80,7 +80,6 @@ def get(here: Here, name: str, output: str | None) -> None:
 
 def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
     """The facts of a job."""
-    per_pod = found.workload_requested_resources.gpu / max(found.requested_pods, 1)
     memory = found.allocated_resources.gpu_memory_mib
     ended = {life.index: life.outcome for life in lives if life.current and life.phase == "ended"}
     pairs = [
@@ -89,8 +88,8 @@ def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("TYPE", type_word(found)),
         ("STATUS", found.classic_status or found.phase.value),
         ("TRAINING DURATION", ages.clock(running_seconds(found))),
-        ("GPUS", f"{per_pod:.2f}"),
-        ("TOTAL REQUESTED GPUS", f"{found.workload_requested_resources.gpu:.2f}"),
+        ("GPUS", gpus_asked(found, max(found.requested_pods, 1))),
+        ("TOTAL REQUESTED GPUS", gpus_asked(found)),
         ("ALLOCATED GPUS", gpus(found).split(" ", maxsplit=1)[0]),
         ("ALLOCATED GPUS MEMORY", "-" if memory is None else f"{memory} MiB"),
         ("RUNNING PODS", str(found.running_pods)),

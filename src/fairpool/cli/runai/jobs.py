@@ -76,9 +76,17 @@ def node(each: WorkloadItem) -> str:
 
 
 def gpus(each: WorkloadItem) -> str:
-    """`0.30 (0.30)`; of what is over, `- (0.30)`."""
-    held, asked = each.allocated_resources.gpu, each.workload_requested_resources.gpu
-    return f"{'-' if each.phase.value in FINISHED and not held else f'{held:.2f}'} ({asked:.2f})"
+    """`0.30 (0.30)`; of what is over, `- (0.30)`; of a request by memory, `0.13 (4096MiB)`."""
+    held = each.allocated_resources.gpu
+    return f"{'-' if each.phase.value in FINISHED and not held else f'{held:.2f}'} ({gpus_asked(each)})"
+
+
+def gpus_asked(each: WorkloadItem, parts: int = 1) -> str:
+    """What all its pods ask for, or one of so many: GPUs, or memory of a GPU that nobody knows yet."""
+    asked = each.workload_requested_resources
+    if asked.gpu_memory_mib is not None:
+        return f"{asked.gpu_memory_mib // parts}MiB"
+    return f"{asked.gpu / parts:.2f}"
 
 
 def pods(each: WorkloadItem) -> str:
