@@ -170,12 +170,14 @@ def reset_password(data: Path | None, user: str) -> None:
 
 
 def _reset_offline(premises: Premises, user: str) -> Any:
+    from fairpool.cli.compose.archive import finish_restore
     from fairpool.cli.compose.platform import new_password_offline
     from fairpool.control.settings import FIRST_USER
     from fairpool.control.store.condition import problem_with
 
     premises.prepare()
     with occupied(premises, "reset-password"):
+        finish_restore(premises)
         problem = problem_with(premises.control)
         return problem or new_password_offline(premises, user or FIRST_USER)
 

@@ -157,6 +157,7 @@ def _up_here(premises: Premises, address: Address, wishes: Wishes, retention: Re
     from fairpool.control.store.condition import problem_with
 
     with occupied(premises, "up", __version__) as reachable_at:
+        _clear_up(premises)
         listener, address = listening_socket(address)
         reachable_at(address.url)
         problem = problem_with(premises.control)
@@ -171,6 +172,15 @@ def _up_here(premises: Premises, address: Address, wishes: Wishes, retention: Re
         platform = Platform(premises, address, listener, offer, retention)
         platform.run(lambda: click.echo("Ready. Ctrl-C stops it; pods run on."))
         click.echo("Stopped. What runs goes on; `fairpool up` finds it again.")
+
+
+def _clear_up(premises: Premises) -> None:
+    """What somebody left who was killed at his work."""
+    from fairpool.cli.compose import archive
+
+    archive.sweep(premises.root, archive.OLD_BACKUP_PREFIX, archive.BACKUP_PREFIX, archive.RESTORE_PREFIX)
+    for path in archive.finish_restore(premises):
+        click.echo(f"A restore that was cut off is done. What was there is in {path}")
 
 
 def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) -> Offer:
@@ -197,7 +207,7 @@ def _up_in_background(premises: Premises, address: Address, wishes: Wishes) -> N
             raise Unusable(problem)
         click.echo(f"{problem.what}.")
         return
-    is_new = not premises.control.exists()
+    is_new = not premises.control.exists() and not premises.restoring.exists()
     arguments = ["--data", str(premises.root), "--listen", address.url.removeprefix("http://")]
     try:
         status = background.start(premises, arguments + wishes.words())

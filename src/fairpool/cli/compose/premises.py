@@ -88,6 +88,11 @@ class Premises:
     def desk(self) -> Path:
         return self.root / "desk"
 
+    @property
+    def restoring(self) -> Path:
+        """What a restore has laid ready; there only while one is under way, or was cut off."""
+        return self.root / ".restoring"
+
     def prepare(self) -> None:
         """Make what is missing, and make sure that it can be written. Raises `Unusable`."""
         try:
