@@ -206,6 +206,16 @@ def test_data_that_cannot_be_written(tmp_path: Path) -> None:
     assert "cannot be written by this user" in started.stderr
 
 
+def test_nobody_else_can_read_what_is_written(platform: Running) -> None:
+    platform.premises.root.mkdir(mode=0o755)
+    assert "others could read the data folder" in platform.up().stderr
+    workload = platform.submit("open", "import os; print(oct(os.umask(0)))")
+    platform.until_phase(workload, "Completed")
+    assert platform.log(workload) == "0o22\n", "pods are not concerned"
+    top = [platform.premises.root, *platform.premises.root.iterdir(), *platform.premises.machine.iterdir()]
+    assert [path for path in top if path.stat().st_mode & 0o077 and not path.is_symlink()] == []
+
+
 def test_a_newer_database_is_left_alone(platform: Running) -> None:
     platform.up()
     platform.down()

@@ -45,8 +45,13 @@ class DataFolder:
 
     def prepare(self) -> uuid.UUID:
         """Make what is missing; the answer is this installation's own name, which no other on the machine has."""
-        for folder in (self.pods, self.logs, self.claims, self.root / "checkpoints", self.root / "rendezvous"):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own = (self.pods, self.logs, self.claims, self.root / "checkpoints", self.root / "rendezvous")
+        self.root.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (self.root, *own):
+            folder.mkdir(exist_ok=True, mode=0o700)
+            if folder.stat().st_mode & 0o077:
+                with suppress(PermissionError):
+                    folder.chmod(0o700)  # an older Fairpool let others look into the folder above
         file = self.root / "installation"
         if not file.exists():
             new = self.root / f"installation.{os.getpid()}"

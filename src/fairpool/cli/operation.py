@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import deque
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from fairpool.cli.compose import background
 from fairpool.cli.compose.desk import Silent, ask
 from fairpool.cli.compose.premises import Occupant, Premises, Unusable, occupant, occupied, taken
 from fairpool.cli.screen import Screen
-from fairpool.cli.up import DATA, FAILED, complaining, premises_at
+from fairpool.cli.up import DATA, FAILED, PRIVATE, complaining, premises_at
 from fairpool.model.problem import Problem
 
 NOT_UP = 3
@@ -116,7 +117,7 @@ def _loop_health(loop: dict[str, Any]) -> str:
         return f"dead: {loop['trouble'] or 'see `fairpool logs`'}"
     if loop["trouble"]:
         return f"in trouble: {loop['trouble']}"
-    age_s = time.time() - loop["turned_at_ms"] / 1000
+    age_s = loop.get("turned_ago_s", 0.0)  # by the server's steady clock: the time of day may be set meanwhile
     return f"stuck: no turn for {age_s:.0f} s" if age_s > STALE_S else f"well, {loop['turns']} turns"
 
 
@@ -176,6 +177,7 @@ def _reset_offline(premises: Premises, user: str) -> Any:
     from fairpool.control.store.condition import problem_with
 
     premises.prepare()
+    os.umask(PRIVATE)
     with occupied(premises, "reset-password"):
         finish_restore(premises)
         problem = problem_with(premises.control)

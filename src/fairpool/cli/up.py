@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from fairpool.control.settings import Retention
 
 FAILED = 1
+PRIVATE = 0o077
+"""What nobody else may do with files that we make. Pods get the usual umask: their nursery sets it."""
 
 DATA = click.option(
     "--data",
@@ -107,7 +110,9 @@ def up(
     retention = wishes.retention()  # said here, before anything is started elsewhere
     premises = premises_at(data)
     with complaining():
-        premises.prepare()
+        warning = premises.prepare()
+        if warning:
+            click.echo(f"warning: {warning}", err=True)
         if detach:
             _up_in_background(premises, address, wishes)
         else:
@@ -156,6 +161,7 @@ def _up_here(premises: Premises, address: Address, wishes: Wishes, retention: Re
     from fairpool.cli.compose.platform import Platform
     from fairpool.control.store.condition import problem_with
 
+    os.umask(PRIVATE)
     with occupied(premises, "up", __version__) as reachable_at:
         _clear_up(premises)
         listener, address = listening_socket(address)

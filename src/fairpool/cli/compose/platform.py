@@ -226,6 +226,7 @@ class Platform:
                 "trouble": runner.trouble,
                 "turns": runner.turns,
                 "turned_at_ms": runner.turned_at,
+                "turned_ago_s": runner.turned_ago_s,
             },
             "nodes": [
                 {
