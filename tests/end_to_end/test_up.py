@@ -17,8 +17,11 @@ import pytest
 
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.shell import Channel
-from fairpool.cli.compose.premises import occupant
+from fairpool.cli.compose import background
+from fairpool.cli.compose.premises import Premises, occupant
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+from fairpool.model.observation import PodState
+from tests.local_machine import a_machine
 from tests.running_platform import PATIENCE_S, Running, fairpool
 
 pytestmark = pytest.mark.slow
@@ -216,6 +219,21 @@ def test_nobody_else_can_read_what_is_written(platform: Running) -> None:
     assert [path for path in top if path.stat().st_mode & 0o077 and not path.is_symlink()] == []
 
 
+@pytest.mark.parametrize("name", ["nodes.json", "machine/installation"])
+@pytest.mark.parametrize("content", [b"", b"\0\0\0\0"], ids=["empty", "nulls"])
+def test_a_file_that_was_damaged_is_named(platform: Running, name: str, content: bytes) -> None:
+    platform.premises.prepare()
+    (platform.premises.machine / "pods" / "a-0-0").mkdir(parents=True)
+    (platform.premises.root / name).write_bytes(content)
+    started = platform.command("up", "--listen", "127.0.0.1:0")
+    assert started.returncode in (1, 2)
+    assert str(platform.premises.root / name) in started.stderr
+    assert "fix:" in started.stderr
+    assert "Traceback" not in started.stderr
+    (platform.premises.root / name).unlink()
+    (platform.premises.machine / "pods" / "a-0-0").rmdir()
+
+
 def test_a_newer_database_is_left_alone(platform: Running) -> None:
     platform.up()
     platform.down()
@@ -328,6 +346,25 @@ def test_pods_end_with_the_server_if_somebody_says_so(platform: Running) -> None
     platform.up()
     platform.until_phase(workload, "Running")
     assert len(platform.client.history(workload)) == 2, "training comes back, in another life"
+
+
+def test_pods_that_have_not_ended_are_not_counted_as_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "LAST_GRACE_S", 0.2)
+    premises = Premises(tmp_path / "data")
+    premises.prepare()
+    with a_machine(premises.machine) as machine:
+        stuck = machine.up("stuck", "sh", "-c", "trap '' TERM; while :; do sleep 1; done", grace_s=0)
+        easy = machine.up("easy", "sleep", "1000", grace_s=0)
+        keeper = machine.keeper_pid(stuck)
+        os.kill(keeper, signal.SIGSTOP)  # nobody is there who would end it
+        try:
+            stopped = background.stop_pods(premises)
+            are_left = {pod for pod in (stuck, easy) if machine.see(pod).state is not PodState.EXITED}
+            assert (set(stopped.left), stopped.ended) == (are_left, 2 - len(are_left))
+            assert easy not in are_left
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        machine.until_exited(stuck)
 
 
 def test_the_log_of_the_server(platform: Running) -> None:

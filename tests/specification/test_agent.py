@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from dataclasses import replace
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -11,7 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from fairpool.agent import fractions, log_segments
-from fairpool.agent.data_folder import DataFolder
+from fairpool.agent.data_folder import DataFolder, Unidentified
 from fairpool.agent.devices import machine_nodes, simulated_pair
 from fairpool.agent.images import Image, ImageTable, without_registry, without_tag
 from fairpool.agent.life_folder import folder_name, pod_of
@@ -20,7 +23,7 @@ from fairpool.agent.nvml import Gpu, NoGpus, NvmlGpus
 from fairpool.agent.order_file import KeptOrder, read_order, write_order
 from fairpool.agent.pod import notebook, nvidia_smi, reporter, trainer
 from fairpool.agent.tombstones import Tombstones
-from fairpool.model.ids import PodId
+from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Program, Volume
 from fairpool.model.workload import LabelOperator, LabelRule, PodShape, Toleration, gpu_memory, gpu_portion, whole_gpus
@@ -76,6 +79,34 @@ def test_an_edited_table_counts_at_once_and_a_broken_one_leaves_the_old(table: I
     assert table.refresh()
     assert table.find("mine") == mine
     assert "cannot be read" in str(table.find("python"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param('[image]\nname = "x"', "[[image]], in double brackets", id="one bracket"),
+        pytest.param('image = "x"', "[[image]], in double brackets", id="no table"),
+        pytest.param("image = [1]", "[[image]], in double brackets", id="numbers"),
+        pytest.param('[[image]]\ncommand = ["x"]', "entry 1 has no name", id="no name"),
+        pytest.param('[[image]]\nname = "m"\nenvironment = "A=1"', 'in the entry "m", environment', id="environment"),
+        pytest.param('[[image]]\nname = "m"\nenvironment = {"A=B" = "1"}', "'A=B', which is no name", id="variable"),
+        pytest.param('[[image]]\nname = "m"\nfiles = ["/x"]', 'in the entry "m", files must be', id="files"),
+        pytest.param('[[image]]\nname = "m"\nentrypoint = [1]', "entrypoint must be a list of texts", id="a number"),
+        pytest.param('[[image]]\nname = "m"\nentrypoint = "python3 x.py"', "must be a list of texts", id="a text"),
+        pytest.param('[[image]]\nname = "m"\nworking_dir = 1', "working_dir must be a text", id="working_dir"),
+    ],
+)
+def test_a_slip_in_the_table_is_said_and_changes_nothing(table: ImageTable, text: str, words: str) -> None:
+    table.path.write_text(text)
+    assert table.refresh()
+    assert isinstance(table.find("python"), Image)
+    assert words in str(table.find("m"))
+
+
+def test_a_table_that_is_no_text_is_said(table: ImageTable) -> None:
+    table.path.write_bytes(b"\xff\0" * 100)
+    assert table.refresh()
+    assert "cannot be read" in str(table.find("m"))
 
 
 def test_parts_of_an_image_name() -> None:
@@ -194,6 +225,91 @@ def test_output_of_those_forgotten_longest_ago_goes_first(tmp_path: Path) -> Non
         data.forget(PodId(pod))
     data.prune_logs(kept=2)
     assert sorted(path.name for path in data.logs.iterdir()) == ["b", "c"]
+
+
+def test_old_output_takes_up_no_more_than_it_may(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    for number, pod in enumerate(("a", "b", "c")):
+        data.life(PodId(pod)).mkdir()
+        (data.life(PodId(pod)) / "log.0").write_bytes(b"x" * 100_000)
+        data.forget(PodId(pod))
+        os.utime(data.logs / pod, (number, number))
+    data.prune_logs(kept_bytes=250_000)
+    assert sorted(path.name for path in data.logs.iterdir()) == ["b", "c"]
+
+
+def test_saved_work_goes_when_it_is_old_and_too_much_and_nobodys(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    saved = tmp_path / "checkpoints"
+    ages_s = {"ancient": 400, "old": 300, "alive": 500, "busy": 500, "young": 10}
+    for name, age_s in ages_s.items():
+        (saved / name / "0").mkdir(parents=True)
+        (saved / name / "0" / "checkpoint.json").write_bytes(b"x" * 100_000)
+        moment = time.time() - age_s
+        for path in (saved / name / "0" / "checkpoint.json", saved / name / "0", saved / name):
+            os.utime(path, (moment, moment))
+    os.utime(saved / "busy" / "0" / "checkpoint.json")  # only a file deep in it says that it still saves
+    data.life(PodId("alive-0-3")).mkdir()
+    data.prune_saved(kept_s=200, kept_bytes=150_000)
+    assert sorted(path.name for path in saved.iterdir()) == ["alive", "busy", "old", "young"]
+    data.prune_saved(kept_s=200, kept_bytes=0)
+    assert sorted(path.name for path in saved.iterdir()) == ["alive", "busy", "young"]
+
+
+def test_meeting_places_do_not_pile_up(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    meeting = tmp_path / "rendezvous"
+    for name in ("a.0", "a.1", "a.b.0", "a", "gone.0", "here.0", "new.0"):
+        (meeting / name).write_text("1")
+    order = start_order()
+    data.clear_up(replace(order, workload=WorkloadId("a")))
+    assert sorted(path.name for path in meeting.iterdir()) == ["a", "a.b.0", "gone.0", "here.0", "new.0"]
+    for name in ("gone.0", "here.0"):
+        os.utime(meeting / name, (0, 0))
+    data.life(PodId("here-0-0")).mkdir()
+    data.prune_logs()
+    assert sorted(path.name for path in meeting.iterdir()) == ["a", "a.b.0", "here.0", "new.0"]
+
+
+# --- files that were damaged
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0\0\0\0", b"no uuid", b"\xff\xfe"], ids=["empty", "nulls", "text", "bytes"]
+)
+def test_an_identity_that_cannot_be_read_is_not_replaced_while_there_are_pods(tmp_path: Path, content: bytes) -> None:
+    data = DataFolder(tmp_path)
+    first = data.prepare()
+    assert data.prepare() == first
+    (tmp_path / "installation").write_bytes(content)
+    data.life(PodId("a")).mkdir()
+    with pytest.raises(Unidentified) as refusal:
+        data.prepare()
+    assert str(tmp_path / "installation") in refusal.value.problem.what
+    assert refusal.value.problem.fix
+    assert (tmp_path / "installation").read_bytes() == content
+    (tmp_path / "installation").unlink()
+    with pytest.raises(Unidentified):
+        data.prepare()
+    data.life(PodId("a")).rmdir()
+    assert data.prepare() == data.prepare() != first
+
+
+def test_a_meeting_place_that_was_damaged_is_chosen_anew(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    order = replace(start_order(), together=True, pods=2)
+    place = data.rendezvous(order)
+    assert data.rendezvous(order) == place
+    (file,) = (tmp_path / "rendezvous").iterdir()
+    file.write_bytes(b"\0\0")
+    again = data.rendezvous(order)
+    assert again is not None
+    assert 0 < again[1] < 65536
+    assert data.rendezvous(order) == again
 
 
 # --- logs

@@ -6,7 +6,8 @@ import errno
 import os
 import shutil
 import sqlite3
-from collections import namedtuple
+import time
+from collections import deque, namedtuple
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from fairpool.agent.nvml import Gpu, Gpus, NoGpus, NvmlGpus
 from fairpool.cli.compose.address import Address, read_address
 from fairpool.cli.compose.machines import choose_nodes, described_nodes, remember, summary
 from fairpool.cli.compose.premises import Premises, Unusable, occupant, occupied
-from fairpool.cli.operation import _loop_health
+from fairpool.cli.operation import _loop_health, _more
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 from tests.nvml_stand_in import Device, NvmlStandIn
@@ -130,6 +131,30 @@ def test_a_clock_that_was_set_forward_makes_no_loop_stuck() -> None:
     loop = {"is_alive": True, "trouble": "", "turns": 3, "turned_at_ms": 0}
     assert _loop_health({**loop, "turned_ago_s": 4.0}) == "well, 3 turns"
     assert _loop_health({**loop, "turned_ago_s": 40.0}) == "stuck: no turn for 40 s"
+
+
+def test_a_log_that_is_followed_loses_nothing_when_it_is_rotated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "fairpool.log"
+    path.write_text("first\n")
+    meanwhile = iter(["nothing", "rotation", "nothing", "rotation", "nothing"])
+
+    def rest(_: float) -> None:
+        event = next(meanwhile, "the end")
+        if event == "rotation":
+            with path.open("a") as old:
+                old.write("last of the old\n")
+            path.rename(tmp_path / "fairpool.log.1")
+            path.write_text("first of the new\n")
+        if event == "the end":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", rest)
+    shown: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        deque(map(shown.append, _more(path, path.open())), maxlen=0)
+    assert "".join(shown) == "first\n" + 2 * "last of the old\nfirst of the new\n"
 
 
 # --- the database

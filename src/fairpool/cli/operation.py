@@ -6,9 +6,11 @@ import json
 import os
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -22,6 +24,7 @@ from fairpool.model.problem import Problem
 
 NOT_UP = 3
 LINES = 200
+NAMED = 8
 LOOK_S = 0.25
 STALE_S = 30.0
 """A loop that has not turned for so long is stuck: an idle one turns every five seconds."""
@@ -47,7 +50,19 @@ def down(data: Path | None, stop_pods: bool) -> None:
             click.echo("Fairpool is down." if stop_pods else "Fairpool is down. What runs goes on.")
         if stop_pods and premises.machine.is_dir():
             with occupied(premises, "down"):
-                click.echo(f"{background.stop_pods(premises)} pods were ended.")
+                _stop_pods(premises)
+
+
+def _stop_pods(premises: Premises) -> None:
+    stopped = background.stop_pods(premises)
+    click.echo(f"{stopped.ended} pods were ended.")
+    if stopped.left:
+        named = ", ".join(stopped.left[:NAMED]) + (
+            f" and {len(stopped.left) - NAMED} more" * (len(stopped.left) > NAMED)
+        )
+        what = f"{len(stopped.left)} pods have not ended: {named}"
+        fix = f"try again; {premises.machine / 'nursery.log'} and the folders of the pods beside it may say why"
+        raise Unusable(Problem("down.pods_left", what, fix))
 
 
 @click.command()
@@ -134,15 +149,21 @@ def logs(data: Path | None, follow: bool, tail: int) -> None:
     file = premises.log.open(encoding="utf-8", errors="replace")
     for line in deque(file, maxlen=tail):
         click.echo(line, nl=False)
-    while follow:
-        if text := file.read():
-            click.echo(text, nl=False)
-            continue
+    for text in _more(premises.log, file) if follow else ():
+        click.echo(text, nl=False)
+
+
+def _more(path: Path, file: TextIO) -> Iterator[str]:
+    """What is added to a log from here on, without end; also after it was rotated, when what we have open is old."""
+    while True:
+        yield from iter(file.read, "")
         time.sleep(LOOK_S)
-        # When it was rotated, what we have open is the old one, and its end has been read.
-        if premises.log.exists() and premises.log.stat().st_ino != Path(f"/proc/self/fd/{file.fileno()}").stat().st_ino:
-            file.close()
-            file = premises.log.open(encoding="utf-8", errors="replace")
+        with suppress(FileNotFoundError):  # the old one was moved and the new one is not there yet
+            if path.stat().st_ino != os.fstat(file.fileno()).st_ino:
+                newer = path.open(encoding="utf-8", errors="replace")
+                yield from iter(file.read, "")  # came between our last look and the rotation
+                file.close()
+                file = newer
 
 
 @click.command("reset-password")

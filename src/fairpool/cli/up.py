@@ -14,7 +14,16 @@ import click
 from fairpool import __version__
 from fairpool.cli.complaint import UNUSABLE, fail
 from fairpool.cli.compose.address import DEFAULT, Address, listening_socket, read_address
-from fairpool.cli.compose.premises import Premises, Unusable, default_config, default_data, occupant, occupied, taken
+from fairpool.cli.compose.premises import (
+    Premises,
+    Unusable,
+    default_config,
+    default_data,
+    occupant,
+    occupied,
+    taken,
+    unusable,
+)
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -197,7 +206,10 @@ def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) ->
     if isinstance(chosen, list):
         fail(chosen, UNUSABLE)
     offer, note = chosen
-    remember(premises.nodes, note)
+    try:
+        remember(premises.nodes, note)
+    except OSError as error:
+        raise Unusable(unusable(premises.root, error)) from error
     return offer
 
 

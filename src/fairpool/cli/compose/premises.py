@@ -107,7 +107,7 @@ class Premises:
             self.log.parent.mkdir(exist_ok=True, mode=0o700)
             self._try_to_write()
         except OSError as error:
-            raise Unusable(_unusable(self.root, error)) from error
+            raise Unusable(unusable(self.root, error)) from error
         left = shutil.disk_usage(self.root).free
         if left < ROOM_NEEDED_BYTES:
             what = (
@@ -165,7 +165,8 @@ def _name_of(uid: int) -> str:
         return f"user {uid}"
 
 
-def _unusable(root: Path, error: OSError) -> Problem:
+def unusable(root: Path, error: OSError) -> Problem:
+    """What a system's error says about a data folder."""
     elsewhere = "name another folder with --data or FAIRPOOL_DATA"
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return Problem("data.not_a_folder", f"the data folder {root} is a file, or lies below one", elsewhere)
@@ -221,7 +222,7 @@ def occupied(premises: Premises, deed: str, version: str = "") -> Iterator[Calla
     try:
         handle = os.open(premises.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise Unusable(_unusable(premises.root, error)) from error
+        raise Unusable(unusable(premises.root, error)) from error
     try:
         if not _take(handle):
             raise Unusable(taken(premises, _read(handle)))
@@ -229,7 +230,7 @@ def occupied(premises: Premises, deed: str, version: str = "") -> Iterator[Calla
         try:
             _write(handle, mine)
         except OSError as error:
-            raise Unusable(_unusable(premises.root, error)) from error
+            raise Unusable(unusable(premises.root, error)) from error
         yield lambda address: _write(handle, replace(mine, address=address))
     finally:
         os.close(handle)
