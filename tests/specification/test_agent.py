@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread
 from urllib.request import urlopen
 
+import numpy as np
 import pytest
 
 from fairpool.agent import fractions, log_segments
@@ -377,6 +378,84 @@ def test_reports_add_up_and_never_disturb(tmp_path: Path) -> None:
     assert found["metrics"] == {"loss": 0.5, "overall_epochs": 4, "epoch": 1}
     for address in ("", "file:/no/such/folder/x", "http://127.0.0.1:9/"):
         reporter.Reporter(address).reportMetric("loss", 1)
+
+
+class Strange:
+    """A number of somebody else's: NumPy's, or a tensor of one."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __float__(self) -> float:
+        if isinstance(self.value, Exception):
+            raise self.value
+        return float(str(self.value))
+
+    def __str__(self) -> str:
+        raise RuntimeError("I have no words")
+
+
+def test_whatever_a_job_reports_it_is_not_disturbed(tmp_path: Path) -> None:
+    path = tmp_path / "reports.json"
+    told = reporter.Reporter(f"file:{path}")
+    for odd in (Strange(RuntimeError("a graph")), None, "words", [1], 10**400, float("inf"), True):
+        told.reportMetric("odd", odd)  # type: ignore[arg-type]
+        told.progress(odd, odd)  # type: ignore[arg-type]
+    told.reportParameter("odd", Strange(1))
+    told.reportMetric("loss", Strange("0.25"))  # type: ignore[arg-type]
+    told.progress(np.float32(1), np.int64(4))  # type: ignore[arg-type]
+    found = json.loads(path.read_text())
+    assert (found["metrics"], found["parameters"]) == ({"loss": 0.25, "epoch": 1, "overall_epochs": 4}, {})
+    for damaged in ("[]", '{"metrics": 3}', ""):
+        path.write_text(damaged)
+        told.reportMetric("loss", 0.5)
+        assert json.loads(path.read_text())["metrics"]["loss"] == 0.5
+
+
+def training(folder: Path) -> trainer.Training:
+    return trainer.Training(trainer._parser().parse_args([]), str(folder))
+
+
+def test_of_the_pods_that_share_a_folder_one_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert not training(tmp_path).save()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("RANK", "0")
+    first, plain = training(tmp_path), os.replace
+    first.epoch = 3
+
+    def while_another_saves(source: str, target: str) -> None:
+        monkeypatch.undo()
+        monkeypatch.setattr(os, "getpid", lambda: 1)  # its earlier life, that has not left yet
+        assert training(tmp_path).save()
+        plain(source, target)
+
+    monkeypatch.setattr(os, "replace", while_another_saves)
+    assert first.save()
+    again = training(tmp_path)
+    again.resume()
+    assert again.epoch == 3
+    assert [path.name for path in tmp_path.iterdir()] == [trainer.CHECKPOINT]
+    assert "resuming from the checkpoint after epoch 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"epoch": 1, "step": 0, "weights": 7, "loss": 1, "accuracy": 1}'])
+def test_a_training_begins_anew_where_its_checkpoint_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    (tmp_path / trainer.CHECKPOINT).write_text(content)
+    begun = training(tmp_path)
+    begun.resume()
+    assert (begun.epoch, begun.step, len(begun.weights)) == (0, 0, trainer.FEATURES)
+    assert "starting from the beginning" in capsys.readouterr().out
+
+
+def test_a_training_goes_on_where_nothing_can_be_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert not training(tmp_path / "file").save()
+    assert "no checkpoint could be saved" in capsys.readouterr().out
 
 
 def test_the_trainer_learns_the_same_with_and_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
