@@ -27,7 +27,7 @@ from pathlib import Path
 from fairpool import __version__
 from fairpool.agent.durable import sync_folder, write_durably
 from fairpool.agent.images import FILE as IMAGES_FILE
-from fairpool.cli.compose.premises import Premises, Unusable
+from fairpool.cli.compose.premises import Premises, Unusable, occupant
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 
@@ -37,6 +37,7 @@ BACKUP_PREFIX, RESTORE_PREFIX = ".fairpool-backup-", ".restore-"
 OLD_BACKUP_PREFIX = ".backup-"
 """Of earlier versions, which worked in the data folder."""
 ABOUT_MAX_BYTES = 65536
+NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
 def make_backup(premises: Premises, file: Path) -> int:
@@ -53,7 +54,7 @@ def make_backup(premises: Premises, file: Path) -> int:
     try:
         with _workshop(file.absolute().parent, BACKUP_PREFIX) as folder:
             copy, partial = folder / CONTROL, folder / "partial"
-            condition.copy_database(premises.control, copy)
+            _copy_control(premises, copy)
             handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as raw:
                 with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
@@ -69,6 +70,21 @@ def make_backup(premises: Premises, file: Path) -> int:
         return size
     except (OSError, sqlite3.Error) as error:
         raise Unusable(_not_written(premises, file, error)) from error
+
+
+def _copy_control(premises: Premises, copy: Path) -> None:
+    """SQLite needs room beside a database whose journal it reads, and a killed server leaves one on a full disk."""
+    try:
+        condition.copy_database(premises.control, copy)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in NO_ROOM or occupant(premises) is not None:
+            raise
+        for suffix in ("", "-wal"):
+            if (file := Path(f"{premises.control}{suffix}")).exists():
+                shutil.copyfile(file, copy.with_name(f"raw{suffix}"))
+        condition.copy_database(copy.with_name("raw"), copy)
+        if occupant(premises) is not None or not condition.is_sound(copy):
+            raise  # somebody has begun to write while we copied
 
 
 def _not_written(premises: Premises, file: Path, error: Exception) -> Problem:
