@@ -9,7 +9,7 @@ import os
 import sqlite3
 import tarfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -104,35 +104,12 @@ def test_restores_of_one_second_keep_what_each_replaced(
     assert [declared(first[0]), declared(second[0])] == [["kept", "later"], ["kept", "again"]]
 
 
-def test_a_restore_that_fails_leaves_everything_as_it_was(
-    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = Path.replace
-
-    def broken(path: Path, target: Path) -> Path:
-        if path == premises.restoring / "control.sqlite":
-            raise OSError(5, "Input/output error")
-        return plain(path, target)
-
-    monkeypatch.setattr(Path, "replace", broken)
-    with pytest.raises(Unusable, match="all is as it was: input/output error"):
-        archive.restore_backup(premises, backup)
-    monkeypatch.undo()
-    assert declared(premises.control) == ["kept", "later"]
-    assert premises.ledger.read_bytes() == b"ledger"
-    assert (premises.machine / IMAGES_FILE).read_text() == "# edited since\n"
-    assert not premises.restoring.exists()
-    assert asides(premises) == []
-
-
 class Killed(BaseException):
     """Nobody catches it, as nobody catches the end of a process."""
 
 
-@pytest.mark.parametrize("step", range(9))
-def test_a_restore_that_is_killed_is_finished_by_the_next_start_or_never_was(
-    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
+def dying_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be killed when so many files have been moved."""
     steps = 0
 
     def until_killed(plain: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
@@ -147,20 +124,75 @@ def test_a_restore_that_is_killed_is_finished_by_the_next_start_or_never_was(
 
     for name in ("rename", "replace"):
         monkeypatch.setattr(Path, name, until_killed(getattr(Path, name)))
-    try:
-        archive.restore_backup(premises, backup)
-    except Killed:
-        was_begun = premises.restoring.exists()
-    else:
-        was_begun = True
-        assert step == 8, "try more steps"
-    monkeypatch.undo()
+
+
+def broken_disk(premises: Premises, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes everything but the new database."""
+    plain = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        if path == premises.restoring / "control.sqlite":
+            raise OSError(5, "Input/output error")
+        return plain(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+
+
+def is_as_it_was(premises: Premises) -> bool:
+    return (
+        declared(premises.control) == ["kept", "later"]
+        and premises.ledger.read_bytes() == b"ledger"
+        and (premises.machine / IMAGES_FILE).read_text() == "# edited since\n"
+        and not premises.restoring.exists()
+        and asides(premises) + asides(premises, "ledger.sqlite") + asides(premises, IMAGES_FILE) == []
+    )
+
+
+def test_a_restore_that_fails_leaves_everything_as_it_was(
+    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as trouble:
+        broken_disk(premises, trouble)
+        with pytest.raises(Unusable, match="all is as it was: input/output error"):
+            archive.restore_backup(premises, backup)
+    assert is_as_it_was(premises)
+
+
+@pytest.mark.parametrize("step", range(9))
+def test_a_restore_that_is_killed_is_finished_by_the_next_start_or_never_was(
+    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    with monkeypatch.context() as fate:
+        dying_at(step, fate)
+        with pytest.raises(Killed) if step < 8 else nullcontext():  # it takes eight
+            archive.restore_backup(premises, backup)
+        was_begun = premises.restoring.exists() or step == 8
     archive.finish_restore(premises)
-    assert declared(premises.control) == (["kept"] if was_begun else ["kept", "later"])
-    assert [declared(path) for path in asides(premises)] == ([["kept", "later"]] if was_begun else [])
-    assert premises.ledger.exists() is not was_begun
-    assert not premises.restoring.exists()
     assert archive.finish_restore(premises) == []
+    if not was_begun:
+        assert is_as_it_was(premises)
+        return
+    assert declared(premises.control) == ["kept"]
+    assert [declared(path) for path in asides(premises)] == [["kept", "later"]]
+    assert [path.read_text() for path in asides(premises, IMAGES_FILE)] == ["# edited since\n"]
+    assert (premises.machine / IMAGES_FILE).read_text() == "# of the backup\n"
+    assert not premises.ledger.exists()
+    assert not premises.restoring.exists()
+
+
+@pytest.mark.parametrize("step", range(2, 8))
+def test_what_was_cut_off_and_cannot_be_finished_is_undone_whole(
+    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    with monkeypatch.context() as fate:
+        dying_at(step, fate)
+        with pytest.raises(Killed):
+            archive.restore_backup(premises, backup)
+    with monkeypatch.context() as trouble:
+        broken_disk(premises, trouble)
+        with pytest.raises(Unusable, match="all is as it was"):
+            archive.finish_restore(premises)
+    assert is_as_it_was(premises)
 
 
 def test_nothing_is_backed_up_in_the_middle_of_a_restore(premises: Premises, backup: Path, tmp_path: Path) -> None:

@@ -57,9 +57,8 @@ def _stop_pods(premises: Premises) -> None:
     stopped = background.stop_pods(premises)
     click.echo(f"{stopped.ended} pods were ended.")
     if stopped.left:
-        named = ", ".join(stopped.left[:NAMED]) + (
-            f" and {len(stopped.left) - NAMED} more" * (len(stopped.left) > NAMED)
-        )
+        more = f" and {len(stopped.left) - NAMED} more" if len(stopped.left) > NAMED else ""
+        named = f"{', '.join(stopped.left[:NAMED])}{more}"
         what = f"{len(stopped.left)} pods have not ended: {named}"
         fix = f"try again; {premises.machine / 'nursery.log'} and the folders of the pods beside it may say why"
         raise Unusable(Problem("down.pods_left", what, fix))

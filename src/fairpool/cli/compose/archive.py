@@ -7,6 +7,7 @@ that run. After a restore it is built anew, from what runs and what is declared.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import io
@@ -32,7 +33,7 @@ from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 
 FORMAT = 1
-ABOUT, CONTROL, STAMP = "about.json", "control.sqlite", "stamp"
+ABOUT, CONTROL, ORDER = "about.json", "control.sqlite", "order.json"
 BACKUP_PREFIX, RESTORE_PREFIX = ".fairpool-backup-", ".restore-"
 OLD_BACKUP_PREFIX = ".backup-"
 """Of earlier versions, which worked in the data folder."""
@@ -120,13 +121,17 @@ def restore_backup(premises: Premises, file: Path) -> tuple[datetime, list[Path]
             new = folder / CONTROL
             _extract(archive, CONTROL, new)
             _check(new, file)
-            if IMAGES_FILE in archive.getnames():
+            has_images = IMAGES_FILE in archive.getnames()
+            if has_images:
                 _extract(archive, IMAGES_FILE, folder / IMAGES_FILE)
-            write_durably(folder / STAMP, _unused_stamp(premises).encode())
+            order = {"stamp": _unused_stamp(premises), "has_images": has_images}
+            write_durably(folder / ORDER, json.dumps(order).encode())
             folder.rename(premises.restoring)  # from here on it is done, sooner or later
     except (OSError, tarfile.TarError, sqlite3.Error, EOFError, zlib.error) as error:
         what = f"{file} cannot be put back: {_words(error)}"
-        raise Unusable(Problem("restore.unreadable", what, "name a file that `fairpool backup` wrote")) from error
+        is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        fix = f"free some space in {premises.root}" if is_full else "name a file that `fairpool backup` wrote"
+        raise Unusable(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
     return made_at, finish_restore(premises)
 
 
@@ -135,61 +140,65 @@ def finish_restore(premises: Premises) -> list[Path]:
 
     Every step can be done again. The database comes last, so that while it still lies ready nothing was finished.
     """
-    ready, moved = premises.restoring, list[tuple[Path, Path]]()
+    ready = premises.restoring
     if not (ready / CONTROL).exists():
         shutil.rmtree(ready, ignore_errors=True)
         return []
     try:
-        stamp = (ready / STAMP).read_text(encoding="ascii")
-    except (OSError, ValueError) as error:
+        order = json.loads((ready / ORDER).read_bytes())
+        stamp, moves = str(order["stamp"]), _moves(premises, str(order["stamp"]), bool(order["has_images"]))
+    except (OSError, ValueError, LookupError, TypeError) as error:
         what = f"a restore was cut off, and what it left in {ready} cannot be read: {_words(error)}"
         raise Unusable(Problem("restore.lost", what, "remove that folder, and restore again")) from error
     try:
-        _put_in_place(premises, stamp, moved)
+        premises.machine.mkdir(exist_ok=True, mode=0o700)
+        for old, new in moves:
+            if new == premises.control:  # or it could be on the disk beside the journal of the one before
+                _sync(premises)
+            if old == premises.machine / IMAGES_FILE and not (ready / IMAGES_FILE).exists():
+                continue  # it is the new one already
+            if old.exists():
+                old.replace(new)
+        _sync(premises)
     except OSError as error:
-        raise Unusable(_undone(premises, moved, error)) from error
+        raise Unusable(_undone(premises, moves, error)) from error
     shutil.rmtree(ready, ignore_errors=True)
     asides = (_aside(path, stamp) for path in (premises.control, premises.ledger, premises.machine / IMAGES_FILE))
     return [aside for aside in asides if aside.exists()]
 
 
-def _put_in_place(premises: Premises, stamp: str, moved: list[tuple[Path, Path]]) -> None:
+def _moves(premises: Premises, stamp: str, has_images: bool) -> list[tuple[Path, Path]]:
     """Nothing is thrown away: a restore may have been a mistake. A database and its journal stay together."""
-
-    def move(old: Path, new: Path) -> None:
-        if old.exists():
-            old.replace(new)
-            moved.append((old, new))
-
     ready, images = premises.restoring, premises.machine / IMAGES_FILE
-    sync_folder(premises.root)
-    for database in (premises.ledger, premises.control):
-        for suffix in ("-wal", "-shm", ""):
-            move(Path(f"{database}{suffix}"), Path(f"{_aside(database, stamp)}{suffix}"))
-    if (ready / IMAGES_FILE).exists():
-        premises.machine.mkdir(exist_ok=True, mode=0o700)
-        move(images, _aside(images, stamp))
-        move(ready / IMAGES_FILE, images)
-        sync_folder(premises.machine)
-    sync_folder(premises.root)  # or the new database could be on the disk beside the journal of the old one
-    move(ready / CONTROL, premises.control)
-    sync_folder(premises.root)
+    databases = [
+        (Path(f"{database}{suffix}"), Path(f"{_aside(database, stamp)}{suffix}"))
+        for database in (premises.ledger, premises.control)
+        for suffix in ("-wal", "-shm", "")
+    ]
+    table = [(images, _aside(images, stamp)), (ready / IMAGES_FILE, images)] if has_images else []
+    return [*databases, *table, (ready / CONTROL, premises.control)]
 
 
-def _undone(premises: Premises, moved: list[tuple[Path, Path]], error: OSError) -> Problem:
+def _undone(premises: Premises, moves: list[tuple[Path, Path]], error: OSError) -> Problem:
     """Everything back to where it was; where that fails too, the next start goes forward again."""
     try:
-        for old, new in reversed(moved):
-            new.replace(old)
+        for old, new in reversed(moves):
+            if new.exists() and not old.exists():
+                new.replace(old)
         undone = premises.root / f"{RESTORE_PREFIX}undone"
         premises.restoring.rename(undone)
         shutil.rmtree(undone, ignore_errors=True)
-        sync_folder(premises.root)
+        _sync(premises)
     except OSError:
         what = f"the restore in {premises.root} is half done: {_words(error)}"
         return Problem("restore.half", what, "mend the disk; the next `fairpool up` finishes it")
     what = f"nothing was restored in {premises.root}, and all is as it was: {_words(error)}"
     return Problem("restore.not_written", what, "mend the disk, and try again")
+
+
+def _sync(premises: Premises) -> None:
+    for folder in (premises.machine, premises.root):
+        sync_folder(folder)
 
 
 def _unused_stamp(premises: Premises) -> str:

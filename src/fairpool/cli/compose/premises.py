@@ -218,8 +218,8 @@ def occupant(premises: Premises) -> Occupant | None:
 @contextmanager
 def occupied(premises: Premises, deed: str, version: str = "") -> Iterator[Callable[[str], None]]:
     """Use the folder, alone, and say at which address once that is known. Raises `Unusable` if somebody else does."""
-    premises.refuse_strangers()
     try:
+        premises.refuse_strangers()
         handle = os.open(premises.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unusable(unusable(premises.root, error)) from error
