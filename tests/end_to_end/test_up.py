@@ -17,7 +17,7 @@ import pytest
 
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.shell import Channel
-from fairpool.cli.compose import background
+from fairpool.cli.compose import archive, background
 from fairpool.cli.compose.premises import Premises, occupant
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.observation import PodState
@@ -327,6 +327,33 @@ def test_backup_and_restore(platform: Running, tmp_path: Path) -> None:
     assert [each.id for each in platform.client.history(kept)] == [before.id], "it was not started again"
     assert [each.name for each in platform.client.all_workloads()] == ["kept"]
     platform.until(lambda: platform.status["pods"]["running"] == 1, "what nobody declared is stopped")
+
+
+def test_a_restore_that_was_cut_off_is_finished_by_the_next_start(
+    platform: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform.up()
+    file = tmp_path / "fairpool.backup"
+    assert platform.command("backup", str(file)).returncode == 0
+    platform.submit("later", "pass")
+    platform.down()
+    left = platform.premises.root / ".restore-of-somebody-who-was-killed"
+    left.mkdir()
+
+    def killed(path: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as fate:
+        plain = Path.rename
+        fate.setattr(Path, "rename", lambda path, target: (plain(path, target), fate.setattr(Path, "replace", killed)))
+        with pytest.raises(KeyboardInterrupt):
+            archive.restore_backup(platform.premises, file)
+    assert platform.premises.restoring.exists()
+    started = platform.up()
+    assert "a restore that was cut off is finished" in started.stdout
+    assert "lost the password?" in started.stdout, "it is no new installation"
+    assert platform.client.all_workloads() == []
+    assert not left.exists()
 
 
 def test_what_is_no_backup_is_not_put_back(platform: Running, tmp_path: Path) -> None:

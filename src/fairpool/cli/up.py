@@ -195,7 +195,7 @@ def _clear_up(premises: Premises) -> None:
 
     archive.sweep(premises.root, archive.OLD_BACKUP_PREFIX, archive.BACKUP_PREFIX, archive.RESTORE_PREFIX)
     for path in archive.finish_restore(premises):
-        click.echo(f"A restore that was cut off is done. What was there is in {path}")
+        click.echo(f"warning: a restore that was cut off is finished; what was there is in {path}", err=True)
 
 
 def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) -> Offer:
