@@ -19,8 +19,11 @@ import pytest
 
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.shell import Channel
-from fairpool.cli.compose.premises import occupant
+from fairpool.cli.compose import archive, background
+from fairpool.cli.compose.premises import Premises, occupant
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+from fairpool.model.observation import PodState
+from tests.local_machine import a_machine
 from tests.running_platform import PATIENCE_S, Running, fairpool
 
 pytestmark = pytest.mark.slow
@@ -221,6 +224,31 @@ def test_data_that_cannot_be_written(tmp_path: Path) -> None:
     assert "cannot be written by this user" in started.stderr
 
 
+def test_nobody_else_can_read_what_is_written(platform: Running) -> None:
+    platform.premises.root.mkdir(mode=0o755)
+    assert "others could read the data folder" in platform.up().stderr
+    workload = platform.submit("open", "import os; print(oct(os.umask(0)))")
+    platform.until_phase(workload, "Completed")
+    assert platform.log(workload) == "0o22\n", "pods are not concerned"
+    top = [platform.premises.root, *platform.premises.root.iterdir(), *platform.premises.machine.iterdir()]
+    assert [path for path in top if path.stat().st_mode & 0o077 and not path.is_symlink()] == []
+
+
+@pytest.mark.parametrize("name", ["nodes.json", "machine/installation"])
+@pytest.mark.parametrize("content", [b"", b"\0\0\0\0"], ids=["empty", "nulls"])
+def test_a_file_that_was_damaged_is_named(platform: Running, name: str, content: bytes) -> None:
+    platform.premises.prepare()
+    (platform.premises.machine / "pods" / "a-0-0").mkdir(parents=True)
+    (platform.premises.root / name).write_bytes(content)
+    started = platform.command("up", "--listen", "127.0.0.1:0")
+    assert started.returncode in (1, 2)
+    assert str(platform.premises.root / name) in started.stderr
+    assert "fix:" in started.stderr
+    assert "Traceback" not in started.stderr
+    (platform.premises.root / name).unlink()
+    (platform.premises.machine / "pods" / "a-0-0").rmdir()
+
+
 def test_a_newer_database_is_left_alone(platform: Running) -> None:
     platform.up()
     platform.down()
@@ -320,6 +348,33 @@ def test_backup_and_restore(platform: Running, tmp_path: Path) -> None:
     platform.until(lambda: platform.status["pods"]["running"] == 1, "what nobody declared is stopped")
 
 
+def test_a_restore_that_was_cut_off_is_finished_by_the_next_start(
+    platform: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform.up()
+    file = tmp_path / "fairpool.backup"
+    assert platform.command("backup", str(file)).returncode == 0
+    platform.submit("later", "pass")
+    platform.down()
+    left = platform.premises.root / ".restore-of-somebody-who-was-killed"
+    left.mkdir()
+
+    def killed(path: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as fate:
+        plain = Path.rename
+        fate.setattr(Path, "rename", lambda path, target: (plain(path, target), fate.setattr(Path, "replace", killed)))
+        with pytest.raises(KeyboardInterrupt):
+            archive.restore_backup(platform.premises, file)
+    assert platform.premises.restoring.exists()
+    started = platform.up()
+    assert "a restore that was cut off is finished" in started.stdout
+    assert "lost the password?" in started.stdout, "it is no new installation"
+    assert platform.client.all_workloads() == []
+    assert not left.exists()
+
+
 def test_what_is_no_backup_is_not_put_back(platform: Running, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     restored = platform.command("restore", str(tmp_path / "text"))
@@ -337,6 +392,25 @@ def test_pods_end_with_the_server_if_somebody_says_so(platform: Running) -> None
     platform.up()
     platform.until_phase(workload, "Running")
     assert len(platform.client.history(workload)) == 2, "training comes back, in another life"
+
+
+def test_pods_that_have_not_ended_are_not_counted_as_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "LAST_GRACE_S", 0.2)
+    premises = Premises(tmp_path / "data")
+    premises.prepare()
+    with a_machine(premises.machine) as machine:
+        stuck = machine.up("stuck", "sh", "-c", "trap '' TERM; while :; do sleep 1; done", grace_s=0)
+        easy = machine.up("easy", "sleep", "1000", grace_s=0)
+        keeper = machine.keeper_pid(stuck)
+        os.kill(keeper, signal.SIGSTOP)  # nobody is there who would end it
+        try:
+            stopped = background.stop_pods(premises)
+            are_left = {pod for pod in (stuck, easy) if machine.see(pod).state is not PodState.EXITED}
+            assert (set(stopped.left), stopped.ended) == (are_left, 2 - len(are_left))
+            assert easy not in are_left
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        machine.until_exited(stuck)
 
 
 def test_the_log_of_the_server(platform: Running) -> None:

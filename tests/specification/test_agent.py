@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from dataclasses import replace
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from urllib.request import urlopen
 
+import numpy as np
 import pytest
 
 from fairpool.agent import fractions, log_segments
-from fairpool.agent.data_folder import DataFolder
+from fairpool.agent.data_folder import DataFolder, Unidentified
 from fairpool.agent.devices import machine_nodes, simulated_pair
 from fairpool.agent.images import Image, ImageTable, without_registry, without_tag
 from fairpool.agent.life_folder import folder_name, pod_of
@@ -21,7 +25,7 @@ from fairpool.agent.order_file import KeptOrder, read_order, write_order
 from fairpool.agent.pod import notebook, nvidia_smi, reporter, trainer
 from fairpool.agent.pod_log import read_log
 from fairpool.agent.tombstones import Tombstones
-from fairpool.model.ids import PodId
+from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Program, Volume
 from fairpool.model.workload import LabelOperator, LabelRule, PodShape, Toleration, gpu_memory, gpu_portion, whole_gpus
@@ -77,6 +81,34 @@ def test_an_edited_table_counts_at_once_and_a_broken_one_leaves_the_old(table: I
     assert table.refresh()
     assert table.find("mine") == mine
     assert "cannot be read" in str(table.find("python"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param('[image]\nname = "x"', "[[image]], in double brackets", id="one bracket"),
+        pytest.param('image = "x"', "[[image]], in double brackets", id="no table"),
+        pytest.param("image = [1]", "[[image]], in double brackets", id="numbers"),
+        pytest.param('[[image]]\ncommand = ["x"]', "entry 1 has no name", id="no name"),
+        pytest.param('[[image]]\nname = "m"\nenvironment = "A=1"', 'in the entry "m", environment', id="environment"),
+        pytest.param('[[image]]\nname = "m"\nenvironment = {"A=B" = "1"}', "'A=B', which is no name", id="variable"),
+        pytest.param('[[image]]\nname = "m"\nfiles = ["/x"]', 'in the entry "m", files must be', id="files"),
+        pytest.param('[[image]]\nname = "m"\nentrypoint = [1]', "entrypoint must be a list of texts", id="a number"),
+        pytest.param('[[image]]\nname = "m"\nentrypoint = "python3 x.py"', "must be a list of texts", id="a text"),
+        pytest.param('[[image]]\nname = "m"\nworking_dir = 1', "working_dir must be a text", id="working_dir"),
+    ],
+)
+def test_a_slip_in_the_table_is_said_and_changes_nothing(table: ImageTable, text: str, words: str) -> None:
+    table.path.write_text(text)
+    assert table.refresh()
+    assert isinstance(table.find("python"), Image)
+    assert words in str(table.find("m"))
+
+
+def test_a_table_that_is_no_text_is_said(table: ImageTable) -> None:
+    table.path.write_bytes(b"\xff\0" * 100)
+    assert table.refresh()
+    assert "cannot be read" in str(table.find("m"))
 
 
 def test_parts_of_an_image_name() -> None:
@@ -197,6 +229,91 @@ def test_output_of_those_forgotten_longest_ago_goes_first(tmp_path: Path) -> Non
     assert sorted(path.name for path in data.logs.iterdir()) == ["b", "c"]
 
 
+def test_old_output_takes_up_no_more_than_it_may(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    for number, pod in enumerate(("a", "b", "c")):
+        data.life(PodId(pod)).mkdir()
+        (data.life(PodId(pod)) / "log.0").write_bytes(b"x" * 100_000)
+        data.forget(PodId(pod))
+        os.utime(data.logs / pod, (number, number))
+    data.prune_logs(kept_bytes=250_000)
+    assert sorted(path.name for path in data.logs.iterdir()) == ["b", "c"]
+
+
+def test_saved_work_goes_when_it_is_old_and_too_much_and_nobodys(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    saved = tmp_path / "checkpoints"
+    ages_s = {"ancient": 400, "old": 300, "alive": 500, "busy": 500, "young": 10}
+    for name, age_s in ages_s.items():
+        (saved / name / "0").mkdir(parents=True)
+        (saved / name / "0" / "checkpoint.json").write_bytes(b"x" * 100_000)
+        moment = time.time() - age_s
+        for path in (saved / name / "0" / "checkpoint.json", saved / name / "0", saved / name):
+            os.utime(path, (moment, moment))
+    os.utime(saved / "busy" / "0" / "checkpoint.json")  # only a file deep in it says that it still saves
+    data.life(PodId("alive-0-3")).mkdir()
+    data.prune_saved(kept_s=200, kept_bytes=150_000)
+    assert sorted(path.name for path in saved.iterdir()) == ["alive", "busy", "old", "young"]
+    data.prune_saved(kept_s=200, kept_bytes=0)
+    assert sorted(path.name for path in saved.iterdir()) == ["alive", "busy", "young"]
+
+
+def test_meeting_places_do_not_pile_up(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    meeting = tmp_path / "rendezvous"
+    for name in ("a.0", "a.1", "a.b.0", "a", "gone.0", "here.0", "new.0"):
+        (meeting / name).write_text("1")
+    order = start_order()
+    data.clear_up(replace(order, workload=WorkloadId("a")))
+    assert sorted(path.name for path in meeting.iterdir()) == ["a", "a.b.0", "gone.0", "here.0", "new.0"]
+    for name in ("gone.0", "here.0"):
+        os.utime(meeting / name, (0, 0))
+    data.life(PodId("here-0-0")).mkdir()
+    data.prune_logs()
+    assert sorted(path.name for path in meeting.iterdir()) == ["a", "a.b.0", "here.0", "new.0"]
+
+
+# --- files that were damaged
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0\0\0\0", b"no uuid", b"\xff\xfe"], ids=["empty", "nulls", "text", "bytes"]
+)
+def test_an_identity_that_cannot_be_read_is_not_replaced_while_there_are_pods(tmp_path: Path, content: bytes) -> None:
+    data = DataFolder(tmp_path)
+    first = data.prepare()
+    assert data.prepare() == first
+    (tmp_path / "installation").write_bytes(content)
+    data.life(PodId("a")).mkdir()
+    with pytest.raises(Unidentified) as refusal:
+        data.prepare()
+    assert str(tmp_path / "installation") in refusal.value.problem.what
+    assert refusal.value.problem.fix
+    assert (tmp_path / "installation").read_bytes() == content
+    (tmp_path / "installation").unlink()
+    with pytest.raises(Unidentified):
+        data.prepare()
+    data.life(PodId("a")).rmdir()
+    assert data.prepare() == data.prepare() != first
+
+
+def test_a_meeting_place_that_was_damaged_is_chosen_anew(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    order = replace(start_order(), together=True, pods=2)
+    place = data.rendezvous(order)
+    assert data.rendezvous(order) == place
+    (file,) = (tmp_path / "rendezvous").iterdir()
+    file.write_bytes(b"\0\0")
+    again = data.rendezvous(order)
+    assert again is not None
+    assert 0 < again[1] < 65536
+    assert data.rendezvous(order) == again
+
+
 # --- logs
 
 
@@ -280,6 +397,84 @@ def test_reports_add_up_and_never_disturb(tmp_path: Path) -> None:
     assert found["metrics"] == {"loss": 0.5, "overall_epochs": 4, "epoch": 1}
     for address in ("", "file:/no/such/folder/x", "http://127.0.0.1:9/"):
         reporter.Reporter(address).reportMetric("loss", 1)
+
+
+class Strange:
+    """A number of somebody else's: NumPy's, or a tensor of one."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __float__(self) -> float:
+        if isinstance(self.value, Exception):
+            raise self.value
+        return float(str(self.value))
+
+    def __str__(self) -> str:
+        raise RuntimeError("I have no words")
+
+
+def test_whatever_a_job_reports_it_is_not_disturbed(tmp_path: Path) -> None:
+    path = tmp_path / "reports.json"
+    told = reporter.Reporter(f"file:{path}")
+    for odd in (Strange(RuntimeError("a graph")), None, "words", [1], 10**400, float("inf"), True):
+        told.reportMetric("odd", odd)  # type: ignore[arg-type]
+        told.progress(odd, odd)  # type: ignore[arg-type]
+    told.reportParameter("odd", Strange(1))
+    told.reportMetric("loss", Strange("0.25"))  # type: ignore[arg-type]
+    told.progress(np.float32(1), np.int64(4))  # type: ignore[arg-type]
+    found = json.loads(path.read_text())
+    assert (found["metrics"], found["parameters"]) == ({"loss": 0.25, "epoch": 1, "overall_epochs": 4}, {})
+    for damaged in ("[]", '{"metrics": 3}', ""):
+        path.write_text(damaged)
+        told.reportMetric("loss", 0.5)
+        assert json.loads(path.read_text())["metrics"]["loss"] == 0.5
+
+
+def training(folder: Path) -> trainer.Training:
+    return trainer.Training(trainer._parser().parse_args([]), str(folder))
+
+
+def test_of_the_pods_that_share_a_folder_one_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert not training(tmp_path).save()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("RANK", "0")
+    first, plain = training(tmp_path), os.replace
+    first.epoch = 3
+
+    def while_another_saves(source: str, target: str) -> None:
+        monkeypatch.undo()
+        monkeypatch.setattr(os, "getpid", lambda: 1)  # its earlier life, that has not left yet
+        assert training(tmp_path).save()
+        plain(source, target)
+
+    monkeypatch.setattr(os, "replace", while_another_saves)
+    assert first.save()
+    again = training(tmp_path)
+    again.resume()
+    assert again.epoch == 3
+    assert [path.name for path in tmp_path.iterdir()] == [trainer.CHECKPOINT]
+    assert "resuming from the checkpoint after epoch 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"epoch": 1, "step": 0, "weights": 7, "loss": 1, "accuracy": 1}'])
+def test_a_training_begins_anew_where_its_checkpoint_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    (tmp_path / trainer.CHECKPOINT).write_text(content)
+    begun = training(tmp_path)
+    begun.resume()
+    assert (begun.epoch, begun.step, len(begun.weights)) == (0, 0, trainer.FEATURES)
+    assert "starting from the beginning" in capsys.readouterr().out
+
+
+def test_a_training_goes_on_where_nothing_can_be_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert not training(tmp_path / "file").save()
+    assert "no checkpoint could be saved" in capsys.readouterr().out
 
 
 def test_the_trainer_learns_the_same_with_and_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import sqlite3
-from collections import namedtuple
+import time
+from collections import deque, namedtuple
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fairpool.agent.data_folder import DataFolder
 from fairpool.agent.nvml import Gpu, Gpus, NoGpus, NvmlGpus
 from fairpool.cli.compose.address import Address, read_address
 from fairpool.cli.compose.machines import choose_nodes, described_nodes, remember, summary
 from fairpool.cli.compose.premises import Premises, Unusable, occupant, occupied
+from fairpool.cli.operation import _loop_health, _more
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 from tests.nvml_stand_in import Device, NvmlStandIn
@@ -69,6 +74,87 @@ def test_only_one_uses_a_folder(tmp_path: Path) -> None:
         with pytest.raises(Unusable, match="already up at http"), occupied(premises, "up"):
             pass
     assert occupant(premises) is None
+
+
+def test_a_folder_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    premises = Premises(tmp_path / "data")
+    for folder in (premises.root, premises.machine):
+        folder.mkdir()
+        folder.chmod(0o755)
+    for file in (premises.control, premises.ledger, Path(f"{premises.control}-wal")):
+        file.touch()
+        file.chmod(0o644)
+    assert premises.prepare() == f"others could read the data folder {premises.root}; now only you can"
+    assert [path for path in (premises.root, *premises.root.rglob("*")) if path.stat().st_mode & 0o077] == []
+    assert premises.prepare() == ""
+    premises.root.chmod(0o770)
+    assert "others could write to" in premises.prepare()
+
+
+@pytest.mark.parametrize("name", ["", "machine", "machine/images.toml", "control.sqlite"])
+def test_what_somebody_else_made_is_not_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    premises = Premises(tmp_path / "data")
+    premises.prepare()
+    premises.machine.mkdir()
+    for file in (premises.machine / "images.toml", premises.control):
+        file.touch()
+    plain = Path.stat
+
+    def somebody_elses(path: Path, **options: Any) -> os.stat_result:
+        found = plain(path, **options)
+        return os.stat_result((*found[:4], 54321, *found[5:])) if path == premises.root / name else found
+
+    monkeypatch.setattr(Path, "stat", somebody_elses)
+    with pytest.raises(Unusable, match="belongs to user 54321"):
+        premises.prepare()
+    with pytest.raises(Unusable, match="belongs to user 54321"), occupied(premises, "down"):
+        pass
+
+
+def test_the_agents_own_folders_are_closed_to_others(tmp_path: Path) -> None:
+    (tmp_path / "machine").mkdir(mode=0o755)
+    DataFolder(tmp_path / "machine").prepare()
+    folders = [path for path in (tmp_path / "machine").rglob("*") if path.is_dir()]
+    assert [path for path in (tmp_path / "machine", *folders) if path.stat().st_mode & 0o077] == []
+
+
+def test_a_folder_that_cannot_be_held_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(*_: object, **__: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", read_only)
+    with pytest.raises(Unusable, match="read-only file system"), occupied(Premises(tmp_path), "down"):
+        pass
+
+
+def test_a_clock_that_was_set_forward_makes_no_loop_stuck() -> None:
+    loop = {"is_alive": True, "trouble": "", "turns": 3, "turned_at_ms": 0}
+    assert _loop_health({**loop, "turned_ago_s": 4.0}) == "well, 3 turns"
+    assert _loop_health({**loop, "turned_ago_s": 40.0}) == "stuck: no turn for 40 s"
+
+
+def test_a_log_that_is_followed_loses_nothing_when_it_is_rotated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "fairpool.log"
+    path.write_text("first\n")
+    meanwhile = iter(["nothing", "rotation", "nothing", "rotation", "nothing"])
+
+    def rest(_: float) -> None:
+        event = next(meanwhile, "the end")
+        if event == "rotation":
+            with path.open("a") as old:
+                old.write("last of the old\n")
+            path.rename(tmp_path / "fairpool.log.1")
+            path.write_text("first of the new\n")
+        if event == "the end":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", rest)
+    shown: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        deque(map(shown.append, _more(path, path.open())), maxlen=0)
+    assert "".join(shown) == "first\n" + 2 * "last of the old\nfirst of the new\n"
 
 
 # --- the database

@@ -7,11 +7,18 @@ Used by the supervisor (which asks what is possible) and by keepers (which make,
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
+from fairpool.agent import process_table
+
 V1_PERIOD_US = 100_000
 REMOVAL_TRIES = 50
+LEAF = "fairpool-server"
+"""Version 2 divides only groups without processes: ours move to this group below the one we were given."""
+PIDS_MAX = 32_768
+"""Processes and threads of a pod that has a group: beyond what work needs, below what hurts a machine."""
 
 
 class Limiter:
@@ -33,13 +40,15 @@ def find_limiter(name: str) -> Limiter:
     version_2, version_1 = _hierarchies()
     words = "this machine has no control groups"
     if version_2:
-        base = _below_own(version_2, "", name)
+        own = _own_group(version_2, "")
+        # Beside our leaf, if we are in one: systemd put us there, or we did at an earlier start of this process.
+        base = f"{os.path.dirname(own) if os.path.basename(own) == LEAF else own}/{name}"
         words = _try_version_2(base)
         if not words:
             return Limiter(base, base, 2, "")
     if "cpu" in version_1 and "memory" in version_1:
-        cpu = _below_own(version_1["cpu"], "cpu", name)
-        memory = _below_own(version_1["memory"], "memory", name)
+        cpu = f"{_own_group(version_1['cpu'], 'cpu')}/{name}"
+        memory = f"{_own_group(version_1['memory'], 'memory')}/{name}"
         words = _try_folder(cpu) or _try_folder(memory)
         if not words:
             return Limiter(cpu, memory, 1, "")
@@ -64,8 +73,20 @@ class Group:
                 _write(f"{self._cpu}/cpu.cfs_period_us", str(V1_PERIOD_US))
                 _write(f"{self._cpu}/cpu.cfs_quota_us", str(quota_us))
         if memory_limit_bytes:
-            limit = "memory.max" if self._version == 2 else "memory.limit_in_bytes"
-            _write(f"{self._memory}/{limit}", str(memory_limit_bytes))
+            self._limit_memory(memory_limit_bytes)
+        if self._version == 2:
+            _write_if_there(f"{self._cpu}/pids.max", str(PIDS_MAX))
+
+    def _limit_memory(self, limit_bytes: int) -> None:
+        """Swap included, or a pod beyond its limit would slow everybody down instead of ending."""
+        if self._version == 2:
+            _write(f"{self._memory}/memory.max", str(limit_bytes))
+            _write_if_there(f"{self._memory}/memory.swap.max", "0")
+            # All of it or nothing: a training that lost one of its workers waits for it for ever.
+            _write_if_there(f"{self._memory}/memory.oom.group", "1")
+        else:
+            _write(f"{self._memory}/memory.limit_in_bytes", str(limit_bytes))
+            _write_if_there(f"{self._memory}/memory.memsw.limit_in_bytes", str(limit_bytes))
 
     def enter(self) -> None:
         """Put the calling process, and whatever it starts, under the limits."""
@@ -118,8 +139,8 @@ def _hierarchies() -> tuple[str, dict[str, str]]:
     return version_2, version_1
 
 
-def _below_own(mounted: str, controller: str, name: str) -> str:
-    """A folder below the group we are in, so that limits set on us hold for our pods too."""
+def _own_group(mounted: str, controller: str) -> str:
+    """The folder of the group we are in: below it, limits that are set on us hold for our pods too."""
     own = ""
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         for line in file:
@@ -127,7 +148,7 @@ def _below_own(mounted: str, controller: str, name: str) -> str:
             if controllers == controller or controller in controllers.split(","):
                 own = path.rstrip("/")
     # Inside a container the path may be one of the world outside, which is not mounted here.
-    return f"{mounted}{own}/{name}" if os.path.isdir(f"{mounted}{own}") else f"{mounted}/{name}"
+    return f"{mounted}{own}" if os.path.isdir(f"{mounted}{own}") else mounted
 
 
 def _try_version_2(base: str) -> str:
@@ -139,13 +160,57 @@ def _try_version_2(base: str) -> str:
         return str(error.strerror)
     if not {"cpu", "memory"} <= offered:
         return "its control groups offer no limits on CPU and memory"
+    wanted = "+cpu +memory +pids" if "pids" in offered else "+cpu +memory"
     try:
-        _write(f"{parent}/cgroup.subtree_control", "+cpu +memory")
-        os.makedirs(base, exist_ok=True)
-        _write(f"{base}/cgroup.subtree_control", "+cpu +memory")
+        words = _divide(parent, wanted)
+        if not words:
+            os.makedirs(base, exist_ok=True)
+            _write(f"{base}/cgroup.subtree_control", wanted)
     except OSError as error:
-        return f"the control group Fairpool runs in may not be divided ({error.strerror})"
+        words = str(error.strerror)
+    return f"the control group Fairpool runs in may not be divided ({words})" if words else ""
+
+
+def _divide(group: str, wanted: str) -> str:
+    """Let groups be made below this one; says why not. Where only we are in it, we move to a leaf first."""
+    try:
+        _write(f"{group}/cgroup.subtree_control", wanted)
+        return ""
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+    if not _is_delegated(group):
+        return f"systemd keeps it: set Delegate=yes and DelegateSubgroup={LEAF} in the unit"
+    members, me = _members(group), os.getpid()
+    for pid in members:
+        if pid != me and me not in process_table.ancestors(pid):
+            return f"process {pid}, {process_table.name(pid) or 'of somebody else'}, is in it too"
+    os.makedirs(f"{group}/{LEAF}", exist_ok=True)
+    for pid in members:
+        try:
+            _write(f"{group}/{LEAF}/cgroup.procs", str(pid))
+        except ProcessLookupError:  # it has ended meanwhile
+            continue
+    _write(f"{group}/cgroup.subtree_control", wanted)
     return ""
+
+
+def _members(group: str) -> list[int]:
+    with open(f"{group}/cgroup.procs", encoding="ascii") as file:
+        return [int(line) for line in file]
+
+
+def _is_delegated(group: str) -> bool:
+    """Whether we may make groups here: systemd marks those that it leaves alone. Without it, nobody else does."""
+    if not os.path.isdir("/run/systemd/system"):
+        return True
+    for mark in ("user.delegate", "trusted.delegate"):
+        try:
+            if os.getxattr(group, mark) == b"1":
+                return True
+        except OSError:  # there is none, or we may not see it
+            continue
+    return False
 
 
 def _try_folder(base: str) -> str:
@@ -154,6 +219,12 @@ def _try_folder(base: str) -> str:
     except OSError as error:
         return f"control groups may not be made here ({error.strerror})"
     return "" if os.access(f"{base}/cgroup.procs", os.W_OK) else "control groups may not be used here"
+
+
+def _write_if_there(path: str, text: str) -> None:
+    """For what some kernels lack, or were started without."""
+    if os.path.exists(path):
+        _write(path, text)
 
 
 def _write(path: str, text: str) -> None:

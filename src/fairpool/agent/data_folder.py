@@ -5,19 +5,41 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import time
 import uuid
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
+from fairpool.agent.durable import write_durably
 from fairpool.agent.environment import Places
 from fairpool.agent.life_folder import folder_name
 from fairpool.agent.log_segments import INDEX, SEGMENT
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import StartOrder
+from fairpool.model.problem import Problem
 
 LOGS_KEPT = 1000
 """Forgotten pods whose output can still be read; the oldest go first."""
+LOGS_KEPT_BYTES = 2 << 30
+"""And what it may take up together: a pod that writes much leaves 48 MiB."""
+SAVED_KEPT_S = 30 * 24 * 3600
+"""What a workload saved is safe for so long after it last saved, also while it waits and has no pod here."""
+SAVED_KEPT_BYTES = 20 << 30
+"""What older work, of workloads without a pod here, may take up together; beyond it the oldest goes."""
+STRAY_S = 24 * 3600
+"""A meeting place nobody has come to for so long is nobody's."""
+
+
+class Unidentified(Exception):
+    """Which installation this folder is of cannot be told, and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +66,30 @@ class DataFolder:
         return self.root / "claims"
 
     def prepare(self) -> uuid.UUID:
-        """Make what is missing; the answer is this installation's own name, which no other on the machine has."""
-        for folder in (self.pods, self.logs, self.claims, self.root / "checkpoints", self.root / "rendezvous"):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Make what is missing; the answer is this installation's own name, which no other on the machine has.
+
+        Raises `Unidentified`.
+        """
+        own = (self.pods, self.logs, self.claims, self.root / "checkpoints", self.root / "rendezvous")
+        self.root.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (self.root, *own):
+            folder.mkdir(exist_ok=True, mode=0o700)
+            if folder.stat().st_mode & 0o077:
+                with suppress(PermissionError):
+                    folder.chmod(0o700)  # an older Fairpool let others look into the folder above
+        return self._identity()
+
+    def _identity(self) -> uuid.UUID:
+        """Pods are found by it: while there are any, one that cannot be read is not replaced by another."""
         file = self.root / "installation"
-        if not file.exists():
-            new = self.root / f"installation.{os.getpid()}"
-            new.write_text(f"{uuid.uuid4()}\n", encoding="ascii")
-            new.replace(file)
+        try:
+            return uuid.UUID(file.read_text(encoding="ascii").strip())
+        except (OSError, ValueError) as error:
+            if any(self.pods.iterdir()):
+                what = f"{file} cannot be read ({error}), and the pods in {self.pods} are found by what it says"
+                fix = f"put it back from a copy; if no pod runs any more, move {self.pods} away and start again"
+                raise Unidentified(Problem("machine.unidentified", what, fix)) from error
+        write_durably(file, f"{uuid.uuid4()}\n".encode())
         return uuid.UUID(file.read_text(encoding="ascii").strip())
 
     def life(self, pod: PodId) -> Path:
@@ -75,11 +113,12 @@ class DataFolder:
         if not order.together or order.pods < 2:
             return None
         file = self.root / "rendezvous" / f"{_part(order.workload)}.{order.run}"
-        if not file.exists():
-            new = file.with_name(f"{file.name}.{os.getpid()}")
-            new.write_text(str(_free_port()), encoding="ascii")
-            new.replace(file)
-        return "127.0.0.1", int(file.read_text(encoding="ascii"))
+        try:
+            port = int(file.read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):  # the first of them, or somebody has damaged it
+            port = _free_port()
+            write_durably(file, str(port).encode())
+        return "127.0.0.1", port
 
     def forget(self, pod: PodId) -> None:
         """Remove a life's folder, but keep its output for people to read."""
@@ -97,17 +136,82 @@ class DataFolder:
         for folder in (*(sorted(run.iterdir()) if of_each_pod else ()), run):
             with suppress(OSError):  # there is something in it, or it was never made
                 folder.rmdir()
-        (self.root / "rendezvous" / f"{_part(order.workload)}.{order.run}").unlink(missing_ok=True)
+        for file in (self.root / "rendezvous").glob(f"{escape(_part(order.workload))}.*"):  # of earlier runs too
+            if file.name.removeprefix(f"{_part(order.workload)}.").isdecimal():
+                file.unlink(missing_ok=True)
 
     def log_folder(self, pod: PodId) -> Path | None:
         """Where a pod's output is, if there is any."""
         return next((path for path in (self.life(pod), self.logs / folder_name(pod)) if path.is_dir()), None)
 
-    def prune_logs(self, kept: int = LOGS_KEPT) -> None:
-        """Drop the output of those who were forgotten longest ago."""
-        found = sorted(self.logs.iterdir(), key=lambda path: (path.stat().st_mtime_ns, path.name))
-        for folder in found[: max(0, len(found) - kept)]:
-            shutil.rmtree(folder, ignore_errors=True)
+    def prune_logs(self, kept: int = LOGS_KEPT, kept_bytes: int = LOGS_KEPT_BYTES) -> None:
+        """Drop the output of those who were forgotten longest ago, and what workloads left behind long before."""
+        found = sorted(self.logs.iterdir(), key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True)
+        used_bytes = 0
+        for number, folder in enumerate(found):
+            used_bytes += _size(folder)
+            if number >= kept or used_bytes > kept_bytes:
+                shutil.rmtree(folder, ignore_errors=True)
+        if self._is_due():
+            self.prune_saved()
+
+    def prune_saved(self, kept_s: float = SAVED_KEPT_S, kept_bytes: int = SAVED_KEPT_BYTES) -> None:
+        """Drop saved work that is old, beyond what may be kept of it, and meeting places that nobody comes to.
+
+        The machine is never told that a workload is gone for good. One without a pod here may only be waiting, so
+        that its work is touched at all takes both: it is old, and there is too much of it.
+        """
+        lives = sorted(path.name for path in self.pods.iterdir())
+        found = [path for path in (self.root / "checkpoints").iterdir() if not _has_pod(path.name, lives)]
+        ages = sorted((_unchanged_s(path, kept_s), path) for path in found)
+        used_bytes = 0
+        for age_s, folder in ages:
+            if age_s >= kept_s:
+                used_bytes += _size(folder)
+                if used_bytes > kept_bytes:
+                    shutil.rmtree(folder, ignore_errors=True)
+        for file in (self.root / "rendezvous").iterdir():
+            if _unchanged_s(file, STRAY_S) >= STRAY_S and not _has_pod(file.name.rpartition(".")[0], lives):
+                file.unlink(missing_ok=True)
+
+    def _is_due(self) -> bool:
+        """Saved work may be hundreds of thousands of files: it is looked through once a day."""
+        mark = self.root / "pruned"
+        if mark.exists() and _unchanged_s(mark, STRAY_S) < STRAY_S:
+            return False
+        mark.touch()
+        return True
+
+
+def _unchanged_s(path: Path, enough_s: float) -> float:
+    """For how long nothing in it was changed; not looked into where its own age is less than enough."""
+    latest_ns = 0
+    for each in _all_in(path):
+        with suppress(OSError):  # gone meanwhile
+            latest_ns = max(latest_ns, each.lstat().st_mtime_ns)
+        if (age_s := time.time() - latest_ns / 1e9) < enough_s:
+            return age_s
+    return time.time() - latest_ns / 1e9
+
+
+def _size(folder: Path) -> int:
+    size = 0
+    for each in _all_in(folder):
+        with suppress(OSError):
+            size += each.lstat().st_blocks * 512
+    return size
+
+
+def _all_in(path: Path) -> Iterator[Path]:
+    yield path
+    for folder, folders, files in os.walk(path):
+        yield from (Path(folder, name) for name in (*folders, *files))
+
+
+def _has_pod(workload: str, lives: Sequence[str]) -> bool:
+    """Whether a life may be this workload's, by their names; `lives` are in order."""
+    place = bisect_left(lives, f"{workload}-")
+    return place < len(lives) and lives[place].startswith(f"{workload}-")
 
 
 def _part(workload: WorkloadId) -> str:

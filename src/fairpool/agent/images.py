@@ -6,13 +6,15 @@ not in it is what a failed pull is elsewhere: the pod waits, and says so in the 
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
+from fairpool.agent.durable import write_durably
 from fairpool.model.problem import Problem
 
 SHIPPED = Path(__file__).with_name("images.toml")
@@ -48,9 +50,7 @@ class ImageTable:
     def install(self) -> None:
         """Put the table that ships where the administrator can edit it, unless one is there."""
         if not self.path.exists():
-            new = self.path.with_suffix(".new")
-            shutil.copyfile(SHIPPED, new)
-            new.rename(self.path)
+            write_durably(self.path, SHIPPED.read_bytes())
 
     def refresh(self) -> bool:
         """Read the table again if it was edited; says whether it was."""
@@ -65,7 +65,7 @@ class ImageTable:
         try:
             self._images = read_images(self.path.read_text(encoding="utf-8"), self.support)
             self._trouble = ""
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except Exception as error:  # whatever somebody wrote there must not end the platform
             # What ran with the table as it was goes on; only new names are in trouble until it is mended.
             self._trouble = f"{self.path} cannot be read: {error}"
         return True
@@ -86,22 +86,49 @@ class ImageTable:
 
 
 def read_images(text: str, support: Path) -> tuple[Image, ...]:
-    """The entries of a table, with its placeholders filled in."""
+    """The entries of a table, with its placeholders filled in. Raises ValueError, in words for who edited it."""
 
     def filled(word: str) -> str:
         return word.replace("{python}", sys.executable).replace("{support}", str(support))
 
-    return tuple(
-        Image(
-            name=str(row["name"]),
-            entrypoint=tuple(filled(word) for word in row.get("entrypoint", ())),
-            command=tuple(filled(word) for word in row.get("command", ())),
-            working_dir=str(row.get("working_dir", "")),
-            environment=tuple((key, filled(str(value))) for key, value in row.get("environment", {}).items()),
-            files=tuple((place, filled(source)) for place, source in row.get("files", {}).items()),
-        )
-        for row in tomllib.loads(text).get("image", ())
+    rows = tomllib.loads(text).get("image", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("each entry begins with a line [[image]], in double brackets")
+    return tuple(_image(row, number, filled) for number, row in enumerate(rows, 1))
+
+
+def _image(row: Mapping[str, Any], number: int, filled: Callable[[str], str]) -> Image:
+    name = row.get("name")
+    if not isinstance(name, str) or not name:
+        raise ValueError(f'entry {number} has no name: write one, as in name = "python"')
+    where = f'in the entry "{name}"'
+    working_dir = row.get("working_dir", "")
+    if not isinstance(working_dir, str):
+        raise ValueError(f"{where}, working_dir must be a text")
+    return Image(
+        name=name,
+        entrypoint=tuple(filled(word) for word in _texts(row, "entrypoint", where)),
+        command=tuple(filled(word) for word in _texts(row, "command", where)),
+        working_dir=working_dir,
+        environment=tuple((key, filled(value)) for key, value in _pairs(row, "environment", where)),
+        files=tuple((place, filled(source)) for place, source in _pairs(row, "files", where)),
     )
+
+
+def _texts(row: Mapping[str, Any], key: str, where: str) -> list[str]:
+    words = row.get(key, [])
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError(f'{where}, {key} must be a list of texts, as in {key} = ["python3", "train.py"]')
+    return words
+
+
+def _pairs(row: Mapping[str, Any], key: str, where: str) -> list[tuple[str, str]]:
+    pairs = row.get(key, {})
+    if not isinstance(pairs, dict) or not all(isinstance(value, str | int | float) for value in pairs.values()):
+        raise ValueError(f'{where}, {key} must be a table of texts, as in {key} = {{ "NAME" = "value" }}')
+    if wrong := next((name for name in pairs if not name or "=" in name or "\0" in name), None):
+        raise ValueError(f"{where}, {key} has {wrong!r}, which is no name")
+    return [(name, str(value)) for name, value in pairs.items()]
 
 
 def without_registry(name: str) -> str:

@@ -6,10 +6,11 @@ whole, because pods may be reading it.
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
+
+from fairpool.agent.durable import write_durably
 
 SOURCES = Path(__file__).with_name("pod")
 
@@ -48,9 +49,6 @@ def install_support(folder: Path) -> None:
 
 def _put(path: Path, text: str, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return
-    new = path.with_name(f"{path.name}.new")
-    new.write_text(text, encoding="utf-8")
-    os.chmod(new, mode)
-    new.rename(path)
+    content = text.encode()
+    if not path.exists() or path.read_bytes() != content:
+        write_durably(path, content, mode)

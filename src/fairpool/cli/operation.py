@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -16,11 +19,12 @@ from fairpool.cli.compose import background
 from fairpool.cli.compose.desk import Silent, ask
 from fairpool.cli.compose.premises import Occupant, Premises, Unusable, occupant, occupied, taken
 from fairpool.cli.screen import Screen
-from fairpool.cli.up import DATA, FAILED, complaining, premises_at
+from fairpool.cli.up import DATA, FAILED, PRIVATE, complaining, premises_at
 from fairpool.model.problem import Problem
 
 NOT_UP = 3
 LINES = 200
+NAMED = 8
 LOOK_S = 0.25
 STALE_S = 30.0
 """A loop that has not turned for so long is stuck: an idle one turns every five seconds."""
@@ -46,7 +50,18 @@ def down(data: Path | None, stop_pods: bool) -> None:
             click.echo("Fairpool is down." if stop_pods else "Fairpool is down. What runs goes on.")
         if stop_pods and premises.machine.is_dir():
             with occupied(premises, "down"):
-                click.echo(f"{background.stop_pods(premises)} pods were ended.")
+                _stop_pods(premises)
+
+
+def _stop_pods(premises: Premises) -> None:
+    stopped = background.stop_pods(premises)
+    click.echo(f"{stopped.ended} pods were ended.")
+    if stopped.left:
+        more = f" and {len(stopped.left) - NAMED} more" if len(stopped.left) > NAMED else ""
+        named = f"{', '.join(stopped.left[:NAMED])}{more}"
+        what = f"{len(stopped.left)} pods have not ended: {named}"
+        fix = f"try again; {premises.machine / 'nursery.log'} and the folders of the pods beside it may say why"
+        raise Unusable(Problem("down.pods_left", what, fix))
 
 
 @click.command()
@@ -116,7 +131,7 @@ def _loop_health(loop: dict[str, Any]) -> str:
         return f"dead: {loop['trouble'] or 'see `fairpool logs`'}"
     if loop["trouble"]:
         return f"in trouble: {loop['trouble']}"
-    age_s = time.time() - loop["turned_at_ms"] / 1000
+    age_s = loop.get("turned_ago_s", 0.0)  # by the server's steady clock: the time of day may be set meanwhile
     return f"stuck: no turn for {age_s:.0f} s" if age_s > STALE_S else f"well, {loop['turns']} turns"
 
 
@@ -133,15 +148,21 @@ def logs(data: Path | None, follow: bool, tail: int) -> None:
     file = premises.log.open(encoding="utf-8", errors="replace")
     for line in deque(file, maxlen=tail):
         click.echo(line, nl=False)
-    while follow:
-        if text := file.read():
-            click.echo(text, nl=False)
-            continue
+    for text in _more(premises.log, file) if follow else ():
+        click.echo(text, nl=False)
+
+
+def _more(path: Path, file: TextIO) -> Iterator[str]:
+    """What is added to a log from here on, without end; also after it was rotated, when what we have open is old."""
+    while True:
+        yield from iter(file.read, "")
         time.sleep(LOOK_S)
-        # When it was rotated, what we have open is the old one, and its end has been read.
-        if premises.log.exists() and premises.log.stat().st_ino != Path(f"/proc/self/fd/{file.fileno()}").stat().st_ino:
-            file.close()
-            file = premises.log.open(encoding="utf-8", errors="replace")
+        with suppress(FileNotFoundError):  # the old one was moved and the new one is not there yet
+            if path.stat().st_ino != os.fstat(file.fileno()).st_ino:
+                newer = path.open(encoding="utf-8", errors="replace")
+                yield from iter(file.read, "")  # came between our last look and the rotation
+                file.close()
+                file = newer
 
 
 @click.command("reset-password")
@@ -170,12 +191,15 @@ def reset_password(data: Path | None, user: str) -> None:
 
 
 def _reset_offline(premises: Premises, user: str) -> Any:
+    from fairpool.cli.compose.archive import finish_restore
     from fairpool.cli.compose.platform import new_password_offline
     from fairpool.control.settings import FIRST_USER
     from fairpool.control.store.condition import problem_with
 
     premises.prepare()
+    os.umask(PRIVATE)
     with occupied(premises, "reset-password"):
+        finish_restore(premises)
         problem = problem_with(premises.control)
         return problem or new_password_offline(premises, user or FIRST_USER)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,16 @@ import click
 from fairpool import __version__
 from fairpool.cli.complaint import UNUSABLE, fail
 from fairpool.cli.compose.address import DEFAULT, Address, listening_socket, read_address
-from fairpool.cli.compose.premises import Premises, Unusable, default_config, default_data, occupant, occupied, taken
+from fairpool.cli.compose.premises import (
+    Premises,
+    Unusable,
+    default_config,
+    default_data,
+    occupant,
+    occupied,
+    taken,
+    unusable,
+)
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -21,6 +31,8 @@ if TYPE_CHECKING:
     from fairpool.control.settings import Retention
 
 FAILED = 1
+PRIVATE = 0o077
+"""What nobody else may do with files that we make. Pods get the usual umask: their nursery sets it."""
 
 DATA = click.option(
     "--data",
@@ -107,7 +119,9 @@ def up(
     retention = wishes.retention()  # said here, before anything is started elsewhere
     premises = premises_at(data)
     with complaining():
-        premises.prepare()
+        warning = premises.prepare()
+        if warning:
+            click.echo(f"warning: {warning}", err=True)
         if detach:
             _up_in_background(premises, address, wishes)
         else:
@@ -156,7 +170,9 @@ def _up_here(premises: Premises, address: Address, wishes: Wishes, retention: Re
     from fairpool.cli.compose.platform import Platform
     from fairpool.control.store.condition import problem_with
 
+    os.umask(PRIVATE)
     with occupied(premises, "up", __version__) as reachable_at:
+        _clear_up(premises)
         listener, address = listening_socket(address)
         reachable_at(address.url)
         problem = problem_with(premises.control)
@@ -173,6 +189,15 @@ def _up_here(premises: Premises, address: Address, wishes: Wishes, retention: Re
         click.echo("Stopped. What runs goes on; `fairpool up` finds it again.")
 
 
+def _clear_up(premises: Premises) -> None:
+    """What somebody left who was killed at his work."""
+    from fairpool.cli.compose import archive
+
+    archive.sweep(premises.root, archive.OLD_BACKUP_PREFIX, archive.BACKUP_PREFIX, archive.RESTORE_PREFIX)
+    for path in archive.finish_restore(premises):
+        click.echo(f"warning: a restore that was cut off is finished; what was there is in {path}", err=True)
+
+
 def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) -> Offer:
     from fairpool.agent.nvml import find_gpus
     from fairpool.cli.compose.machines import choose_nodes, remember
@@ -181,7 +206,10 @@ def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) ->
     if isinstance(chosen, list):
         fail(chosen, UNUSABLE)
     offer, note = chosen
-    remember(premises.nodes, note)
+    try:
+        remember(premises.nodes, note)
+    except OSError as error:
+        raise Unusable(unusable(premises.root, error)) from error
     return offer
 
 
@@ -197,7 +225,7 @@ def _up_in_background(premises: Premises, address: Address, wishes: Wishes) -> N
             raise Unusable(problem)
         click.echo(f"{problem.what}.")
         return
-    is_new = not premises.control.exists()
+    is_new = not premises.control.exists() and not premises.restoring.exists()
     arguments = ["--data", str(premises.root), "--listen", address.url.removeprefix("http://")]
     try:
         status = background.start(premises, arguments + wishes.words())

@@ -38,20 +38,25 @@ class Reporter:
 
     def reportMetric(self, name: str, value: float) -> None:
         """A number: accuracy, loss, learning_rate, step, epoch, overall_epochs, …"""
-        if isinstance(value, bool) or not math.isfinite(value):
-            return  # JSON has no word for it
-        self._report("metrics", name, value)
+        with contextlib.suppress(Exception):
+            number = _number(value)
+            if number is not None:
+                self._report("metrics", name, number)
 
     def reportParameter(self, name: str, value: object) -> None:
         """A text: optimizer_name, batch_size, …"""
-        self._report("parameters", name, str(value))
+        with contextlib.suppress(Exception):
+            self._report("parameters", name, str(value))
 
     report_metric = reportMetric
     report_parameter = reportParameter
 
     def progress(self, epoch: float, overall_epochs: float) -> None:
         """Both figures of the progress at once."""
-        self.values["metrics"]["overall_epochs"] = overall_epochs
+        with contextlib.suppress(Exception):
+            overall = _number(overall_epochs)
+            if overall is not None:
+                self.values["metrics"]["overall_epochs"] = overall
         self.reportMetric("epoch", epoch)
 
     def close(self) -> None:
@@ -67,9 +72,9 @@ class Reporter:
         self.close()
 
     def _report(self, kind: str, name: str, value: object) -> None:
-        self.values[kind][name] = value
-        # A full disk or a platform that is away must not end a training of three weeks.
-        with contextlib.suppress(OSError, ValueError):
+        self.values[kind][str(name)] = value
+        # A full disk, a platform that is away or a mistake of ours must not end a training of three weeks.
+        with contextlib.suppress(Exception):
             if self.address.startswith("file:"):
                 self._write(self.address.removeprefix("file:"))
             elif self.address.startswith(("http:", "https:")):
@@ -93,13 +98,24 @@ class Reporter:
         urllib.request.urlopen(request, timeout=TIMEOUT_S).close()
 
 
+def _number(value: Any) -> float | None:
+    """Whatever calls itself a number (NumPy's, a tensor of one) as one of ours; None: JSON has no word for it."""
+    number = float(value)
+    if isinstance(value, bool) or not math.isfinite(number):
+        return None
+    return value if type(value) is int else number
+
+
 def _read(path: str) -> dict[str, dict[str, Any]]:
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
     except (OSError, ValueError):
         found = {}
-    return {kind: found.get(kind, {}) for kind in ("metrics", "parameters")}
+    kinds = ("metrics", "parameters")
+    return {
+        kind: found[kind] if isinstance(found, dict) and isinstance(found.get(kind), dict) else {} for kind in kinds
+    }
 
 
 def _merged(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -46,8 +46,8 @@ def main(arguments: list[str]) -> int:
     training.resume()
     training.run()
     if training.is_told_to_stop:
-        training.save()
-        _say(f"told to stop: saved a checkpoint after epoch {training.epoch}, step {training.step}")
+        saved = "saved a checkpoint" if training.save() else "left"
+        _say(f"told to stop: {saved} after epoch {training.epoch}, step {training.step}")
         return STOPPED
     _say(f"finished {training.epoch} epochs, loss {training.loss:.4f}, accuracy {training.accuracy:.4f}")
     return 0
@@ -59,6 +59,8 @@ class Training:
     def __init__(self, options: argparse.Namespace, folder: str) -> None:
         self.epochs, self.steps, self.step_s = options.epochs, options.steps, options.step_seconds
         self.path = os.path.join(folder, CHECKPOINT) if folder else ""
+        self.saves = os.environ.get("RANK", "0") == "0"
+        """Pods of one run share the folder, and all know the same: one of them writes it down."""
         self.epoch = self.step = 0
         self.is_told_to_stop = False
         self.loss, self.accuracy = math.log(2), 0.5
@@ -71,24 +73,43 @@ class Training:
         try:
             with open(self.path, encoding="utf-8") as file:
                 saved = json.load(file)
-        except (OSError, ValueError):
+            epoch, step, weights = int(saved["epoch"]), int(saved["step"]), [float(each) for each in saved["weights"]]
+            loss, accuracy = float(saved["loss"]), float(saved["accuracy"])
+            if len(weights) != FEATURES:
+                raise ValueError(f"{len(weights)} weights are not {FEATURES}")
+        except FileNotFoundError:
             _say("no checkpoint: starting from the beginning")
             return
-        self.epoch, self.step, self.weights = saved["epoch"], saved["step"], saved["weights"]
-        self.loss, self.accuracy = saved["loss"], saved["accuracy"]
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            _say(f"the checkpoint cannot be read ({error}): starting from the beginning")
+            return
+        self.epoch, self.step, self.weights, self.loss, self.accuracy = epoch, step, weights, loss, accuracy
         _say(f"resuming from the checkpoint after epoch {self.epoch}, step {self.step}")
 
-    def save(self) -> None:
-        """Whole or not at all: whoever is killed here still has the one before."""
-        if not self.path:
-            return
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+    def save(self) -> bool:
+        """Whole or not at all: whoever is killed here still has the one before. Says whether it was saved."""
+        if not self.path or not self.saves:
+            return False
+        folder, new = os.path.dirname(self.path), f"{self.path}.{os.getpid()}.new"
         saved = {"epoch": self.epoch, "step": self.step, "weights": self.weights}
-        with open(f"{self.path}.new", "w", encoding="utf-8") as file:
-            json.dump({**saved, "loss": self.loss, "accuracy": self.accuracy}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(f"{self.path}.new", self.path)
+        try:
+            os.makedirs(folder, exist_ok=True)
+            with open(new, "w", encoding="utf-8") as file:
+                json.dump({**saved, "loss": self.loss, "accuracy": self.accuracy}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, self.path)
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:  # to go on without is better than to stop: there may be room the next time
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+            _say(f"no checkpoint could be saved: {error}")
+            return False
+        return True
 
     def run(self) -> None:
         began, first = time.monotonic(), self.epoch * self.steps + self.step

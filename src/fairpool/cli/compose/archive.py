@@ -7,39 +7,56 @@ that run. After a restore it is built anew, from what runs and what is declared.
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import gzip
 import io
 import json
 import os
+import shutil
 import sqlite3
 import tarfile
 import tempfile
 import time
-from contextlib import suppress
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 from fairpool import __version__
+from fairpool.agent.durable import sync_folder, write_durably
 from fairpool.agent.images import FILE as IMAGES_FILE
-from fairpool.cli.compose.premises import Premises, Unusable
+from fairpool.cli.compose.premises import Premises, Unusable, occupant
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 
 FORMAT = 1
-ABOUT, CONTROL = "about.json", "control.sqlite"
+ABOUT, CONTROL, ORDER = "about.json", "control.sqlite", "order.json"
+BACKUP_PREFIX, RESTORE_PREFIX = ".fairpool-backup-", ".restore-"
+OLD_BACKUP_PREFIX = ".backup-"
+"""Of earlier versions, which worked in the data folder."""
 ABOUT_MAX_BYTES = 65536
+NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
 def make_backup(premises: Premises, file: Path) -> int:
-    """Write a backup, whole or not at all; says how large it is. Raises `Unusable`."""
+    """Write a backup, whole or not at all; says how large it is. Raises `Unusable`.
+
+    All room that it needs is needed beside the target: a data folder on a full disk is one more reason to make one.
+    """
+    if (premises.restoring / CONTROL).exists():
+        what = f"a restore in {premises.root} was cut off, and is finished at the next start"
+        raise Unusable(Problem("backup.restoring", what, "start it first: fairpool up"))
     if not premises.control.is_file():
         what = f"there is nothing to keep in {premises.root}: no Fairpool was ever started on it"
         raise Unusable(Problem("backup.nothing", what, "name the right folder with --data"))
-    partial = file.with_name(f".{file.name}.partial")
     try:
-        with tempfile.TemporaryDirectory(dir=premises.root, prefix=".backup-") as folder:
-            copy = Path(folder) / CONTROL
-            condition.copy_database(premises.control, copy)
-            handle = os.open(partial, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with _workshop(file.absolute().parent, BACKUP_PREFIX) as folder:
+            copy, partial = folder / CONTROL, folder / "partial"
+            _copy_control(premises, copy)
+            handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as raw:
                 with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
                     _add_about(archive, copy)
@@ -48,16 +65,37 @@ def make_backup(premises: Premises, file: Path) -> int:
                         archive.add(images, IMAGES_FILE)
                 raw.flush()
                 os.fsync(raw.fileno())
-        partial.replace(file)
-        return file.stat().st_size
+            size = partial.stat().st_size
+            partial.replace(file)
+            sync_folder(file.absolute().parent)
+        return size
     except (OSError, sqlite3.Error) as error:
-        what = f"no backup can be written to {file}: {_words(error)}"
-        raise Unusable(
-            Problem("backup.not_written", what, "name a file in a folder with room that you may write")
-        ) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+        raise Unusable(_not_written(premises, file, error)) from error
+
+
+def _copy_control(premises: Premises, copy: Path) -> None:
+    """SQLite needs room beside a database whose journal it reads, and a killed server leaves one on a full disk."""
+    try:
+        condition.copy_database(premises.control, copy)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in NO_ROOM or occupant(premises) is not None:
+            raise
+        for suffix in ("", "-wal"):
+            if (file := Path(f"{premises.control}{suffix}")).exists():
+                shutil.copyfile(file, copy.with_name(f"raw{suffix}"))
+        condition.copy_database(copy.with_name("raw"), copy)
+        if occupant(premises) is not None or not condition.is_sound(copy):
+            raise  # somebody has begun to write while we copied
+
+
+def _not_written(premises: Premises, file: Path, error: Exception) -> Problem:
+    """Who is to blame: the database that cannot be read, or the place that cannot be written."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_FULL) & 0xFF  # extended codes keep the plain one there
+    if isinstance(error, sqlite3.Error) and code not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        what = f"the database {premises.control} cannot be copied: {_words(error)}"
+        return Problem("backup.not_read", what, "try again when it is less busy; if it is damaged, use an older backup")
+    what = f"no backup can be written to {file}: {_words(error)}"
+    return Problem("backup.not_written", what, "name a file in a folder with room that you may write")
 
 
 def _add_about(archive: tarfile.TarFile, copy: Path) -> None:
@@ -71,30 +109,119 @@ def _add_about(archive: tarfile.TarFile, copy: Path) -> None:
 def restore_backup(premises: Premises, file: Path) -> tuple[datetime, list[Path]]:
     """Put a backup in the place of what is there; says from when it is, and where what was there went.
 
-    Whoever calls holds the folder: nothing may run on it. Raises `Unusable`, and then nothing has changed.
+    Whoever calls holds the folder: nothing may run on it. Raises `Unusable`, and then nothing has changed, or its words
+    say otherwise. Who is killed meanwhile has either changed nothing, or the next start finishes it: all that is new is
+    laid ready, and the rename of the folder it lies in decides.
     """
+    finish_restore(premises)
     try:
-        with (
-            tarfile.open(file, "r:gz") as archive,
-            tempfile.TemporaryDirectory(dir=premises.root, prefix=".restore-") as folder,
-        ):
+        _read_through(file)
+        with tarfile.open(file, "r:gz") as archive, _workshop(premises.root, RESTORE_PREFIX) as folder:
             made_at = _made_at(archive, file)
-            new = Path(folder) / CONTROL
+            new = folder / CONTROL
             _extract(archive, CONTROL, new)
             _check(new, file)
-            images = Path(folder) / IMAGES_FILE
             has_images = IMAGES_FILE in archive.getnames()
             if has_images:
-                _extract(archive, IMAGES_FILE, images)
-            kept = _put_aside(premises)
-            new.replace(premises.control)
-            if has_images:
-                premises.machine.mkdir(exist_ok=True, mode=0o700)
-                images.replace(premises.machine / IMAGES_FILE)
-            return made_at, kept
-    except (OSError, tarfile.TarError, sqlite3.Error, EOFError) as error:
+                _extract(archive, IMAGES_FILE, folder / IMAGES_FILE)
+            order = {"stamp": _unused_stamp(premises), "has_images": has_images}
+            write_durably(folder / ORDER, json.dumps(order).encode())
+            folder.rename(premises.restoring)  # from here on it is done, sooner or later
+    except (OSError, tarfile.TarError, sqlite3.Error, EOFError, zlib.error) as error:
         what = f"{file} cannot be put back: {_words(error)}"
-        raise Unusable(Problem("restore.unreadable", what, "name a file that `fairpool backup` wrote")) from error
+        is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        fix = f"free some space in {premises.root}" if is_full else "name a file that `fairpool backup` wrote"
+        raise Unusable(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
+    return made_at, finish_restore(premises)
+
+
+def finish_restore(premises: Premises) -> list[Path]:
+    """Do what is left of a restore, if one was begun; says where what was there went. Raises `Unusable`.
+
+    Every step can be done again. The database comes last, so that while it still lies ready nothing was finished.
+    """
+    ready = premises.restoring
+    if not (ready / CONTROL).exists():
+        shutil.rmtree(ready, ignore_errors=True)
+        return []
+    try:
+        order = json.loads((ready / ORDER).read_bytes())
+        stamp, moves = str(order["stamp"]), _moves(premises, str(order["stamp"]), bool(order["has_images"]))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        what = f"a restore was cut off, and what it left in {ready} cannot be read: {_words(error)}"
+        raise Unusable(Problem("restore.lost", what, "remove that folder, and restore again")) from error
+    try:
+        premises.machine.mkdir(exist_ok=True, mode=0o700)
+        for old, new in moves:
+            if new == premises.control:  # or it could be on the disk beside the journal of the one before
+                _sync(premises)
+            if old == premises.machine / IMAGES_FILE and not (ready / IMAGES_FILE).exists():
+                continue  # it is the new one already
+            if old.exists():
+                old.replace(new)
+        _sync(premises)
+    except OSError as error:
+        raise Unusable(_undone(premises, moves, error)) from error
+    shutil.rmtree(ready, ignore_errors=True)
+    asides = (_aside(path, stamp) for path in (premises.control, premises.ledger, premises.machine / IMAGES_FILE))
+    return [aside for aside in asides if aside.exists()]
+
+
+def _moves(premises: Premises, stamp: str, has_images: bool) -> list[tuple[Path, Path]]:
+    """Nothing is thrown away: a restore may have been a mistake. A database and its journal stay together."""
+    ready, images = premises.restoring, premises.machine / IMAGES_FILE
+    databases = [
+        (Path(f"{database}{suffix}"), Path(f"{_aside(database, stamp)}{suffix}"))
+        for database in (premises.ledger, premises.control)
+        for suffix in ("-wal", "-shm", "")
+    ]
+    table = [(images, _aside(images, stamp)), (ready / IMAGES_FILE, images)] if has_images else []
+    return [*databases, *table, (ready / CONTROL, premises.control)]
+
+
+def _undone(premises: Premises, moves: list[tuple[Path, Path]], error: OSError) -> Problem:
+    """Everything back to where it was; where that fails too, the next start goes forward again."""
+    try:
+        for old, new in reversed(moves):
+            if new.exists() and not old.exists():
+                new.replace(old)
+        undone = premises.root / f"{RESTORE_PREFIX}undone"
+        premises.restoring.rename(undone)
+        shutil.rmtree(undone, ignore_errors=True)
+        _sync(premises)
+    except OSError:
+        what = f"the restore in {premises.root} is half done: {_words(error)}"
+        return Problem("restore.half", what, "mend the disk; the next `fairpool up` finishes it")
+    what = f"nothing was restored in {premises.root}, and all is as it was: {_words(error)}"
+    return Problem("restore.not_written", what, "mend the disk, and try again")
+
+
+def _sync(premises: Premises) -> None:
+    for folder in (premises.machine, premises.root):
+        sync_folder(folder)
+
+
+def _unused_stamp(premises: Premises) -> str:
+    """Of this second; a number is added if another restore was in the same one."""
+    second = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    stamps = (second if number == 1 else f"{second}-{number}" for number in count(1))
+    own = (premises.control, premises.ledger, premises.machine / IMAGES_FILE)
+    return next(
+        stamp
+        for stamp in stamps
+        if not any(Path(f"{_aside(path, stamp)}{suffix}").exists() for path in own for suffix in ("", "-wal", "-shm"))
+    )
+
+
+def _aside(path: Path, stamp: str) -> Path:
+    return path.with_name(f"{path.name}.before-restore-{stamp}")
+
+
+def _read_through(file: Path) -> None:
+    """A file that was cut short is found by its checksum; an archive that lacks its last member looks complete."""
+    with gzip.open(file) as content:
+        while content.read(1 << 20):
+            pass
 
 
 def _made_at(archive: tarfile.TarFile, file: Path) -> datetime:
@@ -104,7 +231,7 @@ def _made_at(archive: tarfile.TarFile, file: Path) -> datetime:
         if about.get("format") == FORMAT:
             return datetime.fromtimestamp(float(about["at"]), UTC)
         version = about.get("fairpool", "?")
-    except (KeyError, ValueError, TypeError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
         what = f"{file} is no backup of Fairpool"
         raise Unusable(Problem("restore.foreign", what, "name a file that `fairpool backup` wrote")) from error
     what = f"{file} was written by Fairpool {version}, in a form that this one ({__version__}) does not know"
@@ -113,9 +240,9 @@ def _made_at(archive: tarfile.TarFile, file: Path) -> datetime:
 
 def _extract(archive: tarfile.TarFile, name: str, target: Path) -> None:
     """One member, by its content only: neither its path nor its rights are believed."""
-    member = archive.extractfile(name)
+    member = archive.extractfile(name) if name in archive.getnames() else None
     if member is None:
-        raise tarfile.ReadError(f"{name} in it is no file")
+        raise tarfile.ReadError(f"there is no file {name} in it")
     with member, os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
         while piece := member.read(1 << 20):
             file.write(piece)
@@ -132,26 +259,30 @@ def _check(new: Path, file: Path) -> None:
         raise Unusable(Problem("restore.damaged", f"the database in {file} is damaged", "use an older backup"))
 
 
-def _put_aside(premises: Premises) -> list[Path]:
-    """Nothing is thrown away: a restore may have been a mistake."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    kept = []
-    if premises.control.exists():
-        aside = premises.control.with_name(f"{premises.control.name}.before-restore-{stamp}")
-        with suppress(sqlite3.DatabaseError):  # a damaged one may be why somebody restores
-            condition.copy_database(premises.control, aside)
-        if not aside.exists():
-            premises.control.replace(aside)
-        kept.append(aside)
-    for suffix in ("-wal", "-shm"):
-        Path(f"{premises.control}{suffix}").unlink(missing_ok=True)
-    for suffix in ("", "-wal", "-shm"):
-        file = Path(f"{premises.ledger}{suffix}")
-        if file.exists():
-            aside = Path(f"{premises.ledger}.before-restore-{stamp}{suffix}")
-            file.replace(aside)
-            kept += [aside] if not suffix else []
-    return kept
+@contextmanager
+def _workshop(parent: Path, prefix: str) -> Iterator[Path]:
+    """A folder to work in, gone afterwards. Those of who was killed are swept out first: nobody holds their lock."""
+    sweep(parent, prefix)
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        os.close(handle)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(parent: Path, *prefixes: str) -> None:
+    """Remove folders that somebody worked in until he was killed."""
+    for folder in [path for prefix in prefixes for path in parent.glob(f"{prefix}*") if path.is_dir()]:
+        with suppress(OSError):  # it is in use, or not ours to remove
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(handle)
 
 
 def _words(error: Exception) -> str:

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from fairpool.agent.data_folder import Unidentified
 from fairpool.agent.supervisor import Supervisor
 from fairpool.cli.compose.desk import Silent, ask
-from fairpool.cli.compose.premises import Occupant, Premises, Unusable, occupant
+from fairpool.cli.compose.premises import Occupant, Premises, Unusable, occupant, unusable
 from fairpool.model.ids import PodId
 from fairpool.model.observation import PodSight, PodState, StopOrder
 from fairpool.model.problem import Problem
@@ -90,22 +92,35 @@ def _is_still_there(premises: Premises, holder: Occupant) -> bool:
     return now is not None and (now.pid, now.since_ms) == (holder.pid, holder.since_ms)
 
 
-def stop_pods(premises: Premises) -> int:
-    """End every pod on this machine, each within its grace; says how many there were. No server may run meanwhile.
+@dataclass(frozen=True, slots=True)
+class PodsStopped:
+    """How many pods are gone, and which are not."""
 
-    To the platform it is as if the machine had been rebooted: at its next start training comes back by itself.
+    ended: int
+    left: tuple[PodId, ...] = ()
+
+
+def stop_pods(premises: Premises) -> PodsStopped:
+    """End every pod on this machine, each within its grace, and see whether it has. No server may run meanwhile.
+
+    To the platform it is as if the machine had been rebooted: at its next start training comes back by itself. Raises
+    `Unusable`.
     """
-    supervisor = Supervisor(premises.machine, ())
+    try:
+        supervisor = Supervisor(premises.machine, ())
+    except Unidentified as error:
+        raise Unusable(error.problem) from error
+    except OSError as error:
+        raise Unusable(unusable(premises.root, error)) from error
     try:
         running = {pod: sight for pod, sight in supervisor.look().items() if sight.state is not PodState.EXITED}
-        orders = [_notice(pod, sight) for pod, sight in running.items()]
-        supervisor.stop(orders)
-        until = time.monotonic() + max([order.grace_s for order in orders], default=0) + LAST_GRACE_S
-        while time.monotonic() < until and _are_left(supervisor, running):
-            supervisor.wait(0.2)
-        if _are_left(supervisor, running):
-            supervisor.stop([StopOrder(pod=pod, node=None, grace_s=0, reason="down --stop-pods") for pod in running])
-        return len(running)
+        notices = [_notice(pod, sight) for pod, sight in running.items()]
+        supervisor.stop(notices)
+        left = _left_after(supervisor, running, max([order.grace_s for order in notices], default=0) + LAST_GRACE_S)
+        if left:
+            supervisor.stop([StopOrder(pod=pod, node=None, grace_s=0, reason="down --stop-pods") for pod in left])
+            left = _left_after(supervisor, left, LAST_GRACE_S)
+        return PodsStopped(len(running) - len(left), tuple(left))
     finally:
         supervisor.close()
 
@@ -114,6 +129,12 @@ def _notice(pod: PodId, sight: PodSight) -> StopOrder:
     return StopOrder(pod=pod, node=sight.order.node, grace_s=sight.order.grace_s, reason="down --stop-pods")
 
 
-def _are_left(supervisor: Supervisor, pods: dict[PodId, PodSight]) -> bool:
-    seen = supervisor.look()
-    return any(pod in seen and seen[pod].state is not PodState.EXITED for pod in pods)
+def _left_after(supervisor: Supervisor, pods: Collection[PodId], patience_s: float) -> list[PodId]:
+    """Those of these pods that have not ended when all have, or time is over."""
+    until = time.monotonic() + patience_s
+    while True:
+        seen = supervisor.look()
+        left = [pod for pod in pods if pod in seen and seen[pod].state is not PodState.EXITED]
+        if not left or time.monotonic() >= until:
+            return left
+        supervisor.wait(0.2)

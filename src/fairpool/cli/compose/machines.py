@@ -23,6 +23,7 @@ from fairpool.agent.devices import (
     simulated_node,
     simulated_pair,
 )
+from fairpool.agent.durable import write_durably
 from fairpool.agent.nvml import Gpus
 from fairpool.model.node import PRODUCT_LABEL, SIMULATED_LABEL
 from fairpool.model.problem import Problem
@@ -103,9 +104,7 @@ def choose_nodes(
 
 def remember(file: Path, note: str) -> None:
     """Keep a choice for the next start."""
-    new = file.with_suffix(".new")
-    new.write_text(f"{note}\n", encoding="utf-8")
-    new.replace(file)
+    write_durably(file, f"{note}\n".encode())
 
 
 def summary(nodes: Sequence[LogicalNode]) -> str:

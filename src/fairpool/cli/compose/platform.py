@@ -23,6 +23,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from fairpool import __version__
+from fairpool.agent.data_folder import Unidentified
 from fairpool.api.cluster_client import ClusterClient, InProcess
 from fairpool.cli.compose.address import Address
 from fairpool.cli.compose.desk import open_desk
@@ -114,7 +115,7 @@ class Platform:
         try:
             with asyncio.Runner(loop_factory=factory) as runner:
                 runner.run(self._serve(on_ready))
-        except (NotReady, LedgerProblem, DiskTrouble) as error:
+        except (NotReady, LedgerProblem, DiskTrouble, Unidentified) as error:
             raise Unusable(_in_command_words(error.problem)) from error
         except (LeaseHeld, Away) as error:
             what = f"the cluster's loop cannot be started: {error}"
@@ -233,6 +234,7 @@ class Platform:
                 "trouble": runner.trouble,
                 "turns": runner.turns,
                 "turned_at_ms": runner.turned_at,
+                "turned_ago_s": runner.turned_ago_s,
             },
             "nodes": [
                 {

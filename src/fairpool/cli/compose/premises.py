@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import pwd
 import shutil
 import tempfile
 import time
@@ -14,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.model.problem import Problem
 
 ROOM_NEEDED_BYTES = 64 * 1024 * 1024
@@ -88,20 +90,53 @@ class Premises:
     def desk(self) -> Path:
         return self.root / "desk"
 
-    def prepare(self) -> None:
-        """Make what is missing, and make sure that it can be written. Raises `Unusable`."""
+    @property
+    def restoring(self) -> Path:
+        """What a restore has laid ready; there only while one is under way, or was cut off."""
+        return self.root / ".restoring"
+
+    def prepare(self) -> str:
+        """Make what is missing, and make sure that it can be written, by us alone. Raises `Unusable`.
+
+        The answer is a warning, or empty.
+        """
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.refuse_strangers()
+            warning = self._tighten()
             self.log.parent.mkdir(exist_ok=True, mode=0o700)
             self._try_to_write()
         except OSError as error:
-            raise Unusable(_unusable(self.root, error)) from error
+            raise Unusable(unusable(self.root, error)) from error
         left = shutil.disk_usage(self.root).free
         if left < ROOM_NEEDED_BYTES:
             what = (
                 f"the disk of the data folder {self.root} is full: {left // 2**20} MiB are left, and {_MIB} are needed"
             )
             raise Unusable(Problem("data.full", what, "free some space there, or name another folder with --data"))
+        return warning
+
+    def refuse_strangers(self) -> None:
+        """What lies here says which programs we run: nobody else may have written it. Raises `Unusable`."""
+        for path in (self.root, self.machine, self.machine / IMAGES_FILE, self.control, self.ledger, self.restoring):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                owner = path.stat().st_uid
+                if owner != os.geteuid():
+                    what = f"{path} belongs to {_name_of(owner)}, who could make Fairpool run anything as you"
+                    fix = "start Fairpool as that user, change the owner, or name another folder with --data"
+                    raise Unusable(Problem("data.foreign", what, fix))
+
+    def _tighten(self) -> str:
+        """Hashes of passwords and tokens lie here. What others made, or an older Fairpool, may be open to everybody."""
+        files = (Path(f"{path}{suffix}") for path in (self.control, self.ledger) for suffix in ("", "-wal", "-shm"))
+        could = _close_to_others(self.root)
+        for path in (self.log.parent, self.machine, *files):
+            _close_to_others(path)
+        if not could:
+            return ""
+        if self.root.stat().st_mode & 0o077:
+            return f"others can {could} the data folder {self.root}, and its file system does not let us change that"
+        return f"others could {could} the data folder {self.root}; now only you can"
 
     def _try_to_write(self) -> None:
         with tempfile.NamedTemporaryFile(dir=self.root, prefix=".probe-") as file:
@@ -113,7 +148,25 @@ class Premises:
 _MIB = f"{ROOM_NEEDED_BYTES // 2**20} MiB"
 
 
-def _unusable(root: Path, error: OSError) -> Problem:
+def _close_to_others(path: Path) -> str:
+    """Take away what others may do with it; says what that was."""
+    with suppress(FileNotFoundError, PermissionError, NotADirectoryError):
+        mode = path.stat().st_mode
+        if mode & 0o077:
+            path.chmod(mode & 0o700)
+            return "write to" if mode & 0o022 else "read"
+    return ""
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def unusable(root: Path, error: OSError) -> Problem:
+    """What a system's error says about a data folder."""
     elsewhere = "name another folder with --data or FAIRPOOL_DATA"
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return Problem("data.not_a_folder", f"the data folder {root} is a file, or lies below one", elsewhere)
@@ -165,12 +218,19 @@ def occupant(premises: Premises) -> Occupant | None:
 @contextmanager
 def occupied(premises: Premises, deed: str, version: str = "") -> Iterator[Callable[[str], None]]:
     """Use the folder, alone, and say at which address once that is known. Raises `Unusable` if somebody else does."""
-    handle = os.open(premises.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        premises.refuse_strangers()
+        handle = os.open(premises.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unusable(unusable(premises.root, error)) from error
     try:
         if not _take(handle):
             raise Unusable(taken(premises, _read(handle)))
         mine = Occupant(pid=os.getpid(), deed=deed, version=version, since_ms=time.time_ns() // 1_000_000)
-        _write(handle, mine)
+        try:
+            _write(handle, mine)
+        except OSError as error:
+            raise Unusable(unusable(premises.root, error)) from error
         yield lambda address: _write(handle, replace(mine, address=address))
     finally:
         os.close(handle)

@@ -56,6 +56,7 @@ class Runner:
         self.loop = make_loop()
         self.turns = 0
         self.turned_at = Instant(0)
+        self._turned_s = time.monotonic()
         self.trouble = ""
         """Why the loop does not get on, in words; empty while it does."""
         self.is_settled = threading.Event()
@@ -76,6 +77,11 @@ class Runner:
     @property
     def is_alive(self) -> bool:
         return self._thread.is_alive()
+
+    @property
+    def turned_ago_s(self) -> float:
+        """Since the latest turn, or since there is a loop; not by the time of day, which may be set."""
+        return time.monotonic() - self._turned_s
 
     # --- the thread ---
 
@@ -111,7 +117,7 @@ class Runner:
         while not self._stopping:
             was_busy = self.loop.turn()
             self.turns += 1
-            self.turned_at = now()
+            self.turned_at, self._turned_s = now(), time.monotonic()
             link = self.loop.link_trouble
             self._note_trouble(self.loop.trouble or (f"nothing can be told or heard: {link}" if link else ""))
             if self.loop.trouble:
