@@ -56,8 +56,8 @@ def why(here: Here, name: str) -> None:
 
 def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) -> list[str]:
     """What there is to say, from the verdict to the quota."""
-    since = f" since {ages.age(found.phase_since)}" if found.phase_since else ""
-    said = [f"Job {found.name} is {found.classic_status or found.phase.value}{since}."]
+    status, since = found.classic_status or found.phase.value, found.phase_since
+    said = [f"Job {found.name} " + (f"has been {status} for {ages.age(since)}." if since else f"is {status}.")]
     if found.phase.value == "Stopped" and found.reason == "suspended":
         said.append("Somebody suspended it: it holds nothing, and waits until it is resumed.")
     elif found.phase_message:
