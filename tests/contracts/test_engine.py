@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,13 @@ def test_the_next_life_of_a_pod_is_another_and_starts(harness: Harness) -> None:
 def test_an_order_for_an_earlier_boot_is_refused_and_never_starts(harness: Harness) -> None:
     order = harness.order(run_s=LONG_S)
     harness.reboot()
+    assert tell(harness, order).reply is Reply.REFUSED
+    harness.pass_time(1)
+    assert seen(harness, order.pod) is None
+
+
+def test_an_order_for_a_device_that_is_not_there_is_refused_and_never_starts(harness: Harness) -> None:
+    order = replace(harness.order(run_s=LONG_S), devices=(99,))
     assert tell(harness, order).reply is Reply.REFUSED
     harness.pass_time(1)
     assert seen(harness, order.pod) is None

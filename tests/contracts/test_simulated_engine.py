@@ -373,11 +373,6 @@ def test_what_fits_is_no_violation(orders: list[StartOrder]) -> None:
             id="no such MIG instance",
         ),
         pytest.param(
-            use(whole_gpus(1), devices=(8,)),
-            "w0-0-0 was given device 8 of n1, which it does not offer",
-            id="no such device",
-        ),
-        pytest.param(
             use(whole_gpus(2), devices=(0,)),
             "w0-0-0 asks for 2 devices and was given [0]",
             id="fewer devices than asked for",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from fairpool.cluster.expand import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
-from tests.lives import Story, tell
+from tests.lives import Story, life, standing, tell
 
 
 def stories(**told: str) -> pytest.MarkDecorator:
@@ -1121,6 +1121,12 @@ NUMBERS = {
         then alive: a-0-2
     """,
 }
+
+
+def test_only_a_pod_that_never_lived_has_the_first_number() -> None:
+    lost = standing(first_incarnation=103)
+    adopted, first = life("a-0-0"), life("a-0-103")
+    assert [lost.next_incarnation(last) for last in (None, adopted, first)] == [103, 104, 104]
 
 
 @stories(**NUMBERS)

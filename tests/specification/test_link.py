@@ -289,6 +289,32 @@ def test_a_lost_answer_means_that_it_is_said_again_and_known_once() -> None:
     assert [each.number for each in control.events("here")] == [1, 2, 3]
 
 
+N1, N2 = (NodeReport(name=NodeName(name), gpus=8) for name in ("n1", "n2"))
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        pytest.param([N1.model_copy(update={"ready": False})], id="it had changed"),
+        pytest.param([N1, N2], id="another had come"),
+        pytest.param([], id="it had gone"),
+    ],
+)
+def test_what_is_as_it_was_is_said_again_if_the_answer_to_something_else_was_lost(meanwhile: list[NodeReport]) -> None:
+    control, road, cluster = met()
+    cluster.nodes = [N1]
+    cluster.push()
+    road.loses_answers = True
+    cluster.nodes = meanwhile
+    assert cluster.push() is None
+    assert control.nodes() == meanwhile
+    road.loses_answers = False
+    cluster.nodes = [N1]
+    cluster.now_s += 1
+    cluster.push()
+    assert control.nodes() == [N1]
+
+
 def test_a_late_answer_acknowledges_nothing() -> None:
     control, road, cluster = met()
     road.brings_late_answers = True

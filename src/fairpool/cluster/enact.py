@@ -131,7 +131,7 @@ def _promised(life: Life, promise: Promise, now: Instant) -> Life:
 
 
 def _next_life(draft: Draft, life: Life) -> Life:
-    incarnation = max(life.incarnation + 1, draft.standing(life.workload).first_incarnation)
+    incarnation = draft.standing(life.workload).next_incarnation(life)
     return Life(
         id=pod_id(life.workload, life.index, incarnation),
         workload=life.workload,

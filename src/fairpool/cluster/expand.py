@@ -319,7 +319,7 @@ def _births(spec: WorkloadSpec, standing: Standing, lives: tuple[Life, ...], now
     born = []
     for index in _missing(spec, latest | wanted_slots(spec, lives)):
         last = latest.get(index)
-        incarnation = max(last.incarnation + 1 if last is not None else 0, standing.first_incarnation)
+        incarnation = standing.next_incarnation(last)
         template = spec.template_of(index)
         born.append(
             Life(

@@ -154,7 +154,7 @@ class Link:
         try:
             answer = self._control.push(report)
         except Unreachable as error:
-            self._pushes.fail(now, str(error))
+            self._fail(report, now, str(error))
             return None
         self.heard_events = max(self.heard_events, answer.events_through)
         return self._answer_to(report, answer, now, unchanged)
@@ -188,7 +188,7 @@ class Link:
         if not answer.takes(report):
             # Late, or a loop with our token has counted further than we have: go on from there.
             self._number = max(self._number, answer.number)
-            self._pushes.fail(now, "the answer was to another report")
+            self._fail(report, now, "the answer was to another report")
             return None
         self._pushes.succeed()
         self._answered = report.number
@@ -204,6 +204,13 @@ class Link:
             workloads=(*(each.id for each in report.workloads), *unchanged),
             gone=tuple(each.id for each in report.gone),
         )
+
+    def _fail(self, report: PushReport, now: Instant, trouble: str) -> None:
+        """It may have been taken in, and only the answer lost: what it said is known there, or what was said before."""
+        self._pushes.fail(now, trouble)
+        if not report.whole:  # a whole one is said again as a whole
+            for said in (self._workloads, self._gone, self._nodes, self._queues):
+                said.doubt()
 
     def _acknowledged_events(self, report: PushReport, answer: PushAnswer) -> int | None:
         """How far the events of this report are known there. Never more than it told, nor less than was known."""
@@ -249,7 +256,8 @@ class _Said(Generic[Key, Level]):
 
     def __init__(self) -> None:
         self._levels: Mapping[Key, Level] = {}
-        self._acknowledged: dict[Key, Level] = {}
+        self._acknowledged: dict[Key, Level | None] = {}
+        """None: one of several levels, nobody knows which."""
         self._doubtful: dict[Key, None] = {}  # a set that keeps its order
 
     def now_is(self, levels: Mapping[Key, Level], changed: Iterable[Key] | None = None) -> None:
@@ -274,6 +282,15 @@ class _Said(Generic[Key, Level]):
     def left(self) -> tuple[Key, ...]:
         """What was acknowledged and is no more."""
         return tuple(key for key in self._doubtful if key not in self._levels and key in self._acknowledged)
+
+    def doubt(self) -> None:
+        """Nobody knows whether what was to say is known there."""
+        for key in self._doubtful:
+            level = self._levels.get(key)
+            if level is None and key not in self._acknowledged:
+                continue  # it came and went without a word
+            if level is None or self._acknowledged.get(key) != level:
+                self._acknowledged[key] = None
 
     def acknowledge(self, whole: bool) -> None:
         """All that was to say is known there."""

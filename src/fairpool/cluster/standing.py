@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, WorkloadId
-from fairpool.model.life import Cause
+from fairpool.model.life import Cause, Life
 from fairpool.model.status import WorkloadPhase
 
 
@@ -53,6 +53,12 @@ class Standing:
     """The node pool it tries now."""
     groups: tuple[GroupDates, ...] = ()
     avoided: tuple[Avoided, ...] = ()
+
+    def next_incarnation(self, last: Life | None) -> int:
+        """The number of the life after this one. Only a pod that never lived has the first: also an adopted one did."""
+        if last is None:
+            return self.first_incarnation
+        return max(last.incarnation, self.first_incarnation) + 1
 
     def dates(self, group: GroupId) -> GroupDates:
         return next((each for each in self.groups if each.group == group), GroupDates(group))
