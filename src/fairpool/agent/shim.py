@@ -127,7 +127,7 @@ class Keeper:
         self._poll = select.poll()
         self._poll.register(self._wake, select.POLLIN)
         self._output = -1
-        self._door = Door(self._poll, self._launch)
+        self._door = Door(self._poll, self._launch, self._group)
 
     def _start(self) -> None:
         if self._launch["words"]:
