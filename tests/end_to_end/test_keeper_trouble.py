@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +16,14 @@ import pytest
 
 from fairpool.agent import process_table
 from fairpool.agent.visit import Attachment, Execution
+from fairpool.engines.port import Away
 from fairpool.model.ids import PodId
-from tests.local_machine import PATIENCE_S, Machine, a_machine
+from fairpool.model.observation import PodState, Reply, StopOrder
+from tests.local_machine import NODE, PATIENCE_S, TOKEN, Machine, a_machine, is_running
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).resolve().parents[2]
 ENDS_WHEN_TOLD = "echo ready; until [ -e {go} ]; do echo tick; sleep 0.05; done; exit 7"
 """Writes all the while, and ends with 7 when a file appears."""
 
@@ -165,3 +170,224 @@ def command_line(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+# --- a full disk
+
+FULL = """
+import os, sys
+from pathlib import Path
+from fairpool.agent.launch import LogRotation
+from fairpool.model.observation import Reply, StopOrder
+from tests.local_machine import NODE, TOKEN, a_machine
+
+root = Path(sys.argv[1])
+with a_machine(root / "data", rotation=LogRotation(segment_bytes=20_000, segments=2)) as machine:
+    fill, go = root / "fill", Path(sys.argv[2]) / "go"
+
+    def fill_up():
+        with fill.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+
+    many = f"until [ -e {go} ]; do sleep 0.05; done; head -c 60000 /dev/zero; exit 7"
+    writes = machine.up("writes", "sh", "-c", many)
+    sleeps = machine.up("sleeps", "sleep", "1000", grace_s=1)
+    ghosts = machine.processes(sleeps)
+    fill_up()
+    assert ghosts
+    go.touch()
+    large = machine.order("late", "sh", "-c", "exit 3", environment=(("A", "x" * 30_000),))
+    (later,) = machine.engine.carry_out([large], TOKEN)
+    assert later.reply is Reply.LATER, later
+    assert "No space left" in later.words, later
+    (told,) = machine.engine.carry_out([StopOrder(pod=sleeps, node=NODE, grace_s=1, reason="test")], TOKEN)
+    assert told.reply is Reply.LATER, told
+    assert "cannot be written" in told.words, told
+    machine.until(lambda: not machine.processes(sleeps), "it has left although its notice could not be written")
+    machine.until(lambda: not machine.processes(writes), "it has ended")
+    machine.engine.observe(TOKEN)
+    assert not list(machine.folder(sleeps).glob("*.new"))
+    fill.unlink()
+    assert machine.until_exited(writes).exit_code == 7
+    assert machine.until_exited(sleeps).exit_code == 143
+    late = machine.until_exited(machine.start(large))
+    assert late.exit_code == 3, late
+print("all is well")
+"""
+
+
+def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    script = tmp_path / "full.py"
+    script.write_text(FULL)
+    shell = 'mount -t tmpfs -o size=4m none "$1" && exec "$2" "$3" "$1" "$4"'
+    command = ["unshare", "-m", "sh", "-c", shell, "sh", str(small), sys.executable, str(script), str(tmp_path)]
+    if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("a small disk of one's own needs mount namespaces")
+    done = subprocess.run(
+        command, cwd=ROOT, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.stdout.strip() == "all is well", done.stderr
+
+
+# --- damaged files
+
+
+@pytest.mark.parametrize("name", ["exit.json", "stop.json", "reports.json", "main", "keeper.0", "log.0", "log.x"])
+def test_a_damaged_file_of_one_pod_harms_nobody_else(machine: Machine, go: Path, name: str) -> None:
+    pod = ends_when_told(machine, go)
+    keeper = machine.keeper_pid(pod)
+    path = machine.folder(pod) / name
+    path.unlink(missing_ok=True)
+    path.write_bytes(b"x\0\0\0")
+    assert machine.see(pod).state is PodState.RUNNING
+    machine.reopen()
+    machine.see(pod)
+    assert machine.run("b", "sh", "-c", "exit 3").exit_code == 3
+    if name == "exit.json":
+        assert_its_end_is_kept(machine, pod, go)
+    machine.stop(pod, grace_s=0)
+    machine.until_exited(pod)
+    machine.until(lambda: not machine.processes(pod), "it is gone")
+    machine.until(lambda: process_table.start_time(keeper) is None, "its keeper is gone")
+
+
+def test_a_pod_whose_order_was_damaged_is_ended(machine: Machine) -> None:
+    pod = machine.up("a", "sleep", "1000")
+    mark = machine.mark(pod)
+    (machine.folder(pod) / "order.json").write_bytes(b'{"order": ')
+    machine.reopen()
+    assert pod not in machine.engine.observe(TOKEN).pods
+    machine.until(lambda: not process_table.family(mark, {}), "nobody knows whose it is, so it is ended")
+
+
+def test_an_order_its_keeper_cannot_read_is_an_end(machine: Machine) -> None:
+    nursery = machine.engine.supervisor.nursery_pid
+    assert nursery is not None
+    os.kill(nursery, signal.SIGSTOP)
+    pod = machine.start(machine.order("a", "sleep", "1000"))
+    (machine.folder(pod) / "order.json").write_bytes(b'{"order": ')
+    os.kill(nursery, signal.SIGCONT)
+    sight = machine.until_exited(pod)
+    assert (sight.exit_code, sight.words) == (
+        126,
+        "ContainerCannotRun: its order cannot be read; order.json is damaged",
+    )
+
+
+def test_a_pod_does_not_start_in_its_keepers_folder(machine: Machine) -> None:
+    sight = machine.run("a", "sh", "-c", "echo x > ../exit.json; exit 7")
+    assert sight.exit_code == 7
+    assert machine.run("b", "sh", "-c", "exit 3").exit_code == 3
+    machine.forget(sight.order.pod)
+    assert [path.name for path in (machine.root / "scratch").iterdir() if path.is_dir()] == ["b-0-0"]
+
+
+def test_a_damaged_token_is_said_in_words(machine: Machine) -> None:
+    token = machine.root / "token"
+    before = token.read_bytes() if token.exists() else b""
+    token.write_bytes(b"\0\0\0\0")
+    with pytest.raises(Away, match="is damaged"):
+        machine.engine.observe(TOKEN)
+    token.write_bytes(before)
+
+
+def test_a_variable_that_cannot_be_is_an_end_with_words(machine: Machine) -> None:
+    sight = machine.run("a", "true", environment=(("A=B", "1"),))
+    assert sight.exit_code == 126
+    assert sight.words.startswith("ContainerCannotRun: true: ")
+
+
+# --- keepers that are killed
+
+
+def test_a_program_without_its_environment_is_not_lost_with_its_keeper(machine: Machine) -> None:
+    pod = machine.up("a", "sh", "-c", "sleep 876543 & exec env -i sh -c 'sleep 876543 & exec sleep 876543'")
+    keeper = machine.keeper_pid(pod)
+
+    def of_the_pod() -> list[int]:
+        return [pid for pid in process_table.pids() if b"sleep\x00876543" in command_line(pid) and is_running(pid)]
+
+    machine.until(lambda: len(of_the_pod()) == 3, "all of them run")
+    ours = of_the_pod()
+    os.kill(keeper, signal.SIGKILL)
+    machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "keeper.1").is_symlink(), "an heir")
+    assert machine.see(pod).state is PodState.RUNNING
+    assert machine.engine.supervisor.ours(ours) == set(ours)
+    machine.stop(pod)
+    sight = machine.until_exited(pod)
+    assert (sight.exit_code, sight.after_notice) == (137, True)
+    assert of_the_pod() == []
+
+
+def test_an_heir_leaves_alone_who_has_the_programs_number(machine: Machine) -> None:
+    innocent = subprocess.Popen(["sleep", "1000"])
+    try:
+        pod = machine.up("a", "sleep", "1000")
+        os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+        main = machine.folder(pod) / "main"
+        main.unlink()
+        main.symlink_to(f"{innocent.pid}.1.0")
+        machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "keeper.1").is_symlink(), "heir")
+        machine.stop(pod, grace_s=0)
+        machine.until_exited(pod)
+        assert machine.processes(pod) == []
+        assert innocent.poll() is None
+    finally:
+        innocent.kill()
+        innocent.wait()
+
+
+def test_a_pod_that_lost_many_keepers_can_still_be_stopped(machine: Machine) -> None:
+    pod = machine.up("a", "sleep", "1000")
+    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    for generation in range(1, 30):
+        (machine.folder(pod) / f"keeper.{generation}").symlink_to("0.0")
+    machine.stop(pod)
+    assert machine.until_exited(pod).exit_code == 137
+    assert machine.processes(pod) == []
+
+
+def test_a_pod_for_which_no_keeper_can_be_had_is_ended_all_the_same(machine: Machine) -> None:
+    pod = machine.up("a", "sh", "-c", "sleep 1000 & exec env -i sleep 1000")
+    nursery = machine.engine.supervisor.nursery_pid
+    assert nursery is not None
+    os.kill(nursery, signal.SIGSTOP)
+    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="test")], TOKEN)
+    assert answer.reply is Reply.DONE, answer
+    sight = machine.see(pod)
+    assert (sight.state, sight.exit_code, sight.after_notice) == (PodState.EXITED, 137, True)
+    assert machine.processes(pod) == []
+    os.kill(nursery, signal.SIGCONT)
+
+
+def test_a_second_stop_without_grace_is_obeyed(machine: Machine) -> None:
+    pod = machine.up("a", "sh", "-c", "trap '' TERM; echo deaf; while true; do sleep 1000; done")
+    machine.until(lambda: "deaf" in machine.log(pod), "it is deaf")
+    machine.stop(pod, grace_s=100_000)
+    (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="now")], TOKEN)
+    assert answer.reply is Reply.DONE, answer
+    assert machine.see(pod).state is PodState.EXITED
+    assert machine.processes(pod) == []
+
+
+# --- a copy of the data folder
+
+
+def test_a_copy_of_the_data_folder_leaves_the_pods_of_the_original_alone(machine: Machine, tmp_path: Path) -> None:
+    pod = machine.up("a", "sleep", "1000")
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-a", str(machine.root), str(copy)], check=True)
+    with a_machine(copy) as other:
+        assert other.engine.observe(TOKEN).pods == {}
+        other.stop(pod, grace_s=0)
+        mark = other.mark(other.up("b", "sleep", "1000"))
+    assert machine.see(pod).state is PodState.RUNNING
+    assert len(machine.processes(pod)) == 1
+    assert mark != machine.mark(machine.up("b", "sleep", "1000"))

@@ -36,6 +36,11 @@ class DataFolder:
         return self.root / "logs"
 
     @property
+    def scratch(self) -> Path:
+        """Where pods start: not in the folder of their life, where a careless `../` would meet their keeper's notes."""
+        return self.root / "scratch"
+
+    @property
     def support(self) -> Path:
         return self.root / "support"
 
@@ -45,7 +50,14 @@ class DataFolder:
 
     def prepare(self) -> uuid.UUID:
         """Make what is missing; the answer is this installation's own name, which no other on the machine has."""
-        for folder in (self.pods, self.logs, self.claims, self.root / "checkpoints", self.root / "rendezvous"):
+        for folder in (
+            self.pods,
+            self.logs,
+            self.scratch,
+            self.claims,
+            self.root / "checkpoints",
+            self.root / "rendezvous",
+        ):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = self.root / "installation"
         if not file.exists():
@@ -67,7 +79,7 @@ class DataFolder:
             support=self.support,
             checkpoints=self.root / "checkpoints" / (run if shared else f"{run}/{order.index}"),
             reporter=f"file:{folder / 'reports.json'}",
-            scratch=folder / "scratch",
+            scratch=self.scratch / folder_name(order.pod),
         )
 
     def rendezvous(self, order: StartOrder) -> tuple[str, int] | None:
@@ -88,6 +100,7 @@ class DataFolder:
             if entry.name.startswith((SEGMENT, INDEX)):
                 kept.mkdir(exist_ok=True, mode=0o700)
                 entry.replace(kept / entry.name)
+        shutil.rmtree(self.scratch / folder_name(pod), ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
 
     def clear_up(self, order: StartOrder) -> None:

@@ -93,6 +93,7 @@ def _is_still_there(premises: Premises, holder: Occupant) -> bool:
 def stop_pods(premises: Premises) -> int:
     """End every pod on this machine, each within its grace; says how many there were. No server may run meanwhile.
 
+    Raises `Unusable` if some are left all the same, with their names.
     To the platform it is as if the machine had been rebooted: at its next start training comes back by itself.
     """
     supervisor = Supervisor(premises.machine, ())
@@ -105,6 +106,10 @@ def stop_pods(premises: Premises) -> int:
             supervisor.wait(0.2)
         if _are_left(supervisor, running):
             supervisor.stop([StopOrder(pod=pod, node=None, grace_s=0, reason="down --stop-pods") for pod in running])
+        if left := _are_left(supervisor, running):
+            what = f"{len(left)} of {len(running)} pods could not be ended: {', '.join(left[:10])}"
+            fix = f"look whether {premises.root} has room and can be written, and try again"
+            raise Unusable(Problem("down.pods_left", what, fix))
         return len(running)
     finally:
         supervisor.close()
@@ -114,6 +119,6 @@ def _notice(pod: PodId, sight: PodSight) -> StopOrder:
     return StopOrder(pod=pod, node=sight.order.node, grace_s=sight.order.grace_s, reason="down --stop-pods")
 
 
-def _are_left(supervisor: Supervisor, pods: dict[PodId, PodSight]) -> bool:
+def _are_left(supervisor: Supervisor, pods: dict[PodId, PodSight]) -> list[PodId]:
     seen = supervisor.look()
-    return any(pod in seen and seen[pod].state is not PodState.EXITED for pod in pods)
+    return [pod for pod in pods if pod in seen and seen[pod].state is not PodState.EXITED]
