@@ -219,13 +219,51 @@ with a_machine(root / "data", rotation=LogRotation(segment_bytes=20_000, segment
 print("all is well")
 """
 
+NO_NAMES = """
+import sys
+from pathlib import Path
+from fairpool.model.observation import Reply
+from tests.local_machine import TOKEN, a_machine
 
-def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path) -> None:
+root = Path(sys.argv[1])
+fill = root / "fill"
+fill.mkdir()
+with a_machine(root / "data") as machine:
+    machine.engine.observe(TOKEN)
+    for left in range(14):
+        names = []
+        try:
+            while True:
+                names.append(fill / f"{left}-{len(names)}")
+                names[-1].touch()
+        except OSError:
+            names.pop()
+        for name in names[:left]:
+            name.unlink()
+        order = machine.order(f"i{left}", "sh", "-c", "echo x; exit 5")
+        (answer,) = machine.engine.carry_out([order], TOKEN)
+        for _ in range(10):
+            machine.engine.observe(TOKEN)
+            machine.engine.wait(0.05)
+        for name in names[left:]:
+            name.unlink()
+        if answer.reply is Reply.LATER:
+            machine.start(order)
+        sight = machine.until_exited(order.pod)
+        cannot = sight.exit_code == 126 and "No space left" in sight.words
+        assert cannot or (sight.exit_code, sight.words) == (5, ""), (left, sight)
+        machine.forget(order.pod)
+print("all is well")
+"""
+
+
+@pytest.mark.parametrize("trouble", [FULL, NO_NAMES], ids=["no room", "room for a few files"])
+def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, trouble: str) -> None:
     small = tmp_path / "small"
     small.mkdir()
     script = tmp_path / "full.py"
-    script.write_text(FULL)
-    shell = 'mount -t tmpfs -o size=4m none "$1" && exec "$2" "$3" "$1" "$4"'
+    script.write_text(trouble)
+    shell = 'mount -t tmpfs -o size=4m,nr_inodes=300 none "$1" && exec "$2" "$3" "$1" "$4"'
     command = ["unshare", "-m", "sh", "-c", shell, "sh", str(small), sys.executable, str(script), str(tmp_path)]
     if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode != 0:
         pytest.skip("a small disk of one's own needs mount namespaces")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent import life_folder, process_table
+from fairpool.agent.data_folder import DataFolder
 from fairpool.agent.durable import write_durably
 from fairpool.agent.life_folder import End, Keeper
 from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_from, times
@@ -160,6 +161,19 @@ def test_output_has_a_time_also_after_the_clock_was_set_back(tmp_path: Path) -> 
     assert log_end(str(tmp_path)) == 18
     assert [at for _, at in times(str(tmp_path))] == [1_000_000, 5000, 9000]
     assert offset_since(str(tmp_path), 2_000_000) == 18
+
+
+def test_too_much_output_of_forgotten_pods_goes_oldest_first(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    for age, name in enumerate(["newest", "middle", "oldest"]):
+        (data.logs / name).mkdir()
+        (data.logs / name / "log.0").write_bytes(bytes(1000))
+        os.utime(data.logs / name, ns=(10**18 - age * 10**9, 10**18 - age * 10**9))
+    data.prune_logs(kept_bytes=2000)
+    assert {path.name for path in data.logs.iterdir()} == {"newest", "middle"}
+    data.prune_logs(kept_bytes=10)
+    assert {path.name for path in data.logs.iterdir()} == {"newest"}, "what was said last can always be read"
 
 
 # --- who is signalled

@@ -16,8 +16,12 @@ from fairpool.agent.log_segments import INDEX, SEGMENT
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import StartOrder
 
+REPORTS = "reports.json"
+"""What a job says about itself."""
 LOGS_KEPT = 1000
 """Forgotten pods whose output can still be read; the oldest go first."""
+LOGS_KEPT_BYTES = 4 << 30
+"""Of all their output together, so that a thousand talkative pods do not fill the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class DataFolder:
             folder=folder,
             support=self.support,
             checkpoints=self.root / "checkpoints" / (run if shared else f"{run}/{order.index}"),
-            reporter=f"file:{folder / 'reports.json'}",
+            reporter=f"file:{folder / REPORTS}",
             scratch=self.scratch / folder_name(order.pod),
         )
 
@@ -94,10 +98,10 @@ class DataFolder:
         return "127.0.0.1", int(file.read_text(encoding="ascii"))
 
     def forget(self, pod: PodId) -> None:
-        """Remove a life's folder, but keep its output for people to read."""
+        """Remove a life's folder, but keep its output and its reports for people to read."""
         folder, kept = self.life(pod), self.logs / folder_name(pod)
         for entry in sorted(folder.iterdir()) if folder.exists() else ():
-            if entry.name.startswith((SEGMENT, INDEX)):
+            if entry.name.startswith((SEGMENT, INDEX)) or entry.name == REPORTS:
                 kept.mkdir(exist_ok=True, mode=0o700)
                 entry.replace(kept / entry.name)
         shutil.rmtree(self.scratch / folder_name(pod), ignore_errors=True)
@@ -116,11 +120,15 @@ class DataFolder:
         """Where a pod's output is, if there is any."""
         return next((path for path in (self.life(pod), self.logs / folder_name(pod)) if path.is_dir()), None)
 
-    def prune_logs(self, kept: int = LOGS_KEPT) -> None:
-        """Drop the output of those who were forgotten longest ago."""
-        found = sorted(self.logs.iterdir(), key=lambda path: (path.stat().st_mtime_ns, path.name))
-        for folder in found[: max(0, len(found) - kept)]:
-            shutil.rmtree(folder, ignore_errors=True)
+    def prune_logs(self, kept: int = LOGS_KEPT, kept_bytes: int = LOGS_KEPT_BYTES) -> None:
+        """Drop the output of those who were forgotten longest ago: of too many, or of too much."""
+        newest_first = sorted(self.logs.iterdir(), key=lambda path: (-path.stat().st_mtime_ns, path.name))
+        used_bytes = 0
+        for number, folder in enumerate(newest_first):
+            with suppress(OSError):  # it is going just now, or is no folder
+                used_bytes += sum(each.stat().st_size for each in folder.iterdir())
+            if number >= kept or (number > 0 and used_bytes > kept_bytes):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _part(workload: WorkloadId) -> str:

@@ -106,6 +106,8 @@ class Keeper:
         """What an heir found of the pod: processes and when each began."""
         self._followed: dict[int, int] = {}
         self._emptied, self._look_at = 0, 0.0
+        self._unsaid = ""
+        """Which process the program is, until that could be written down."""
         limits = self._launch["limits"]
         self._group = Group(limits["limiter"], limits["name"]) if limits else None
 
@@ -157,10 +159,25 @@ class Keeper:
             raise CannotRun(NOT_EXECUTABLE, str(error)) from None
         self._main = started.pid
         self._listen_to(started.output)
-        self._door.open(main=self._main, keyboard=started.keyboard, is_terminal=bool(self._launch["tty"]))
         # One that has ended already has no start time any more; then 0, which is nobody's.
-        os.symlink(f"{self._main}.{process_table.start_time(self._main) or 0}.{_now_ms()}", "main")
+        self._unsaid = f"{self._main}.{process_table.start_time(self._main) or 0}.{_now_ms()}"
+        self._open_door(keyboard=started.keyboard, is_terminal=bool(self._launch["tty"]))
+        self._say_that_it_runs()
+
+    def _say_that_it_runs(self) -> None:
+        """Once; on a full disk as soon as there is room. The program runs in any case, and must not be left alone."""
+        try:
+            os.symlink(self._unsaid, "main")
+        except FileExistsError:
+            pass
+        except OSError:
+            return
+        self._unsaid = ""
         _hint(self._launch["pod"])
+
+    def _open_door(self, *, keyboard: int, is_terminal: bool) -> None:
+        with suppress(OSError):  # no room for it: then nobody can visit
+            self._door.open(main=self._main, keyboard=keyboard, is_terminal=is_terminal)
 
     def _take_over(self) -> None:
         """Go on where a killed keeper left off. A terminal is lost with it; the pipe for output is not."""
@@ -168,9 +185,9 @@ class Keeper:
         if main is not None and process_table.is_alive(*main):
             self._main, self._family = main[0], dict([main])
             self._launch["mark"] = self._launch["mark"] or process_table.mark_of(main[0]) or ""
-        if os.path.exists("output"):
+        with suppress(OSError):
             self._listen_to(os.open("output", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-        self._door.open(main=self._main, keyboard=-1, is_terminal=False)
+        self._open_door(keyboard=-1, is_terminal=False)
         if os.path.exists("stop.json"):
             self._begin_stop()
 
@@ -196,9 +213,13 @@ class Keeper:
                 self._main_ended = True
             if self._is_heir and time.monotonic() >= self._look_at:
                 self._look_for_family()
+            if self._unsaid:
+                self._say_that_it_runs()
 
     def _patience_ms(self) -> int | None:
-        until = [at for at in (self._kill_at, self._look_at if self._is_heir else None) if at is not None]
+        look_at = self._look_at if self._is_heir else None
+        say_at = time.monotonic() + RETRY_S if self._unsaid else None
+        until = [at for at in (self._kill_at, look_at, say_at) if at is not None]
         return max(0, int((min(until) - time.monotonic()) * 1000) + 1) if until else None
 
     def _hear_signals(self) -> None:

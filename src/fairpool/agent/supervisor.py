@@ -258,8 +258,9 @@ class Supervisor:
             return _not_running(pod, error)
 
     def reports(self, pod: PodId) -> Mapping[str, Any]:
-        """What the job has reported about itself: `metrics`, `parameters`, `at`."""
-        return life_folder.reports(str(self.data.life(pod)))
+        """What the job has reported about itself: `metrics`, `parameters`, `at`; also after its life was forgotten."""
+        folder = self.data.log_folder(pod)
+        return life_folder.reports(str(folder)) if folder is not None else {}
 
     def close(self) -> None:
         """Let go of everything; pods and keepers run on."""
@@ -358,7 +359,11 @@ class Supervisor:
                 kept = self._plan_launch(life.kept.order)
                 if isinstance(kept, Problem):
                     kept = KeptOrder(order=life.kept.order, trouble=f"CreateContainerConfigError: {kept}")
-                write_order(life.folder, kept)
+                try:
+                    write_order(life.folder, kept)
+                except OSError as error:
+                    trouble = f"CreateContainerConfigError: its order cannot be written: {error.strerror}"
+                    kept = KeptOrder(order=life.kept.order, trouble=trouble)
                 life.kept = kept
                 self._unsettled.add(pod)
 
@@ -458,7 +463,8 @@ class Supervisor:
             self._watch.let_go(self._let_go(pod))
         known = {os.path.basename(life.folder) for life in self._lives.values()}
         for name in sorted(names - known):
-            self._find(life_folder.pod_of(name), f"{self.data.pods}/{name}")
+            with suppress(OSError):  # of this one: it went away meanwhile, or is no folder
+                self._find(life_folder.pod_of(name), f"{self.data.pods}/{name}")
 
     def _find(self, pod: PodId, folder: str) -> None:
         kept = read_order(folder)
