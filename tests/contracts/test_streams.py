@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -59,6 +60,7 @@ class Doors:
     """Pods that write three lines, and a fourth to those who follow."""
 
     shells: list[Echo] = field(default_factory=list)
+    reported: Mapping[str, Any] = field(default_factory=dict)
 
     async def read_log(self, pod: PodAddress, *, offset: int, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
         if pod.pod.endswith("-9"):
@@ -72,6 +74,9 @@ class Doors:
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
         self.shells.append(Echo(command))
         return self.shells[-1]
+
+    async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
+        return self.reported
 
 
 @dataclass
