@@ -16,6 +16,8 @@ import pytest
 
 from fairpool.agent import process_table
 from fairpool.agent.visit import Attachment, Execution
+from fairpool.cli.compose import background
+from fairpool.cli.compose.premises import Premises, Unusable
 from fairpool.engines.port import Away
 from fairpool.model.ids import PodId
 from fairpool.model.observation import PodState, Reply, StopOrder
@@ -413,6 +415,20 @@ def test_a_second_stop_without_grace_is_obeyed(machine: Machine) -> None:
     assert answer.reply is Reply.DONE, answer
     assert machine.see(pod).state is PodState.EXITED
     assert machine.processes(pod) == []
+
+
+def test_down_says_which_pods_it_could_not_end(tmp_path: Path) -> None:
+    premises = Premises(tmp_path)
+    with a_machine(premises.machine) as machine:
+        ends = machine.up("ends", "sleep", "1000", grace_s=0)
+        stays = machine.up("stays", "sleep", "1000", grace_s=0)
+        keeper = machine.keeper_pid(stays)
+        os.kill(keeper, signal.SIGSTOP)  # so that it cannot do as it is told
+        with pytest.raises(Unusable, match="1 of 2 pods could not be ended: stays-0-0"):
+            background.stop_pods(premises)
+        os.kill(keeper, signal.SIGCONT)
+        assert machine.until_exited(ends).after_notice
+        assert machine.until_exited(stays).after_notice
 
 
 # --- a copy of the data folder
