@@ -154,6 +154,15 @@ def test_the_grace_of_a_life_runs_once(harness: Harness) -> None:
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
+def test_a_second_stop_may_make_the_grace_shorter(harness: Harness) -> None:
+    order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
+    assert tell(harness, stop(order, grace_s=LONG_S)).reply is Reply.DONE
+    harness.pass_time(1)
+    assert state(harness, order.pod) is PodState.RUNNING
+    assert tell(harness, stop(order, grace_s=0)).reply is Reply.DONE
+    assert state(harness, order.pod) in (PodState.EXITED, None)
+
+
 def test_stopping_what_has_ended_is_done_and_changes_nothing(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0, exit_code=3))
     harness.pass_time(1)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -60,6 +61,7 @@ class Doors:
 
     shells: list[Echo] = field(default_factory=list)
     wanted: list[Excerpt] = field(default_factory=list)
+    reported: Mapping[str, Any] = field(default_factory=dict)
 
     async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
         self.wanted.append(wanted)
@@ -74,6 +76,9 @@ class Doors:
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
         self.shells.append(Echo(command))
         return self.shells[-1]
+
+    async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
+        return self.reported
 
 
 @dataclass

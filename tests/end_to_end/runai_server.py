@@ -9,7 +9,7 @@ import re
 import shlex
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +75,7 @@ class Doors:
 
     log: bytes = LOG
     shells: list[Echo] = field(default_factory=list)
+    reported: Mapping[str, Any] = field(default_factory=dict)
     shut: bool = False
 
     async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
@@ -91,6 +92,9 @@ class Doors:
             raise Shut(Problem("pod.unreachable", "its node is away", "wait for it"))
         self.shells.append(Echo(command, tty))
         return self.shells[-1]
+
+    async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
+        return self.reported
 
 
 @dataclass

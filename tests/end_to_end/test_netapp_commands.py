@@ -18,7 +18,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,16 +178,16 @@ class Typist(Running):
     def keeper(self, life: PodItem, generation: int = 0) -> int | None:
         """The process that keeps a life, the shim; a life whose shim was killed gets one of the next generation."""
         link = DataFolder(self.premises.machine).life(PodId(life.id)) / f"keeper.{generation}"
-        pid, _, started = os.readlink(link).partition(".") if link.is_symlink() else ("0", "", "0")
+        pid, started, *_ = os.readlink(link).split(".") if link.is_symlink() else ("0", "0")
         return int(pid) if process_table.is_alive(int(pid), int(started)) else None
 
     def program(self, life: PodItem) -> int:
-        (pid,) = process_table.marked(self.mark(life))
+        (pid,) = process_table.family(self.mark(life), {})
         return pid
 
     def mark(self, life: PodItem) -> str:
-        installation = uuid.UUID((self.premises.machine / "installation").read_text(encoding="ascii").strip())
-        return str(uuid.uuid5(installation, life.id))
+        order = DataFolder(self.premises.machine).life(PodId(life.id)) / "order.json"
+        return str(json.loads(order.read_bytes())["launch"]["mark"])
 
     def marks(self) -> set[str]:
         """Of the pods that have a process here."""

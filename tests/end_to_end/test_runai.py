@@ -269,6 +269,21 @@ def test_gpus_that_are_withheld_are_counted_and_explained(server: Server, projec
 # --- one job -----------------------------------------------------------------------------------------------------
 
 
+def test_a_description_shows_what_the_job_reports(
+    server: Server, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.typed("runai submit d -i img -g 1")
+    server.runs(project, "d")
+    assert "PROGRESS" not in server.typed("runai describe job d")
+    metrics = {"epoch": 3, "overall_epochs": 10, "accuracy": 0.87}
+    monkeypatch.setattr(server.doors, "reported", {"metrics": metrics, "parameters": {"optimizer_name": "adam"}})
+    said = server.typed("runai describe job d").splitlines()
+    assert "PROGRESS: 30%" in said
+    assert "METRICS: accuracy=0.87, epoch=3, overall_epochs=10" in said
+    assert "PARAMETERS: optimizer_name=adam" in said
+    assert json.loads(server.typed("runai describe job d -o json"))["instances"][0]["progress"] == 30
+
+
 def test_a_description_has_facts_pods_mounts_and_events(server: Server, project: str) -> None:
     """F-113, F-114."""
     server.typed("runai submit d -i img -g 0.5")

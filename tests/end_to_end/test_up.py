@@ -56,6 +56,30 @@ def test_from_up_to_a_finished_job(platform: Running, tmp_path: Path) -> None:
     assert b"".join(platform.client.logs(workload, tail=1)) == b"bye\n"
 
 
+REPORTING = """
+import os, time
+from runai.reporter import Reporter
+reporter = Reporter()
+reporter.reportMetric("overall_epochs", 4)
+reporter.reportMetric("epoch", 1)
+while not os.path.exists("{go_on}"):
+    time.sleep(0.02)
+reporter.reportMetric("epoch", 4)
+"""
+
+
+def test_what_a_job_reports_is_shown_while_it_runs_and_afterwards(platform: Running, tmp_path: Path) -> None:
+    platform.up()
+    go_on = tmp_path / "go-on"
+    workload = platform.submit("reports", REPORTING.format(go_on=go_on))
+    platform.until(lambda: [pod.progress_percent for pod in platform.client.pods(workload)] == [25.0], "a quarter")
+    go_on.touch()
+    platform.until_phase(workload, "Completed")
+    platform.until(lambda: not list((platform.premises.machine / "pods").iterdir()), "its life is forgotten")
+    (life,) = platform.client.history(workload)
+    assert (life.progress_percent, life.metrics) == (100.0, {"epoch": 4.0, "overall_epochs": 4.0})
+
+
 def test_machines_without_gpus_are_called_simulated(platform: Running) -> None:
     platform.up("--nodes", "2x4:H100-80GB", "--node", "name=big,gpus=2,model=A100")
     shown = platform.command("status").stdout

@@ -93,6 +93,14 @@ class Group:
         for folder in {self._cpu, self._memory}:
             _write(f"{folder}/cgroup.procs", "0")
 
+    def members(self) -> list[int]:
+        """Every process under the limits, whatever became of who started it."""
+        try:
+            with open(f"{self._memory}/cgroup.procs", encoding="ascii") as file:
+                return [int(line) for line in file]
+        except OSError:
+            return []
+
     def memory_kills(self) -> int:
         """How often the kernel killed a process of the group because memory had run out."""
         report = "memory.events" if self._version == 2 else "memory.oom_control"

@@ -22,6 +22,8 @@ from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 
+REPORTS = "reports.json"
+"""What a job says about itself."""
 LOGS_KEPT = 1000
 """Forgotten pods whose output can still be read; the oldest go first."""
 LOGS_KEPT_BYTES = 2 << 30
@@ -58,6 +60,11 @@ class DataFolder:
         return self.root / "logs"
 
     @property
+    def scratch(self) -> Path:
+        """Where pods start: not in the folder of their life, where a careless `../` would meet their keeper's notes."""
+        return self.root / "scratch"
+
+    @property
     def support(self) -> Path:
         return self.root / "support"
 
@@ -70,7 +77,7 @@ class DataFolder:
 
         Raises `Unidentified`.
         """
-        own = (self.pods, self.logs, self.claims, self.root / "checkpoints", self.root / "rendezvous")
+        own = (self.pods, self.logs, self.scratch, self.claims, self.root / "checkpoints", self.root / "rendezvous")
         self.root.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.root, *own):
             folder.mkdir(exist_ok=True, mode=0o700)
@@ -104,8 +111,8 @@ class DataFolder:
             folder=folder,
             support=self.support,
             checkpoints=self.root / "checkpoints" / (run if shared else f"{run}/{order.index}"),
-            reporter=f"file:{folder / 'reports.json'}",
-            scratch=folder / "scratch",
+            reporter=f"file:{folder / REPORTS}",
+            scratch=self.scratch / folder_name(order.pod),
         )
 
     def rendezvous(self, order: StartOrder) -> tuple[str, int] | None:
@@ -121,12 +128,13 @@ class DataFolder:
         return "127.0.0.1", port
 
     def forget(self, pod: PodId) -> None:
-        """Remove a life's folder, but keep its output for people to read."""
+        """Remove a life's folder, but keep its output and its reports for people to read."""
         folder, kept = self.life(pod), self.logs / folder_name(pod)
         for entry in sorted(folder.iterdir()) if folder.exists() else ():
-            if entry.name.startswith((SEGMENT, INDEX)):
+            if entry.name.startswith((SEGMENT, INDEX)) or entry.name == REPORTS:
                 kept.mkdir(exist_ok=True, mode=0o700)
                 entry.replace(kept / entry.name)
+        shutil.rmtree(self.scratch / folder_name(pod), ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
 
     def clear_up(self, order: StartOrder) -> None:

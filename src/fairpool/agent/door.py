@@ -3,6 +3,9 @@
 The keeper's side of a socket in the life's folder; the other side is in `visit.py`. A visitor's first packet says what
 it wants. After that an attached visitor gets output and sends keystrokes and window sizes, one packet each; one that
 executes has handed over the file descriptors and waits for the exit code.
+
+Whatever a visitor says, and whenever it leaves, costs that visitor its place and nobody anything else: the keeper
+alone knows how the program ends, so nothing here may end the keeper.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ import socket
 import struct
 import termios
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from fairpool.agent import namespaces
-from fairpool.agent.program import CannotRun, become
+from fairpool.agent.cgroup import Group
+from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, become
 
 REPLAY_BYTES = 65536
 """The latest output, shown to whoever attaches, so that a prompt is not missing."""
@@ -32,14 +36,15 @@ KEYBOARD_MAX = 1 << 20
 class Door:
     """The socket on which visitors knock, and the visitors inside."""
 
-    def __init__(self, poll: select.poll, launch: Mapping[str, Any]) -> None:
-        self._poll, self._launch = poll, launch
+    def __init__(self, poll: select.poll, launch: Mapping[str, Any], group: Group | None = None) -> None:
+        self._poll, self._launch, self._group = poll, launch, group
         self._listener: socket.socket | None = None
         self._guests: dict[int, socket.socket] = {}
         self._attached: set[int] = set()
         self._executing: dict[int, int] = {}
         self._replay = bytearray()
         self._keyboard, self._typed, self._is_terminal, self._main = -1, bytearray(), False, 0
+        self._is_typed_out = False
 
     def open(self, *, main: int, keyboard: int, is_terminal: bool) -> None:
         self._main, self._keyboard, self._is_terminal = main, keyboard, is_terminal
@@ -66,19 +71,21 @@ class Door:
 
     def serve(self, fd: int, events: int) -> None:
         """Something happened on a descriptor that is not the keeper's."""
-        if self._listener is not None and fd == self._listener.fileno():
-            self._admit()
-        elif fd == self._keyboard:
-            self._type()
-        elif fd in self._guests:
-            self._hear(fd)
+        try:
+            if self._listener is not None and fd == self._listener.fileno():
+                self._admit()
+            elif fd == self._keyboard:
+                self._type()
+            elif fd in self._guests:
+                self._hear(fd)
+        except Exception:
+            self._dismiss(fd)
 
     def visitor_ended(self, pid: int, code: int) -> None:
         """A child of the keeper that is not the program has ended."""
         fd = self._executing.pop(pid, None)
-        if fd is not None and fd in self._guests:
-            self._send(fd, json.dumps({"exit": code if code >= 0 else 128 - code}).encode())
-            self._dismiss(fd)
+        if fd is not None:
+            self._part(fd, code if code >= 0 else 128 - code)
 
     def _admit(self) -> None:
         assert self._listener is not None
@@ -112,28 +119,39 @@ class Door:
         if wish["op"] == "attach":
             if self._replay:
                 self._send(fd, bytes(self._replay))
-            self._attached.add(fd)
+            if fd in self._guests:
+                self._attached.add(fd)
         elif wish["op"] == "exec" and len(fds) == 3:
-            self._executing[self._execute(wish, (fds[0], fds[1], fds[2]))] = fd
+            try:
+                pid = os.fork()
+            except OSError as error:  # no more processes, or no memory
+                _say(fds[2], f"no process can be made beside the pod: {error.strerror}")
+                self._part(fd, NOT_EXECUTABLE)
+                return
+            if pid == 0:
+                self._execute(wish, (fds[0], fds[1], fds[2]))
+            self._executing[pid] = fd
         else:
             self._dismiss(fd)
 
-    def _execute(self, wish: Mapping[str, Any], fds: tuple[int, int, int]) -> int:
-        pid = os.fork()
-        if pid:
-            return pid
+    def _execute(self, wish: Mapping[str, Any], fds: tuple[int, int, int]) -> NoReturn:
+        """In the child: become the command, in the pod's view and under its limits."""
+        code = NOT_EXECUTABLE
         try:
             os.setsid()
+            if self._group is not None:
+                self._group.enter()
             if self._main:
                 namespaces.join(self._main)
             env = {**self._launch["env"], **wish["env"]}
             become(wish["argv"], env, wish["cwd"] or self._launch["cwd"], fds, is_terminal=wish["tty"])
         except CannotRun as error:
-            os.write(fds[2], f"{error.words}\n".encode())
-            os._exit(error.code)
+            code = error.code
+            _say(fds[2], error.words)
         except BaseException as error:
-            os.write(fds[2], f"{error}\n".encode())
-        os._exit(126)
+            _say(fds[2], str(error))
+        finally:
+            os._exit(code)
 
     def _obey(self, packet: bytes) -> None:
         """One packet of an attached visitor: `d` and what was typed, `r` and the new size of its window."""
@@ -145,21 +163,23 @@ class Door:
             rows, columns = struct.unpack("<HH", body)
             fcntl.ioctl(self._keyboard, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         elif kind == b"e" and self._keyboard >= 0 and not self._is_terminal:
-            self._close_keyboard()
+            self._is_typed_out = True
+            self._type()
 
     def _type(self) -> None:
+        """Hand over what was typed; the rest when there is room, also on a terminal into which somebody pastes."""
         try:
             while self._typed:
                 del self._typed[: os.write(self._keyboard, self._typed)]
         except BlockingIOError:
-            pass
+            self._poll.register(self._keyboard, select.POLLOUT)
+            return
         except OSError:  # the program has closed its input
             self._typed.clear()
-        if not self._is_terminal:
-            if self._typed:
-                self._poll.register(self._keyboard, select.POLLOUT)
-            else:
-                self._forget_keyboard_interest()
+        if self._is_typed_out:
+            self._close_keyboard()
+        else:
+            self._forget_keyboard_interest()
 
     def _forget_keyboard_interest(self) -> None:
         try:
@@ -173,22 +193,42 @@ class Door:
         self._keyboard = -1
 
     def _send(self, fd: int, data: bytes) -> None:
+        guest = self._guests.get(fd)
+        if guest is None:
+            return
         try:
-            self._guests[fd].send(data)
+            guest.send(data)
         except OSError:
             self._dismiss(fd)
 
+    def _part(self, fd: int, code: int) -> None:
+        """Tell a visitor how its command ended, and let it go."""
+        self._send(fd, json.dumps({"exit": code}).encode())
+        self._dismiss(fd)
+
     def _dismiss(self, fd: int) -> None:
-        """A visitor leaves; what it executed is told so, as by a terminal that was closed."""
-        self._poll.unregister(fd)
+        """A visitor leaves, once; what it executed is told so, as by a terminal that was closed."""
         self._attached.discard(fd)
-        self._guests.pop(fd).close()
+        guest = self._guests.pop(fd, None)
+        if guest is None:
+            return
+        self._poll.unregister(fd)
+        guest.close()
         for pid in [pid for pid, owner in self._executing.items() if owner == fd]:
             del self._executing[pid]
             try:
                 os.killpg(pid, signal.SIGHUP)
             except OSError:
                 continue
+
+
+def _say(fd: int, words: str) -> None:
+    """A line for the visitor, if there is room for it: nobody waits for a visitor who does not read."""
+    try:
+        os.set_blocking(fd, False)
+        os.write(fd, f"{words}\n".encode())
+    except OSError:
+        return
 
 
 def _received(guest: socket.socket) -> tuple[bytes, list[int]]:

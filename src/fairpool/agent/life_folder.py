@@ -1,16 +1,25 @@
-"""Reading the folder of a life from outside: what its keeper has written so far. See `shim.py` for what lies in it."""
+"""Reading the folder of a life from outside: what its keeper has written so far. See `shim.py` for what lies in it.
+
+A pod may write wherever its user may, here too. What cannot be read counts as not written; it never stops the reader.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import threading
-from contextlib import suppress
+import stat
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from fairpool.agent import process_table
+from fairpool.agent.durable import replace_file, write_durably
 from fairpool.model.ids import Instant, PodId
+
+CONTENT_MAX = 1 << 17
+"""Bytes; what keepers and jobs write here is far smaller."""
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)
+"""What reading JSON of unknown content may raise."""
 
 
 class Keeper(NamedTuple):
@@ -19,6 +28,8 @@ class Keeper(NamedTuple):
     generation: int
     pid: int
     started: int
+    home: int = 0
+    """The inode of the folder it was made in; 0: it did not say."""
 
     @property
     def is_alive(self) -> bool:
@@ -59,27 +70,42 @@ def glance(folder: str) -> Glance:
     if is_told and keeper is None:
         # One that claimed it while we were reading may not have found the notice. Any later one will.
         keeper = _latest_keeper(folder, set(os.listdir(folder)))
-    main = _link(f"{folder}/main") if "main" in names else None
-    return Glance(is_told, keeper, Instant(int(main.split(".")[2])) if main is not None else None)
+    main = _numbers(f"{folder}/main", 3) if "main" in names else None
+    return Glance(is_told, keeper, Instant(main[2]) if main is not None else None)
 
 
 def end_of(folder: str) -> End | None:
-    """None: it has not ended, as far as one knows."""
+    """None: it has not ended, as far as one knows. Of what cannot be read its keeper, or an heir, writes another."""
     try:
-        with open(f"{folder}/exit.json", "rb") as file:
-            found = json.load(file)
-    except FileNotFoundError:
+        found = json.loads(_content(f"{folder}/exit.json"))
+        return End(int(found["code"]), str(found["words"]), bool(found["after_notice"]))
+    except UNREADABLE:
         return None
-    return End(found["code"], found["words"], found["after_notice"])
 
 
-def main_pid(folder: str) -> int | None:
-    """The process of its program, if that still lives."""
-    link = _link(f"{folder}/main")
-    if link is None:
-        return None
-    pid, started, _ = link.split(".")
-    return int(pid) if process_table.is_alive(int(pid), int(started)) else None
+def write_end(folder: str, end: End, at: Instant) -> None:
+    """In place of a keeper, when none can be had."""
+    text = {"code": end.code, "words": end.words, "at": at, "after_notice": end.after_notice}
+    write_durably(f"{folder}/exit.json", json.dumps(text).encode())
+
+
+def main_of(folder: str) -> tuple[int, int] | None:
+    """The process of its program and when it began, if that still lives."""
+    link = _numbers(f"{folder}/main", 3)
+    return (link[0], link[1]) if link is not None and process_table.is_alive(link[0], link[1]) else None
+
+
+def is_copied(folder: str) -> bool:
+    """Whether this is a copy of a life's folder: its keeper lives, and does so in another one."""
+    keeper = _latest_keeper(folder, set(os.listdir(folder)))
+    if keeper is None or keeper.home in (0, os.stat(folder).st_ino):
+        return False
+    try:
+        # Some file systems number anew, so the keeper itself is asked too.
+        is_elsewhere = not os.path.samefile(f"/proc/{keeper.pid}/cwd", folder)
+    except OSError:
+        return False
+    return is_elsewhere and keeper.is_alive
 
 
 def is_told_to_stop(folder: str) -> bool:
@@ -87,38 +113,56 @@ def is_told_to_stop(folder: str) -> bool:
 
 
 def tell_to_stop(folder: str, grace_s: int, reason: str) -> None:
-    """Leave the notice; the first one counts, so that a grace runs once."""
-    new = f"{folder}/stop.{os.getpid()}.{threading.get_ident()}"
-    with open(new, "w", encoding="utf-8") as file:
-        json.dump({"grace_s": grace_s, "reason": reason}, file)
-    with suppress(FileExistsError):
-        os.link(new, f"{folder}/stop.json")
-    os.unlink(new)
+    """Leave the notice. Of several the shortest grace counts, so that a grace is never begun anew."""
+    if is_told_to_stop(folder) and _told_grace_s(folder) <= grace_s:
+        return
+    replace_file(f"{folder}/stop.json", json.dumps({"grace_s": grace_s, "reason": reason}).encode())
 
 
 def reports(folder: str) -> dict[str, Any]:
     """What the job itself has reported: metrics and parameters."""
     try:
-        with open(f"{folder}/reports.json", "rb") as file:
-            found = json.load(file)
-    except (FileNotFoundError, ValueError):
+        found = json.loads(_content(f"{folder}/reports.json"))
+    except UNREADABLE:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _told_grace_s(folder: str) -> float:
+    try:
+        return float(json.loads(_content(f"{folder}/stop.json"))["grace_s"])
+    except UNREADABLE:
+        return float("inf")
 
 
 def _latest_keeper(folder: str, names: set[str]) -> Keeper | None:
     generation = -1
     while f"keeper.{generation + 1}" in names:
         generation += 1
-    link = _link(f"{folder}/keeper.{generation}") if generation >= 0 else None
-    if link is None:
+    if generation < 0:
         return None
-    pid, _, started = link.partition(".")
-    return Keeper(generation, int(pid), int(started))
+    link = _numbers(f"{folder}/keeper.{generation}", 2)
+    if link is None:  # not what a keeper has written, so nobody we know of keeps it
+        return Keeper(generation, 0, 0)
+    return Keeper(generation, link[0], link[1], link[2] if len(link) > 2 else 0)
 
 
-def _link(path: str) -> str | None:
+def _numbers(path: str, at_least: int) -> list[int] | None:
+    """What a link says, which is numbers with dots between them."""
     try:
-        return os.readlink(path)
-    except OSError:
+        numbers = [int(word) if word != "None" else 0 for word in os.readlink(path).split(".")]
+    except (OSError, ValueError):
         return None
+    return numbers if len(numbers) >= at_least else None
+
+
+def _content(path: str) -> bytes:
+    """A small regular file. A pod could have put anything in its place, so nothing is waited for, nor read for long."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, f"{path} is no file")
+        content = file.read(CONTENT_MAX + 1)
+    if len(content) > CONTENT_MAX:
+        raise OSError(errno.EFBIG, f"{path} is too large")
+    return content

@@ -7,8 +7,10 @@ The keeper writes, anyone reads; nobody locks.
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
+from contextlib import suppress
 
 SEGMENT = "log."
 INDEX = "times."
@@ -22,10 +24,10 @@ class LogWriter:
 
     def __init__(self, folder: str, segment_bytes: int, segments: int) -> None:
         self._folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
-        starts = segment_starts(folder)
-        self._start = starts[-1] if starts else 0
-        self._timed_ms = 0
-        self._open()
+        self._file = self._index = -1
+        self._start = self._size = self._timed_ms = 0
+        with suppress(OSError):  # no room for it: the next output tries again
+            self._open_latest()
 
     @property
     def offset(self) -> int:
@@ -33,38 +35,64 @@ class LogWriter:
 
     def write(self, data: bytes, now_ms: int) -> None:
         """Append, going on in a new segment when this one is full. What the disk does not take is lost: better a gap
-        in its log than a program that hangs on its output."""
-        while data:
-            if self._size >= self._segment_bytes:
-                self._rotate()
-            part = data[: self._segment_bytes - self._size]
-            try:
-                if now_ms - self._timed_ms >= INDEX_STEP_MS:
-                    os.write(self._index, _ENTRY.pack(self.offset, now_ms))
-                    self._timed_ms = now_ms
-                self._size += os.write(self._file, part)
-            except OSError:
-                return
-            data = data[len(part) :]
+        in its log than a program that hangs on its output, or a keeper that dies of it."""
+        try:
+            if self._file < 0:
+                self._open_latest()
+            while data:
+                if self._size >= self._segment_bytes:
+                    self._rotate()
+                self._note_time(now_ms)
+                written = os.write(self._file, data[: self._segment_bytes - self._size])
+                self._size += written
+                data = data[written:]
+        except OSError:
+            return
 
     def close(self) -> None:
-        os.close(self._file)
-        os.close(self._index)
+        for fd in (self._file, self._index):
+            if fd >= 0:
+                os.close(fd)
+        self._file = self._index = -1
 
-    def _open(self) -> None:
+    def _note_time(self, now_ms: int) -> None:
+        if 0 <= now_ms - self._timed_ms < INDEX_STEP_MS:  # earlier than the last one: the clock was set back
+            return
+        written = os.write(self._index, _ENTRY.pack(self.offset, now_ms))
+        if written < _ENTRY.size:  # half an entry would shift all that follow
+            os.ftruncate(self._index, os.fstat(self._index).st_size - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._timed_ms = now_ms
+
+    def _open_latest(self) -> None:
+        starts = segment_starts(self._folder)
+        self._open(starts[-1] if starts else 0)
+
+    def _open(self, start: int) -> None:
+        """Go on in this segment; where it cannot be opened, nothing has changed."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._file = os.open(f"{self._folder}/{SEGMENT}{self._start}", flags, 0o600)
-        self._index = os.open(f"{self._folder}/{INDEX}{self._start}", flags, 0o600)
-        self._size = os.fstat(self._file).st_size
+        file = os.open(f"{self._folder}/{SEGMENT}{start}", flags, 0o600)
+        try:
+            index = os.open(f"{self._folder}/{INDEX}{start}", flags, 0o600)
+        except OSError:
+            os.close(file)
+            raise
+        self.close()
+        self._file, self._index = file, index
+        self._start, self._size, self._timed_ms = start, os.fstat(file).st_size, 0
 
     def _rotate(self) -> None:
-        self.close()
-        self._start += self._size
-        self._timed_ms = 0
-        self._open()
-        for start in segment_starts(self._folder)[: -self._segments]:
-            os.unlink(f"{self._folder}/{SEGMENT}{start}")
-            os.unlink(f"{self._folder}/{INDEX}{start}")
+        self._drop_oldest(self._segments - 1)  # before, so that its room is there for the new one
+        self._open(self.offset)
+        self._drop_oldest(self._segments)
+
+    def _drop_oldest(self, kept: int) -> None:
+        starts = segment_starts(self._folder)
+        for start in starts[: max(0, len(starts) - kept)]:
+            for kind in (SEGMENT, INDEX):
+                if start != self._start:
+                    with suppress(OSError):
+                        os.unlink(f"{self._folder}/{kind}{start}")
 
 
 def segment_starts(folder: str) -> list[int]:
@@ -73,7 +101,8 @@ def segment_starts(folder: str) -> list[int]:
         names = os.listdir(folder)
     except FileNotFoundError:
         return []
-    return sorted(int(name[len(SEGMENT) :]) for name in names if name.startswith(SEGMENT))
+    starts = (name[len(SEGMENT) :] for name in names if name.startswith(SEGMENT))
+    return sorted(int(start) for start in starts if start.isascii() and start.isdigit())
 
 
 def log_end(folder: str) -> int:

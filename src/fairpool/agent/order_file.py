@@ -6,11 +6,11 @@ ignored by an earlier one, and take their defaults when they are missing.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import msgspec
 
+from fairpool.agent.durable import replace_file
 from fairpool.model.observation import StartOrder
 
 NAME = "order.json"
@@ -35,12 +35,5 @@ def read_order(folder: str) -> KeptOrder | None:
 
 
 def write_order(folder: str, kept: KeptOrder) -> None:
-    """Write it whole or not at all, and so that it survives a power cut."""
-    new = f"{folder}/{NAME}.new"
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, msgspec.json.encode(kept))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(new, f"{folder}/{NAME}")
+    """Write it whole or not at all. It need not survive a power cut: after another boot an order is void."""
+    replace_file(f"{folder}/{NAME}", msgspec.json.encode(kept))

@@ -6,10 +6,15 @@ Read by keepers and by the supervisor, so it imports next to nothing: every keep
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 POD_MARK = "POD_UUID"
 """The variable by which a pod's processes are known when nobody who started them is left."""
+
+GONE = (b"Z", b"X")
+"""States of a process that holds nothing any more."""
 
 
 def boot_id() -> str:
@@ -24,7 +29,7 @@ def start_time(pid: int) -> int | None:
     A zombie counts as gone: it holds nothing, and where nobody collects children it would stay for ever.
     """
     fields = _stat(pid)
-    return int(fields[19]) if fields is not None and fields[0] not in (b"Z", b"X") else None
+    return int(fields[19]) if fields is not None and fields[0] not in GONE else None
 
 
 def is_alive(pid: int, started: int) -> bool:
@@ -78,10 +83,48 @@ def _descendants_by_parent(pid: int) -> list[int]:
     return found[1:]
 
 
-def marked(mark: str) -> list[int]:
-    """Living processes whose environment began with this `POD_UUID`; those we may not look at are not ours."""
+def family(mark: str, known: Mapping[int, int]) -> dict[int, int]:
+    """Living processes of a pod that nobody keeps, each with its start time.
+
+    They carry its mark, or are `known` (by start time) and still live; and so are whoever descends from one of these
+    or shares its session, because programs may clear their environment or write their title over it. Sessions are made
+    inside a pod, so no stranger is in one. Those we may not look at are not ours.
+    """
     wanted = f"{POD_MARK}={mark}".encode()
-    return [pid for pid in pids() if wanted in _environment(pid) and start_time(pid) is not None]
+    table = {pid: fields for pid in pids() if (fields := _stat(pid)) is not None and fields[0] not in GONE}
+    found = {
+        pid
+        for pid, fields in table.items()
+        if known.get(pid) == int(fields[19]) or (mark and wanted in _environment(pid))
+    }
+    while True:
+        sessions = {int(table[pid][3]) for pid in found} - {0}
+        more = {pid for pid, fields in table.items() if int(fields[1]) in found or int(fields[3]) in sessions} - found
+        if not more:
+            return {pid: int(table[pid][19]) for pid in sorted(found)}
+        found |= more
+
+
+def send(pid: int, number: int, *, only_if: Callable[[int], bool]) -> None:
+    """Signal a process, and never somebody who got its number meanwhile: held first, then looked at once more."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        if only_if(pid):
+            signal.pidfd_send_signal(handle, number)
+    except (ProcessLookupError, PermissionError):
+        return
+    finally:
+        os.close(handle)
+
+
+def end_family(found: Mapping[int, int]) -> None:
+    """Kill these; stopped first, or a fork could slip past."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid, started in found.items():
+            send(pid, number, only_if=partial(is_alive, started=started))
 
 
 def mark_of(pid: int) -> str | None:

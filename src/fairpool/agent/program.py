@@ -96,6 +96,8 @@ def _spawn(launch: Mapping[str, Any], reader: int, output: int) -> int:
         )
     except OSError as error:
         raise _cannot_execute(launch["argv"][0], error) from None
+    except ValueError as error:  # a variable named `A=B`, a zero byte in an argument
+        raise CannotRun(NOT_EXECUTABLE, f"{launch['argv'][0]}: {error}") from None
     finally:
         os.fchdir(home)
         os.close(home)

@@ -5,14 +5,15 @@ is dead the program runs on, its log is written, its grace runs out and its exit
 reads the folder:
 
     order.json      what was ordered and how it is launched; written before anything else
-    keeper.N        a link to `pid.start-time` of the Nth keeper; making it is the claim, so a life starts once
+    keeper.N        a link to `pid.start-time.inode` of the Nth keeper and of this folder, which a copy has not;
+                    making it is the claim, so a life starts once
     main            a link to `pid.start-time.since` of the program, made when it really runs
     stop.json       it is to end; also a tombstone: who finds it before the start does not start
     exit.json       how it ended, written last
     log.*, times.*  its output; `output` is the pipe it comes through, `door` where visitors knock
 
 As a subreaper the keeper inherits whatever daemonises below it: nobody is left when it has no children left.
-A pod whose keeper was killed gets another, which finds the processes by their mark and cannot know how they ended.
+A pod whose keeper was killed gets another, an heir, which finds what is left of it and cannot know how it ended.
 Imports next to nothing, because every keeper is a copy of this memory.
 """
 
@@ -25,11 +26,14 @@ import signal
 import socket
 import time
 import traceback
+from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn
 
 from fairpool.agent import namespaces, process_table
 from fairpool.agent.cgroup import Group
 from fairpool.agent.door import Door
+from fairpool.agent.durable import write_durably
 from fairpool.agent.log_segments import LogWriter
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, Started, start_program
 
@@ -38,7 +42,10 @@ UNKNOWN_END = 137
 
 NEVER_STARTED = 128 + signal.SIGTERM
 STOP_UNASKED_REASON = "the machine or a person ended its keeper"
-LOOK_MS = 100
+LOOK_S, LOOK_AGAIN_S = 0.1, 2.0
+"""An heir looks through the process table: when nobody was found, and while there is somebody, who is watched."""
+FOLLOWED_MAX = 64
+"""Processes whose end an heir is told of; of more, it looks."""
 CHUNK_BYTES = 65536
 RETRY_S = 1.0
 
@@ -50,13 +57,14 @@ def keep(folder: str, generation: int) -> NoReturn:
         os.chdir(folder)
         if generation > 0 and _is_kept(generation - 1):
             os._exit(0)
-        os.symlink(f"{os.getpid()}.{process_table.start_time(os.getpid())}", f"keeper.{generation}")
+        own = f"{os.getpid()}.{process_table.start_time(os.getpid())}.{os.stat('.').st_ino}"
+        os.symlink(own, f"keeper.{generation}")
     except OSError:
         os._exit(0)  # somebody else keeps it, or it was forgotten meanwhile
     try:
         Keeper(generation).run()
     except BaseException:
-        with open("keeper.err", "a", encoding="utf-8") as file:
+        with suppress(OSError), open("keeper.err", "a", encoding="utf-8") as file:
             traceback.print_exc(file=file)
         os._exit(1)
     os._exit(0)
@@ -74,22 +82,32 @@ def prepare_signals() -> None:
 
 
 def _is_kept(generation: int) -> bool:
-    pid, _, started = os.readlink(f"keeper.{generation}").partition(".")
-    return process_table.is_alive(int(pid), int(started))
+    try:
+        pid, started, *_ = map(int, os.readlink(f"keeper.{generation}").split("."))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError):  # somebody has put something else there
+        return False
+    return process_table.is_alive(pid, started)
 
 
 class Keeper:
     """One pod from start to end."""
 
     def __init__(self, generation: int) -> None:
-        self._launch: dict[str, Any] = json.loads(_read("order.json"))["launch"]
+        self._launch = _read_launch() or _unknown_launch()
         self._is_heir = generation > 0
         self._main = 0
         self._main_ended = False
         self._status: int | None = None
         self._stop_reason: str | None = None
         self._kill_at: float | None = None
-        self._emptied = 0
+        self._family: dict[int, int] = {}
+        """What an heir found of the pod: processes and when each began."""
+        self._followed: dict[int, int] = {}
+        self._emptied, self._look_at = 0, 0.0
+        self._unsaid = ""
+        """Which process the program is, until that could be written down."""
         limits = self._launch["limits"]
         self._group = Group(limits["limiter"], limits["name"]) if limits else None
 
@@ -97,6 +115,9 @@ class Keeper:
         self._prepare()
         if self._is_heir:
             self._take_over()
+        elif not self._launch["argv"]:
+            self._finish(NOT_EXECUTABLE, "ContainerCannotRun: its order cannot be read; order.json is damaged")
+            return
         elif os.path.exists("stop.json"):
             self._stop_reason = ""
             self._finish(NEVER_STARTED, "stopped before it started")
@@ -127,7 +148,7 @@ class Keeper:
         self._poll = select.poll()
         self._poll.register(self._wake, select.POLLIN)
         self._output = -1
-        self._door = Door(self._poll, self._launch)
+        self._door = Door(self._poll, self._launch, self._group)
 
     def _start(self) -> None:
         if self._launch["words"]:
@@ -138,19 +159,35 @@ class Keeper:
             raise CannotRun(NOT_EXECUTABLE, str(error)) from None
         self._main = started.pid
         self._listen_to(started.output)
-        self._door.open(main=self._main, keyboard=started.keyboard, is_terminal=bool(self._launch["tty"]))
-        os.symlink(f"{self._main}.{process_table.start_time(self._main)}.{_now_ms()}", "main")
+        # One that has ended already has no start time any more; then 0, which is nobody's.
+        self._unsaid = f"{self._main}.{process_table.start_time(self._main) or 0}.{_now_ms()}"
+        self._open_door(keyboard=started.keyboard, is_terminal=bool(self._launch["tty"]))
+        self._say_that_it_runs()
+
+    def _say_that_it_runs(self) -> None:
+        """Once; on a full disk as soon as there is room. The program runs in any case, and must not be left alone."""
+        try:
+            os.symlink(self._unsaid, "main")
+        except FileExistsError:
+            pass
+        except OSError:
+            return
+        self._unsaid = ""
         _hint(self._launch["pod"])
+
+    def _open_door(self, *, keyboard: int, is_terminal: bool) -> None:
+        with suppress(OSError):  # no room for it: then nobody can visit
+            self._door.open(main=self._main, keyboard=keyboard, is_terminal=is_terminal)
 
     def _take_over(self) -> None:
         """Go on where a killed keeper left off. A terminal is lost with it; the pipe for output is not."""
-        try:
-            self._main = int(os.readlink("main").split(".")[0])
-        except OSError:
-            self._main = 0  # it was killed before it could say
-        if os.path.exists("output"):
+        main = _main_from_link()
+        if main is not None and process_table.is_alive(*main):
+            self._main, self._family = main[0], dict([main])
+            self._launch["mark"] = self._launch["mark"] or process_table.mark_of(main[0]) or ""
+        with suppress(OSError):
             self._listen_to(os.open("output", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-        self._door.open(main=self._main, keyboard=-1, is_terminal=False)
+        self._open_door(keyboard=-1, is_terminal=False)
         if os.path.exists("stop.json"):
             self._begin_stop()
 
@@ -168,22 +205,27 @@ class Keeper:
                     self._hear_signals()
                 elif fd == self._output:
                     self._copy_output()
+                elif fd in self._followed:
+                    self._unfollow(fd)
                 else:
                     self._door.serve(fd, events)
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 self._main_ended = True
-            if self._is_heir:
-                self._look_for_marked()
+            if self._is_heir and time.monotonic() >= self._look_at:
+                self._look_for_family()
+            if self._unsaid:
+                self._say_that_it_runs()
 
     def _patience_ms(self) -> int | None:
-        if self._is_heir:
-            return LOOK_MS
-        return None if self._kill_at is None else max(0, int((self._kill_at - time.monotonic()) * 1000) + 1)
+        look_at = self._look_at if self._is_heir else None
+        say_at = time.monotonic() + RETRY_S if self._unsaid else None
+        until = [at for at in (self._kill_at, look_at, say_at) if at is not None]
+        return max(0, int((min(until) - time.monotonic()) * 1000) + 1) if until else None
 
     def _hear_signals(self) -> None:
         heard = os.read(self._wake, 4096)
         self._reap()
-        if signal.SIGTERM in heard and self._stop_reason is None:
+        if signal.SIGTERM in heard:
             self._begin_stop()
 
     def _reap(self) -> bool:
@@ -201,16 +243,27 @@ class Keeper:
                 self._door.visitor_ended(pid, os.waitstatus_to_exitcode(status))
 
     def _begin_stop(self) -> None:
-        """Give notice once; the grace runs from now, whoever else may die."""
+        """Give notice once; the grace runs from now, whoever else may die. Told again, it can only become shorter."""
+        grace_s, reason = self._notice()
+        kill_at = time.monotonic() + grace_s
+        self._kill_at = kill_at if self._kill_at is None else min(kill_at, self._kill_at)
+        if self._stop_reason is not None:
+            return
+        self._stop_reason = reason
+        if grace_s <= 0:
+            return
+        if not self._is_heir and not self._main_ended:  # afterwards its number may be somebody else's
+            _send(self._main, signal.SIGTERM)
+        for pid, started in self._find_family().items() if self._is_heir else ():
+            process_table.send(pid, signal.SIGTERM, only_if=partial(process_table.is_alive, started=started))
+
+    def _notice(self) -> tuple[float, str]:
+        """What was left for us to read; without anything readable, the grace it was ordered with."""
         try:
             told = json.loads(_read("stop.json"))
-        except (OSError, ValueError):
-            told = {"grace_s": self._launch["grace_s"], "reason": STOP_UNASKED_REASON}
-        self._stop_reason = str(told["reason"])
-        self._kill_at = time.monotonic() + told["grace_s"]
-        if told["grace_s"] > 0:
-            for pid in self._marked() if self._is_heir else [self._main]:
-                _send(pid, signal.SIGTERM)
+            return float(told["grace_s"]), str(told["reason"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return float(self._launch["grace_s"]), STOP_UNASKED_REASON
 
     def _copy_output(self) -> bool:
         try:
@@ -236,12 +289,11 @@ class Keeper:
             below = process_table.descendants(os.getpid())
             for each in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, or a fork could slip past
                 for pid in below:
-                    _send(pid, each)
+                    process_table.send(pid, each, only_if=_is_below_us)
             if below:
                 self._wait_a_little()
-        while self._is_heir and (left := self._marked()):
-            for pid in left:
-                _send(pid, signal.SIGKILL)
+        while self._is_heir and (left := self._find_family()):
+            process_table.end_family(left)
             self._wait_a_little()
         self._group_away()
 
@@ -279,27 +331,87 @@ class Keeper:
 
     def _finish(self, code: int, words: str) -> None:
         """Write the end down so that a power cut cannot undo it; a full disk is waited for."""
+        self._door.close()
         noticed = self._stop_reason is not None
         text = json.dumps({"code": code, "words": words, "at": _now_ms(), "after_notice": noticed}).encode()
         while True:
             try:
-                _write_durably("exit.json", text)
+                write_durably("exit.json", text)
                 break
             except FileNotFoundError:
                 break  # somebody removed the folder: there is nobody left to tell
             except OSError:
                 time.sleep(RETRY_S)
-        self._door.close()
         _hint(self._launch["pod"])
 
-    def _marked(self) -> list[int]:
-        return process_table.marked(self._launch["mark"])
+    # -- an heir's eyes
 
-    def _look_for_marked(self) -> None:
+    def _look_for_family(self) -> None:
+        left = self._find_family()
+        for pid, started in left.items():
+            self._follow(pid, started)
         # Twice in a row: between a fork and its exec a process does not carry the mark yet.
-        self._emptied = 0 if self._marked() else self._emptied + 1
+        self._emptied = 0 if left else self._emptied + 1
+        self._look_at = time.monotonic() + (LOOK_AGAIN_S if left else LOOK_S)
         if self._emptied >= 2:
             self._main_ended = True
+
+    def _find_family(self) -> dict[int, int]:
+        known = dict(self._family)
+        for pid in self._group.members() if self._group is not None else ():
+            known[pid] = process_table.start_time(pid) or 0
+        self._family = process_table.family(self._launch["mark"], known)
+        return self._family
+
+    def _follow(self, pid: int, started: int) -> None:
+        """Be told when a process ends, so that nobody has to look for it often."""
+        if pid in self._followed.values() or len(self._followed) >= FOLLOWED_MAX:
+            return
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            return
+        if not process_table.is_alive(pid, started):
+            os.close(handle)
+            return
+        self._followed[handle] = pid
+        self._poll.register(handle, select.POLLIN)
+
+    def _unfollow(self, handle: int) -> None:
+        self._poll.unregister(handle)
+        os.close(handle)
+        del self._followed[handle]
+        if not self._followed:
+            self._look_at = 0.0
+
+
+def _read_launch() -> dict[str, Any] | None:
+    """What to do; None if nobody can tell any more."""
+    try:
+        launch = json.loads(_read("order.json"))["launch"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return launch if isinstance(launch, dict) else None
+
+
+def _unknown_launch() -> dict[str, Any]:
+    """What an heir needs to look after a program whose order was damaged; nothing is started by it."""
+    rotation = {"segment_bytes": 16 << 20, "segments": 3}
+    unknown = {"pod": "", "mark": "", "argv": [], "env": {}, "cwd": "/", "tty": False, "grace_s": 0, "limits": None}
+    return {**unknown, "words": "", "log": rotation}
+
+
+def _main_from_link() -> tuple[int, int] | None:
+    """The program's process and when it began; None: it was never said, or cannot be read."""
+    try:
+        pid, started, *_ = map(int, os.readlink("main").split("."))
+    except (OSError, ValueError):
+        return None
+    return pid, started
+
+
+def _is_below_us(pid: int) -> bool:
+    return os.getpid() in process_table.ancestors(pid)
 
 
 def _awake(_number: int, _frame: object) -> None:
@@ -337,21 +449,9 @@ def _hint(pod: str) -> None:
 def _read(name: str) -> str:
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.read(fd, os.fstat(fd).st_size).decode()
+        parts = []
+        while part := os.read(fd, CHUNK_BYTES):
+            parts.append(part)
+        return b"".join(parts).decode()
     finally:
         os.close(fd)
-
-
-def _write_durably(name: str, data: bytes) -> None:
-    fd = os.open(f"{name}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(f"{name}.new", name)
-    folder = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

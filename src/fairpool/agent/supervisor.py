@@ -17,6 +17,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,11 @@ from fairpool.agent.launch import DEFAULT_ROTATION, Conditions, LogRotation, lau
 from fairpool.agent.launcher import Launcher
 from fairpool.agent.order_file import KeptOrder, read_order, write_order
 from fairpool.agent.pod_log import LogChunk, read_log
+from fairpool.agent.shim import UNKNOWN_END
 from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
 from fairpool.agent.watch import Life, Watch, is_readable
-from fairpool.model.ids import NodeName, PodId, WorkloadId
+from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.observation import (
     Answer,
     ForgetOrder,
@@ -47,8 +50,9 @@ from fairpool.model.problem import Problem
 
 ASK_AGAIN_S = 2.0
 """A keeper that has not claimed its life by then is asked for again; the nursery may have been killed."""
-HEIRS_MAX = 20
-"""Keepers one life gets; who kills them all wants something else."""
+QUICK_HEIRS = 8
+"""Keepers one life gets as soon as the one before is gone; if they die as fast as they come, later ones take longer."""
+HEIR_PAUSE_MAX_S = 60.0
 AT_ONCE_S = 5.0
 """How long a stop without grace is waited for."""
 PRUNE_EVERY = 100
@@ -75,6 +79,7 @@ class Supervisor:
         self._nodes = {node.node.name: node for node in nodes}
         self._lock = threading.RLock()
         self._installation = self.data.prepare()
+        self._inode = os.stat(self.data.root).st_ino
         install_support(self.data.support)
         self._images = ImageTable(self.data.root / IMAGES_FILE, self.data.support)
         self._images.install()
@@ -109,28 +114,32 @@ class Supervisor:
         """Start these lives, or make sure that they were started; each is written down before its keeper is made."""
         with self._lock:
             self._find_folders()
-            answers = [self._accept(order) for order in orders]
-            self._write_orders()
+            answers = [self._accept_or_wait(order) for order in orders]
+            unwritten = self._write_orders()
             self._ask_for_keepers()
-            return answers
+            return [unwritten.get(answer.pod, answer) for answer in answers]
 
     def stop(self, orders: Sequence[StopOrder]) -> list[Answer]:
         """Give notice. A life without grace is gone when this returns."""
         with self._lock:
             self._find_folders()
-            for order in orders:
-                self._give_notice(order)
+            troubles = {order.pod: words for order in orders if (words := self._give_notice(order))}
             self._ask_for_keepers()
-            at_once = [order.pod for order in orders if order.grace_s <= 0]
+            at_once = [order.pod for order in orders if order.grace_s <= 0 and order.pod in self._lives]
             self._wait_for_end(at_once)
-            left = {pod for pod in at_once if pod in self._lives and not self._lives[pod].is_over}
+            for life in [self._lives[pod] for pod in at_once]:
+                self._end_by_hand(life)
+            left = {pod for pod in at_once if not self._lives[pod].is_over}
             return [
-                Answer(order.pod, Reply.LATER, "it is being killed")
-                if order.pod in left
-                # It is as good as stopped: it can never start, or its keeper is giving it its grace.
-                else Answer(order.pod, Reply.DONE)
-                for order in orders
+                self._stopped(order.pod, troubles.get(order.pod, ""), is_left=order.pod in left) for order in orders
             ]
+
+    def _stopped(self, pod: PodId, trouble: str, *, is_left: bool) -> Answer:
+        life = self._lives.get(pod)
+        if trouble and (life is None or not life.is_over):
+            return Answer(pod, Reply.LATER, trouble)
+        # It is as good as stopped: it can never start, or its keeper is giving it its grace.
+        return Answer(pod, Reply.LATER, "it is being killed") if is_left else Answer(pod, Reply.DONE)
 
     def forget(self, order: ForgetOrder) -> Answer:
         """Remove the traces of a life that is over, except its output, and that it was."""
@@ -139,7 +148,10 @@ class Supervisor:
             life = self._lives.get(order.pod)
             if life is not None and not self._look_again(life).is_over:
                 return Answer(order.pod, Reply.LATER, "it has not ended yet")
-            self._tombstones.add(order.pod, "it has ended before")
+            try:
+                self._tombstones.add(order.pod, "it has ended before")
+            except OSError as error:
+                return Answer(order.pod, Reply.LATER, f"that it has ended cannot be written down: {error.strerror}")
             self.data.forget(order.pod)
             self._forgotten += 1
             if self._forgotten % PRUNE_EVERY == 0:
@@ -191,21 +203,22 @@ class Supervisor:
         return {**self._launcher.forbidden, **missing}
 
     def ours(self, pids: Collection[int]) -> set[int]:
-        """Those of these processes that belong to our pods: by their mark, or because they descend from a keeper.
+        """Those of these processes that belong to our pods: by their mark, or as descendants of a keeper or a program.
 
-        Neither is enough alone. Programs may clear their environment or write their title over it, and what is left
-        of a pod whose keeper was killed descends from nobody we know.
+        Neither is enough alone. Programs may clear their environment or write their title over it, and what became a
+        daemon in a pod whose keeper was killed descends from nobody we know.
         """
         if not pids:
             return set()
         with self._lock:
             lives = [life for life in self._lives.values() if not life.is_over]
-            marks = {self._mark(life.kept.order.pod) for life in lives}
+            marks = {life.kept.launch["mark"] for life in lives if life.kept.launch is not None}
             found = {pid for pid in pids if process_table.mark_of(pid) in marks}
             if len(found) == len(set(pids)):
                 return found
-            keepers = {keeper.pid for life in lives if (keeper := self._keeper(life)) is not None}
-            return found | {pid for pid in pids if not keepers.isdisjoint(process_table.ancestors(pid))}
+            above = {keeper.pid for life in lives if (keeper := self._keeper(life)) is not None}
+            above |= {main[0] for life in lives if (main := life_folder.main_of(life.folder)) is not None}
+            return found | {pid for pid in pids if not above.isdisjoint((pid, *process_table.ancestors(pid)))}
 
     def holds(self, node: NodeName, device: int) -> bool:
         """Whether a pod that is not over was given this device."""
@@ -245,8 +258,9 @@ class Supervisor:
             return _not_running(pod, error)
 
     def reports(self, pod: PodId) -> Mapping[str, Any]:
-        """What the job has reported about itself: `metrics`, `parameters`, `at`."""
-        return life_folder.reports(str(self.data.life(pod)))
+        """What the job has reported about itself: `metrics`, `parameters`, `at`; also after its life was forgotten."""
+        folder = self.data.log_folder(pod)
+        return life_folder.reports(str(folder)) if folder is not None else {}
 
     def close(self) -> None:
         """Let go of everything; pods and keepers run on."""
@@ -261,6 +275,12 @@ class Supervisor:
             remove_if_empty(self._limiter)
 
     # --- accepting an order ---
+
+    def _accept_or_wait(self, order: StartOrder) -> Answer:
+        try:
+            return self._accept(order)
+        except OSError as error:  # of this one: the others, and those who are to be stopped, do not wait for it
+            return Answer(order.pod, Reply.LATER, f"it cannot be prepared: {error}")
 
     def _accept(self, order: StartOrder) -> Answer:
         if order.pod in self._lives:
@@ -277,26 +297,30 @@ class Supervisor:
         self._unwritten.append(kept)
         return Answer(order.pod, Reply.DONE)
 
-    def _write_orders(self) -> None:
-        """Write down what was accepted, several at a time, so that they share a turn of the disk."""
-        try:
-            list(self._scribes.map(self._write_down, self._unwritten))
-        except OSError:
-            for kept in self._unwritten:  # nobody was asked for yet, so nothing has been started
-                self._let_go(kept.order.pod)
-            raise
-        finally:
-            self._unwritten = []
+    def _write_orders(self) -> dict[PodId, Answer]:
+        """Write down what was accepted, several at a time, so that they share a turn of the disk; who could not be."""
+        unwritten, self._unwritten = self._unwritten, []
+        answers = {}
+        for kept, error in zip(unwritten, self._scribes.map(self._write_down, unwritten), strict=True):
+            if error is not None:  # nobody was asked for yet, so nothing has been started
+                pod = kept.order.pod
+                self._let_go(pod)
+                answers[pod] = Answer(pod, Reply.LATER, f"its order cannot be written: {error.strerror}")
+        return answers
 
-    def _write_down(self, kept: KeptOrder) -> None:
+    def _write_down(self, kept: KeptOrder) -> OSError | None:
         order, places = kept.order, self.data.places(kept.order)
-        for folder in (places.folder, places.scratch):
-            with suppress(FileExistsError):  # someone died before writing the order
-                os.mkdir(folder, 0o700)
-        os.makedirs(places.checkpoints, exist_ok=True)
-        if order.together:
-            (places.folder / "hostfile").write_text(f"localhost slots={order.pods}\n", encoding="ascii")
-        write_order(str(places.folder), kept)
+        try:
+            for folder in (places.folder, places.scratch):
+                with suppress(FileExistsError):  # someone died before writing the order
+                    os.mkdir(folder, 0o700)
+            os.makedirs(places.checkpoints, exist_ok=True)
+            if order.together:
+                (places.folder / "hostfile").write_text(f"localhost slots={order.pods}\n", encoding="ascii")
+            write_order(str(places.folder), kept)
+        except OSError as error:
+            return error
+        return None
 
     def _plan_launch(self, order: StartOrder) -> KeptOrder | Problem:
         node = self._nodes.get(order.node)
@@ -322,8 +346,11 @@ class Supervisor:
         return launch if isinstance(launch, Problem) else KeptOrder(order=order, launch=launch)
 
     def _mark(self, pod: PodId) -> str:
-        """Names the life in the process table, apart from those of other installations on the same machine."""
-        return str(uuid.uuid5(self._installation, pod))
+        """Names the life in the process table, apart from those of other installations on the same machine.
+
+        A copy of a data folder is another installation, although it has the same name.
+        """
+        return str(uuid.uuid5(uuid.uuid5(self._installation, str(self._inode)), pod))
 
     def _try_images_again(self) -> None:
         """The table was edited: what could not be found before may be in it now."""
@@ -332,26 +359,36 @@ class Supervisor:
                 kept = self._plan_launch(life.kept.order)
                 if isinstance(kept, Problem):
                     kept = KeptOrder(order=life.kept.order, trouble=f"CreateContainerConfigError: {kept}")
-                write_order(life.folder, kept)
+                try:
+                    write_order(life.folder, kept)
+                except OSError as error:
+                    trouble = f"CreateContainerConfigError: its order cannot be written: {error.strerror}"
+                    kept = KeptOrder(order=life.kept.order, trouble=trouble)
                 life.kept = kept
                 self._unsettled.add(pod)
 
     # --- stopping ---
 
-    def _give_notice(self, order: StopOrder) -> None:
+    def _give_notice(self, order: StopOrder) -> str:
+        """Empty, or why the notice could not be written: then its keeper is told all the same, without its grace."""
         life = self._lives.get(order.pod)
-        if life is None:
-            self._tombstones.add(order.pod, "it was stopped before it was ordered")
-            return
-        if life.is_over:
-            return
-        life_folder.tell_to_stop(life.folder, order.grace_s, order.reason)
+        try:
+            if life is None:
+                self._tombstones.add(order.pod, "it was stopped before it was ordered")
+            elif not life.is_over:
+                life_folder.tell_to_stop(life.folder, order.grace_s, order.reason)
+            words = ""
+        except OSError as error:
+            words = f"its notice cannot be written ({error.strerror}); if it runs, it has the grace it was ordered with"
+        if life is None or life.is_over:
+            return words
         self._look_again(life)
         if life.handle >= 0:
             try:
                 signal.pidfd_send_signal(life.handle, signal.SIGTERM)
             except ProcessLookupError:
                 self._unsettled.add(order.pod)
+        return words
 
     def _wait_for_end(self, pods: Sequence[PodId]) -> None:
         """Until these lives are over, or too long."""
@@ -362,12 +399,31 @@ class Supervisor:
             waiting = [life for life in waiting if not self._look_again(life).is_over]
             self._ask_for_keepers()
 
+    def _end_by_hand(self, life: Life) -> None:
+        """Kill what is left of a life without grace for which no keeper could be had: no room for its claim, say."""
+        if life.is_over or life.is_kept or life.generation < 0 or life.kept.launch is None:
+            return
+        main = life_folder.main_of(life.folder)
+        known, until = dict([main] if main else []), time.monotonic() + AT_ONCE_S
+        while known := process_table.family(life.kept.launch["mark"], known):
+            if time.monotonic() >= until:
+                return
+            process_table.end_family(known)
+            time.sleep(0.01)
+        with suppress(OSError):  # a full disk: its end is written when there is room
+            end = life_folder.End(UNKNOWN_END, "its keepers were killed, so how it ended is not known", True)
+            life_folder.write_end(life.folder, end, Instant(time.time_ns() // 1_000_000))
+        self._look_again(life)
+
     # --- looking at one life ---
 
     def _look_again(self, life: Life) -> Life:
         pod = life.kept.order.pod
         if not life.is_over:
-            sight = self._watch.sight(life)
+            try:
+                sight = self._watch.sight(life)
+            except OSError as error:  # of one life: the others are looked at all the same
+                sight = replace(life.sight, words=f"its folder cannot be read: {error}")
             if sight != life.sight:
                 life.sight = sight
                 self._changed = True
@@ -385,10 +441,7 @@ class Supervisor:
         wanted = [
             life
             for life in (self._lives[pod] for pod in sorted(self._unsettled))
-            if not life.is_kept
-            and life.kept.launch is not None
-            and life.generation < HEIRS_MAX
-            and now - life.asked_at > ASK_AGAIN_S
+            if not life.is_kept and life.kept.launch is not None and now - life.asked_at > _pause_s(life)
         ]
         if not wanted:
             return
@@ -410,18 +463,31 @@ class Supervisor:
             self._watch.let_go(self._let_go(pod))
         known = {os.path.basename(life.folder) for life in self._lives.values()}
         for name in sorted(names - known):
-            self._find(life_folder.pod_of(name), f"{self.data.pods}/{name}")
+            with suppress(OSError):  # of this one: it went away meanwhile, or is no folder
+                self._find(life_folder.pod_of(name), f"{self.data.pods}/{name}")
 
     def _find(self, pod: PodId, folder: str) -> None:
         kept = read_order(folder)
         if self._tombstones.words(pod) is not None:
             self.data.forget(pod)  # someone died while forgetting it
         elif kept is None:
-            return  # someone is writing its order, or died before; whoever orders it again completes it
+            # Someone is writing its order, or died before; whoever orders it again completes it. One that was damaged
+            # says no more whose it is, so what runs by it is ended.
+            self._end_unknown(folder)
+        elif life_folder.end_of(folder) is None and life_folder.is_copied(folder):
+            self.data.forget(pod)  # its processes belong to the folder that this one was copied from
         elif kept.order.boot_id != self.boot_id and life_folder.end_of(folder) is None:
             self.data.forget(pod)  # lost with an earlier boot of the machine
         else:
             self._look_again(self._adopt(pod, folder, kept))
+
+    def _end_unknown(self, folder: str) -> None:
+        keeper = life_folder.glance(folder).keeper
+        if keeper is None or life_folder.is_copied(folder):
+            return
+        with suppress(OSError):
+            life_folder.tell_to_stop(folder, 0, "its order was damaged")
+        process_table.send(keeper.pid, signal.SIGTERM, only_if=partial(process_table.is_alive, started=keeper.started))
 
     def _adopt(self, pod: PodId, folder: str, kept: KeptOrder) -> Life:
         sight = PodSight(order=kept.order, state=PodState.STARTING, words=kept.trouble)
@@ -463,6 +529,13 @@ class Supervisor:
                 return
             if pod in self._lives:
                 self._unsettled.add(pod)
+
+
+def _pause_s(life: Life) -> float:
+    """How long an heir that was asked for is waited for. Whoever is to be ended does not wait for long."""
+    if life.generation < QUICK_HEIRS or life_folder.is_told_to_stop(life.folder):
+        return ASK_AGAIN_S
+    return min(ASK_AGAIN_S * 2.0 ** (life.generation + 1 - QUICK_HEIRS), HEIR_PAUSE_MAX_S)
 
 
 def _not_running(pod: PodId, error: OSError) -> Problem:

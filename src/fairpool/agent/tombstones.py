@@ -15,6 +15,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from fairpool.agent.durable import write_all
 from fairpool.model.ids import PodId
 
 KEPT = 10_000
@@ -44,8 +45,8 @@ class Tombstones:
 
     def add(self, pod: PodId, words: str) -> None:
         if self.words(pod) is None:
-            # Begun with a line break, so that one that was cut off by a crash spoils only itself.
-            os.write(self._fd, f"\n{json.dumps([pod, words])}\n".encode())
+            # Begun with a line break, so that one that was cut off by a crash or a full disk spoils only itself.
+            write_all(self._fd, f"\n{json.dumps([pod, words])}\n".encode())
             self._catch_up()
             if len(self._words) >= self._kept:
                 self._path.replace(self._older)
@@ -81,7 +82,7 @@ class Tombstones:
 def _read(data: bytes) -> dict[str, str]:
     found = {}
     for line in data.splitlines():
-        with suppress(ValueError):
+        with suppress(ValueError, TypeError):
             pod, words = json.loads(line)
             found[pod] = sys.intern(words)  # nearly all say the same
     return found

@@ -506,6 +506,9 @@ class PodItem(Answer):
     started_at: Moment | None = None
     since: Moment
     current: bool = True
+    progress_percent: Annotated[float | None, Field(examples=[30.0], description="As the job itself reports it")] = None
+    metrics: dict[str, float] = Field(default_factory=dict, description="Numbers that the job reports about itself")
+    parameters: dict[str, str] = Field(default_factory=dict, description="Texts that the job reports about itself")
 
     @property
     def has_log(self) -> bool:

@@ -1,4 +1,4 @@
-"""The seam to what pods write and to shells in them: two verbs that an engine's side provides.
+"""The seam to what pods write and report and to shells in them: three verbs that an engine's side provides.
 
 The control plane never opens a connection to a cluster. In the embedded mode whoever composes the parts hands over an
 object that reads pod directories on this machine. A remote cluster will learn of wanted streams with its pull, and dial
@@ -7,9 +7,9 @@ back; the object handed over is then one that waits for that call, with the same
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from fairpool.api.shell import Frame
 from fairpool.model.ids import Instant
@@ -62,13 +62,16 @@ class ShellEnd(Protocol):
 
 
 class PodDoors(Protocol):
-    """Ways into pods. Both verbs raise `Shut`."""
+    """Ways into pods. The first two verbs raise `Shut`."""
 
     def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
         """What the pod wrote; with `follow`, until its life is over."""
 
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
         """A process beside the pod's own, or with no command the pod's own."""
+
+    async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
+        """What the job says about itself, as it said it: `metrics` and `parameters`. Empty where nothing is known."""
 
 
 class NoDoors:
@@ -79,6 +82,9 @@ class NoDoors:
 
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
         raise Shut(_away(pod))
+
+    async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
+        return {}
 
 
 def _away(pod: PodAddress) -> Problem:

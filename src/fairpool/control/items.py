@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from fairpool.api import workloads as wire
@@ -25,6 +26,8 @@ CLASS_NAMES = {value: name for name, value in admission.PRIORITIES.items()}
 DEFAULT_CLASS = {WorkloadKind.BUILD: "build", WorkloadKind.TRAIN: "train", WorkloadKind.INFERENCE: "inference"}
 UNSHOWN = frozenset({"modelKind", "addresses"})
 """Facts that an item is made from and that are not in it."""
+REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
+"""Reported values that are shown, and letters of each; a job may write what it likes."""
 FINISHED = frozenset({WorkloadPhase.COMPLETED, WorkloadPhase.FAILED})
 
 
@@ -194,3 +197,32 @@ def pod_item(workload_name: str, report: PodReport, seen_at: int, since: int, cu
         since=iso(since),
         current=current,
     )
+
+
+def with_reports(item: wire.PodItem, reports: Mapping[str, Any]) -> wire.PodItem:
+    """A life with what its job says about itself. Nothing of it is trusted: what makes no sense is left out."""
+    metrics = {name: float(value) for name, value in _reported(reports, "metrics") if _is_number(value)}
+    shown = {
+        "metrics": metrics,
+        "parameters": {name: str(value)[:REPORT_LENGTH_MAX] for name, value in _reported(reports, "parameters")},
+        "progress_percent": _progress_percent(metrics),
+    }
+    return item.model_copy(update=shown)
+
+
+def _reported(reports: Mapping[str, Any], kind: str) -> list[tuple[str, Any]]:
+    values = reports.get(kind)
+    if not isinstance(values, dict):
+        return []
+    return [(str(name)[:REPORT_LENGTH_MAX], value) for name, value in list(values.items())[:REPORTS_MAX]]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300  # nor NaN
+
+
+def _progress_percent(metrics: Mapping[str, float]) -> float | None:
+    epoch, overall = metrics.get("epoch"), metrics.get("overall_epochs")
+    if epoch is None or overall is None or overall <= 0:
+        return None
+    return round(100 * min(max(epoch / overall, 0.0), 1.0), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import uuid
@@ -19,6 +20,7 @@ from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, declarations, filters, items
+from fairpool.control.doors import PodAddress
 from fairpool.control.organization import cluster_of, pool_names
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
 from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, answered, check_match
@@ -273,7 +275,8 @@ async def pods(
     lives = await plane.read(lambda connection: lives_of(connection, caller, workload_id, Action.WORKLOAD_READ))
     current = [life for life in lives if life.current]
     following = offset + limit if len(current) > offset + limit else None
-    return wire.PodPage(pods=current[offset : offset + limit], next=following)
+    shown = await _with_reports(plane, workload_id, current[offset : offset + limit])
+    return wire.PodPage(pods=shown, next=following)
 
 
 @router.get(
@@ -284,7 +287,22 @@ async def history(
 ) -> wire.HistoryPage:
     lives = await plane.read(lambda connection: lives_of(connection, caller, workload_id, Action.WORKLOAD_READ))
     following = offset + limit if len(lives) > offset + limit else None
-    return wire.HistoryPage(history=lives[offset : offset + limit], next=following)
+    shown = await _with_reports(plane, workload_id, lives[offset : offset + limit])
+    return wire.HistoryPage(history=shown, next=following)
+
+
+async def _with_reports(plane: Plane, workload_id: str, lives: list[wire.PodItem]) -> list[wire.PodItem]:
+    """With what the jobs of the current lives say about themselves; asked where they are, and kept nowhere."""
+    told = [life for life in lives if life.current and life.has_log]
+    if not told:
+        return lives
+    row = await plane.read(lambda connection: store.one(connection, workload_id))
+    if row is None:
+        return lives
+    addresses = [PodAddress(row.cluster, life.id, life.node, workload_id) for life in told]
+    reports = await asyncio.gather(*map(plane.doors.reports, addresses))
+    reported = {life.id: items.with_reports(life, each) for life, each in zip(told, reports, strict=True)}
+    return [reported.get(life.id, life) for life in lives]
 
 
 def lives_of(connection: Connection, caller: Caller, workload_id: str, action: Action) -> list[wire.PodItem]:

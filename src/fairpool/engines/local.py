@@ -97,7 +97,7 @@ class LocalEngine:
             raise Away(f"this machine cannot be used: {error}") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            highest = Token(int(os.pread(fd, 32, 0) or b"0"))
+            highest = _token_in(os.pread(fd, 32, 0), self._token_path)
             if token < highest:
                 raise Outranked(highest, token)
             if token > highest:
@@ -121,6 +121,13 @@ class LocalEngine:
         if sights != self._sights:
             self._sights = sights
         return self._sights
+
+
+def _token_in(content: bytes, path: Path) -> Token:
+    if content and not content.isdigit():
+        # Not taken for none: a loop that was outranked would be obeyed again.
+        raise Away(f"{path} is damaged: it holds {content!r} and should hold a number. Stop Fairpool and remove it")
+    return Token(int(content or b"0"))
 
 
 def _now() -> Instant:

@@ -3,7 +3,8 @@
 The contract, which every engine passes (tests/contracts/test_engine.py):
 
 - `observe` looks after it was called, and returns the very same object as last time if nothing has changed since;
-- an order is carried out at most once, however often it is given: a life is started once, its grace runs once;
+- an order is carried out at most once, however often it is given: a life is started once, and its grace
+  runs once: a second stop may make it shorter, never longer;
 - a life that was stopped or has ended never starts (again), nor does an order for another boot of its node;
 - after a stop was answered with DONE the life is absent or exited in every observation that begins later, or still
   within its grace;

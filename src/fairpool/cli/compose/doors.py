@@ -1,4 +1,4 @@
-"""Ways into the pods of this machine, as the control plane wants them: their logs, and shells in them.
+"""Ways into the pods of this machine, as the control plane wants them: their logs, their reports, and shells in them.
 
 The agent's calls block for a moment, so they are made in threads of their own; what a pod writes is read when the event
 loop says that it is there. Nothing is read ahead: a person who does not read slows down only their own shell.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.supervisor import Supervisor
@@ -72,6 +72,10 @@ class LocalDoors:
         if isinstance(begun, Problem):
             raise Shut(begun)
         return ExecutedEnd(begun, is_terminal=tty)
+
+    async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
+        """What the job says about itself; read when somebody asks, so it costs nothing while nobody does."""
+        return await self._in_thread(lambda: self._supervisor.reports(PodId(pod.pod)))
 
     async def _chunk(self, pod: PodAddress, **wanted: int | None) -> LogChunk:
         chunk = await self._in_thread(lambda: self._supervisor.read_log(PodId(pod.pod), **wanted))

@@ -108,7 +108,24 @@ def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("PRIORITY", f"{found.priority_class_name or '-'} ({found.priority})"),
         ("CREATED", ages.local(found.created_at)),
     ]
-    return [*pairs, ("MESSAGE", found.phase_message)] if found.phase_message else pairs
+    return [*pairs, *reported(lives), *([("MESSAGE", found.phase_message)] if found.phase_message else [])]
+
+
+def reported(lives: Sequence[PodItem]) -> list[tuple[str, str]]:
+    """What the job says about itself, if it says anything: of the pod whose log is meant by the job's log."""
+    from fairpool.api.workloads import life_to_read
+
+    life = life_to_read(lives)
+    if life is None:
+        return []
+    metrics = [f"{name}={value:g}" for name, value in sorted(life.metrics.items())]
+    parameters = [f"{name}={value}" for name, value in sorted(life.parameters.items())]
+    rows = [
+        ("PROGRESS", "" if life.progress_percent is None else f"{life.progress_percent:g}%"),
+        ("METRICS", ", ".join(metrics)),
+        ("PARAMETERS", ", ".join(parameters)),
+    ]
+    return [(name, text) for name, text in rows if text]
 
 
 def document(found: Workload, lives: Sequence[PodItem]) -> dict[str, Any]:
@@ -128,6 +145,7 @@ def document(found: Workload, lives: Sequence[PodItem]) -> dict[str, Any]:
                 "age": ages.age(life.born_at),
                 "node": life.node or "N/A",
                 "chief": life is current[0],
+                **({} if life.progress_percent is None else {"progress": life.progress_percent}),
             }
             for life in current
         ],

@@ -66,8 +66,10 @@ def held_up(course: Course, now: Instant, trouble: str, over_at: Instant | None)
 
 
 def stopped(course: Course, now: Instant, grace_s: float, reason: str) -> Course:
-    """It is given notice: it ends in its own time, but within its grace. Only the first notice counts."""
-    if course.notice_at is not None or course.is_over(now):
+    """It is given notice: it ends in its own time, but within its grace. Told again, that can only become shorter."""
+    if course.notice_at is not None:
+        return cut(course, _after(now, grace_s), KILLED, f"killed after a grace of {grace_s:g} s: {reason}")
+    if course.is_over(now):
         return course
     noticed = replace(course, notice_at=now)
     if not course.has_run(now):

@@ -1,0 +1,447 @@
+"""What goes wrong around a keeper: visitors, full disks, damaged files, kills. The pod's end is kept all the same."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairpool.agent import process_table
+from fairpool.agent.visit import Attachment, Execution
+from fairpool.cli.compose import background
+from fairpool.cli.compose.premises import Premises, Unusable
+from fairpool.engines.port import Away
+from fairpool.model.ids import PodId
+from fairpool.model.observation import PodState, Reply, StopOrder
+from tests.local_machine import NODE, PATIENCE_S, TOKEN, Machine, a_machine, is_running
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+ENDS_WHEN_TOLD = "echo ready; until [ -e {go} ]; do echo tick; sleep 0.05; done; exit 7"
+"""Writes all the while, and ends with 7 when a file appears."""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with a_machine(tmp_path / "data") as machine:
+        yield machine
+
+
+@pytest.fixture
+def go(tmp_path: Path) -> Path:
+    return tmp_path / "go"
+
+
+def ends_when_told(machine: Machine, go: Path, **fields: object) -> PodId:
+    pod = machine.up("a", "sh", "-c", ENDS_WHEN_TOLD.format(go=go), **fields)
+    machine.until(lambda: "tick" in machine.log(pod), "it writes")
+    return pod
+
+
+def assert_its_end_is_kept(machine: Machine, pod: PodId, go: Path) -> None:
+    """Its first keeper still keeps it: it writes on, and ends with its own code."""
+    size = len(machine.log(pod))
+    machine.until(lambda: len(machine.log(pod)) > size, "its log goes on")
+    go.touch()
+    sight = machine.until_exited(pod)
+    assert (sight.exit_code, sight.words) == (7, "")
+    assert not (machine.folder(pod) / "keeper.1").is_symlink()
+
+
+# --- visitors who leave at any moment, and who talk nonsense
+
+
+def test_a_visitor_that_left_before_its_command_ended_costs_nothing(machine: Machine, go: Path) -> None:
+    pod = ends_when_told(machine, go)
+    keeper = machine.keeper_pid(pod)
+    run = machine.engine.supervisor.execute(pod, ["sleep", "987654"])
+    assert isinstance(run, Execution)
+
+    def of_the_visitor() -> list[int]:
+        return [pid for pid in process_table.descendants(keeper) if b"987654" in command_line(pid)]
+
+    machine.until(of_the_visitor, "the command runs")
+    # Both happen while the keeper cannot look, so it hears of the command's end first.
+    os.kill(keeper, signal.SIGSTOP)
+    os.kill(of_the_visitor()[0], signal.SIGKILL)
+    run.close()
+    os.kill(keeper, signal.SIGCONT)
+    assert_its_end_is_kept(machine, pod, go)
+
+
+@pytest.mark.parametrize("tty", [True, False])
+def test_a_visitor_that_attached_and_left_at_once_costs_nothing(machine: Machine, go: Path, tty: bool) -> None:
+    pod = ends_when_told(machine, go, tty=tty, stdin=not tty)
+    keeper = machine.keeper_pid(pod)
+    os.kill(keeper, signal.SIGSTOP)
+    for _ in range(3):
+        line = machine.engine.supervisor.attach(pod)
+        assert isinstance(line, Attachment)
+        line.close()
+    os.kill(keeper, signal.SIGCONT)
+    assert_its_end_is_kept(machine, pod, go)
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        [b"hello"],
+        [b"\xff\xfe"],
+        [b"{}"],
+        [b"[]"],
+        [b'{"op": "dance"}'],
+        [b'{"op": "exec"}'],
+        [b'{"op": "attach"}', b"r\x01"],
+        [b'{"op": "attach"}', b"r"],
+        [b'{"op": "attach"}', b"?"],
+    ],
+    ids=repr,
+)
+def test_a_visitor_that_talks_nonsense_is_shown_out(machine: Machine, go: Path, packets: list[bytes]) -> None:
+    pod = ends_when_told(machine, go, tty=True)
+    line = knock(machine, pod)
+    for packet in packets:
+        line.send(packet)
+    with_fds = knock(machine, pod)
+    null = os.open(os.devnull, os.O_RDWR)
+    rights = array.array("i", [null, null, null]).tobytes()
+    with_fds.sendmsg([json.dumps({"op": "exec"}).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    os.close(null)
+    assert_its_end_is_kept(machine, pod, go)
+    line.close()
+    with_fds.close()
+
+
+def test_a_command_beside_a_pod_is_under_the_pods_limits(machine: Machine, go: Path) -> None:
+    if "limits" in machine.engine.supervisor.forbidden:
+        pytest.skip(f"no limits here: {machine.engine.supervisor.forbidden['limits']}")
+    pod = ends_when_told(machine, go, memory_limit_bytes=200 << 20)
+    run = machine.engine.supervisor.execute(pod, ["cat", "/proc/self/cgroup"])
+    assert isinstance(run, Execution)
+    assert run.wait(PATIENCE_S) == 0
+    assert machine.mark(pod).encode() in os.read(run.stdout, 65536)
+    run.close()
+    assert_its_end_is_kept(machine, pod, go)
+
+
+def test_a_long_paste_into_a_terminal_arrives_whole(machine: Machine, go: Path) -> None:
+    # Nobody reads at first, so not all of it has room; nothing more is typed afterwards.
+    script = "stty raw -echo; echo ready; until [ -e {go} ]; do sleep 0.05; done; head -c 300000 | wc -c; exit 7"
+    pod = machine.up("a", "sh", "-c", script.format(go=go), tty=True)
+    machine.until(lambda: "ready" in machine.log(pod), "it is ready")
+    line = machine.engine.supervisor.attach(pod)
+    assert isinstance(line, Attachment)
+    line.type(b"x" * 300_000)
+    go.touch()
+    assert machine.until_exited(pod).exit_code == 7
+    assert "300000" in machine.log(pod)
+    line.close()
+
+
+def test_what_was_typed_before_the_end_of_input_arrives_whole(machine: Machine, go: Path) -> None:
+    pod = machine.up("a", "sh", "-c", f"until [ -e {go} ]; do sleep 0.05; done; wc -c", stdin=True)
+    line = machine.engine.supervisor.attach(pod)
+    assert isinstance(line, Attachment)
+    line.type(b"x" * 300_000)
+    line.end_input()
+    go.touch()
+    assert machine.until_exited(pod).exit_code == 0
+    assert "300000" in machine.log(pod)
+    line.close()
+
+
+def knock(machine: Machine, pod: PodId) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    handle = os.open(machine.folder(pod), os.O_PATH)
+    line.connect(f"/proc/self/fd/{handle}/door")
+    os.close(handle)
+    return line
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+# --- a full disk
+
+FULL = """
+import os, sys
+from pathlib import Path
+from fairpool.agent.launch import LogRotation
+from fairpool.model.observation import Reply, StopOrder
+from tests.local_machine import NODE, TOKEN, a_machine
+
+root = Path(sys.argv[1])
+with a_machine(root / "data", rotation=LogRotation(segment_bytes=20_000, segments=2)) as machine:
+    fill, go = root / "fill", Path(sys.argv[2]) / "go"
+
+    def fill_up():
+        with fill.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+
+    many = f"until [ -e {go} ]; do sleep 0.05; done; head -c 60000 /dev/zero; exit 7"
+    writes = machine.up("writes", "sh", "-c", many)
+    sleeps = machine.up("sleeps", "sleep", "1000", grace_s=1)
+    ghosts = machine.processes(sleeps)
+    fill_up()
+    assert ghosts
+    go.touch()
+    large = machine.order("late", "sh", "-c", "exit 3", environment=(("A", "x" * 30_000),))
+    (later,) = machine.engine.carry_out([large], TOKEN)
+    assert later.reply is Reply.LATER, later
+    assert "No space left" in later.words, later
+    (told,) = machine.engine.carry_out([StopOrder(pod=sleeps, node=NODE, grace_s=1, reason="test")], TOKEN)
+    assert told.reply is Reply.LATER, told
+    assert "cannot be written" in told.words, told
+    machine.until(lambda: not machine.processes(sleeps), "it has left although its notice could not be written")
+    machine.until(lambda: not machine.processes(writes), "it has ended")
+    machine.engine.observe(TOKEN)
+    assert not list(machine.folder(sleeps).glob("*.new"))
+    fill.unlink()
+    assert machine.until_exited(writes).exit_code == 7
+    assert machine.until_exited(sleeps).exit_code == 143
+    late = machine.until_exited(machine.start(large))
+    assert late.exit_code == 3, late
+print("all is well")
+"""
+
+NO_NAMES = """
+import sys
+from pathlib import Path
+from fairpool.model.observation import Reply
+from tests.local_machine import TOKEN, a_machine
+
+root = Path(sys.argv[1])
+fill = root / "fill"
+fill.mkdir()
+with a_machine(root / "data") as machine:
+    machine.engine.observe(TOKEN)
+    for left in range(14):
+        names = []
+        try:
+            while True:
+                names.append(fill / f"{left}-{len(names)}")
+                names[-1].touch()
+        except OSError:
+            names.pop()
+        for name in names[:left]:
+            name.unlink()
+        order = machine.order(f"i{left}", "sh", "-c", "echo x; exit 5")
+        (answer,) = machine.engine.carry_out([order], TOKEN)
+        for _ in range(10):
+            machine.engine.observe(TOKEN)
+            machine.engine.wait(0.05)
+        for name in names[left:]:
+            name.unlink()
+        if answer.reply is Reply.LATER:
+            machine.start(order)
+        sight = machine.until_exited(order.pod)
+        cannot = sight.exit_code == 126 and "No space left" in sight.words
+        assert cannot or (sight.exit_code, sight.words) == (5, ""), (left, sight)
+        machine.forget(order.pod)
+print("all is well")
+"""
+
+
+@pytest.mark.parametrize("trouble", [FULL, NO_NAMES], ids=["no room", "room for a few files"])
+def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, trouble: str) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    script = tmp_path / "full.py"
+    script.write_text(trouble)
+    shell = 'mount -t tmpfs -o size=4m,nr_inodes=300 none "$1" && exec "$2" "$3" "$1" "$4"'
+    command = ["unshare", "-m", "sh", "-c", shell, "sh", str(small), sys.executable, str(script), str(tmp_path)]
+    if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("a small disk of one's own needs mount namespaces")
+    done = subprocess.run(
+        command, cwd=ROOT, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.stdout.strip() == "all is well", done.stderr
+
+
+# --- damaged files
+
+
+@pytest.mark.parametrize("name", ["exit.json", "stop.json", "reports.json", "main", "keeper.0", "log.0", "log.x"])
+def test_a_damaged_file_of_one_pod_harms_nobody_else(machine: Machine, go: Path, name: str) -> None:
+    pod = ends_when_told(machine, go)
+    keeper = machine.keeper_pid(pod)
+    path = machine.folder(pod) / name
+    path.unlink(missing_ok=True)
+    path.write_bytes(b"x\0\0\0")
+    assert machine.see(pod).state is PodState.RUNNING
+    machine.reopen()
+    machine.see(pod)
+    assert machine.run("b", "sh", "-c", "exit 3").exit_code == 3
+    if name == "exit.json":
+        assert_its_end_is_kept(machine, pod, go)
+    machine.stop(pod, grace_s=0)
+    machine.until_exited(pod)
+    machine.until(lambda: not machine.processes(pod), "it is gone")
+    machine.until(lambda: process_table.start_time(keeper) is None, "its keeper is gone")
+
+
+def test_a_pod_whose_order_was_damaged_is_ended(machine: Machine) -> None:
+    pod = machine.up("a", "sleep", "1000")
+    mark = machine.mark(pod)
+    (machine.folder(pod) / "order.json").write_bytes(b'{"order": ')
+    machine.reopen()
+    assert pod not in machine.engine.observe(TOKEN).pods
+    machine.until(lambda: not process_table.family(mark, {}), "nobody knows whose it is, so it is ended")
+
+
+def test_an_order_its_keeper_cannot_read_is_an_end(machine: Machine) -> None:
+    nursery = machine.engine.supervisor.nursery_pid
+    assert nursery is not None
+    os.kill(nursery, signal.SIGSTOP)
+    pod = machine.start(machine.order("a", "sleep", "1000"))
+    (machine.folder(pod) / "order.json").write_bytes(b'{"order": ')
+    os.kill(nursery, signal.SIGCONT)
+    sight = machine.until_exited(pod)
+    assert (sight.exit_code, sight.words) == (
+        126,
+        "ContainerCannotRun: its order cannot be read; order.json is damaged",
+    )
+
+
+def test_a_pod_does_not_start_in_its_keepers_folder(machine: Machine) -> None:
+    sight = machine.run("a", "sh", "-c", "echo x > ../exit.json; exit 7")
+    assert sight.exit_code == 7
+    assert machine.run("b", "sh", "-c", "exit 3").exit_code == 3
+    machine.forget(sight.order.pod)
+    assert [path.name for path in (machine.root / "scratch").iterdir() if path.is_dir()] == ["b-0-0"]
+
+
+def test_a_damaged_token_is_said_in_words(machine: Machine) -> None:
+    token = machine.root / "token"
+    before = token.read_bytes() if token.exists() else b""
+    token.write_bytes(b"\0\0\0\0")
+    with pytest.raises(Away, match="is damaged"):
+        machine.engine.observe(TOKEN)
+    token.write_bytes(before)
+
+
+def test_a_variable_that_cannot_be_is_an_end_with_words(machine: Machine) -> None:
+    sight = machine.run("a", "true", environment=(("A=B", "1"),))
+    assert sight.exit_code == 126
+    assert sight.words.startswith("ContainerCannotRun: true: ")
+
+
+# --- keepers that are killed
+
+
+def test_a_program_without_its_environment_is_not_lost_with_its_keeper(machine: Machine) -> None:
+    pod = machine.up("a", "sh", "-c", "sleep 876543 & exec env -i sh -c 'sleep 876543 & exec sleep 876543'")
+    keeper = machine.keeper_pid(pod)
+
+    def of_the_pod() -> list[int]:
+        return [pid for pid in process_table.pids() if b"sleep\x00876543" in command_line(pid) and is_running(pid)]
+
+    machine.until(lambda: len(of_the_pod()) == 3, "all of them run")
+    ours = of_the_pod()
+    os.kill(keeper, signal.SIGKILL)
+    machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "keeper.1").is_symlink(), "an heir")
+    assert machine.see(pod).state is PodState.RUNNING
+    assert machine.engine.supervisor.ours(ours) == set(ours)
+    machine.stop(pod)
+    sight = machine.until_exited(pod)
+    assert (sight.exit_code, sight.after_notice) == (137, True)
+    assert of_the_pod() == []
+
+
+def test_an_heir_leaves_alone_who_has_the_programs_number(machine: Machine) -> None:
+    innocent = subprocess.Popen(["sleep", "1000"])
+    try:
+        pod = machine.up("a", "sleep", "1000")
+        os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+        main = machine.folder(pod) / "main"
+        main.unlink()
+        main.symlink_to(f"{innocent.pid}.1.0")
+        machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "keeper.1").is_symlink(), "heir")
+        machine.stop(pod, grace_s=0)
+        machine.until_exited(pod)
+        assert machine.processes(pod) == []
+        assert innocent.poll() is None
+    finally:
+        innocent.kill()
+        innocent.wait()
+
+
+def test_a_pod_that_lost_many_keepers_can_still_be_stopped(machine: Machine) -> None:
+    pod = machine.up("a", "sleep", "1000")
+    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    for generation in range(1, 30):
+        (machine.folder(pod) / f"keeper.{generation}").symlink_to("0.0")
+    machine.stop(pod)
+    assert machine.until_exited(pod).exit_code == 137
+    assert machine.processes(pod) == []
+
+
+def test_a_pod_for_which_no_keeper_can_be_had_is_ended_all_the_same(machine: Machine) -> None:
+    pod = machine.up("a", "sh", "-c", "sleep 1000 & exec env -i sleep 1000")
+    nursery = machine.engine.supervisor.nursery_pid
+    assert nursery is not None
+    os.kill(nursery, signal.SIGSTOP)
+    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="test")], TOKEN)
+    assert answer.reply is Reply.DONE, answer
+    sight = machine.see(pod)
+    assert (sight.state, sight.exit_code, sight.after_notice) == (PodState.EXITED, 137, True)
+    assert machine.processes(pod) == []
+    os.kill(nursery, signal.SIGCONT)
+
+
+def test_a_second_stop_without_grace_is_obeyed(machine: Machine) -> None:
+    pod = machine.up("a", "sh", "-c", "trap '' TERM; echo deaf; while true; do sleep 1000; done")
+    machine.until(lambda: "deaf" in machine.log(pod), "it is deaf")
+    machine.stop(pod, grace_s=100_000)
+    (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="now")], TOKEN)
+    assert answer.reply is Reply.DONE, answer
+    assert machine.see(pod).state is PodState.EXITED
+    assert machine.processes(pod) == []
+
+
+def test_down_says_which_pods_it_could_not_end(tmp_path: Path) -> None:
+    premises = Premises(tmp_path)
+    with a_machine(premises.machine) as machine:
+        ends = machine.up("ends", "sleep", "1000", grace_s=0)
+        stays = machine.up("stays", "sleep", "1000", grace_s=0)
+        keeper = machine.keeper_pid(stays)
+        os.kill(keeper, signal.SIGSTOP)  # so that it cannot do as it is told
+        with pytest.raises(Unusable, match="1 of 2 pods could not be ended: stays-0-0"):
+            background.stop_pods(premises)
+        os.kill(keeper, signal.SIGCONT)
+        assert machine.until_exited(ends).after_notice
+        assert machine.until_exited(stays).after_notice
+
+
+# --- a copy of the data folder
+
+
+def test_a_copy_of_the_data_folder_leaves_the_pods_of_the_original_alone(machine: Machine, tmp_path: Path) -> None:
+    pod = machine.up("a", "sleep", "1000")
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-a", str(machine.root), str(copy)], check=True)
+    with a_machine(copy) as other:
+        assert other.engine.observe(TOKEN).pods == {}
+        other.stop(pod, grace_s=0)
+        mark = other.mark(other.up("b", "sleep", "1000"))
+    assert machine.see(pod).state is PodState.RUNNING
+    assert len(machine.processes(pod)) == 1
+    assert mark != machine.mark(machine.up("b", "sleep", "1000"))

@@ -1,0 +1,70 @@
+"""Visitors of a pod, at the door itself: what cannot be done for them is said to them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairpool.agent import visit
+from fairpool.agent.door import Door
+
+
+@pytest.fixture
+def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Door, select.poll]]:
+    monkeypatch.chdir(tmp_path)
+    poll = select.poll()
+    door = Door(poll, {"env": {}, "cwd": "/"})
+    door.open(main=0, keyboard=-1, is_terminal=False)
+    yield door, poll
+    door.close()
+
+
+def test_where_no_process_can_be_made_the_visitor_is_told(
+    door: tuple[Door, select.poll], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = visit.execute(tmp_path, ["true"])
+    with monkeypatch.context() as without:
+        without.setattr(os, "fork", no_more_processes)
+        serve(*door)
+    assert run.wait(5) == 126
+    assert run.stderr is not None
+    assert os.read(run.stderr, 1000).startswith(b"no process can be made beside the pod")
+    run.close()
+    serve(*door)
+
+
+def test_the_end_of_a_command_is_told_to_nobody_who_left(door: tuple[Door, select.poll]) -> None:
+    run = visit.execute(Path(), ["true"])
+    serve(*door)
+    pid, status = os.waitpid(-1, 0)
+    run.close()
+    door[0].visitor_ended(pid, os.waitstatus_to_exitcode(status))
+    door[0].visitor_ended(os.getpid(), 0)
+    serve(*door)
+
+
+def test_a_visitor_learns_how_its_command_ended(door: tuple[Door, select.poll]) -> None:
+    run = visit.execute(Path(), ["sh", "-c", "exit 3"])
+    serve(*door)
+    pid, status = os.waitpid(-1, 0)
+    door[0].visitor_ended(pid, os.waitstatus_to_exitcode(status))
+    door[0].visitor_ended(pid, 0)
+    assert json.loads(run._line.recv(100)) == {"exit": 3}
+    run.close()
+
+
+def no_more_processes() -> int:
+    raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+
+def serve(door: Door, poll: select.poll) -> None:
+    """Until nothing is left to do."""
+    while ready := poll.poll(0):
+        for fd, events in ready:
+            door.serve(fd, events)

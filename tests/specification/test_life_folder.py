@@ -1,0 +1,196 @@
+"""What is written and read beside a pod, when the disk is full, files are damaged and clocks are wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fairpool.agent import life_folder, process_table
+from fairpool.agent.data_folder import DataFolder
+from fairpool.agent.durable import write_durably
+from fairpool.agent.life_folder import End, Keeper
+from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_from, times
+from fairpool.agent.order_file import KeptOrder, read_order, write_order
+from fairpool.agent.tombstones import Tombstones
+from fairpool.model.ids import Instant, PodId
+from tests.contracts.harness import start_order
+
+JUNK = [
+    b"",
+    b"x",
+    b"\0\0\0\0",
+    b"[]",
+    b"{",
+    b"\xff\xfe",
+    b'{"code": "x", "words": 1}',
+    b'{"grace_s": []}',
+    b"9" * 300_000,
+]
+
+
+# --- writing
+
+
+@pytest.fixture
+def kernel_that_takes_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, bytes(data[:7])))
+
+
+@pytest.mark.usefixtures("kernel_that_takes_little")
+def test_what_the_kernel_takes_in_pieces_is_written_whole(tmp_path: Path) -> None:
+    write_durably(tmp_path / "file", b"more than seven bytes")
+    assert (tmp_path / "file").read_bytes() == b"more than seven bytes"
+    kept = KeptOrder(order=start_order())
+    write_order(str(tmp_path), kept)
+    assert read_order(str(tmp_path)) == kept
+    tombstones = Tombstones(tmp_path / "ended", "boot-1")
+    tombstones.add(PodId("a-0-0"), "it has ended before")
+    tombstones.close()
+    again = Tombstones(tmp_path / "ended", "boot-1")
+    assert again.words(PodId("a-0-0")) == "it has ended before"
+    again.close()
+
+
+def test_what_cannot_be_written_leaves_the_old_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_durably(tmp_path / "file", b"old")
+    monkeypatch.setattr(os, "fsync", no_room)
+    with pytest.raises(OSError, match="room"):
+        write_durably(tmp_path / "file", b"new")
+    with pytest.raises(OSError, match="room"):
+        life_folder.tell_to_stop(str(tmp_path), 5, "test")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def no_room(_fd: int) -> None:
+    raise OSError(28, "no room")
+
+
+@pytest.mark.parametrize(
+    ("told", "grace_s"),
+    [
+        pytest.param([5], 5, id="once"),
+        pytest.param([5, 60], 5, id="a longer one does not count"),
+        pytest.param([60, 5], 5, id="a shorter one replaces it"),
+        pytest.param([60, 0, 5], 0, id="never longer again"),
+    ],
+)
+def test_of_several_notices_the_shortest_grace_counts(tmp_path: Path, told: list[int], grace_s: int) -> None:
+    for each in told:
+        life_folder.tell_to_stop(str(tmp_path), each, "test")
+    assert json.loads((tmp_path / "stop.json").read_bytes())["grace_s"] == grace_s
+
+
+# --- reading
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=lambda junk: repr(junk[:20]))
+def test_what_cannot_be_read_counts_as_not_written(tmp_path: Path, junk: bytes) -> None:
+    folder = str(tmp_path)
+    for name in ("exit.json", "stop.json", "reports.json", "order.json", "log.x", "log.", "log.0"):
+        (tmp_path / name).write_bytes(junk)
+    for name in ("keeper.0", "main"):
+        (tmp_path / name).symlink_to(junk[:50].decode("ascii", "replace").replace("\0", "?") or "?")
+    assert life_folder.end_of(folder) is None
+    assert isinstance(life_folder.reports(folder), dict)
+    assert read_order(folder) is None
+    glance = life_folder.glance(folder)
+    assert (glance.is_told_to_stop, glance.keeper, glance.running_since) == (True, Keeper(0, 0, 0), None)
+    assert glance.keeper is not None
+    assert not glance.keeper.is_alive
+    assert life_folder.main_of(folder) is None
+    assert not life_folder.is_copied(folder)
+    assert log_end(folder) == len(junk)
+    life_folder.tell_to_stop(folder, 3, "test")
+    assert json.loads((tmp_path / "stop.json").read_bytes()) == {"grace_s": 3, "reason": "test"}
+
+
+def test_nothing_is_waited_for_that_is_no_file(tmp_path: Path) -> None:
+    for name in ("exit.json", "reports.json"):
+        os.mkfifo(tmp_path / name)
+    assert life_folder.end_of(str(tmp_path)) is None
+    assert life_folder.reports(str(tmp_path)) == {}
+
+
+def test_an_end_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    end = End(137, "its keepers were killed", True)
+    life_folder.write_end(str(tmp_path), end, Instant(5))
+    assert life_folder.end_of(str(tmp_path)) == end
+
+
+# --- the log
+
+
+def test_a_log_that_cannot_go_on_loses_output_and_nothing_else(tmp_path: Path) -> None:
+    log = LogWriter(str(tmp_path), 10, 3)
+    (tmp_path / "times.10").mkdir()
+    log.write(b"0123456789", 1000)
+    log.write(b"lost", 1100)
+    (tmp_path / "times.10").rmdir()
+    log.write(b"kept", 1200)
+    log.close()
+    assert read_from(str(tmp_path), 0, 100) == (0, b"0123456789kept")
+
+
+def test_a_log_that_cannot_be_opened_is_opened_when_it_can(tmp_path: Path) -> None:
+    (tmp_path / "log.0").mkdir()
+    log = LogWriter(str(tmp_path), 10, 3)
+    log.write(b"lost", 1000)
+    (tmp_path / "log.0").rmdir()
+    log.write(b"kept", 1100)
+    log.close()
+    assert read_from(str(tmp_path), 0, 100) == (0, b"kept")
+
+
+def test_output_has_a_time_also_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    log = LogWriter(str(tmp_path), 100, 3)
+    log.write(b"before ", 1_000_000)
+    log.write(b"after ", 5000)
+    log.write(b"later", 9000)
+    log.close()
+    # What came before the clock was set back has a later time, so the question is asked of the rest.
+    assert log_end(str(tmp_path)) == 18
+    assert [at for _, at in times(str(tmp_path))] == [1_000_000, 5000, 9000]
+    assert offset_since(str(tmp_path), 2_000_000) == 18
+
+
+def test_too_much_output_of_forgotten_pods_goes_oldest_first(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    for age, name in enumerate(["newest", "middle", "oldest"]):
+        (data.logs / name).mkdir()
+        (data.logs / name / "log.0").write_bytes(bytes(1000))
+        os.utime(data.logs / name, ns=(10**18 - age * 10**9, 10**18 - age * 10**9))
+    data.prune_logs(kept_bytes=2000)
+    assert {path.name for path in data.logs.iterdir()} == {"newest", "middle"}
+    data.prune_logs(kept_bytes=10)
+    assert {path.name for path in data.logs.iterdir()} == {"newest"}, "what was said last can always be read"
+
+
+# --- who is signalled
+
+
+def test_nobody_is_signalled_who_only_has_the_number() -> None:
+    innocent = subprocess.Popen(["sleep", "1000"])
+    try:
+        started = process_table.start_time(innocent.pid)
+        assert started is not None
+        for wrong in (started - 1, started + 1):
+            is_it = partial(process_table.is_alive, started=wrong)
+            process_table.send(innocent.pid, signal.SIGKILL, only_if=is_it)
+        assert process_table.family("no-such-mark", {innocent.pid: started - 1}) == {}
+        assert process_table.start_time(innocent.pid) == started
+        process_table.send(innocent.pid, signal.SIGKILL, only_if=partial(process_table.is_alive, started=started))
+        assert innocent.wait() == -signal.SIGKILL
+    finally:
+        innocent.kill()
+        innocent.wait()
