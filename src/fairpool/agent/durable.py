@@ -1,7 +1,7 @@
 """Files that are there whole or not at all, also when the disk fills up or the power fails.
 
-Writing is not enough for that. A disk may take less than it was given, the content may reach it after the name does, and
-the name may not reach it at all; so all is written, then flushed, then renamed, then the folder is flushed. Used by
+Writing is not enough for that. A disk may take less than it was given, the content may reach it after the name does,
+and the name may not reach it at all; so all is written, then flushed, then renamed, then the folder is flushed. Used by
 keepers too, so it imports next to nothing.
 """
 
@@ -50,9 +50,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        if (
-            error.errno != errno.EINVAL
-        ):  # some file systems know no such thing, and keep their names in order themselves
+        if error.errno != errno.EINVAL:  # some file systems know no such thing, and keep names in order themselves
             raise
     finally:
         os.close(handle)
