@@ -168,9 +168,9 @@ def test_too_much_output_of_forgotten_pods_goes_oldest_first(tmp_path: Path) -> 
     data.prepare()
     for age, name in enumerate(["newest", "middle", "oldest"]):
         (data.logs / name).mkdir()
-        (data.logs / name / "log.0").write_bytes(bytes(1000))
+        (data.logs / name / "log.0").write_bytes(bytes(100_000))
         os.utime(data.logs / name, ns=(10**18 - age * 10**9, 10**18 - age * 10**9))
-    data.prune_logs(kept_bytes=2000)
+    data.prune_logs(kept_bytes=250_000)
     assert {path.name for path in data.logs.iterdir()} == {"newest", "middle"}
     data.prune_logs(kept_bytes=10)
     assert {path.name for path in data.logs.iterdir()} == {"newest"}, "what was said last can always be read"

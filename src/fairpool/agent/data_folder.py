@@ -158,7 +158,7 @@ class DataFolder:
         used_bytes = 0
         for number, folder in enumerate(found):
             used_bytes += _size(folder)
-            if number >= kept or used_bytes > kept_bytes:
+            if number >= kept or (number > 0 and used_bytes > kept_bytes):  # what was said last can always be read
                 shutil.rmtree(folder, ignore_errors=True)
         if self._is_due():
             self.prune_saved()
