@@ -23,7 +23,7 @@ from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 
 NODE = NodeName("dgx1-1")
 TOKEN = Token(1)
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 """Until a test gives up; much longer than anything takes, because machines that test are busy."""
 
 

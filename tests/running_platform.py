@@ -19,7 +19,7 @@ from fairpool.cli.compose import background
 from fairpool.cli.compose.premises import Premises, occupant
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 """Until a test gives up; much longer than anything takes, because machines that test are busy."""
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from fairpool.engines.local import LocalEngine
 from fairpool.engines.port import Engine
-from fairpool.model.ids import NodeName, Token
-from fairpool.model.observation import Answer, Observation, Order, PodState, StartOrder
+from fairpool.model.ids import NodeName, PodId, Token
+from fairpool.model.observation import Answer, Observation, Order, PodState, Reply, StartOrder, StopOrder
 from tests.local_machine import NODE, PATIENCE_S, Machine
-
-IMPATIENCE_S = 0.4
-"""What a real machine needs besides: a process to be scheduled, a shell to start."""
 
 
 class LocalHarness:
@@ -25,7 +23,8 @@ class LocalHarness:
         self.machine = Machine(folder, boot_id="boot-1")
         self.node: NodeName = NODE
         self.keeps_objects = not reopened
-        self.engine: Engine = Patient(self.machine, reopened=reopened)
+        self._patient = Patient(self.machine, reopened=reopened)
+        self.engine: Engine = self._patient
         self._boots = 1
 
     def order(
@@ -42,16 +41,19 @@ class LocalHarness:
         # Deaf rather than slow: what needs longer than its grace is killed in either case.
         deaf = "trap '' TERM; " if stop_s else ""
         work = f"sleep {'infinity' if run_s is None else run_s}"
-        return self.machine.order(
+        order = self.machine.order(
             workload,
             *("sh", "-c", f"{deaf}{work}; exit {exit_code}"),
             index=index,
             life=incarnation,
             devices=(device,),
         )
+        self._patient.courses[order.pod] = Course(run_s=run_s, is_deaf=bool(stop_s))
+        return order
 
     def pass_time(self, seconds: float) -> None:
-        time.sleep(seconds + IMPATIENCE_S)
+        time.sleep(seconds)
+        self._patient.see_who_is_due_end()
 
     def reboot(self) -> None:
         """Nothing runs any more, nothing was said, and the boot is another."""
@@ -59,6 +61,7 @@ class LocalHarness:
             engine.close()
         self.machine.engines.clear()
         self.machine.kill_what_is_left()
+        self._patient.due.clear()
         self._boots += 1
         self.machine.reopen(boot_id=f"boot-{self._boots}")
 
@@ -68,23 +71,66 @@ class LocalHarness:
     def end_silence(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class Course:
+    """What a pod will do."""
+
+    run_s: float | None
+    is_deaf: bool
+
+
 class Patient:
-    """Answers starts when they have happened: the suite asks at once, and a process takes a moment."""
+    """Answers starts when they have happened: the suite asks at once, and a process takes a moment.
+
+    It also knows when each life should be over, so that time that passes can be followed by a look instead of a guess
+    how long a busy machine takes to notice.
+    """
 
     def __init__(self, machine: Machine, *, reopened: bool) -> None:
         self._machine, self._reopened = machine, reopened
+        self._token = Token(0)
+        self.courses: dict[PodId, Course] = {}
+        self.due: dict[PodId, float] = {}
+        """By the clock that nobody sets."""
 
     def observe(self, token: Token) -> Observation:
-        return self._engine().observe(token)
+        observation = self._engine().observe(token)
+        self._token = token
+        return observation
 
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
         engine = self._engine()
         answers = engine.carry_out(orders, token)
+        self._token = token
         end = time.monotonic() + PATIENCE_S
         while any(pod.state is PodState.STARTING for pod in engine.observe(token).pods.values()):
             assert time.monotonic() < end, "nothing starts"
             engine.wait(0.02)
+        for order, answer in zip(orders, answers, strict=True):
+            if answer.reply is Reply.DONE:
+                self._note_end(order)
         return answers
+
+    def see_who_is_due_end(self) -> None:
+        """Wait until whoever should be over by now is seen to be."""
+        due = [pod for pod, at in self.due.items() if at <= time.monotonic()]
+        end = time.monotonic() + PATIENCE_S
+        while any(self._runs(pod) for pod in due):
+            assert time.monotonic() < end, f"one of {due} does not end"
+            self._machine.engine.wait(0.02)
+
+    def _note_end(self, order: Order) -> None:
+        course = self.courses.get(order.pod, Course(run_s=None, is_deaf=False))
+        now = time.monotonic()
+        if isinstance(order, StartOrder) and course.run_s is not None:
+            self.due.setdefault(order.pod, now + course.run_s)
+        elif isinstance(order, StopOrder):
+            grace_s = order.grace_s if course.is_deaf else 0
+            self.due[order.pod] = min(self.due.get(order.pod, now + grace_s), now + grace_s)
+
+    def _runs(self, pod: PodId) -> bool:
+        sight = self._machine.engine.observe(self._token).pods.get(pod)
+        return sight is not None and sight.state is not PodState.EXITED
 
     def _engine(self) -> LocalEngine:
         if not self._reopened:

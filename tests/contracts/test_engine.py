@@ -98,12 +98,12 @@ def test_a_pod_that_did_not_change_keeps_its_sight(harness: Harness) -> None:
 
 
 def test_a_pod_is_seen_running_and_then_exited_with_its_code(harness: Harness) -> None:
-    order = start(harness, harness.order(run_s=3, exit_code=7))
+    order = start(harness, harness.order(run_s=5, exit_code=7))
     running = seen(harness, order.pod)
     assert running is not None
     assert (running.state, running.exit_code) == (PodState.RUNNING, None)
     assert running.running_since is not None
-    harness.pass_time(3)
+    harness.pass_time(5)
     exited = seen(harness, order.pod)
     assert exited is not None
     assert (exited.state, exited.exit_code) == (PodState.EXITED, 7)
@@ -276,9 +276,9 @@ def test_a_life_that_obeys_is_over_before_its_grace_is(harness: Harness) -> None
 
 def test_a_life_that_does_not_obey_is_over_when_its_grace_is(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
-    assert tell(harness, stop(order, grace_s=1)).reply is Reply.DONE
+    assert tell(harness, stop(order, grace_s=4)).reply is Reply.DONE
     assert state(harness, order.pod) is PodState.RUNNING
-    harness.pass_time(1.5)
+    harness.pass_time(4.5)
     exited = seen(harness, order.pod)
     assert exited is None or (exited.state is PodState.EXITED and exited.exit_code not in (0, None))
 

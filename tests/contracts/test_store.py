@@ -117,6 +117,7 @@ def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds
         workload = home.train("t1")
     with sqlite3.connect(tmp_path / "control.sqlite") as older:
         older.execute("DROP TABLE preferences")
+        older.execute("DROP INDEX ix_workloads_gone_at")
         older.execute("UPDATE alembic_version SET version_num = '0001'")
     with house(tmp_path) as home:
         assert expect(home.call("GET", f"/api/v1/workloads/{workload['id']}"), 200) == workload

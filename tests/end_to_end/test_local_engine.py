@@ -669,6 +669,30 @@ def test_a_training_that_was_preempted_resumes_from_its_checkpoint(machine: Mach
     assert "Epoch 1/4" not in machine.log(second.order.pod)
 
 
+def test_of_a_forgotten_workload_its_output_and_what_it_saved_are_left(machine: Machine) -> None:
+    folders = {name: machine.root / name for name in ("checkpoints", "rendezvous", "pods", "logs")}
+    save = "sh", "-c", 'echo kept; touch "$FAIRPOOL_CHECKPOINT_DIR/epoch-1"'
+    saved = machine.run("saved", *save).order.pod
+    gang = {"pods": 2, "together": True}
+    first = machine.run("gang", "true", index=0, **gang).order.pod
+    second = machine.up("gang", "sleep", "1000", index=1, **gang)
+    machine.forget(saved)
+    machine.forget(first)
+    assert {path.name for path in folders["checkpoints"].iterdir()} == {"saved", "gang"}, "the second still uses it"
+    assert len(list(folders["rendezvous"].iterdir())) == 1
+    machine.stop(second)
+    machine.until_exited(second)
+    machine.forget(second)
+    for index in range(2):
+        machine.run("sweep", "true", index=index, pods=2)
+    for index in range(2):
+        machine.forget(machine.order("sweep", index=index).pod)
+    assert [path.name for path in folders["checkpoints"].rglob("*")] == ["saved", "epoch-1"]
+    assert list(folders["rendezvous"].iterdir()) == list(folders["pods"].iterdir()) == []
+    assert machine.log(saved) == "kept\n"
+    assert machine.run("gang", "sh", "-c", 'test -d "$FAIRPOOL_CHECKPOINT_DIR"', life=1).exit_code == 0
+
+
 def test_the_netapp_image_brings_its_script(machine: Machine) -> None:
     arguments = ("/netapp/scripts/run.py", "--dataset_dir=/mnt/mount_0/", "--num_devices=1", "--epochs=1", "--steps=2")
     volumes = (Volume(source="/mnt", target="/mnt"), Volume(source="/tmp", target="/tmp"))

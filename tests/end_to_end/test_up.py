@@ -9,7 +9,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,15 +23,14 @@ from tests.running_platform import PATIENCE_S, Running, fairpool
 
 pytestmark = pytest.mark.slow
 
-LEAVES_S = 15.0
-"""A server that is told to leave has left by then, whatever people were doing."""
-
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Iterator[Running]:
     running = Running(tmp_path / "data")
-    yield running
-    running.clean_up()
+    try:
+        yield running
+    finally:
+        running.clean_up()
 
 
 def test_from_up_to_a_finished_job(platform: Running, tmp_path: Path) -> None:
@@ -97,10 +95,14 @@ def test_a_killed_server_finds_its_pods_again(platform: Running, tmp_path: Path)
 def test_what_ends_while_the_server_is_down_is_known_afterwards(platform: Running, tmp_path: Path) -> None:
     platform.up()
     begun = tmp_path / "begun"
-    workload = platform.submit("quick", f'import time; open("{begun}", "w"); time.sleep(1); print("done")')
+    ended, go_on = tmp_path / "ended", tmp_path / "go-on"
+    waits = f'[time.sleep(0.02) for _ in iter(lambda: os.path.exists("{go_on}"), True)]'
+    program = f'import os, time; open("{begun}", "w"); {waits}; print("done"); open("{ended}", "w")'
+    workload = platform.submit("quick", program)
     platform.until(begun.exists, "it has begun")
     platform.down()
-    time.sleep(1.5)
+    go_on.touch()
+    platform.until(lambda: ended.exists() and not platform.leftovers(), "it has ended, with its keeper")
     platform.up()
     platform.until_phase(workload, "Completed")
     assert platform.log(workload) == "done\n"
@@ -133,9 +135,7 @@ def test_a_person_who_watches_does_not_keep_the_server_up(platform: Running) -> 
     other = Client(platform.status["address"], platform.client.token)
     watched = other.changes(after=1)
     next(watched)
-    begun = time.monotonic()
-    platform.down()
-    assert time.monotonic() - begun < LEAVES_S
+    platform.down()  # which complains if the server does not leave in good time
     with pytest.raises(Unreachable):  # cut off, and not told that the log is complete
         list(log)
 
@@ -149,10 +149,8 @@ def test_ctrl_c_ends_the_foreground_and_nothing_else(platform: Running) -> None:
         assert any(line.startswith("Ready.") for line in lines)
         workload = platform.submit("long", "import time; time.sleep(600)")
         platform.until_phase(workload, "Running")
-        begun = time.monotonic()
         server.send_signal(signal.SIGINT)
         assert server.wait(PATIENCE_S) == 0
-        assert time.monotonic() - begun < LEAVES_S
     assert occupant(platform.premises) is None
     assert any("time.sleep(600)" in line for line in platform.leftovers()), "the pod runs on"
     platform.up()
@@ -161,11 +159,9 @@ def test_ctrl_c_ends_the_foreground_and_nothing_else(platform: Running) -> None:
 
 
 def test_starts_and_stops_in_good_time(platform: Running) -> None:
-    for _ in range(5):
+    for _ in range(3):
         platform.up()
-        begun = time.monotonic()
-        platform.down()
-        assert time.monotonic() - begun < LEAVES_S
+        platform.down()  # both complain if it takes long
     assert platform.leftovers() == []
 
 
@@ -214,12 +210,13 @@ def test_a_newer_database_is_left_alone(platform: Running) -> None:
     platform.up()
     platform.down()
     with closing(sqlite3.connect(platform.premises.control)) as database, database:
+        (ours,) = database.execute("SELECT version_num FROM alembic_version").fetchone()
         database.execute("UPDATE alembic_version SET version_num = '9999'")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")
     assert started.returncode == 1
     assert "was written by a newer Fairpool: it has version 9999" in started.stderr
     with closing(sqlite3.connect(platform.premises.control)) as database, database:
-        database.execute("UPDATE alembic_version SET version_num = '0001'")
+        database.execute("UPDATE alembic_version SET version_num = ?", (ours,))
     with closing(sqlite3.connect(platform.premises.ledger)) as ledger, ledger:
         ledger.execute("PRAGMA user_version = 9999")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")

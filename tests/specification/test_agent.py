@@ -215,6 +215,20 @@ def test_tombstones_are_shared_and_last_for_a_boot(tmp_path: Path) -> None:
     later.close()
 
 
+def test_the_latest_lives_have_tombstones_and_the_rest_of_a_long_boot_does_not(tmp_path: Path) -> None:
+    first, second = (Tombstones(tmp_path / "ended", "boot-1", kept=3) for _ in range(2))
+    for number in range(8):
+        (first, second)[number % 2].add(PodId(f"p{number}"), "over")
+        latest = [PodId(f"p{each}") for each in range(max(0, number - 2), number + 1)]
+        assert all(each.words(pod) == "over" for pod in latest for each in (first, second))
+    third = Tombstones(tmp_path / "ended", "boot-1", kept=3)
+    for each in (first, second, third):
+        assert each.words(PodId("p0")) is None
+        assert each.words(PodId("p7")) == "over"
+        each.close()
+    assert len(list((tmp_path / "ended").iterdir())) == 2
+
+
 def test_output_of_those_forgotten_longest_ago_goes_first(tmp_path: Path) -> None:
     data = DataFolder(tmp_path)
     data.prepare()

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,6 +89,15 @@ class DataFolder:
                 kept.mkdir(exist_ok=True, mode=0o700)
                 entry.replace(kept / entry.name)
         shutil.rmtree(folder, ignore_errors=True)
+
+    def clear_up(self, order: StartOrder) -> None:
+        """Remove what the pods of a workload shared, now that none of them is here; saved work stays."""
+        run = self.root / "checkpoints" / _part(order.workload)
+        of_each_pod = self.places(order).checkpoints != run and run.is_dir()
+        for folder in (*(sorted(run.iterdir()) if of_each_pod else ()), run):
+            with suppress(OSError):  # there is something in it, or it was never made
+                folder.rmdir()
+        (self.root / "rendezvous" / f"{_part(order.workload)}.{order.run}").unlink(missing_ok=True)
 
     def log_folder(self, pod: PodId) -> Path | None:
         """Where a pod's output is, if there is any."""

@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -32,7 +33,7 @@ from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
 from fairpool.agent.watch import Life, Watch, is_readable
-from fairpool.model.ids import PodId
+from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import (
     Answer,
     ForgetOrder,
@@ -91,6 +92,8 @@ class Supervisor:
         self._watch = Watch()
         self._hints = self._listen()
         self._lives: dict[PodId, Life] = {}
+        self._peers: Counter[WorkloadId] = Counter()
+        """How many lives of each workload are here."""
         self._unsettled: set[PodId] = set()
         self._pods: Mapping[PodId, PodSight] = {}
         self._changed = True
@@ -142,8 +145,9 @@ class Supervisor:
             if self._forgotten % PRUNE_EVERY == 0:
                 self.data.prune_logs()
             if life is not None:
-                del self._lives[order.pod]
-                self._changed = True
+                self._let_go(order.pod)
+                if not self._peers[life.kept.order.workload]:
+                    self.data.clear_up(life.kept.order)
             return Answer(order.pod, Reply.DONE)
 
     # --- looking ---
@@ -255,8 +259,7 @@ class Supervisor:
             list(self._scribes.map(self._write_down, self._unwritten))
         except OSError:
             for kept in self._unwritten:  # nobody was asked for yet, so nothing has been started
-                self._lives.pop(kept.order.pod)
-                self._unsettled.discard(kept.order.pod)
+                self._let_go(kept.order.pod)
             raise
         finally:
             self._unwritten = []
@@ -380,9 +383,7 @@ class Supervisor:
         self._listed_ns = changed_ns if time.time_ns() - changed_ns > 50_000_000 else -1
         names = set(os.listdir(self.data.pods))
         for pod in [pod for pod, life in self._lives.items() if os.path.basename(life.folder) not in names]:
-            self._watch.let_go(self._lives.pop(pod))
-            self._unsettled.discard(pod)
-            self._changed = True
+            self._watch.let_go(self._let_go(pod))
         known = {os.path.basename(life.folder) for life in self._lives.values()}
         for name in sorted(names - known):
             self._find(life_folder.pod_of(name), f"{self.data.pods}/{name}")
@@ -402,7 +403,18 @@ class Supervisor:
         sight = PodSight(order=kept.order, state=PodState.STARTING, words=kept.trouble)
         life = Life(folder=folder, kept=kept, sight=sight)
         self._lives[pod] = life
+        self._peers[kept.order.workload] += 1
         self._unsettled.add(pod)
+        self._changed = True
+        return life
+
+    def _let_go(self, pod: PodId) -> Life:
+        life = self._lives.pop(pod)
+        workload = life.kept.order.workload
+        self._peers[workload] -= 1
+        if not self._peers[workload]:
+            del self._peers[workload]
+        self._unsettled.discard(pod)
         self._changed = True
         return life
 

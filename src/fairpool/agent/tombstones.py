@@ -1,51 +1,87 @@
-"""Lives that are over and must not start any more, in one file for each boot of the machine.
+"""Lives that are over and must not start any more, in files for each boot of the machine.
 
-Needed only within a boot: an order for another one is void in any case. Several processes may append, each under the
-lock of whoever gives orders, and each reads what the others wrote.
+Needed only within a boot: an order for another one is void in any case. And not for ever: who orders a life that was
+over thousands of lives ago works from a very old copy of the ledger. So a file that is full becomes the older one,
+which takes the place of the one before; of two files nothing is missing that is younger than a file is long.
+
+Several processes may append, each under the lock of whoever gives orders, and each reads what the others wrote.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from fairpool.model.ids import PodId
 
+KEPT = 10_000
+"""Lives in a file: at least so many of the latest are known, and at most twice as many."""
+OLDER = ".older"
+
 
 class Tombstones:
     """Which lives are over, and in a few words why."""
 
-    def __init__(self, folder: Path, boot_id: str) -> None:
+    def __init__(self, folder: Path, boot_id: str, kept: int = KEPT) -> None:
         folder.mkdir(exist_ok=True)
+        self._path, self._older = folder / boot_id, folder / f"{boot_id}{OLDER}"
         for old in folder.iterdir():
-            if old.name != boot_id:
+            if old not in (self._path, self._older):
                 old.unlink()
-        self._fd = os.open(folder / boot_id, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._read_bytes = 0
+        self._kept = kept
         self._words: dict[str, str] = {}
+        self._words_before: dict[str, str] = {}
+        self._fd = -1
+        self._begin()
 
     def words(self, pod: PodId) -> str | None:
         """Why a life is over, if it is."""
-        if os.fstat(self._fd).st_size != self._read_bytes:
-            self._read_on()
-        return self._words.get(pod)
+        self._catch_up()
+        return self._words.get(pod) or self._words_before.get(pod)
 
     def add(self, pod: PodId, words: str) -> None:
         if self.words(pod) is None:
             # Begun with a line break, so that one that was cut off by a crash spoils only itself.
             os.write(self._fd, f"\n{json.dumps([pod, words])}\n".encode())
-            self._read_on()
+            self._catch_up()
+            if len(self._words) >= self._kept:
+                self._path.replace(self._older)
+                self._begin()
 
     def close(self) -> None:
         os.close(self._fd)
 
+    def _begin(self) -> None:
+        """Read both files from their beginning."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._words_before = _read(self._older.read_bytes()) if self._older.exists() else {}
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._file = os.fstat(self._fd).st_ino
+        self._words, self._read_bytes = {}, 0
+        self._read_on()
+
+    def _catch_up(self) -> None:
+        now = os.stat(self._path) if self._path.exists() else None
+        if now is None or now.st_ino != self._file:
+            self._begin()  # somebody else began another file
+        elif now.st_size != self._read_bytes:
+            self._read_on()
+
     def _read_on(self) -> None:
         data = os.pread(self._fd, os.fstat(self._fd).st_size - self._read_bytes, self._read_bytes)
         whole = data[: data.rfind(b"\n") + 1]
-        for line in whole.splitlines():
-            with suppress(ValueError):
-                pod, words = json.loads(line)
-                self._words[pod] = words
+        self._words |= _read(whole)
         self._read_bytes += len(whole)
+
+
+def _read(data: bytes) -> dict[str, str]:
+    found = {}
+    for line in data.splitlines():
+        with suppress(ValueError):
+            pod, words = json.loads(line)
+            found[pod] = sys.intern(words)  # nearly all say the same
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.cli.compose.machines import Offer
+    from fairpool.control.settings import Retention
 
 FAILED = 1
 
@@ -64,11 +66,35 @@ def complaining() -> Iterator[None]:
     "--node", multiple=True, metavar="SPEC", help="One more: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB."
 )
 @click.option(
+    "--keep-history",
+    envvar="FAIRPOOL_KEEP_HISTORY",
+    default="30d",
+    show_default=True,
+    metavar="AGE",
+    help="How long deleted jobs and events can still be looked at: 90s, 10m, 2h, 30d. Also: FAIRPOOL_KEEP_HISTORY.",
+)
+@click.option(
+    "--keep-audit",
+    envvar="FAIRPOOL_KEEP_AUDIT",
+    default="365d",
+    show_default=True,
+    metavar="AGE",
+    help="The same for the audit log. Also: FAIRPOOL_KEEP_AUDIT.",
+)
+@click.option(
     "--detach/--foreground",
     default=False,
     help="Return when it is ready and let it run in the background, or stay here until Ctrl-C (default).",
 )
-def up(data: Path | None, listen: str, nodes: tuple[str, ...], node: tuple[str, ...], detach: bool) -> None:
+def up(
+    data: Path | None,
+    listen: str,
+    nodes: tuple[str, ...],
+    node: tuple[str, ...],
+    keep_history: str,
+    keep_audit: str,
+    detach: bool,
+) -> None:
     """Start the platform on this machine: control plane, scheduler and engine in one process.
 
     GPUs are found through NVML; without any, two simulated machines are offered. What runs goes on when the server is
@@ -77,16 +103,54 @@ def up(data: Path | None, listen: str, nodes: tuple[str, ...], node: tuple[str, 
     address = read_address(listen)
     if isinstance(address, Problem):
         fail([address], UNUSABLE)
+    wishes = Wishes(nodes, node, keep_history, keep_audit)
+    retention = wishes.retention()  # said here, before anything is started elsewhere
     premises = premises_at(data)
     with complaining():
         premises.prepare()
         if detach:
-            _up_in_background(premises, address, nodes, node)
+            _up_in_background(premises, address, wishes)
         else:
-            _up_here(premises, address, nodes, node)
+            _up_here(premises, address, wishes, retention)
 
 
-def _up_here(premises: Premises, address: Address, groups: Sequence[str], singles: Sequence[str]) -> None:
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was typed, as far as it concerns the platform and not where it is."""
+
+    nodes: Sequence[str]
+    singles: Sequence[str]
+    keep_history: str
+    keep_audit: str
+
+    def words(self) -> list[str]:
+        """The same, to be typed for another process."""
+        return [
+            *(word for each in self.nodes for word in ("--nodes", each)),
+            *(word for each in self.singles for word in ("--node", each)),
+            *("--keep-history", self.keep_history, "--keep-audit", self.keep_audit),
+        ]
+
+    def retention(self) -> Retention:
+        from fairpool.cli.typed_text import duration_s
+        from fairpool.control.settings import Retention
+
+        ages, problems = {}, []
+        for name, text in (("--keep-history", self.keep_history), ("--keep-audit", self.keep_audit)):
+            age_s = duration_s(text)
+            if isinstance(age_s, Problem):
+                problems.append(Problem(age_s.code, f"{name}: {age_s.what}", age_s.fix))
+            elif age_s == 0:
+                what = f"{name}: what is kept for no time cannot be looked at at all"
+                problems.append(Problem("up.keep", what, "write 90s, 10m, 2h or 1d"))
+            else:
+                ages[name] = age_s
+        if problems:
+            fail(problems, UNUSABLE)
+        return Retention(history_s=ages["--keep-history"], audit_s=ages["--keep-audit"])
+
+
+def _up_here(premises: Premises, address: Address, wishes: Wishes, retention: Retention) -> None:
     from fairpool.cli.compose.journal import open_journal
     from fairpool.cli.compose.machines import summary
     from fairpool.cli.compose.platform import Platform
@@ -98,13 +162,14 @@ def _up_here(premises: Premises, address: Address, groups: Sequence[str], single
         problem = problem_with(premises.control)
         if problem is not None:
             raise Unusable(problem)
-        offer = _offer(premises, groups, singles)
+        offer = _offer(premises, wishes.nodes, wishes.singles)
         open_journal(premises.log)
         _say_where(address, premises)
         click.echo(f"Nodes    {summary(offer.nodes)}")
         if offer.warning:
             click.echo(f"warning: {offer.warning}", err=True)
-        Platform(premises, address, listener, offer).run(lambda: click.echo("Ready. Ctrl-C stops it; pods run on."))
+        platform = Platform(premises, address, listener, offer, retention)
+        platform.run(lambda: click.echo("Ready. Ctrl-C stops it; pods run on."))
         click.echo("Stopped. What runs goes on; `fairpool up` finds it again.")
 
 
@@ -120,7 +185,7 @@ def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) ->
     return offer
 
 
-def _up_in_background(premises: Premises, address: Address, groups: Sequence[str], singles: Sequence[str]) -> None:
+def _up_in_background(premises: Premises, address: Address, wishes: Wishes) -> None:
     from fairpool.cli.compose import background
     from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 
@@ -128,16 +193,14 @@ def _up_in_background(premises: Premises, address: Address, groups: Sequence[str
     if holder is not None:
         # Whoever types `make up` twice wants it to be up, and it is.
         problem = taken(premises, holder)
-        if holder.deed != "up" or groups or singles:
+        if holder.deed != "up" or wishes.nodes or wishes.singles:
             raise Unusable(problem)
         click.echo(f"{problem.what}.")
         return
     is_new = not premises.control.exists()
     arguments = ["--data", str(premises.root), "--listen", address.url.removeprefix("http://")]
-    arguments += [word for each in groups for word in ("--nodes", each)]
-    arguments += [word for each in singles for word in ("--node", each)]
     try:
-        status = background.start(premises, arguments)
+        status = background.start(premises, arguments + wishes.words())
     except background.Ended as error:
         click.echo(error.said.rstrip() or f"error: the server ended with code {error.code}", err=True)
         raise click.exceptions.Exit(error.code or FAILED) from error

@@ -6,6 +6,7 @@ uvicorn.run(app, host="127.0.0.1", port=8080)
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,6 +31,7 @@ from fairpool.control import (
     classic,
     clusters,
     departments,
+    housekeeping,
     nodes,
     older_paths,
     organization,
@@ -124,7 +126,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         problem = await users.listening_problem(plane, plane.settings.is_local)
         if problem is not None:
             raise NotReady(problem)
-        yield
+        tidying = asyncio.create_task(housekeeping.keep_tidy(plane), name="housekeeping")
+        try:
+            yield
+        finally:
+            tidying.cancel()
+            await asyncio.wait({tidying})
     finally:
         await plane.database.close()
 

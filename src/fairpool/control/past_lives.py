@@ -17,6 +17,8 @@ from fairpool.model.life import Cause
 from fairpool.model.lifecycle import PodPhase
 
 CAUSES = frozenset(Cause)
+LIVES_KEPT = 100
+"""Of each pod. What is preempted every hour for a year has thousands, and nobody reads them."""
 
 
 def close_ended(connection: Connection, cluster: str, told: Iterable[EventReport]) -> None:
@@ -54,6 +56,7 @@ def _close(connection: Connection, pod: PodId, place: tuple[int, int], end: Even
         "since": end.at,
     }
     store.set_pod(connection, row is not None, values if row is not None else {**values, "seen_at": born_at})
+    store.drop_lives(connection, end.workload, index, incarnation - LIVES_KEPT + 1)
 
 
 def _ended(before: PodReport, end: EventReport, started_at: Instant | None) -> dict[str, object]:

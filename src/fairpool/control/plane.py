@@ -27,6 +27,7 @@ from fairpool.model.ids import Instant
 T = TypeVar("T")
 
 KEY_MAX = 256
+CALLERS_MAX = 10_000
 DENIED = 403
 
 
@@ -97,6 +98,15 @@ class Done:
         return _text(self.body)
 
 
+class Callers(dict[str, Caller]):
+    """By the hash of their token. Emptied when there are many: who comes again is read from the database again."""
+
+    def __setitem__(self, digest: str, caller: Caller) -> None:
+        if len(self) >= CALLERS_MAX:
+            self.clear()
+        super().__setitem__(digest, caller)
+
+
 @dataclass(slots=True)
 class Plane:
     """The control plane, as its handlers see it."""
@@ -105,8 +115,8 @@ class Plane:
     database: Database
     bell: Bell = field(default_factory=Bell)
     doors: PodDoors = field(default_factory=NoDoors)
-    callers: dict[str, Caller] = field(default_factory=dict)
-    """By the hash of their token. Emptied whenever users, rules or tokens change."""
+    callers: Callers = field(default_factory=Callers)
+    """Emptied whenever users, rules or tokens change."""
 
     def now(self) -> Instant:
         clock = self.settings.now

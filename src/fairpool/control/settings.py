@@ -15,6 +15,22 @@ BODY_MAX_BYTES = 10 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long what is over can still be looked at."""
+
+    history_s: int = 30 * 86_400
+    """Deleted workloads with their lives and events; events and changes of any."""
+    audit_s: int = 365 * 86_400
+
+    def __post_init__(self) -> None:
+        assert self.shortest_s > 0, "what is kept for no time cannot be looked at at all"
+
+    @property
+    def shortest_s(self) -> int:
+        return min(self.history_s, self.audit_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Where the data is, and how patient we are."""
 
@@ -36,6 +52,7 @@ class Settings:
     """How far back a stream of changes can be taken up again."""
     idempotency_s: int = 86_400
     """How long a call that created something may be repeated under its key."""
+    retention: Retention = Retention()
     cluster_name: str = "local"
     """The cluster that is there from the start."""
     now: Callable[[], Instant] | None = None

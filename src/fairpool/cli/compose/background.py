@@ -17,7 +17,8 @@ from fairpool.model.ids import PodId
 from fairpool.model.observation import PodSight, PodState, StopOrder
 from fairpool.model.problem import Problem
 
-READY_S = 30.0
+READY_S = 120.0
+"""A server that cannot start ends, and is heard of at once; who is only slow, on a machine that is busy, gets time."""
 LEAVE_S = 30.0
 LOOK_S = 0.05
 LAST_GRACE_S = 5.0

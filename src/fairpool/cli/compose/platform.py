@@ -36,7 +36,7 @@ from fairpool.cluster.loop import Loop
 from fairpool.cluster.mailbox import Mailbox
 from fairpool.control import users
 from fairpool.control.app import NotReady, cluster_identity, create_app
-from fairpool.control.settings import FIRST_USER, Settings
+from fairpool.control.settings import FIRST_USER, Retention, Settings
 from fairpool.control.store import condition
 from fairpool.engines.local import LocalEngine
 from fairpool.engines.port import Away
@@ -89,8 +89,11 @@ class Cluster:
 class Platform:
     """Control plane, loop and local engine, from one start to the next."""
 
-    def __init__(self, premises: Premises, address: Address, listener: socket.socket, offer: Offer) -> None:
+    def __init__(
+        self, premises: Premises, address: Address, listener: socket.socket, offer: Offer, retention: Retention
+    ) -> None:
         self._premises, self._address, self._listener, self._offer = premises, address, listener, offer
+        self._retention = retention
         self._since = now()
         self._stepped_down = ""
         self._server: uvicorn.Server | None = None
@@ -122,7 +125,7 @@ class Platform:
             log.info("the database is brought up to date; as it was it stays in %s", kept)
         engine = LocalEngine(self._premises.machine, nodes=self._offer.nodes)
         doors = LocalDoors(engine.supervisor)
-        settings = Settings(data=self._premises.root, host=self._address.host)
+        settings = Settings(data=self._premises.root, host=self._address.host, retention=self._retention)
         app = self._app = create_app(settings, doors=doors)
         try:
             async with app.router.lifespan_context(app), self._cluster_of(app, engine) as self._cluster:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, insert, select
+from sqlalchemy import Connection, Integer, and_, bindparam, delete, insert, literal_column, select
 from sqlalchemy.engine import Row
 
 from fairpool.control.store.tables import audit, idempotency
@@ -75,5 +75,14 @@ def keep(connection: Connection, caller: str, key: str, answer: Kept, now: Insta
     )
 
 
-def drop_kept(connection: Connection, before: int) -> None:
-    connection.execute(delete(idempotency).where(idempotency.c.created_at < before))
+def drop_kept(connection: Connection, before: int, most: int) -> int:
+    """Forget answers that are older; says how many went."""
+    rowid = literal_column("rowid", Integer)
+    old = select(rowid).select_from(idempotency).where(idempotency.c.created_at < before).limit(most)
+    return connection.execute(delete(idempotency).where(rowid.in_(old))).rowcount
+
+
+def drop_old(connection: Connection, before: int, most: int) -> int:
+    """Let go of lines that are older; says how many went."""
+    old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(most)
+    return connection.execute(delete(audit).where(audit.c.id.in_(old))).rowcount

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
@@ -70,6 +71,16 @@ def record(
         connection.execute(delete(changes).where(changes.c.revision <= number - kept))
         connection.execute(update(revision).values(oldest=number - kept))
     return Revision(number)
+
+
+def drop_old(connection: Connection, before: int, most: int) -> int:
+    """Let go of the oldest as long as they are older than this; says how many went."""
+    rows = connection.execute(select(changes.c.revision, changes.c.at).order_by(changes.c.revision).limit(most))
+    old = [row.revision for row in itertools.takewhile(lambda row: row.at < before, rows)]
+    if old:
+        connection.execute(delete(changes).where(changes.c.revision <= old[-1]))
+        connection.execute(update(revision).values(oldest=old[-1]))
+    return len(old)
 
 
 def current(connection: Connection) -> Revision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -105,6 +106,21 @@ def add_events(connection: Connection, cluster_id: str, lines: Iterable[EventRep
         ]
         connection.execute(insert(events), rows)
     return fresh
+
+
+def drop_events(connection: Connection, before: int, most: int) -> int:
+    """Let go of each cluster's oldest lines as long as they are older than this; says of how many at most."""
+    most_went = 0
+    for name in connection.execute(select(clusters.c.id)).scalars().all():
+        query = select(events.c.number, events.c.at).where(events.c.cluster == name).order_by(events.c.number)
+        old = [
+            row.number
+            for row in itertools.takewhile(lambda row: row.at < before, connection.execute(query.limit(most)))
+        ]
+        if old:
+            connection.execute(delete(events).where(events.c.cluster == name, events.c.number <= old[-1]))
+        most_went = max(most_went, len(old))
+    return most_went
 
 
 def events_of(connection: Connection, workload: str, offset: int, limit: int) -> list[EventReport]:

@@ -5,7 +5,7 @@ Each fact has one writer. What people declare and what a cluster reports about t
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text, text
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -206,6 +206,8 @@ workloads = Table(
     Index("ix_workloads_created_at", "created_at"),
     Index("ix_workloads_name", "name"),
     Index("ix_workloads_phase", "phase"),
+    # Only the deleted ones: a list of those that are there must not be led to it.
+    Index("ix_workloads_gone_at", "gone_at", sqlite_where=text("gone_at IS NOT NULL")),
 )
 """`name_key` holds the name as long as it is taken: a workload that is being deleted has given it up."""
 
@@ -221,7 +223,8 @@ pods = Table(
     Column("seen_at", BigInteger, nullable=False),
     Column("since", BigInteger, nullable=False),
 )
-"""Each life of each pod, as last reported. A life is never deleted before its workload: it is history."""
+"""Each life of each pod, as last reported. Earlier lives are history: they go with their workload, or when many more
+have followed."""
 
 events = Table(
     "events",

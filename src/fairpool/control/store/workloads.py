@@ -12,6 +12,7 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    delete,
     false,
     func,
     insert,
@@ -22,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Row
 
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.store.tables import pods, workloads
+from fairpool.control.store.tables import events, pods, workloads
 from fairpool.model.ids import Instant
 
 _INSERT = insert(workloads)
@@ -176,6 +177,21 @@ def projects_with_work(connection: Connection, project: str) -> bool:
 def gone(connection: Connection, workload_id: str, now: Instant, item: str, revision: int) -> None:
     values = {"gone_at": now, "name_key": None, "phase": "Deleted", "item": item, "revision": revision}
     change(connection, workload_id, **values, allocated_gpus_milli=0, running_pods=0)
+
+
+def drop_gone(connection: Connection, before: int, most: int) -> int:
+    """Let go of workloads that went earlier than this, with all that is known of them; says how many."""
+    query = select(workloads.c.id).where(workloads.c.gone_at < before).order_by(workloads.c.gone_at).limit(most)
+    old = list(connection.execute(query).scalars())
+    for column in (events.c.workload, pods.c.workload, workloads.c.id):
+        connection.execute(delete(column.table).where(column.in_(old)))
+    return len(old)
+
+
+def drop_lives(connection: Connection, workload_id: str, place: int, before: int) -> None:
+    """Let go of a pod's lives before this one."""
+    mine = and_(pods.c.workload == workload_id, pods.c.place == place)
+    connection.execute(delete(pods).where(mine, pods.c.incarnation < before))
 
 
 def _chosen(query: Select[Any], listing: Listing) -> Select[Any]:
