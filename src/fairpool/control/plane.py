@@ -58,7 +58,7 @@ class Caller:
         """Where they may; None: everywhere."""
         if self.may(action):
             return None
-        fitting = [grant for grant in self.grants if action in rbac.ROLES[grant.role]]
+        fitting = [grant for grant in self.grants if rbac.permits(grant, action)]
         return Places(
             projects=tuple(sorted({each.scope_id for each in fitting if each.scope_type.value == "project"})),
             departments=tuple(sorted({each.scope_id for each in fitting if each.scope_type.value == "department"})),
