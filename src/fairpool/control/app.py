@@ -52,6 +52,7 @@ from fairpool.control.settings import Settings
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
+from fairpool.control.threshold import STRANGERS_BODY_MAX_BYTES, Threshold, is_open
 from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
@@ -69,6 +70,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         409: "It collides with what is there",
         412: "It was changed meanwhile, or is still referred to",
         413: "The body is too large",
+        421: "It was called by a name that is not its own",
         422: "The request says something that cannot be",
         429: "Too many attempts",
         503: "What is behind this does not answer now",
@@ -114,6 +116,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     app.add_exception_handler(AnyHTTPException, on_http_error)
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(BodyLimit, most=settings.body_max_bytes)
+    app.add_middleware(Threshold, plane=plane)  # the last is the first that is asked
     return app
 
 
@@ -211,9 +214,10 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        most = STRANGERS_BODY_MAX_BYTES if is_open(scope) else self._most
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if declared.isdigit() and int(declared) > self._most:
-            await self._refuse(scope, receive, send)
+        if declared.isdigit() and int(declared) > most:
+            await _too_large(most).response()(scope, receive, send)
             return
         seen = 0
 
@@ -221,16 +225,14 @@ class BodyLimit:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self._most:
+            if seen > most:
                 # The framework calls every other exception here a body that is no JSON.
-                raise HTTPException(413, self._refusal().message)
+                raise HTTPException(413, _too_large(most).message)
             return message
 
         await self._app(scope, counted, send)
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._refusal().response()(scope, receive, send)
 
-    def _refusal(self) -> Refused:
-        what = f"the body is larger than {self._most // (1024 * 1024)} MiB"
-        return refused(413, "request.too_large", what, "send less at once")
+def _too_large(most: int) -> Refused:
+    size = f"{most // (1024 * 1024)} MiB" if most >= 1024 * 1024 else f"{most // 1024} KiB"
+    return refused(413, "request.too_large", f"the body is larger than {size}", "send less at once")

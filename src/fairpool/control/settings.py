@@ -37,6 +37,8 @@ class Settings:
     data: Path
     """A folder of its own; made if it is not there."""
     host: str = "127.0.0.1"
+    host_names: tuple[str, ...] = ()
+    """Names that lead to us, beside this machine's own; a request for any other is refused."""
     first_user: str = FIRST_USER
     first_password: str = FIRST_PASSWORD
     access_token_s: int = 36_000

@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +52,7 @@ ANSWERS_END_S = 2
 LOOP_ENDS_S = 10.0
 TELL_WITHIN_MS = 30
 """A process runs some 10 ms after it was ordered."""
-INSIDE = "http://control.internal"
+INSIDE = "http://localhost"
 """Stands in the requests that never leave the process; nobody looks it up."""
 
 
@@ -90,10 +90,16 @@ class Platform:
     """Control plane, loop and local engine, from one start to the next."""
 
     def __init__(
-        self, premises: Premises, address: Address, listener: socket.socket, offer: Offer, retention: Retention
+        self,
+        premises: Premises,
+        address: Address,
+        listener: socket.socket,
+        offer: Offer,
+        retention: Retention,
+        names: Sequence[str] = (),
     ) -> None:
         self._premises, self._address, self._listener, self._offer = premises, address, listener, offer
-        self._retention = retention
+        self._retention, self._names = retention, tuple(names)
         self._since = now()
         self._stepped_down = ""
         self._server: uvicorn.Server | None = None
@@ -125,7 +131,9 @@ class Platform:
             log.info("the database is brought up to date; as it was it stays in %s", kept)
         engine = LocalEngine(self._premises.machine, nodes=self._offer.nodes)
         doors = LocalDoors(engine.supervisor)
-        settings = Settings(data=self._premises.root, host=self._address.host, retention=self._retention)
+        settings = Settings(
+            data=self._premises.root, host=self._address.host, host_names=self._names, retention=self._retention
+        )
         app = self._app = create_app(settings, doors=doors)
         try:
             async with app.router.lifespan_context(app), self._cluster_of(app, engine) as self._cluster:
@@ -173,6 +181,7 @@ class Platform:
                 lifespan="off",
                 timeout_graceful_shutdown=ANSWERS_END_S,
                 server_header=False,
+                proxy_headers=False,  # anybody can write them
             )
         )
         desk = await open_desk(
