@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -67,6 +67,8 @@ class Doors:
             raise Shut(Problem("pod.log_gone", "its log was cleared away", "look at a later life"))
         lines = [b"one\n", b"two\n", b"three\n"]
         yield b"".join(lines if wanted.tail is None else lines[len(lines) - wanted.tail :])[wanted.offset :]
+        if follow and pod.pod.endswith("-8"):
+            await asyncio.Event().wait()
         if follow:
             await asyncio.sleep(0.05)
             yield b"four\n"
@@ -262,6 +264,88 @@ def test_who_gets_no_shell_is_told_why(served: Served) -> None:
         pass
     assert [each.field for each in wrong.value.items] == ["command", "pod"]  # both at once
     assert served.doors.shells == []
+
+
+@pytest.fixture
+def ann(served: Served) -> Iterator[Client]:
+    """A researcher of team-a, signed in."""
+    user = served.admin.create_user(
+        UserRequest(email="ann@example.com", password="correct horse", need_to_change_password=False)
+    )
+    served.admin.create_access_rule(
+        AccessRuleRequest(subject_id=user.id, role_id=RoleName.RESEARCHER, scope_id="team-a")
+    )
+    with Client(served.address) as ann:
+        ann.sign_in("ann@example.com", "correct horse")
+        yield ann
+
+
+def _role_is_taken_away(served: Served) -> None:
+    (rule,) = [each for each in served.admin.access_rules() if each.scope_id == "team-a"]
+    served.admin.delete_access_rule(rule.id)
+
+
+def _signs_out(served: Served) -> None:
+    path = "/api/v1/users/ann@example.com/logout"
+    served.admin._http.post(path, headers={"Authorization": f"Bearer {served.admin.token}"}).raise_for_status()
+
+
+REVOCATIONS = {
+    "deleted": lambda served: served.admin.delete_user("ann@example.com"),
+    "signed out": _signs_out,
+    "role taken away": _role_is_taken_away,
+}
+
+
+@pytest.mark.parametrize("revoke", REVOCATIONS.values(), ids=list(REVOCATIONS))
+def test_a_shell_ends_with_the_right_to_it(served: Served, ann: Client, revoke: Callable[[Served], None]) -> None:
+    workload = served.submit("t1")
+    served.runs(workload)
+    with ann.shell(workload, ["bash"]) as shell:
+        assert shell.receive(60) == Frame(Channel.OUTPUT, b"bash")
+        served.submit("another")  # something is written, and she stays
+        shell.send(b"ls")
+        assert shell.receive(60) == Frame(Channel.OUTPUT, b"LS")
+        revoke(served)
+        last = shell.receive(60)
+        assert last is not None
+        assert (last.channel, b"may no longer" in last.data) == (Channel.ENDED, True)
+        assert shell.receive(60) is None
+    end = time.monotonic() + 60
+    while not served.doors.shells[0].closed:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("revoke", REVOCATIONS.values(), ids=list(REVOCATIONS))
+def test_a_log_that_is_followed_ends_with_the_right_to_it(
+    served: Served, ann: Client, revoke: Callable[[Served], None]
+) -> None:
+    workload = served.submit("t1")
+    served.runs(workload, incarnation=8)
+    lines = iter(ann.logs(workload, follow=True))
+    assert next(lines) == b"one\ntwo\nthree\n"
+    revoke(served)
+    assert b"may no longer" in b"".join(lines)
+
+
+def test_a_shell_is_in_the_audit_log_from_its_beginning_to_its_end(served: Served, ann: Client) -> None:
+    workload = served.submit("t1")
+    served.runs(workload)
+
+    def lines() -> list[tuple[str, str]]:
+        path = "/api/v1/audit/log?entityType=workload&subject=ann@example.com"
+        answer = served.admin._http.get(path, headers={"Authorization": f"Bearer {served.admin.token}"})
+        return [(each["action"], each["entity_id"]) for each in answer.json()["entries"]]
+
+    with ann.shell(workload, ["bash", "--password=hunter2"]) as shell:
+        assert shell.receive(60) is not None
+        assert lines() == [("open-shell", workload)]
+    end = time.monotonic() + 60
+    while len(lines()) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert lines() == [("close-shell", workload), ("open-shell", workload)]
 
 
 def test_a_refusal_names_the_field_of_each_problem(served: Served) -> None:

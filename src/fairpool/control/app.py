@@ -46,8 +46,8 @@ from fairpool.control.attempts import Attempts
 from fairpool.control.doors import NoDoors, PodDoors
 from fairpool.control.guard import GUARD
 from fairpool.control.passwords import Passwords
-from fairpool.control.plane import Plane
-from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, on_refused, refused
+from fairpool.control.plane import Plane, on_denied
+from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, refused
 from fairpool.control.settings import Settings
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection, Database
@@ -110,7 +110,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     for module in MODULES:
         app.include_router(module.router)
     app.add_api_route("/api/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
-    app.add_exception_handler(Refused, on_refused)
+    app.add_exception_handler(Refused, on_denied)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(WebSocketRequestValidationError, on_invalid)
     app.add_exception_handler(AnyHTTPException, on_http_error)

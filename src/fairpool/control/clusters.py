@@ -285,7 +285,7 @@ def _finish_project(plane: Plane, connection: Connection, name: str, now: Instan
         return
     remove_project(connection, name)
     changes.record(connection, "project", name, "deleted", now, project=name, kept=plane.settings.changes_kept)
-    plane.forget_callers()
+    plane.forget_callers_when_committed()
 
 
 # --- for people ----------------------------------------------------------------------------------------------

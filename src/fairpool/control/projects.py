@@ -192,7 +192,7 @@ def known_project(connection: Connection, caller: Caller, name: str, action: Act
     """The project, unless the caller may not know of it, or may not do this in it."""
     row = store.project(connection, name)
     if row is None or not caller.may(Action.PROJECT_READ, row.name, row.department):
-        raise unknown("project", name)
+        raise unknown("project", name, is_hidden=row is not None)
     caller.require(action, row.name, row.department)
     return row
 
