@@ -13,11 +13,14 @@ import pytest
 from fairpool.api.access import normal_email
 from fairpool.control.attempts import ADDRESS, Attempts, names_of
 from fairpool.control.plane import DENIALS_A_MINUTE, Plane
+from fairpool.control.store import changes
+from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant
 from tests.control.house import START, House, codes, expect, gone, house
 
 TOKEN = "/api/v1/token"
 PROJECTS = "/api/v1/org-unit/projects"
+DEPARTMENTS = "/api/v1/org-unit/departments"
 RULES = "/api/v1/authorization/access-rules"
 WORKLOADS = "/api/v1/workloads"
 NFC, NFD = "jos\u00e9@example.com", "jose\u0301@example.com"
@@ -273,6 +276,99 @@ def test_who_lost_a_role_is_not_told_again_what_it_let_them_see(home: House) -> 
     rule = next(each for each in rules if each["scopeId"] == "team-a")
     expect(home.call("DELETE", f"{RULES}/{rule['id']}"), 204)
     assert codes(home.call("POST", f"{WORKLOADS}/trainings", body, by="ann", headers=key)) == ["request.key_reused"]
+
+
+# --- names that are used again, and places that change ---
+
+
+def ended(home: House, name: str, **spec: Any) -> str:
+    """One that was deleted and is gone."""
+    workload = str(home.train(name, **spec)["id"])
+    expect(home.call("DELETE", f"{WORKLOADS}/{workload}"), 202)
+    home.push(home.report(whole=True, gone=(gone(workload),)))
+    return workload
+
+
+def test_a_project_of_the_same_name_inherits_nothing(home: House) -> None:
+    old = ended(home, "old", environmentVariables=[{"name": "TOKEN", "value": "s3cret"}])
+    expect(home.call("DELETE", f"{PROJECTS}/team-a"), 202)
+    home.project("team-a")
+    home.researcher("ann", "team-a")
+    new = ended(home, "new")
+    listed = expect(home.call("GET", f"{WORKLOADS}?deleted=true", by="ann"), 200)["workloads"]
+    assert [each["id"] for each in listed] == [new]
+    for path in ("", "/events", "/history", "/pods", "/logs"):
+        assert home.call("GET", f"{WORKLOADS}/{old}{path}", by="ann").status_code == 404
+    # An administrator still finds both, under the name they had.
+    both = expect(home.call("GET", f"{WORKLOADS}?deleted=true&filterBy=projectName==team-a"), 200)["workloads"]
+    assert [(each["id"], each["projectName"]) for each in both] == [(old, "team-a"), (new, "team-a")]
+    plane: Plane = home.app.state.plane
+
+    def heard_by_ann(connection: Connection) -> set[str]:
+        return {
+            each.id for each in changes.after(connection, 0) if each.project == "team-a" and each.noun == "workload"
+        }
+
+    assert home.http.portal is not None
+    assert home.http.portal.call(plane.read, heard_by_ann) == {new}
+
+
+def test_a_project_that_goes_with_its_last_workload_leaves_nothing_to_its_name(home: House) -> None:
+    old = home.train("old")["id"]
+    expect(home.call("DELETE", f"{PROJECTS}/team-a?workloads=delete"), 202)
+    home.push(home.report(whole=True, gone=(gone(old),)))
+    home.project("team-a")
+    home.researcher("ann", "team-a")
+    assert home.call("GET", f"{WORKLOADS}/{old}", by="ann").status_code == 404
+    assert expect(home.call("GET", f"{WORKLOADS}/{old}"), 200)["projectName"] == "team-a"
+
+
+def test_a_department_of_the_same_name_inherits_nothing(home: House) -> None:
+    def department() -> None:
+        expect(home.call("POST", DEPARTMENTS, {"name": "research"}), 201)
+
+    department()
+    home.project("p1", parentId="research")
+    old = ended(home, "old", project="p1")
+    expect(home.call("DELETE", f"{PROJECTS}/p1"), 202)
+    expect(home.call("DELETE", f"{DEPARTMENTS}/research"), 204)
+    department()
+    head(home, "research")
+    assert home.call("GET", f"{WORKLOADS}/{old}", by="head").status_code == 404
+    assert expect(home.call("GET", f"{WORKLOADS}?deleted=true", by="head"), 200)["workloads"] == []
+
+
+def head(home: House, department: str) -> None:
+    """Somebody who works in all projects of a department."""
+    home.researcher("head")
+    rule = {"subjectId": "head@example.com", "roleId": "researcher", "scopeType": "department", "scopeId": department}
+    expect(home.call("POST", RULES, rule), 201)
+
+
+def test_work_goes_with_its_project_to_another_department(home: House) -> None:
+    for name in ("research", "sales"):
+        expect(home.call("POST", DEPARTMENTS, {"name": name}), 201)
+    home.project("p1", parentId="research")
+    head(home, "research")
+    past, now = ended(home, "past", project="p1"), home.call("GET", f"{WORKLOADS}/{home.train('now', 'p1')['id']}")
+    workload = now.json()["id"]
+    expect(home.call("GET", f"{WORKLOADS}/{workload}", by="head"), 200)
+    expect(home.call("PATCH", f"{PROJECTS}/p1", {"parentId": "sales"}), 200)
+    for each in (past, workload):
+        assert home.call("GET", f"{WORKLOADS}/{each}", by="head").status_code == 404
+    assert home.call("POST", f"{WORKLOADS}/{workload}/suspend", by="head").status_code == 404
+    assert expect(home.call("GET", f"{WORKLOADS}?deleted=true", by="head"), 200)["workloads"] == []
+    shown = home.call("GET", f"{WORKLOADS}/{workload}")
+    assert (shown.json()["departmentId"], shown.json()["departmentName"]) == ("sales", "sales")
+    assert shown.headers["etag"] != now.headers["etag"]
+    assert shown.headers["etag"] == f'"{shown.json()["revision"]}"'
+    # And it stays so when the cluster reports it again.
+    home.push(home.report(workloads=(home.runs(workload),)))
+    assert expect(home.call("GET", f"{WORKLOADS}/{workload}"), 200)["departmentName"] == "sales"
+    plane: Plane = home.app.state.plane
+    assert home.http.portal is not None
+    told = home.http.portal.call(plane.read, lambda connection: changes.after(connection, 0))
+    assert [each.verb for each in told if each.id == workload][:2] == ["created", "updated"]
 
 
 # --- addresses of people ---

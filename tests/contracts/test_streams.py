@@ -9,20 +9,27 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
+from fastapi import FastAPI
 
 from fairpool.api import organization as org
 from fairpool.api import workloads as work
-from fairpool.api.access import AccessRuleRequest, RoleName, UserRequest
+from fairpool.api.access import AccessRuleRequest, RoleName, ScopeType, UserRequest
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import PodReport, PushReport, WorkloadReport
 from fairpool.api.shell import Channel, Frame, ended
+from fairpool.control import declarations
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
 from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
+from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store import workloads as workload_store
+from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant, NodeName, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
@@ -86,6 +93,8 @@ class Served:
     doors: Doors
     identity: ClusterIdentity
     admin: Client
+    app: FastAPI
+    loop: asyncio.AbstractEventLoop
 
     def runs(self, workload: str, incarnation: int = 0) -> None:
         """Tell the control plane that it runs."""
@@ -131,7 +140,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     with Client(address) as admin:
         admin.sign_in("test@run.ai", "password")
         admin.create_project(org.ProjectRequest(name="team-a"))
-        yield Served(address, doors, identity, admin)
+        yield Served(address, doors, identity, admin, app, loops[0])
     server.should_exit = True
     server.force_exit = True
     thread.join(5)
@@ -177,6 +186,63 @@ def test_a_reader_hears_within_milliseconds_and_only_of_their_projects(served: S
         listening.join(60)
         assert [each for each, _ in heard] == [mine]
         assert heard[0][1] - answered < 10, "it was not told at once, but at the next sign of life"
+
+
+def test_a_reader_in_a_department_hears_of_its_projects_and_of_no_others(served: Served, ann: Client) -> None:
+    for name in ("research", "sales"):
+        served.admin.create_department(org.DepartmentRequest(name=name))
+    served.admin.create_project(org.ProjectRequest(name="inside", parent_id="research"))
+    served.admin.create_project(org.ProjectRequest(name="outside", parent_id="sales"))
+    rule = AccessRuleRequest(
+        subject_id="ann@example.com", role_id=RoleName.RESEARCHER, scope_type=ScopeType.DEPARTMENT, scope_id="research"
+    )
+    served.admin.create_access_rule(rule)
+    start = served.admin.project("outside").revision
+    served.submit("theirs", "outside")
+    mine = served.submit("mine", "inside")
+    (heard,) = islice(ann.changes(after=start), 1)
+    assert (heard.id, heard.object is not None) == (mine, True)
+
+
+def test_what_moved_away_is_heard_of_once_more_and_not_seen(served: Served, ann: Client) -> None:
+    served.admin.create_project(org.ProjectRequest(name="secret"))
+    served.admin.create_project(org.ProjectRequest(name="left"))
+    start = served.admin.project("left").revision
+    rule = AccessRuleRequest(subject_id="ann@example.com", role_id=RoleName.RESEARCHER, scope_id="left")
+    served.admin.create_access_rule(rule)
+    moved = served.submit("moved", "left")
+    stays = served.submit("stays", "team-a")
+    _call(served, "DELETE", "/api/v1/org-unit/projects/left?workloads=move&to=secret")
+    last = served.submit("last", "team-a")
+    heard = [each for each in islice(ann.changes(after=start), 2) if each.noun == "workload"]
+    assert [(each.id, each.object is not None) for each in heard] == [(stays, True), (last, True)]
+    with Client(served.address, served.admin.token) as admin:
+        told = list(islice(admin.changes(after=start), 6))
+    places = [(each.verb, each.project) for each in told if each.id == moved]
+    assert places == [("created", "left"), ("moved", "left"), ("moved", "secret")]
+
+
+def test_what_moved_out_of_a_project_that_stays_is_heard_of_without_what_it_is(served: Served, ann: Client) -> None:
+    served.admin.create_project(org.ProjectRequest(name="secret"))
+    start = served.admin.project("secret").revision
+    moved = served.submit("moved", "team-a")
+    plane: Plane = served.app.state.plane
+
+    def move(connection: Connection) -> None:
+        target = organization_store.project(connection, "secret")
+        declarations.move(plane, connection, workload_store.one(connection, moved), target)
+
+    asyncio.run_coroutine_threadsafe(plane.write(move), served.loop).result(60)
+    heard = list(islice(ann.changes(after=start), 2))
+    assert [(each.id, each.verb, each.object) for each in heard] == [(moved, "created", None), (moved, "moved", None)]
+
+
+def test_a_stream_ends_when_its_reader_has_no_role_left(served: Served, ann: Client) -> None:
+    with ann._stream("GET", "/api/v1/changes", headers={}) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        _role_is_taken_away(served)
+        assert list(lines) is not None  # it comes to an end
 
 
 def test_a_stream_ends_when_its_reader_is_signed_out(served: Served) -> None:
@@ -286,8 +352,12 @@ def _role_is_taken_away(served: Served) -> None:
 
 
 def _signs_out(served: Served) -> None:
-    path = "/api/v1/users/ann@example.com/logout"
-    served.admin._http.post(path, headers={"Authorization": f"Bearer {served.admin.token}"}).raise_for_status()
+    _call(served, "POST", "/api/v1/users/ann@example.com/logout")
+
+
+def _call(served: Served, method: str, path: str) -> Any:
+    answer = served.admin._http.request(method, path, headers={"Authorization": f"Bearer {served.admin.token}"})
+    return answer.raise_for_status()
 
 
 REVOCATIONS = {
@@ -335,8 +405,7 @@ def test_a_shell_is_in_the_audit_log_from_its_beginning_to_its_end(served: Serve
 
     def lines() -> list[tuple[str, str]]:
         path = "/api/v1/audit/log?entityType=workload&subject=ann@example.com"
-        answer = served.admin._http.get(path, headers={"Authorization": f"Bearer {served.admin.token}"})
-        return [(each["action"], each["entity_id"]) for each in answer.json()["entries"]]
+        return [(each["action"], each["entity_id"]) for each in _call(served, "GET", path).json()["entries"]]
 
     with ann.shell(workload, ["bash", "--password=hunter2"]) as shell:
         assert shell.receive(60) is not None

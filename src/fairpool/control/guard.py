@@ -37,8 +37,7 @@ async def guard(connection: HTTPConnection) -> None:
     if caller.must_change_password and action is not rbac.Action.SELF:
         fix = "POST /api/v1/me/password, or runai login"
         raise refused(403, "access.password_must_change", "this password was given to you and must be changed", fix)
-    if not rbac.allowed_somewhere(caller.grants, action):
-        raise denied()
+    caller.require_somewhere(action)
 
 
 async def identify(plane: Plane, authorization: str | None) -> Caller:

@@ -58,6 +58,11 @@ class Caller:
         if not self.may(action, project, department):
             raise denied()
 
+    def require_somewhere(self, action: rbac.Action) -> None:
+        """Go no further without it in any place."""
+        if not rbac.allowed_somewhere(self.grants, action):
+            raise denied()
+
     def places(self, action: rbac.Action) -> Places | None:
         """Where they may; None: everywhere."""
         if self.may(action):

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import Count
-from fairpool.control import declared
+from fairpool.control import declarations, declared
 from fairpool.control.moments import iso
 from fairpool.control.organization import changed, cluster_of, pool_names
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
@@ -182,6 +182,8 @@ async def _change_project(
         store.change(
             connection, projects_table, project_id, now, document=document, department=body.parent_id, revision=revision
         )
+        if body.parent_id != row.department:
+            declarations.follow_department(plane, connection, project_id, body.parent_id)
         made = _project(store.project(connection, project_id), store.use_by_project(connection))
         return Done(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
 

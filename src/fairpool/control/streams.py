@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -28,6 +28,7 @@ from fairpool.control.plane import Caller, CallerDep, Done, Places, Plane, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.store import changes
+from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.workloads import lives_of
@@ -93,6 +94,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         listening = plane.bell.listen()
         try:
             caller = await identify(plane, authorization)  # who was signed out hears nothing more
+            caller.require_somewhere(Action.WORKLOAD_READ)  # nor does whoever lost every role
         except Refused:
             listening.cancel()
             return
@@ -114,10 +116,13 @@ def _lines_after(caller: Caller, read: int) -> Any:
             now = changes.current(connection)
             return [_event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})], now
         found = changes.after(connection, read, AT_ONCE)
-        shown = [each for each in found if _may_hear(places, each)]
+        parents = organization_store.parents(connection) if places is not None and places.departments else {}
+        shown = [each for each in found if _may_hear(places, each, parents)]
         ids = [each.id for each in shown if each.noun == "workload"]
         rows = workload_store.some(connection, list(dict.fromkeys(ids)))
-        lines = [_line(each, rows) for each in shown]
+        # An object is as it is today, and may have gone where this reader may not look.
+        seen = {name: row for name, row in rows.items() if places is None or places.covers(row.project, row.department)}
+        lines = [_line(each, seen) for each in shown]
         last = found[-1].revision if found else read
         if found and (not shown or shown[-1].revision != last):
             lines.append(f"id: {last}\n\n")  # so that a reader need not hear again what was not for them
@@ -126,8 +131,10 @@ def _lines_after(caller: Caller, read: int) -> Any:
     return unit
 
 
-def _may_hear(places: Places | None, change: changes.Changed) -> bool:
-    return places is None or change.noun in NOT_A_PROJECTS or places.covers(change.project)
+def _may_hear(places: Places | None, change: changes.Changed, parents: Mapping[str, str]) -> bool:
+    if places is None or change.noun in NOT_A_PROJECTS:
+        return True
+    return places.covers(change.project, parents.get(change.project or "", ""))
 
 
 def _line(change: changes.Changed, rows: dict[str, Any]) -> str:
@@ -138,7 +145,7 @@ def _line(change: changes.Changed, rows: dict[str, Any]) -> str:
         "verb": change.verb,
     }
     if change.project is not None:
-        data["projectId"] = change.project
+        data["projectId"] = change.project.partition(workload_store.BURIED)[0]
     row = rows.get(change.id) if change.noun == "workload" else None
     text = json.dumps(data, separators=(",", ":"))
     if row is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
     Select,
@@ -39,6 +40,8 @@ _SHOWN = select(
 ).where(workloads.c.id == bindparam("id"))
 _TAKEN = select(workloads.c.id).where(workloads.c.name_key == bindparam("name_key"))
 _POD = select(pods.c.id, pods.c.phase, pods.c.since).where(pods.c.workload == bindparam("workload"))
+
+BURIED = "/"
 
 COLUMNS: dict[str, ColumnElement[Any]] = {
     "id": workloads.c.id,
@@ -179,6 +182,25 @@ def gone(connection: Connection, workload_id: str, now: Instant, item: str, revi
     change(connection, workload_id, **values, allocated_gpus_milli=0, running_pods=0)
 
 
+def bury(connection: Connection, column: Column[str], name: str, revision: int) -> None:
+    """What is left of a project or department that is no more. The name may be used again; nobody's role covers this.
+
+    A slash is in no name, so that no role can be given over it.
+    """
+    connection.execute(update(workloads).where(column == name).values({column: f"{name}{BURIED}{revision:x}"}))
+
+
+def set_department(connection: Connection, project: str, department: str) -> None:
+    """Of all the work in a project, also of what is gone."""
+    connection.execute(update(workloads).where(workloads.c.project == project).values(department=department))
+
+
+def there_in(connection: Connection, project: str) -> list[Row[Any]]:
+    """What is shown of the work in a project that is not gone."""
+    query = select(workloads.c.id, workloads.c.facts, workloads.c.item)
+    return list(connection.execute(query.where(workloads.c.project == project, workloads.c.gone_at.is_(None))))
+
+
 def drop_gone(connection: Connection, before: int, most: int) -> int:
     """Let go of workloads that went earlier than this, with all that is known of them; says how many."""
     query = select(workloads.c.id).where(workloads.c.gone_at < before).order_by(workloads.c.gone_at).limit(most)
@@ -196,7 +218,9 @@ def drop_lives(connection: Connection, workload_id: str, place: int, before: int
 
 def _chosen(query: Select[Any], listing: Listing) -> Select[Any]:
     conditions = [_condition(each) for each in listing.filters]
-    if not listing.deleted:
+    if listing.deleted:
+        conditions = [or_(each, _of_buried(wish)) for each, wish in zip(conditions, listing.filters, strict=True)]
+    else:
         conditions.append(workloads.c.gone_at.is_(None))
     if listing.projects is not None:
         mine = [workloads.c.project.in_(listing.projects), workloads.c.department.in_(listing.departments)]
@@ -205,6 +229,14 @@ def _chosen(query: Select[Any], listing: Listing) -> Select[Any]:
         columns = (workloads.c.name, workloads.c.project, workloads.c.submitted_by)
         conditions.append(or_(*(column.contains(listing.search, autoescape=True) for column in columns)))
     return query.where(and_(*conditions)) if conditions else query
+
+
+def _of_buried(each: Filter) -> ColumnElement[bool]:
+    """Whoever asks for what was deleted in a project also means one of that name that is no more."""
+    is_place = COLUMNS[each.field] in (workloads.c.project, workloads.c.department)
+    if not is_place or each.operator is not Operator.EQUALS:
+        return false()
+    return COLUMNS[each.field].startswith(f"{each.value}{BURIED}", autoescape=True)
 
 
 def _condition(each: Filter) -> ColumnElement[bool]:
