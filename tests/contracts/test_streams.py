@@ -122,7 +122,7 @@ class Served:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     doors = Doors()
-    app = create_app(Settings(data=tmp_path, keep_alive_s=0.2), doors=doors, hasher=CHEAP)
+    app = create_app(Settings(data=tmp_path, keep_alive_s=3600), doors=doors, hasher=CHEAP)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -161,7 +161,7 @@ def test_a_reader_who_comes_back_misses_nothing(served: Served) -> None:
         assert [each.revision for each in rest] == sorted(each.revision for each in rest)
 
 
-def test_a_reader_hears_within_milliseconds_and_only_of_their_projects(served: Served) -> None:
+def test_a_reader_hears_when_it_is_written_and_only_of_their_projects(served: Served) -> None:
     served.admin.create_project(org.ProjectRequest(name="team-b"))
     user = served.admin.create_user(
         UserRequest(email="ann@example.com", password="correct horse", need_to_change_password=False)
@@ -170,22 +170,20 @@ def test_a_reader_hears_within_milliseconds_and_only_of_their_projects(served: S
         AccessRuleRequest(subject_id=user.id, role_id=RoleName.RESEARCHER, scope_id="team-a")
     )
     start = served.admin.project("team-b").revision
-    heard: list[tuple[str, float]] = []
+    heard: list[str] = []
     with Client(served.address) as ann:
         ann.sign_in("ann@example.com", "correct horse")
 
         def listen() -> None:
-            heard.extend((each.id, time.monotonic()) for each in islice(ann.changes(after=start), 1))
+            heard.extend(each.id for each in islice(ann.changes(after=start), 1))
 
         listening = threading.Thread(target=listen)
         listening.start()
         time.sleep(0.3)
         served.submit("theirs", "team-b")
         mine = served.submit("mine", "team-a")
-        answered = time.monotonic()
         listening.join(60)
-        assert [each for each, _ in heard] == [mine]
-        assert heard[0][1] - answered < 10, "it was not told at once, but at the next sign of life"
+        assert heard == [mine], "it was not told when it was written: the next sign of life is an hour away"
 
 
 def test_a_reader_in_a_department_hears_of_its_projects_and_of_no_others(served: Served, ann: Client) -> None:

@@ -28,6 +28,7 @@ from fairpool.model.ids import SECOND_MS
 router = APIRouter(tags=["access"])
 
 LIVES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
+TOO_MANY = 429
 REFRESH = ("refresh", store.SPENT)
 RACE_MS = 30 * SECOND_MS
 """Two commands of one person may renew at the same time; the second is refused, and nobody's session ends."""
@@ -92,23 +93,33 @@ def _oauth_error(status: int, error: str, words: str, headers: dict[str, str] | 
 
 
 async def _granted(request: Request, plane: Plane, body: wire.TokenRequest) -> wire.TokenAnswer:
-    match body.grant_type:
-        case wire.GrantType.PASSWORD:
-            return await _by_password(request, plane, body.username, body.password)
-        case wire.GrantType.REFRESH_TOKEN:
-            return await _by_refresh(request, plane, body.refresh_token)
-        case _:
-            return await _by_secret(request, plane, body.client_id, body.client_secret)
+    try:
+        match body.grant_type:
+            case wire.GrantType.PASSWORD:
+                return await _by_password(request, plane, body.username, body.password)
+            case wire.GrantType.REFRESH_TOKEN:
+                return await _by_refresh(request, plane, body.refresh_token)
+            case _:
+                return await _by_secret(request, plane, body.client_id, body.client_secret)
+    except Refused as refusal:
+        if refusal.status == TOO_MANY and plane.denials.is_worth_a_line(f"from {_address(request)}", plane.now()):
+            kind = "user" if body.grant_type is wire.GrantType.PASSWORD else "app"
+            await _note(request, plane, Caller(id="", name=body.username or body.client_id or "", kind=kind), "Failed")
+        raise
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 async def _by_password(request: Request, plane: Plane, username: str | None, password: str | None) -> wire.TokenAnswer:
     if not username or not password:
         raise refused(422, "access.incomplete", "a password grant needs username and password", "give both")
     nobody = Caller(id="", name=username, kind="user")
-    trial = Trial(request, plane, nobody, normal_email(username))
+    trial = Trial(request, plane, "user", normal_email(username))
     user = await plane.read(lambda connection: store.user_by_email(connection, username))
     passwords: Passwords = request.app.state.passwords
-    await trial.check()
+    trial.check()
     fits = await passwords.fits(user.password_hash if user else None, password, trial.begin)
     answer = await plane.write(lambda connection: _session(connection, request, plane, user)) if fits and user else None
     if answer is None:
@@ -132,8 +143,7 @@ async def _by_secret(request: Request, plane: Plane, client_id: str | None, secr
     if not client_id or not secret:
         raise refused(422, "access.incomplete", "this grant needs clientId and clientSecret", "give both")
     nobody = Caller(id="", name=client_id, kind="app")
-    trial = Trial(request, plane, nobody, client_id)
-    await trial.check()
+    trial = Trial(request, plane, "app", client_id)
     trial.begin()
 
     def unit(connection: Connection) -> wire.TokenAnswer | None:
@@ -180,19 +190,14 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
 class Trial:
     """One attempt to sign in. Counted as failed before the password is looked at, so that many at once count too."""
 
-    def __init__(self, request: Request, plane: Plane, who: Caller, name: str) -> None:
-        self._request, self._plane, self._who = request, plane, who
+    def __init__(self, request: Request, plane: Plane, kind: str, name: str) -> None:
+        self._plane = plane
         self._attempts: Attempts = request.app.state.attempts
-        self._names = names_of(who.kind, name, request.client.host if request.client else "")
+        self._names = names_of(kind, name, _address(request))
 
-    async def check(self) -> None:
+    def check(self) -> None:
         """Go no further if it comes too soon."""
-        try:
-            self._refuse_if(self._attempts.wait_s(self._names, self._plane.now()))
-        except Refused:
-            if self._plane.denials.is_worth_a_line(self._who.name, self._plane.now()):
-                await _note(self._request, self._plane, self._who, "Failed")
-            raise
+        self._refuse_if(self._attempts.wait_s(self._names, self._plane.now()))
 
     def begin(self) -> None:
         """When its turn has come: others may have failed while it waited."""
@@ -204,8 +209,9 @@ class Trial:
     def _refuse_if(self, wait_s: int) -> None:
         if wait_s:
             what = f"too many wrong passwords; the next try counts in {wait_s} s"
-            refusal = refused(429, "access.too_many_attempts", what, "wait, then try again")
+            refusal = refused(TOO_MANY, "access.too_many_attempts", what, "wait, then try again")
             refusal.headers["Retry-After"] = str(wait_s)
+            refusal.is_denial = True
             raise refusal
 
 
@@ -263,8 +269,8 @@ async def me(plane: PlaneDep, caller: CallerDep) -> wire.Me:
 @router.post("/api/v1/me/password", status_code=204, summary="Change my password; every other session ends")
 async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.PasswordChange) -> Response:
     passwords: Passwords = request.app.state.passwords
-    trial = Trial(request, plane, caller, normal_email(caller.name))
-    await trial.check()
+    trial = Trial(request, plane, caller.kind, normal_email(caller.name))
+    trial.check()
     user = await plane.read(lambda connection: store.user(connection, caller.id))
     if user is None or not await passwords.fits(user.password_hash, body.current_password, trial.begin):
         wrong = refused(403, "access.wrong_password", "the current password is wrong", "try again", "currentPassword")
