@@ -302,7 +302,7 @@ def test_a_project_of_the_same_name_inherits_nothing(home: House) -> None:
         assert home.call("GET", f"{WORKLOADS}/{old}{path}", by="ann").status_code == 404
     # An administrator still finds both, under the name they had.
     both = expect(home.call("GET", f"{WORKLOADS}?deleted=true&filterBy=projectName==team-a"), 200)["workloads"]
-    assert [(each["id"], each["projectName"]) for each in both] == [(old, "team-a"), (new, "team-a")]
+    assert {(each["id"], each["projectName"]) for each in both} == {(old, "team-a"), (new, "team-a")}
     plane: Plane = home.app.state.plane
 
     def heard_by_ann(connection: Connection) -> set[str]:
@@ -370,6 +370,17 @@ def test_work_goes_with_its_project_to_another_department(home: House) -> None:
     assert home.http.portal is not None
     told = home.http.portal.call(plane.read, lambda connection: changes.after(connection, 0))
     assert [each.verb for each in told if each.id == workload][:2] == ["created", "updated"]
+
+
+@pytest.mark.parametrize(("scope", "name"), [("project", "team-a"), ("department", "default")])
+def test_who_administers_one_place_puts_nothing_into_another(home: House, scope: str, name: str) -> None:
+    expect(home.call("POST", DEPARTMENTS, {"name": "research"}), 201)
+    home.researcher("keeper")
+    rule = {"subjectId": "keeper@example.com", "roleId": "administrator", "scopeType": scope, "scopeId": name}
+    expect(home.call("POST", RULES, rule), 201)
+    expect(home.call("PATCH", f"{PROJECTS}/team-a", {"description": "mine"}, by="keeper"), 200)
+    moved = home.call("PATCH", f"{PROJECTS}/team-a", {"parentId": "research"}, by="keeper")
+    assert codes(moved) == ["access.denied"]
 
 
 # --- addresses of people ---

@@ -175,7 +175,8 @@ async def _change_project(
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
         check_match(request, row.revision)
         body = change(wire.ProjectRequest.model_validate_json(row.document))
-        caller.require(Action.PROJECT_WRITE, project=project_id, department=body.parent_id)
+        if body.parent_id != row.department:
+            caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # what it is owed comes out of there
         _check(connection, body)
         revision = changed(plane, connection, "project", project_id, "updated", now)
         document = body.model_dump_json(by_alias=True)
