@@ -18,7 +18,7 @@ from schemathesis import Case
 from schemathesis.core.result import Ok
 
 from fairpool.control.description import openapi_document
-from tests.control.house import House, expect, house
+from tests.control.house import HERE, House, expect, house
 
 pytestmark = pytest.mark.slow
 
@@ -117,7 +117,7 @@ def _check(home: House, caller: str, ids: dict[str, str]) -> Any:
 
 
 def _send(home: House, case: Case[Any], caller: str) -> Any:
-    asked = case.as_transport_kwargs(base_url="http://testserver")
+    asked = case.as_transport_kwargs(base_url=HERE)
     headers = {
         name: value
         for name, value in (asked.get("headers") or {}).items()

@@ -172,7 +172,7 @@ def test_a_waiting_pull_wakes_at_once_through_the_in_process_transport(home: Hou
     portal = home.http.portal
     assert portal is not None
     loop = portal.call(asyncio.get_running_loop)
-    client = ClusterClient("http://control", home.cluster_token, transport=InProcess(home.app, loop))
+    client = ClusterClient("http://localhost", home.cluster_token, transport=InProcess(home.app, loop))
     read = client.pull(Revision(0), 0.0).revision
     woke: list[tuple[float, int]] = []
 
@@ -189,6 +189,6 @@ def test_a_waiting_pull_wakes_at_once_through_the_in_process_transport(home: Hou
     waiting.join(60)
     assert woke[0][1] == 1
     assert woke[0][0] - submitted < 10, "it was not woken, its time was over"
-    bad = ClusterClient("http://control", "fpc_wrong", transport=InProcess(home.app, loop))
+    bad = ClusterClient("http://localhost", "fpc_wrong", transport=InProcess(home.app, loop))
     with pytest.raises(Unreachable, match="401"):
         bad.pull(Revision(0), 0.0)

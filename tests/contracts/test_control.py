@@ -67,7 +67,8 @@ def test_nothing_listens_beyond_this_machine_before_the_first_password_is_change
     from fairpool.control.settings import Settings
     from tests.control.house import CHEAP
 
-    with TestClient(create_app(Settings(data=tmp_path, host="0.0.0.0"), hasher=CHEAP)) as http:
+    app = create_app(Settings(data=tmp_path, host="0.0.0.0"), hasher=CHEAP)
+    with TestClient(app, base_url="http://192.0.2.7") as http:
         assert http.get("/api/v1/me").status_code == 401
 
 

@@ -32,6 +32,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.status import WorkloadPhase
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+HERE = "http://127.0.0.1:8080"
 START = Instant(1_800_000_000_000)
 
 
@@ -183,7 +184,7 @@ def house(data: Path | None = None, *, doors: PodDoors | None = None, **settings
         clock = Clock()
         chosen = Settings(data=data or Path(folder), now=clock, **settings)
         app = create_app(chosen, doors=doors, hasher=CHEAP)
-        with TestClient(app, raise_server_exceptions=True) as http:
+        with TestClient(app, raise_server_exceptions=True, base_url=HERE) as http:
             home = House(app, http, clock)
             home.sign_in("admin", FIRST_USER, FIRST_PASSWORD)
             assert http.portal is not None

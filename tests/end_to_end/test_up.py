@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from fairpool.api.client import Client, Refused, Unreachable
@@ -153,6 +154,28 @@ def test_a_shell_in_a_pod(platform: Running) -> None:
             assert b"got it" in said
             assert code is not None
             assert b'"exitCode": 7' in code
+    with pytest.raises(Refused, match="no pod 'x'"), platform.client.shell(workload, ["sh", "hunter2"], pod="x"):
+        pass
+    journal = platform.premises.log.read_text()
+    assert "echo" not in journal, "what is typed is nobody's"
+    assert "hunter2" not in journal
+    assert " error " not in journal, "who gets no shell is no error"
+
+
+def test_what_anybody_can_write_into_a_request_is_not_believed(platform: Running) -> None:
+    platform.up("--host-name", "pool.example.com")
+    here = platform.status["address"]
+    http = httpx2.Client()
+    body = {"grantType": "password", "username": FIRST_USER, "password": FIRST_PASSWORD}
+    for host, status in (("pool.example.com", 200), ("localhost", 200), ("evil.example", 421)):
+        headers = {"Host": host, "X-Forwarded-For": "203.0.113.9"}
+        assert http.post(f"{here}/api/v1/token", json=body, headers=headers).status_code == status
+    token = {"Authorization": f"Bearer {platform.client.token}"}
+    entries = http.get(f"{here}/api/v1/audit/log?action=sign-in", headers=token).json()["entries"]
+    assert {each["source_ip"] for each in entries} == {"127.0.0.1"}
+    wrong = platform.command("up", "--host-name", "http://pool.example.com:8080")
+    assert wrong.returncode == 2
+    assert "write it alone" in wrong.stderr
 
 
 def test_a_connection_that_rested_is_good_for_another_call(platform: Running) -> None:

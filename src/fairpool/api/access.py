@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AliasChoices, ConfigDict, Field, StrictBool, StringConstraints
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, StrictBool, StringConstraints
 
 from fairpool.api.wire import Answer, Moment, Page, Request, ShortText
 
@@ -14,9 +16,28 @@ PASSWORD_MAX = 1024  # a longer one would make hashing a way to keep us busy
 
 Password = Annotated[str, StringConstraints(min_length=1, max_length=PASSWORD_MAX)]
 NewPassword = Annotated[str, StringConstraints(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
+
+
+def normal_email(text: str) -> str:
+    """An address as it is compared: the same letters are the same person, however they were typed."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def _seen_email(text: str) -> str:
+    if any(unicodedata.category(character) in INVISIBLE for character in text):
+        raise ValueError("it holds characters that cannot be seen; leave them out")
+    normal = normal_email(text)
+    if re.fullmatch(EMAIL, normal) is None:
+        raise ValueError("this is no address of a person: write name@example.com")
+    return normal
+
+
+INVISIBLE = frozenset({"Cf", "Cc", "Co", "Cn", "Cs", "Zl", "Zp"})
+EMAIL = r"^[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,190}$"
 Email = Annotated[
     str,
-    StringConstraints(pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,190}$", to_lower=True),
+    StringConstraints(pattern=EMAIL),
+    AfterValidator(_seen_email),
     Field(examples=["test@run.ai"]),
 ]
 

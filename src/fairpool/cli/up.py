@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 FAILED = 1
 PRIVATE = 0o077
 """What nobody else may do with files that we make. Pods get the usual umask: their nursery sets it."""
+HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 
 DATA = click.option(
     "--data",
@@ -68,6 +70,15 @@ def complaining() -> Iterator[None]:
     help="Where people reach it; port 0 takes any that is free. Also: FAIRPOOL_LISTEN.",
 )
 @click.option(
+    "--host-name",
+    "host_names",
+    envvar="FAIRPOOL_HOST_NAME",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which people reach it, beside this machine's own; can be repeated. A request for any other name is "
+    "refused, so that no page from elsewhere can speak to it. Also: FAIRPOOL_HOST_NAME, names with spaces between.",
+)
+@click.option(
     "--nodes",
     multiple=True,
     metavar="SPEC",
@@ -101,6 +112,7 @@ def complaining() -> Iterator[None]:
 def up(
     data: Path | None,
     listen: str,
+    host_names: tuple[str, ...],
     nodes: tuple[str, ...],
     node: tuple[str, ...],
     keep_history: str,
@@ -115,7 +127,8 @@ def up(
     address = read_address(listen)
     if isinstance(address, Problem):
         fail([address], UNUSABLE)
-    wishes = Wishes(nodes, node, keep_history, keep_audit)
+    wishes = Wishes(nodes, node, keep_history, keep_audit, host_names)
+    wishes.check_names()
     retention = wishes.retention()  # said here, before anything is started elsewhere
     premises = premises_at(data)
     with complaining():
@@ -136,14 +149,26 @@ class Wishes:
     singles: Sequence[str]
     keep_history: str
     keep_audit: str
+    host_names: Sequence[str] = ()
 
     def words(self) -> list[str]:
         """The same, to be typed for another process."""
         return [
             *(word for each in self.nodes for word in ("--nodes", each)),
             *(word for each in self.singles for word in ("--node", each)),
+            *(word for each in self.host_names for word in ("--host-name", each)),
             *("--keep-history", self.keep_history, "--keep-audit", self.keep_audit),
         ]
+
+    def check_names(self) -> None:
+        """Go no further with what is no name."""
+        wrong = [each for each in self.host_names if HOST_NAME.fullmatch(each) is None]
+        fix = "write it alone, without http:// and port: fairpool.example.com"
+        if wrong:
+            fail(
+                [Problem("up.host_name", f"--host-name: {each!r} is no name of a host", fix) for each in wrong],
+                UNUSABLE,
+            )
 
     def retention(self) -> Retention:
         from fairpool.cli.typed_text import duration_s
@@ -184,7 +209,7 @@ def _up_here(premises: Premises, address: Address, wishes: Wishes, retention: Re
         click.echo(f"Nodes    {summary(offer.nodes)}")
         if offer.warning:
             click.echo(f"warning: {offer.warning}", err=True)
-        platform = Platform(premises, address, listener, offer, retention)
+        platform = Platform(premises, address, listener, offer, retention, wishes.host_names)
         platform.run(lambda: click.echo("Ready. Ctrl-C stops it; pods run on."))
         click.echo("Stopped. What runs goes on; `fairpool up` finds it again.")
 

@@ -43,12 +43,13 @@ from fairpool.control.attempts import Attempts
 from fairpool.control.doors import NoDoors, PodDoors
 from fairpool.control.guard import GUARD
 from fairpool.control.passwords import Passwords
-from fairpool.control.plane import Plane
-from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, on_refused, refused
+from fairpool.control.plane import Plane, on_denied
+from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, refused
 from fairpool.control.settings import Settings
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
+from fairpool.control.threshold import STRANGERS_BODY_MAX_BYTES, Threshold, is_open
 from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
@@ -85,12 +86,13 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     for module in MODULES:
         app.include_router(module.router)
     app.include_router(description.router)
-    app.add_exception_handler(Refused, on_refused)
+    app.add_exception_handler(Refused, on_denied)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(WebSocketRequestValidationError, on_invalid)
     app.add_exception_handler(AnyHTTPException, on_http_error)
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(BodyLimit, most=settings.body_max_bytes)
+    app.add_middleware(Threshold, plane=plane)  # the last is the first that is asked
     return app
 
 
@@ -173,10 +175,10 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        most = LINK_BODY_MAX_BYTES if scope["path"].startswith(LINK_PATH) else self._most
+        most = self._limit(scope)
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if declared.isdigit() and int(declared) > most:
-            await self._refusal(most).response()(scope, receive, send)
+            await _too_large(most).response()(scope, receive, send)
             return
         seen = 0
 
@@ -186,11 +188,17 @@ class BodyLimit:
             seen += len(message.get("body", b""))
             if seen > most:
                 # The framework calls every other exception here a body that is no JSON.
-                raise HTTPException(413, self._refusal(most).message)
+                raise HTTPException(413, _too_large(most).message)
             return message
 
         await self._app(scope, counted, send)
 
-    def _refusal(self, most: int) -> Refused:
-        what = f"the body is larger than {most // (1024 * 1024)} MiB"
-        return refused(413, "request.too_large", what, "send less at once")
+    def _limit(self, scope: Scope) -> int:
+        if is_open(scope):
+            return STRANGERS_BODY_MAX_BYTES
+        return LINK_BODY_MAX_BYTES if scope["path"].startswith(LINK_PATH) else self._most
+
+
+def _too_large(most: int) -> Refused:
+    size = f"{most // (1024 * 1024)} MiB" if most >= 1024 * 1024 else f"{most // 1024} KiB"
+    return refused(413, "request.too_large", f"the body is larger than {size}", "send less at once")

@@ -287,9 +287,10 @@ def _finish_project(plane: Plane, connection: Connection, name: str, now: Instan
     project = organization_store.project(connection, name)
     if project is None or project.phase != "Deleting" or workload_store.projects_with_work(connection, name):
         return
-    remove_project(connection, name)
-    changes.record(connection, "project", name, "deleted", now, project=name, kept=plane.settings.changes_kept)
-    plane.forget_callers()
+    kept = plane.settings.changes_kept
+    revision = changes.record(connection, "project", name, "deleted", now, project=name, kept=kept)
+    remove_project(plane, connection, name, revision)
+    plane.forget_callers_when_committed()
 
 
 # --- for people ----------------------------------------------------------------------------------------------

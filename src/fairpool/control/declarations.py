@@ -44,12 +44,11 @@ def set_want(plane: Plane, connection: Connection, row: Any, want: Want) -> bool
 def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
     """It goes on in another project."""
     spec = declaration_of(row).model_copy(update={"project": project.name})
-    facts = json.loads(row.facts) | {
-        "projectId": project.name,
-        "projectName": project.name,
-        "departmentId": project.department,
-        "departmentName": project.department,
-    }
+    facts = json.loads(row.facts) | {"projectId": project.name, "projectName": project.name}
+    facts |= {"departmentId": project.department, "departmentName": project.department}
+    # Those who see only the project it leaves must hear that it left.
+    kept = plane.settings.changes_kept
+    changes.record(connection, "workload", row.id, "moved", plane.now(), project=row.project, declared=False, kept=kept)
     store.change(
         connection,
         row.id,
@@ -58,6 +57,27 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
         facts=json.dumps(facts, separators=(",", ":")),
     )
     _declare(plane, connection, store.one(connection, row.id), spec, "moved")
+
+
+def follow_department(plane: Plane, connection: Connection, project: str, department: str) -> None:
+    """The work in a project goes with it to another department. What is gone keeps the words of its time."""
+    plane.database.when_committed(plane.tail.forget)
+    store.set_department(connection, project, department)
+    new = {"departmentId": department, "departmentName": department}
+    for row in store.there_in(connection, project):
+        revision = changes.record(
+            connection,
+            "workload",
+            row.id,
+            "updated",
+            plane.now(),
+            project=project,
+            declared=False,
+            kept=plane.settings.changes_kept,
+        )
+        item = json.loads(row.item) | new | {"revision": revision}
+        facts = json.dumps(json.loads(row.facts) | new, separators=(",", ":"))
+        store.change(connection, row.id, facts=facts, item=items.text(item), revision=revision)
 
 
 def redeclare(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire, **values: Any) -> int:

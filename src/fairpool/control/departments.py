@@ -19,8 +19,10 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import access as access_store
 from fairpool.control.store import organization as store
+from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import departments as departments_table
+from fairpool.control.store.tables import workloads as workloads_table
 
 router = APIRouter(tags=["departments"], route_class=LeanRoute)
 
@@ -172,7 +174,9 @@ async def delete_department(department_id: str, request: Request, plane: PlaneDe
             raise refused(412, "department.has_projects", what, "move or delete them first")
         store.remove(connection, departments_table, department_id)
         access_store.delete_rules_of_scope(connection, ScopeType.DEPARTMENT, department_id)
-        changed(plane, connection, "department", department_id, "deleted", plane.now())
+        revision = changed(plane, connection, "department", department_id, "deleted", plane.now())
+        plane.database.when_committed(plane.tail.forget)
+        workload_store.bury(connection, workloads_table.c.department, department_id, revision)
         return Done(action="delete", entity_type="department", entity_id=department_id)
 
     answer = await plane.perform(request, caller, unit)

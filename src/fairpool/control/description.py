@@ -36,6 +36,7 @@ REFUSALS: dict[int | str, Document] = {
         412: "It was changed meanwhile, or is still referred to",
         413: "The body is too large",
         415: "The body is not JSON",
+        421: "It was called by a name that is not its own",
         422: "The request says something that cannot be",
         429: "Too many attempts",
         503: "What is behind this does not answer now",

@@ -37,8 +37,7 @@ async def guard(connection: HTTPConnection) -> None:
     if caller.must_change_password and action is not rbac.Action.SELF:
         fix = "POST /api/v1/me/password, or runai login"
         raise refused(403, "access.password_must_change", "this password was given to you and must be changed", fix)
-    if not rbac.allowed_somewhere(caller.grants, action):
-        raise denied()
+    caller.require_somewhere(action)
 
 
 async def identify(plane: Plane, authorization: str | None) -> Caller:
@@ -54,6 +53,7 @@ async def identify(plane: Plane, authorization: str | None) -> Caller:
             raise unauthenticated("this token is not known, or was revoked")
         plane.callers[digest] = caller
     if caller.expires_at is not None and caller.expires_at <= plane.now():
+        plane.callers.pop(digest, None)
         raise unauthenticated("this token has expired")
     return caller
 
@@ -71,7 +71,7 @@ def unauthenticated(what: str) -> Refused:
 
 def _caller(connection: Connection, digest: str) -> Caller | None:
     row = store.token(connection, digest)
-    if row is None or row.kind == "refresh":
+    if row is None or row.kind in ("refresh", store.SPENT):
         return None
     if row.subject_type is None:
         cluster = cluster_store.cluster(connection, row.subject_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -23,9 +24,10 @@ class Passwords:
         async with self._gate:
             return await asyncio.to_thread(self._hasher.hash, password)
 
-    async def fits(self, password_hash: str | None, password: str) -> bool:
-        """Takes as long for a user who does not exist."""
+    async def fits(self, password_hash: str | None, password: str, begin: Callable[[], None]) -> bool:
+        """Takes as long for a user who does not exist. `begin` is called when its turn has come, and may refuse."""
         async with self._gate:
+            begin()
             return await asyncio.to_thread(self._verify, password_hash or self._nobody, password) and bool(
                 password_hash
             )

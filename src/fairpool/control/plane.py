@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
@@ -21,16 +22,19 @@ from fairpool.control.bell import Bell
 from fairpool.control.doors import NoDoors, PodDoors
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.settings import Settings
+from fairpool.control.store import access as access_store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.tail import Tail
-from fairpool.model.ids import Instant
+from fairpool.model.ids import SECOND_MS, Instant
 
 T = TypeVar("T")
 
 KEY_MAX = 256
 CALLERS_MAX = 10_000
-DENIED = 403
+MINUTE_MS = 60 * SECOND_MS
+DENIALS_A_MINUTE = 60
+"""So many of one caller have a line each."""
 
 
 class LeanRoute(APIRoute):
@@ -63,11 +67,16 @@ class Caller:
         if not self.may(action, project, department):
             raise denied()
 
+    def require_somewhere(self, action: rbac.Action) -> None:
+        """Go no further without it in any place."""
+        if not rbac.allowed_somewhere(self.grants, action):
+            raise denied()
+
     def places(self, action: rbac.Action) -> Places | None:
         """Where they may; None: everywhere."""
         if self.may(action):
             return None
-        fitting = [grant for grant in self.grants if action in rbac.ROLES[grant.role]]
+        fitting = [grant for grant in self.grants if rbac.permits(grant, action)]
         return Places(
             projects=tuple(sorted({each.scope_id for each in fitting if each.scope_type.value == "project"})),
             departments=tuple(sorted({each.scope_id for each in fitting if each.scope_type.value == "department"})),
@@ -100,6 +109,7 @@ class Done:
     revision: int | None = None
     kept: Answer | None = None
     """What a repeated call is told, where the first answer held a secret."""
+    result: str = "Succeeded"
     also: tuple[Done, ...] = ()
     """Deeds that were done with it, each with a line of its own in the audit log."""
 
@@ -127,6 +137,7 @@ class Plane:
     doors: PodDoors = field(default_factory=NoDoors)
     callers: Callers = field(default_factory=Callers)
     """Emptied whenever users, rules or tokens change."""
+    denials: Denials = field(default_factory=lambda: Denials())
 
     def now(self) -> Instant:
         clock = self.settings.now
@@ -141,6 +152,10 @@ class Plane:
     def forget_callers(self) -> None:
         self.callers.clear()
 
+    def forget_callers_when_committed(self) -> None:
+        """From within a unit. Earlier would be too early: who calls before the commit is read from what was."""
+        self.database.when_committed(self.callers.clear)
+
     async def perform(self, request: Request, caller: Caller, unit: Callable[[Connection], Done]) -> Response:
         """Do a deed, once however often it is asked for under one `Idempotency-Key`, and answer."""
         key = request.headers.get("idempotency-key")
@@ -149,11 +164,13 @@ class Plane:
         body = await request.body()
         now = self.now()
 
-        fingerprint = _fingerprint(request, body) if key is not None else ""
+        fingerprint = _fingerprint(request, body, caller) if key is not None else ""
+        repeatable_from = now - self.settings.idempotency_s * SECOND_MS
 
         def whole(connection: Connection) -> Done:
+            _check_unchanged(connection, caller)
             if key is not None:
-                before = audit_store.kept(connection, caller.id, key)
+                before = audit_store.kept(connection, caller.id, key, repeatable_from)
                 if before is not None:
                     return _repeated(before, fingerprint)
             done = unit(connection)
@@ -165,18 +182,39 @@ class Plane:
                 audit_store.keep(connection, caller.id, key, kept, now)
             return done
 
-        try:
-            done = await self.write(whole)
-        except Refused as refusal:
-            if refusal.status == DENIED:
-                await self.note_denied(request, caller, now)
-            raise
-        return answered(done)
+        return answered(await self.write(whole))
 
-    async def note_denied(self, request: Request, caller: Caller, now: Instant) -> None:
-        """Somebody tried what they may not: an administrator wants to see that."""
-        denial = Done(action=_VERBS.get(request.method, "read"), entity_type=_entity_type(request))
-        await self.write(lambda connection: audit_store.add(connection, entry(request, caller, denial, now, "Failed")))
+    async def note(self, connection: HTTPConnection, caller: Caller, deed: Done) -> None:
+        """A line of the audit log for what is no transaction of its own."""
+        line = entry(connection, caller, deed, self.now())
+        await self.write(lambda writing: audit_store.add(writing, line))
+
+
+class Denials:
+    """How often somebody was refused in this minute: who knocks all day must not fill the audit log."""
+
+    def __init__(self) -> None:
+        self._minute = 0
+        self._count: Counter[str] = Counter()
+
+    def is_worth_a_line(self, caller: str, now: Instant) -> bool:
+        minute = now // MINUTE_MS
+        if minute != self._minute:
+            self._minute = minute
+            self._count.clear()
+        self._count[caller] += 1
+        return self._count[caller] <= DENIALS_A_MINUTE
+
+
+async def on_denied(connection: HTTPConnection, refusal: Exception) -> Response:
+    """Problems of a handler. Somebody tried what they may not: an administrator wants to see that."""
+    assert isinstance(refusal, Refused)
+    plane, caller = plane_of(connection), getattr(connection.state, "caller", None)
+    if isinstance(caller, Caller) and refusal.is_denial and plane.denials.is_worth_a_line(caller.id, plane.now()):
+        method = connection.scope.get("method", "")
+        denial = Done(action=_VERBS.get(method, "read"), entity_type=_entity_type(connection), result="Failed")
+        await plane.note(connection, caller, denial)
+    return refusal.response()
 
 
 def answered(done: Done) -> Response:
@@ -198,20 +236,20 @@ def check_match(request: Request, revision: int) -> None:
         raise refused(412, "request.changed_meanwhile", "somebody else changed this since you read it", fix)
 
 
-def entry(request: Request, caller: Caller, done: Done, now: Instant, result: str = "Succeeded") -> dict[str, object]:
+def entry(connection: HTTPConnection, caller: Caller, done: Done, now: Instant) -> dict[str, object]:
     """A line of the audit log."""
     return {
         "at": now,
         "subject": caller.name[:256],
         "subject_type": "App" if caller.kind == "app" else "User",
-        "source_ip": request.client.host if request.client else "",
+        "source_ip": connection.client.host if connection.client else "",
         "action": done.action,
-        "http_method": request.method,
-        "url": _path(request)[:2048],
+        "http_method": connection.scope.get("method", "GET"),  # a WebSocket begins as one
+        "url": _path(connection)[:2048],
         "entity_type": done.entity_type,
         "entity_name": (done.entity_name or done.entity_id)[:256],
         "entity_id": done.entity_id[:256],
-        "result": result,
+        "result": done.result,
     }
 
 
@@ -240,28 +278,39 @@ PlaneDep = Annotated[Plane, Depends(the_plane)]
 CallerDep = Annotated[Caller, Depends(the_caller)]
 
 
+def _check_unchanged(connection: Connection, caller: Caller) -> None:
+    """Go no further when somebody took away meanwhile what the guard has seen: a password is hashed in a long time."""
+    grants = access_store.grants_by_token(connection, caller.token_hash)
+    if grants is None:
+        raise refused(401, "access.not_signed_in", "this token was revoked meanwhile", "sign in: runai login")
+    if grants != frozenset(caller.grants):
+        raise refused(409, "access.changed_meanwhile", "what you may do was changed meanwhile", "repeat it")
+
+
 def _repeated(before: audit_store.Kept, fingerprint: str) -> Done:
     if before.fingerprint != fingerprint:
-        what = "this Idempotency-Key was used for another request"
+        what = "this Idempotency-Key was used for another request, or before what you may do was changed"
         raise refused(422, "request.key_reused", what, "use a new key for a new request")
     return Done(body=before.answer, status=before.status)
 
 
-def _fingerprint(request: Request, body: bytes) -> str:
+def _fingerprint(request: Request, body: bytes, caller: Caller) -> str:
+    """With what the caller may do: who lost a role is not told again what it once let them see."""
     query = request.scope["query_string"].decode("latin-1")
     digest = hashlib.sha256(f"{request.method} {_path(request)}?{query}\n".encode("utf-8", "backslashreplace"))
+    digest.update(repr(sorted(map(str, caller.grants))).encode())
     digest.update(body)
     return digest.hexdigest()
 
 
-def _path(request: Request) -> str:
-    """As it was asked for. `request.url` would be put together from all its parts, and taken apart again."""
-    raw: bytes | None = request.scope.get("raw_path")
-    return raw.decode("latin-1") if raw is not None else str(request.scope["path"])
+def _path(connection: HTTPConnection) -> str:
+    """As it was asked for. `url` would be put together from all its parts, and taken apart again."""
+    raw: bytes | None = connection.scope.get("raw_path")
+    return raw.decode("latin-1") if raw is not None else str(connection.scope["path"])
 
 
-def _entity_type(request: Request) -> str:
-    parts = [part for part in _path(request).split("/") if part]
+def _entity_type(connection: HTTPConnection) -> str:
+    parts = [part for part in _path(connection).split("/") if part]
     return parts[2][:32] if len(parts) > 2 else ""
 
 

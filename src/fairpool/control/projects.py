@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import Count
-from fairpool.control import declared
+from fairpool.control import declarations, declared
 from fairpool.control.moments import iso
 from fairpool.control.organization import changed, cluster_of, pool_names
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
@@ -175,13 +175,16 @@ async def _change_project(
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
         check_match(request, row.revision)
         body = change(wire.ProjectRequest.model_validate_json(row.document))
-        caller.require(Action.PROJECT_WRITE, project=project_id, department=body.parent_id)
+        if body.parent_id != row.department:
+            caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # what it is owed comes out of there
         _check(connection, body)
         revision = changed(plane, connection, "project", project_id, "updated", now)
         document = body.model_dump_json(by_alias=True)
         store.change(
             connection, projects_table, project_id, now, document=document, department=body.parent_id, revision=revision
         )
+        if body.parent_id != row.department:
+            declarations.follow_department(plane, connection, project_id, body.parent_id)
         made = _project(store.project(connection, project_id), store.use_by_project(connection))
         return Done(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
 
@@ -192,7 +195,7 @@ def known_project(connection: Connection, caller: Caller, name: str, action: Act
     """The project, unless the caller may not know of it, or may not do this in it."""
     row = store.project(connection, name)
     if row is None or not caller.may(Action.PROJECT_READ, row.name, row.department):
-        raise unknown("project", name)
+        raise unknown("project", name, is_hidden=row is not None)
     caller.require(action, row.name, row.department)
     return row
 

@@ -73,6 +73,21 @@ DESCRIPTIONS: Mapping[RoleName, str] = MappingProxyType(
 ANYWHERE = frozenset({Action.NODE_READ, Action.CLUSTER_READ, Action.DEPARTMENT_READ})
 """What is no project's secret: a role in any scope permits it."""
 
+EVERYBODYS = frozenset(
+    {
+        Action.DEPARTMENT_WRITE,
+        Action.NODE_MARK,
+        Action.POOL_WRITE,
+        Action.CLUSTER_WRITE,
+        Action.ACCESS_READ,
+        Action.ACCESS_WRITE,
+        Action.AUDIT_READ,
+        Action.SETTING_READ,
+        Action.SETTING_WRITE,
+    }
+)
+"""What concerns everybody: only a role over everything permits it, whatever that role permits in one project."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -96,17 +111,22 @@ NOWHERE = Scope()
 
 def allowed(grants: Iterable[Grant], action: Action, scope: Scope = NOWHERE) -> bool:
     """Whether these grants permit it there."""
-    return any(action in ROLES[grant.role] and _covers(grant, action, scope) for grant in grants)
+    return any(permits(grant, action) and _covers(grant, action, scope) for grant in grants)
 
 
 def allowed_somewhere(grants: Iterable[Grant], action: Action) -> bool:
     """Whether there is any place where these grants permit it."""
-    return action in (Action.OPEN, Action.SELF) or any(action in ROLES[grant.role] for grant in grants)
+    return action in (Action.OPEN, Action.SELF) or any(permits(grant, action) for grant in grants)
 
 
 def permissions(grants: Iterable[Grant]) -> list[str]:
     """Everything that is permitted somewhere, sorted."""
-    return sorted({action.value for grant in grants for action in ROLES[grant.role]})
+    return sorted({action.value for grant in grants for action in ROLES[grant.role] if permits(grant, action)})
+
+
+def permits(grant: Grant, action: Action) -> bool:
+    """Whether it permits this anywhere."""
+    return action in ROLES[grant.role] and (grant.scope_type is ScopeType.TENANT or action not in EVERYBODYS)
 
 
 def _covers(grant: Grant, action: Action, scope: Scope) -> bool:

@@ -27,12 +27,15 @@ class Refused(Exception):
         *,
         choices: dict[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        is_denial: bool = False,
     ) -> None:
         super().__init__("; ".join(each.what for each in problems))
         self.status = status
         self.problems = tuple(problems)
         self.choices = choices
         self.headers = dict(headers or {})
+        self.is_denial = is_denial
+        """The caller may not, even if the answer says that there is no such thing."""
 
     @property
     def message(self) -> str:
@@ -50,20 +53,18 @@ def refused(status: int, code: str, what: str, fix: str = "", field: str | None 
     return Refused(status, [item(Problem(code, what, fix), field)])
 
 
-def unknown(noun: str, name: str) -> Refused:
+def unknown(noun: str, name: str, *, is_hidden: bool = False) -> Refused:
     """There is no such thing, or none that the caller may know of."""
-    return refused(404, f"{noun}.unknown", f"there is no {noun} {name[:128]!r}", f"look at the list of {noun}s")
+    refusal = refused(404, f"{noun}.unknown", f"there is no {noun} {name[:128]!r}", f"look at the list of {noun}s")
+    refusal.is_denial = is_hidden
+    return refusal
 
 
 def denied(what: str = "Access denied. You are not authorized to perform this action.") -> Refused:
     """The caller may not."""
-    return refused(403, "access.denied", what, "ask an administrator for a role in this project")
-
-
-async def on_refused(_: Request, refusal: Exception) -> Response:
-    """Problems of a handler."""
-    assert isinstance(refusal, Refused)
-    return refusal.response()
+    refusal = refused(403, "access.denied", what, "ask an administrator for a role in this project")
+    refusal.is_denial = True
+    return refusal
 
 
 async def on_invalid(request: Request, error: Exception) -> Response:

@@ -15,7 +15,7 @@ from fairpool.control.store import changes
 from fairpool.control.store import organization as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
-from fairpool.control.store.tables import projects
+from fairpool.control.store.tables import projects, workloads
 from fairpool.model.spec import Want
 
 if TYPE_CHECKING:
@@ -49,13 +49,16 @@ def delete_project_with_work(plane: Plane, connection: Connection, row: Any, fat
         # Its pods are still leaving; the queue they are charged to stays until the cluster says that all are gone.
         store.change(connection, projects, row.name, now, phase="Deleting", revision=revision)
     else:
-        remove_project(connection, row.name)
+        remove_project(plane, connection, row.name, revision)
     return Done(body="{}", status=202, action="delete", entity_type="project", entity_id=row.name)
 
 
-def remove_project(connection: Connection, name: str) -> None:
-    """The project is no more, nor is what anybody was given over it."""
+def remove_project(plane: Plane, connection: Connection, name: str, revision: int) -> None:
+    """The project is no more, nor is what anybody was given over it. Its history stays, under a name of its own."""
     store.remove(connection, projects, name)
+    plane.database.when_committed(plane.tail.forget)
+    workload_store.bury(connection, workloads.c.project, name, revision)
+    changes.bury(connection, name, revision)
     access_store.delete_rules_of_scope(connection, ScopeType.PROJECT, name)
 
 

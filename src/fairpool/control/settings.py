@@ -39,6 +39,8 @@ class Settings:
     host: str = "127.0.0.1"
     pod_host: str = ""
     """Where ports of pods are reached from outside; empty: nobody can say, and no address is shown."""
+    host_names: tuple[str, ...] = ()
+    """Names that lead to us, beside this machine's own; a request for any other is refused."""
     first_user: str = FIRST_USER
     first_password: str = FIRST_PASSWORD
     access_token_s: int = 36_000

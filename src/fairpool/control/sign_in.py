@@ -11,10 +11,11 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import JSONResponse
 
 from fairpool.api import access as wire
+from fairpool.api.access import normal_email
 from fairpool.api.wire import PAGE_MAX, ValidationError
 from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answer
-from fairpool.control.attempts import Attempts
+from fairpool.control.attempts import Attempts, names_of
 from fairpool.control.guard import digest_of, unauthenticated
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, entry
@@ -22,11 +23,15 @@ from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
-from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.ids import SECOND_MS
 
 router = APIRouter(tags=["access"], route_class=LeanRoute)
 
 LIVES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
+TOO_MANY = 429
+REFRESH = ("refresh", store.SPENT)
+RACE_MS = 30 * SECOND_MS
+"""Two commands of one person may renew at the same time; the second is refused, and nobody's session ends."""
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------
@@ -88,50 +93,72 @@ def _oauth_error(status: int, error: str, words: str, headers: dict[str, str] | 
 
 
 async def _granted(request: Request, plane: Plane, body: wire.TokenRequest) -> wire.TokenAnswer:
-    match body.grant_type:
-        case wire.GrantType.PASSWORD:
-            return await _by_password(request, plane, body.username, body.password)
-        case wire.GrantType.REFRESH_TOKEN:
-            return await _by_refresh(request, plane, body.refresh_token)
-        case _:
-            return await _by_secret(request, plane, body.client_id, body.client_secret)
+    try:
+        match body.grant_type:
+            case wire.GrantType.PASSWORD:
+                return await _by_password(request, plane, body.username, body.password)
+            case wire.GrantType.REFRESH_TOKEN:
+                return await _by_refresh(request, plane, body.refresh_token)
+            case _:
+                return await _by_secret(request, plane, body.client_id, body.client_secret)
+    except Refused as refusal:
+        if refusal.status == TOO_MANY and plane.denials.is_worth_a_line(f"from {_address(request)}", plane.now()):
+            kind = "user" if body.grant_type is wire.GrantType.PASSWORD else "app"
+            await _note(request, plane, Caller(id="", name=body.username or body.client_id or "", kind=kind), "Failed")
+        raise
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 async def _by_password(request: Request, plane: Plane, username: str | None, password: str | None) -> wire.TokenAnswer:
     if not username or not password:
         raise refused(422, "access.incomplete", "a password grant needs username and password", "give both")
-    names = (f"user {username.lower()}", f"from {request.client.host if request.client else ''}")
-    attempts: Attempts = request.app.state.attempts
-    _slow_down(attempts, names, plane.now())
+    nobody = Caller(id="", name=username, kind="user")
+    trial = Trial(request, plane, "user", normal_email(username))
     user = await plane.read(lambda connection: store.user_by_email(connection, username))
     passwords: Passwords = request.app.state.passwords
-    if not await passwords.fits(user.password_hash if user else None, password) or user is None:
-        attempts.failed(names, plane.now())
-        nobody = Caller(id="", name=username, kind="user")
-        await _note(request, plane, nobody, "sign-in", "Failed")
+    trial.check()
+    fits = await passwords.fits(user.password_hash if user else None, password, trial.begin)
+    answer = await plane.write(lambda connection: _session(connection, request, plane, user)) if fits and user else None
+    if answer is None:
+        await _note(request, plane, nobody, "Failed")
         raise refused(401, "access.wrong_password", "user or password is wrong", "try again; both matter, case too")
-    attempts.succeeded(names)
+    trial.succeeded()
+    return answer
+
+
+def _session(connection: Connection, request: Request, plane: Plane, user: store.UserRow) -> wire.TokenAnswer | None:
+    """Tokens for somebody whose password was right, unless it was changed, or they were deleted, meanwhile."""
+    now_is = store.user(connection, user.id)
+    if now_is is None or now_is.password_hash != user.password_hash:
+        return None
     caller = Caller(id=user.id, name=user.email, kind="user")
-    answer = await _issue(plane, caller, family=str(uuid.uuid4()))
-    await _note(request, plane, caller, "sign-in", "Succeeded")
-    return answer.model_copy(update={"must_change_password": user.must_change or user.first_password})
+    answer = _issued(connection, request, plane, caller, str(uuid.uuid4()))
+    return answer.model_copy(update={"must_change_password": now_is.must_change or now_is.first_password})
 
 
 async def _by_secret(request: Request, plane: Plane, client_id: str | None, secret: str | None) -> wire.TokenAnswer:
     if not client_id or not secret:
         raise refused(422, "access.incomplete", "this grant needs clientId and clientSecret", "give both")
-    names = (f"app {client_id}", f"from {request.client.host if request.client else ''}")
-    attempts: Attempts = request.app.state.attempts
-    _slow_down(attempts, names, plane.now())
-    app = await plane.read(
-        lambda connection: store.application(connection, client_id) or store.application_by_name(connection, client_id)
-    )
-    if app is None or not hmac.compare_digest(app.secret_hash, digest_of(secret)):
-        attempts.failed(names, plane.now())
-        await _note(request, plane, Caller(id="", name=client_id, kind="app"), "sign-in", "Failed")
+    nobody = Caller(id="", name=client_id, kind="app")
+    trial = Trial(request, plane, "app", client_id)
+    trial.begin()
+
+    def unit(connection: Connection) -> wire.TokenAnswer | None:
+        app = store.application(connection, client_id) or store.application_by_name(connection, client_id)
+        if app is None or not hmac.compare_digest(app.secret_hash, digest_of(secret)):
+            return None
+        caller = Caller(id=app.id, name=app.name, kind="app")
+        return _issued(connection, request, plane, caller, str(uuid.uuid4()))
+
+    answer = await plane.write(unit)
+    if answer is None:
+        await _note(request, plane, nobody, "Failed")
         raise refused(401, "access.wrong_secret", "application or secret is wrong", "make a new secret if it is lost")
-    attempts.succeeded(names)
-    return await _issue(plane, Caller(id=app.id, name=app.name, kind="app"), family=str(uuid.uuid4()))
+    trial.succeeded()
+    return answer
 
 
 async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire.TokenAnswer:
@@ -139,54 +166,86 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
         raise refused(422, "access.incomplete", "a refresh_token grant needs refreshToken", "give it")
     digest = digest_of(token)
 
-    def take(connection: Connection) -> store.TokenRow:
-        row = store.token(connection, digest)
-        if row is None or row.kind != "refresh" or (row.expires_at or 0) <= plane.now() or row.subject_type is None:
-            raise unauthenticated("this refresh token is not known, was used before, or has expired")
-        store.revoke_token(connection, digest)
-        return row
+    def unit(connection: Connection) -> wire.TokenAnswer | None:
+        row, now = store.token(connection, digest), plane.now()
+        if row is None or row.kind not in REFRESH or (row.expires_at or 0) <= now or row.subject_type is None:
+            return None
+        caller = Caller(id=row.subject_id, name=store.name_of(connection, row), kind=row.subject_type.value)
+        if row.kind == store.SPENT:
+            if now - row.created_at > RACE_MS:
+                # Two have it, and one of them stole it: neither goes on without the password.
+                store.revoke_family(connection, row.family)
+                plane.forget_callers_when_committed()
+                audit_store.add(connection, _line(request, plane, caller, "Failed", "renew"))
+            return None
+        store.spend_token(connection, digest, now)
+        return _issued(connection, request, plane, caller, row.family, "renew")
 
-    row = await plane.write(take)
-    assert row.subject_type is not None
-    return await _issue(plane, Caller(id=row.subject_id, name="", kind=row.subject_type.value), family=row.family)
+    answer = await plane.write(unit)
+    if answer is None:
+        raise unauthenticated("this refresh token is not known, was used before, or has expired")
+    return answer
 
 
-def _slow_down(attempts: Attempts, names: tuple[str, ...], now: Instant) -> None:
-    wait_s = attempts.wait_s(names, now)
-    if wait_s:
-        what = f"too many wrong passwords; the next try counts in {wait_s} s"
-        refusal = refused(429, "access.too_many_attempts", what, "wait, then try again")
-        refusal.headers["Retry-After"] = str(wait_s)
-        raise refusal
+class Trial:
+    """One attempt to sign in. Counted as failed before the password is looked at, so that many at once count too."""
+
+    def __init__(self, request: Request, plane: Plane, kind: str, name: str) -> None:
+        self._plane = plane
+        self._attempts: Attempts = request.app.state.attempts
+        self._names = names_of(kind, name, _address(request))
+
+    def check(self) -> None:
+        """Go no further if it comes too soon."""
+        self._refuse_if(self._attempts.wait_s(self._names, self._plane.now()))
+
+    def begin(self) -> None:
+        """When its turn has come: others may have failed while it waited."""
+        self._refuse_if(self._attempts.begin(self._names, self._plane.now()))
+
+    def succeeded(self) -> None:
+        self._attempts.succeeded(self._names)
+
+    def _refuse_if(self, wait_s: int) -> None:
+        if wait_s:
+            what = f"too many wrong passwords; the next try counts in {wait_s} s"
+            refusal = refused(TOO_MANY, "access.too_many_attempts", what, "wait, then try again")
+            refusal.headers["Retry-After"] = str(wait_s)
+            refusal.is_denial = True
+            raise refusal
 
 
-async def _issue(plane: Plane, caller: Caller, family: str) -> wire.TokenAnswer:
+def _issued(
+    connection: Connection, request: Request, plane: Plane, caller: Caller, family: str, action: str = "sign-in"
+) -> wire.TokenAnswer:
+    """New tokens, in the transaction that has seen that they are due; with their line in the audit log."""
     token, refresh = "fpa_" + secrets.token_urlsafe(32), "fpr_" + secrets.token_urlsafe(32)
-
-    def unit(connection: Connection) -> int:
-        now = plane.now()
-        store.drop_expired(connection, now)
-        lives_s = [preferences.chosen(plane.settings, connection, key) for key in LIVES]
-        for each, kind, life_s in zip((token, refresh), ("access", "refresh"), lives_s, strict=True):
-            store.add_token(
-                connection,
-                digest_of(each),
-                family=family,
-                kind=kind,
-                subject_id=caller.id,
-                subject_type=caller.kind,
-                now=now,
-                expires_at=now + life_s * SECOND_MS,
-            )
-        return lives_s[0]
-
-    life_s = await plane.write(unit)
-    return wire.TokenAnswer(access_token=token, refresh_token=refresh, expires_in=life_s)
+    now = plane.now()
+    store.drop_expired(connection, now)
+    lives_s = [preferences.chosen(plane.settings, connection, key) for key in LIVES]
+    for each, kind, life_s in zip((token, refresh), ("access", "refresh"), lives_s, strict=True):
+        store.add_token(
+            connection,
+            digest_of(each),
+            family=family,
+            kind=kind,
+            subject_id=caller.id,
+            subject_type=caller.kind,
+            now=now,
+            expires_at=now + life_s * SECOND_MS,
+        )
+    audit_store.add(connection, _line(request, plane, caller, "Succeeded", action))
+    return wire.TokenAnswer(access_token=token, refresh_token=refresh, expires_in=lives_s[0])
 
 
-async def _note(request: Request, plane: Plane, caller: Caller, action: str, result: str) -> None:
-    done = Done(action=action, entity_type="user", entity_id=caller.id, entity_name=caller.name)
-    line = entry(request, caller, done, plane.now(), result)
+def _line(request: Request, plane: Plane, caller: Caller, result: str, action: str = "sign-in") -> dict[str, object]:
+    noun = "application" if caller.kind == "app" else "user"
+    done = Done(action=action, entity_type=noun, entity_id=caller.id, entity_name=caller.name, result=result)
+    return entry(request, caller, done, plane.now())
+
+
+async def _note(request: Request, plane: Plane, caller: Caller, result: str) -> None:
+    line = _line(request, plane, caller, result)
     await plane.write(lambda connection: audit_store.add(connection, line))
 
 
@@ -210,13 +269,14 @@ async def me(plane: PlaneDep, caller: CallerDep) -> wire.Me:
 @router.post("/api/v1/me/password", status_code=204, summary="Change my password; every other session ends")
 async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.PasswordChange) -> Response:
     passwords: Passwords = request.app.state.passwords
-    attempts: Attempts = request.app.state.attempts
-    names = (f"user {caller.name}",)
-    _slow_down(attempts, names, plane.now())
+    trial = Trial(request, plane, caller.kind, normal_email(caller.name))
+    trial.check()
     user = await plane.read(lambda connection: store.user(connection, caller.id))
-    if user is None or not await passwords.fits(user.password_hash, body.current_password):
-        attempts.failed(names, plane.now())
-        raise refused(403, "access.wrong_password", "the current password is wrong", "try again", "currentPassword")
+    if user is None or not await passwords.fits(user.password_hash, body.current_password, trial.begin):
+        wrong = refused(403, "access.wrong_password", "the current password is wrong", "try again", "currentPassword")
+        wrong.is_denial = True
+        raise wrong
+    trial.succeeded()
     if body.new_password == body.current_password or body.new_password == plane.settings.first_password:
         what = "the new password is the old one, or the one that everybody knows"
         raise refused(422, "access.same_password", what, "choose another", "newPassword")
@@ -226,20 +286,21 @@ async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, 
     hashed = await passwords.hash(body.new_password)
 
     def unit(connection: Connection) -> Done:
+        keep, now_is = store.token(connection, caller.token_hash), store.user(connection, caller.id)
+        if keep is None or now_is is None or now_is.password_hash != user.password_hash:
+            raise unauthenticated("this session was ended, or the password changed, meanwhile")
         store.set_password(connection, caller.id, hashed, must_change=False)
-        keep = store.token(connection, caller.token_hash)
         store.revoke_subject(connection, caller.id)
-        if keep is not None:
-            store.add_token(
-                connection,
-                keep.hash,
-                family=keep.family,
-                kind=keep.kind,
-                subject_id=keep.subject_id,
-                subject_type=caller.kind,
-                now=plane.now(),
-                expires_at=keep.expires_at,
-            )
+        store.add_token(
+            connection,
+            keep.hash,
+            family=keep.family,
+            kind=keep.kind,
+            subject_id=keep.subject_id,
+            subject_type=caller.kind,
+            now=plane.now(),
+            expires_at=keep.expires_at,
+        )
         return Done(action="reset-password", entity_type="user", entity_id=caller.id, entity_name=caller.name)
 
     answer = await plane.perform(request, caller, unit)

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response, WebSocket, WebSocketDisconnect
@@ -20,9 +24,9 @@ from fairpool.api.workloads import PodItem, life_to_read
 from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.guard import identify
 from fairpool.control.moments import moment_or_ago
-from fairpool.control.plane import Caller, CallerDep, LeanRoute, Places, Plane, PlaneDep
+from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Places, Plane, PlaneDep
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, refused
+from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
@@ -36,6 +40,11 @@ router = APIRouter(tags=["streams"], route_class=LeanRoute)
 AT_ONCE = 500
 NOT_A_PROJECTS = frozenset({"node", "node-pool", "cluster", "department"})
 COMMAND_MAX = 256
+POLICY = 1008
+"""How a WebSocket says that it was ended because somebody may not."""
+LOOK_AGAIN_S = 5.0
+"""How long somebody can still read or type after what they did it by is gone without anything having been written."""
+REVOKED = "you are signed out, or may no longer do this here"
 
 CHANGES_EXAMPLE = {
     "description": "Server-sent events: `id` is the revision, `data` is JSON",
@@ -86,6 +95,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         listening = plane.bell.listen()
         try:
             caller = await identify(plane, authorization)  # who was signed out hears nothing more
+            caller.require_somewhere(Action.WORKLOAD_READ)  # nor does whoever lost every role
         except Refused:
             listening.cancel()
             return
@@ -149,6 +159,7 @@ def _event(revision: int, name: str, data: dict[str, Any]) -> str:
 )
 async def logs(
     workload_id: str,
+    request: Request,
     plane: PlaneDep,
     caller: CallerDep,
     pod: Annotated[str | None, Query(max_length=256, description="Id or name; left out: the first pod")] = None,
@@ -168,7 +179,9 @@ async def logs(
         first = await anext(chunks, b"")
     except Shut as shut:
         raise refused(503, shut.problem.code, shut.problem.what, shut.problem.fix) from shut
-    return StreamingResponse(_rest(first, chunks), media_type="text/plain; charset=utf-8")
+    authorization = request.headers.get("authorization")
+    rest = _rest(first, chunks, _while_allowed(plane, authorization, workload_id, Action.WORKLOAD_READ))
+    return StreamingResponse(rest, media_type="text/plain; charset=utf-8")
 
 
 def _excerpt(now: Instant, offset: int, tail: int | None, since: str | None, timestamps: bool) -> Excerpt:
@@ -187,13 +200,61 @@ def _excerpt(now: Instant, offset: int, tail: int | None, since: str | None, tim
     return Excerpt(offset, tail, moment, timestamps)
 
 
-async def _rest(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
+async def _rest(
+    first: bytes, chunks: AsyncIterator[bytes], allowed: Coroutine[Any, Any, None]
+) -> AsyncGenerator[bytes]:
+    """What follows, as long as its reader may read it."""
+    revoked = asyncio.create_task(allowed)
+    chunk: bytes | None = first
+    coming: asyncio.Task[bytes | None] | None = None
     try:
-        async for chunk in chunks:
+        while chunk is not None:
             yield chunk
+            coming = asyncio.create_task(_next(chunks))
+            await asyncio.wait({coming, revoked}, return_when=asyncio.FIRST_COMPLETED)
+            if revoked.done():
+                yield f"\n[{REVOKED}]\n".encode()
+                return
+            chunk = await coming
     except Shut as shut:
         yield f"\n[{shut.problem}]\n".encode()
+    finally:
+        leaving = [each for each in (revoked, coming) if each is not None]
+        for each in leaving:
+            each.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+
+
+async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(chunks, None)
+
+
+async def _while_allowed(plane: Plane, authorization: str | None, workload_id: str, action: Action) -> None:
+    """Returns when whoever has this token may no longer do this to the workload.
+
+    Who is known is forgotten whenever anything about people changes, so that a ring that brings the same caller again
+    says that nothing did. Only moved work and the end of a token's time come without that.
+    """
+    known: Caller | None = None
+    looked_at = 0.0
+    while True:
+        listening = plane.bell.listen()
+        try:
+            caller = await identify(plane, authorization)
+            if caller is not known or time.monotonic() - looked_at >= LOOK_AGAIN_S:
+                await plane.read(partial(_check_allowed, caller=caller, workload_id=workload_id, action=action))
+                known, looked_at = caller, time.monotonic()
+        except Refused:
+            listening.cancel()
+            return
+        await plane.bell.hear(listening, LOOK_AGAIN_S)
+
+
+def _check_allowed(connection: Connection, caller: Caller, workload_id: str, action: Action) -> None:
+    row = workload_store.shown(connection, workload_id)
+    if row is None:
+        raise unknown("workload", workload_id)
+    caller.require(action, row.project, row.department)
 
 
 async def _address(
@@ -267,16 +328,38 @@ async def _converse(
         end = await plane.doors.open_shell(address, command, tty)
     except Shut as shut:
         raise refused(503, shut.problem.code, shut.problem.what, shut.problem.fix) from shut
-    await socket.accept()
+    visit = Done(entity_type="workload", entity_id=workload_id, entity_name=address.pod)
+    try:
+        await plane.note(socket, caller, replace(visit, action="open-shell"))
+        await socket.accept()
+        await _talk(socket, plane, workload_id, end)
+    finally:
+        await end.close()
+        await plane.note(socket, caller, replace(visit, action="close-shell"))
+
+
+async def _talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellEnd) -> None:
+    """Until one side leaves, or the person may no longer be there."""
+    authorization = socket.headers.get("authorization")
     there = asyncio.create_task(_to_pod(socket, end))
     back = asyncio.create_task(_to_person(socket, end))
+    revoked = asyncio.create_task(_while_allowed(plane, authorization, workload_id, Action.WORKLOAD_OPERATE))
+    tasks = (there, back, revoked)
     try:
-        await asyncio.wait({there, back}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        there.cancel()
-        back.cancel()
-        await asyncio.gather(there, back, return_exceptions=True)
-        await end.close()
+        is_revoked = revoked.done()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if is_revoked:
+        await _turn_out(socket)
+
+
+async def _turn_out(socket: WebSocket) -> None:
+    with suppress(WebSocketDisconnect, RuntimeError):  # they have left by themselves
+        await socket.send_bytes(shell.ended(None, REVOKED).encode())
+        await socket.close(POLICY, REVOKED)
 
 
 async def _to_pod(socket: WebSocket, end: ShellEnd) -> None:

@@ -69,6 +69,10 @@ class Tail:
         first = bisect_right(self._told, revision, key=lambda told: told.revision)
         return self._told[first : first + most]
 
+    def forget(self) -> None:
+        """Whose something was has changed, so that what is remembered may be for other ears now."""
+        self._told, self._begins_after, self._rings = [], None, -1
+
     async def _catch_up(self, read: Read) -> None:
         """To what is written now; from there, where that would be more than is kept."""
 
@@ -120,7 +124,7 @@ def _line(change: changes.Changed, item: str | None) -> bytes:
         "verb": change.verb,
     }
     if change.project is not None:
-        data["projectId"] = change.project
+        data["projectId"] = change.project.partition(workload_store.BURIED)[0]
     text = json.dumps(data, separators=(",", ":"))
     if item is not None:
         text = f'{text[:-1]},"object":{item}}}'

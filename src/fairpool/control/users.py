@@ -8,6 +8,7 @@ import uuid
 from fastapi import APIRouter, Request, Response
 
 from fairpool.api import access as wire
+from fairpool.api.access import normal_email
 from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control import rbac
 from fairpool.control.access_rules import last_administrator
@@ -159,7 +160,7 @@ async def make_first_user(plane: Plane, passwords: Passwords) -> None:
 
     def unit(connection: Connection) -> None:
         now = plane.now()
-        row = store.UserRow(str(uuid.uuid4()), settings.first_user.lower(), hashed, False, True, now)
+        row = store.UserRow(str(uuid.uuid4()), normal_email(settings.first_user), hashed, False, True, now)
         store.add_user(connection, row)
         grant = rbac.Grant(wire.RoleName.ADMINISTRATOR, wire.ScopeType.TENANT)
         store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, "")

@@ -326,7 +326,7 @@ def _readable(connection: Connection, caller: Caller, workload_id: str) -> Any:
     """What is shown of it, unless the caller may not know of it."""
     row = store.shown(connection, workload_id)
     if row is None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
-        raise unknown("workload", workload_id)
+        raise unknown("workload", workload_id, is_hidden=row is not None)
     return row
 
 
@@ -390,7 +390,7 @@ def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchA
     return Done(
         body=items.detail(now_is.item, now_is.request),
         status=202,
-        action=("delete" if action is wire.BatchAction.DELETE else "update") if changed else "",
+        action=_verb(action) if changed else "",
         entity_type="workload",
         entity_id=row.id,
         entity_name=f"{row.project}/{row.name}",
@@ -398,11 +398,16 @@ def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchA
     )
 
 
+def _verb(action: wire.BatchAction) -> str:
+    """For the audit log."""
+    return "delete" if action is wire.BatchAction.DELETE else "update"
+
+
 def operable(connection: Connection, caller: Caller, workload_id: str, kind: wire.Kind | None) -> Any:
     """The workload, unless the caller may not know of it, or may not do anything to it."""
     row = store.one(connection, workload_id)
     if row is None or row.gone_at is not None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
-        raise unknown("workload", workload_id)
+        raise unknown("workload", workload_id, is_hidden=row is not None and row.gone_at is None)
     if kind is not None and row.kind != kind.value:
         raise unknown(kind.value.lower(), workload_id)
     caller.require(Action.WORKLOAD_OPERATE, row.project, row.department)
@@ -414,14 +419,19 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
     def unit(connection: Connection) -> Done:
         done: list[Done] = []
         failed: list[wire.BatchFailure] = []
+        refused_ones: list[Done] = []
         for workload_id in dict.fromkeys(body.ids):
             try:
                 row = operable(connection, caller, workload_id, None)
                 done.append(operated(plane, connection, row, body.action))
             except Refused as refusal:
                 failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
+                if refusal.is_denial:
+                    refused_ones.append(
+                        Done(action=_verb(body.action), entity_type="workload", entity_id=workload_id, result="Failed")
+                    )
         answer = wire.BatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
-        return Done(body=answer, also=tuple(done))
+        return Done(body=answer, also=(*done, *refused_ones))
 
     return await plane.perform(request, caller, unit)
 

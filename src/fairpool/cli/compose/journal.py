@@ -9,8 +9,10 @@ from pathlib import Path
 
 FILE_BYTES = 10 * 1024 * 1024
 FILES = 5
-QUIET = ("uvicorn.access", "httpx2", "alembic", "asyncio")
-"""They speak of every call."""
+QUIET = ("uvicorn.access", "uvicorn.error", "httpx2", "alembic", "asyncio")
+"""They speak of every call; one of them with the command of every shell, and what is typed there is nobody's."""
+NO_HANDSHAKE = "ASGI callable returned without completing handshake."
+"""The server's complaint when a shell is refused, which is no error."""
 
 
 class OneLine(logging.Formatter):
@@ -37,5 +39,6 @@ def open_journal(path: Path, *, level: int = logging.INFO) -> logging.Handler:
     root.addHandler(handler)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(lambda record: record.getMessage() != NO_HANDSHAKE)
     logging.raiseExceptions = False  # a full disk must not fill the terminal as well
     return handler

@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +56,7 @@ would call at the very moment at which we hang up, and be told nothing."""
 LOOP_ENDS_S = 10.0
 TELL_WITHIN_MS = 30
 """A process runs some 10 ms after it was ordered."""
-INSIDE = "http://control.internal"
+INSIDE = "http://localhost"
 """Stands in the requests that never leave the process; nobody looks it up."""
 
 
@@ -94,10 +94,16 @@ class Platform:
     """Control plane, loop and local engine, from one start to the next."""
 
     def __init__(
-        self, premises: Premises, address: Address, listener: socket.socket, offer: Offer, retention: Retention
+        self,
+        premises: Premises,
+        address: Address,
+        listener: socket.socket,
+        offer: Offer,
+        retention: Retention,
+        names: Sequence[str] = (),
     ) -> None:
         self._premises, self._address, self._listener, self._offer = premises, address, listener, offer
-        self._retention = retention
+        self._retention, self._names = retention, tuple(names)
         self._since = now()
         self._stepped_down = ""
         self._server: uvicorn.Server | None = None
@@ -132,7 +138,13 @@ class Platform:
         host = self._address.host
         # A pod is a process of this machine, and its ports are the machine's own.
         shown = self._address.bracketed if is_loopback(host) else socket.gethostname()
-        settings = Settings(data=self._premises.root, host=host, pod_host=shown, retention=self._retention)
+        settings = Settings(
+            data=self._premises.root,
+            host=host,
+            host_names=self._names,
+            pod_host=shown,
+            retention=self._retention,
+        )
         app = self._app = create_app(settings, doors=doors)
         try:
             async with app.router.lifespan_context(app), self._cluster_of(app, engine) as self._cluster:
@@ -181,6 +193,7 @@ class Platform:
                 timeout_graceful_shutdown=ANSWERS_END_S,
                 timeout_keep_alive=REST_S,
                 server_header=False,
+                proxy_headers=False,  # anybody can write them
             )
         )
         desk = await open_desk(

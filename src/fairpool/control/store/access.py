@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 from sqlalchemy.engine import Row
 
-from fairpool.api.access import RoleName, ScopeType, SubjectType
+from fairpool.api.access import RoleName, ScopeType, SubjectType, normal_email
 from fairpool.control.rbac import Grant
 from fairpool.control.store.tables import access_rules, applications, tokens, users
 from fairpool.model.ids import Instant
@@ -25,6 +25,8 @@ class TokenRow:
     subject_type: SubjectType | None
     """None: a cluster."""
     expires_at: int | None
+    created_at: int
+    """Of a spent one: when it was used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,21 @@ class UserRow:
     created_at: int
 
 
+SPENT = "spent"
+
 _TOKEN = select(tokens).where(tokens.c.hash == bindparam("hash"))
 _GRANTS = select(access_rules).where(
     access_rules.c.subject_id == bindparam("subject"), access_rules.c.subject_type == bindparam("type")
+)
+_GRANTS_BY_TOKEN = (
+    select(access_rules.c.role, access_rules.c.scope_type, access_rules.c.scope_id)
+    .select_from(
+        tokens.outerjoin(
+            access_rules,
+            (access_rules.c.subject_id == tokens.c.subject_id) & (access_rules.c.subject_type == tokens.c.subject_type),
+        )
+    )
+    .where(tokens.c.hash == bindparam("hash"))
 )
 
 
@@ -50,7 +64,7 @@ def token(connection: Connection, digest: str) -> TokenRow | None:
     if row is None:
         return None
     kind = None if row.subject_type == "cluster" else SubjectType(row.subject_type)
-    return TokenRow(row.hash, row.family, row.kind, row.subject_id, kind, row.expires_at)
+    return TokenRow(row.hash, row.family, row.kind, row.subject_id, kind, row.expires_at, row.created_at)
 
 
 def add_token(
@@ -77,8 +91,9 @@ def add_token(
     )
 
 
-def revoke_token(connection: Connection, digest: str) -> None:
-    connection.execute(delete(tokens).where(tokens.c.hash == digest))
+def spend_token(connection: Connection, digest: str, now: Instant) -> None:
+    """It is good for nothing any more, but known, so that it is noticed when it is shown again."""
+    connection.execute(update(tokens).where(tokens.c.hash == digest).values(kind=SPENT, created_at=now))
 
 
 def revoke_family(connection: Connection, family: str) -> None:
@@ -100,8 +115,26 @@ def grants(connection: Connection, subject: str, kind: SubjectType) -> tuple[Gra
     return tuple(Grant(RoleName(row.role), ScopeType(row.scope_type), row.scope_id) for row in rows)
 
 
+def grants_by_token(connection: Connection, digest: str) -> frozenset[Grant] | None:
+    """What whoever has this token was given; None: it is no token any more."""
+    rows = connection.execute(_GRANTS_BY_TOKEN, {"hash": digest}).all()
+    if not rows:
+        return None
+    given = [row for row in rows if row.role is not None]
+    return frozenset(Grant(RoleName(row.role), ScopeType(row.scope_type), row.scope_id) for row in given)
+
+
+def name_of(connection: Connection, row: TokenRow) -> str:
+    """Of whoever has this token, for people."""
+    if row.subject_type is SubjectType.APP:
+        app = application(connection, row.subject_id)
+        return app.name if app is not None else ""
+    known = user(connection, row.subject_id)
+    return known.email if known is not None else ""
+
+
 def user_by_email(connection: Connection, email: str) -> UserRow | None:
-    return _user(connection.execute(select(users).where(users.c.email == email.lower())).one_or_none())
+    return _user(connection.execute(select(users).where(users.c.email == normal_email(email))).one_or_none())
 
 
 def user(connection: Connection, user_id: str) -> UserRow | None:

@@ -57,9 +57,15 @@ def entries(
     return list(connection.execute(query))
 
 
-def kept(connection: Connection, caller: str, key: str) -> Kept | None:
+def kept(connection: Connection, caller: str, key: str, since: int) -> Kept | None:
+    """What this call was answered, unless that was earlier."""
     row = _KEPT.one(connection, {"caller": caller, "key": key})
-    return None if row is None else Kept(row.fingerprint, row.status, row.answer)
+    if row is None:
+        return None
+    if row.created_at < since:
+        connection.execute(delete(idempotency).where(idempotency.c.caller == caller, idempotency.c.key == key))
+        return None
+    return Kept(row.fingerprint, row.status, row.answer)
 
 
 def keep(connection: Connection, caller: str, key: str, answer: Kept, now: Instant) -> None:

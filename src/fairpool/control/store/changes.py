@@ -74,6 +74,12 @@ def record(
     return Revision(number)
 
 
+def bury(connection: Connection, project: str, number: int) -> None:
+    """What happened in a project that is no more is nothing for those who use its name again."""
+    mine = update(changes).where(changes.c.project == project, changes.c.revision <= number)
+    connection.execute(mine.values(project=f"{project}/{number:x}"))
+
+
 def drop_old(connection: Connection, before: int, most: int) -> int:
     """Let go of the oldest as long as they are older than this; says how many went."""
     rows = connection.execute(select(changes.c.revision, changes.c.at).order_by(changes.c.revision).limit(most))

@@ -53,6 +53,7 @@ class Database:
         self._reading: Connection | None = None
         self._engines: list[Engine] = []
         self.after_commit: Callable[[], None] = lambda: None
+        self._then: list[Callable[[], None]] = []
 
     async def open(self, prepare: Callable[[Connection], None]) -> None:
         """Connect, bring the tables up to date with `prepare`, and begin to take units."""
@@ -98,6 +99,10 @@ class Database:
         self._wake.set()
         return await answer
 
+    def when_committed(self, call: Callable[[], None]) -> None:
+        """From within a unit: do this once what it did can be read by others; not if it is undone."""
+        self._then.append(call)
+
     async def _write_for_ever(self) -> None:
         while not self._closing:
             await self._wake.wait()
@@ -115,7 +120,11 @@ class Database:
             raw.execute("BEGIN IMMEDIATE")
             for pending in batch:
                 if not pending.answer.cancelled():
-                    outcomes.append((pending, *_attempt(self._writing, raw, pending.unit)))
+                    asked = len(self._then)
+                    result, error = _attempt(self._writing, raw, pending.unit)
+                    if error is not None:
+                        del self._then[asked:]
+                    outcomes.append((pending, result, error))
             await loop.run_in_executor(self._disk, raw.execute, "COMMIT")
         except Exception as trouble:
             # A disk that fails must not leave anybody waiting, and nobody may believe that it was written.
@@ -124,7 +133,11 @@ class Database:
             for pending in batch:
                 if not pending.answer.done():
                     pending.answer.set_exception(trouble)
+            self._then.clear()
             return
+        for call in self._then:
+            call()
+        self._then.clear()
         self.after_commit()
         for pending, result, error in outcomes:
             if pending.answer.done():

@@ -84,6 +84,11 @@ def projects_of(connection: Connection, department_name: str) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
+def parents(connection: Connection) -> dict[str, str]:
+    """The department of each project."""
+    return {row.name: row.department for row in connection.execute(select(projects.c.name, projects.c.department))}
+
+
 def work_in(connection: Connection, project_name: str) -> list[Row[Any]]:
     """Workloads of a project that are not gone."""
     query = select(workloads.c.id, workloads.c.name, workloads.c.want, workloads.c.phase)

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import (
     BindParameter,
+    Column,
     ColumnElement,
     Connection,
     bindparam,
@@ -50,6 +51,8 @@ _PODS = Prepared(select(pods.c.id, pods.c.phase, pods.c.since).where(pods.c.work
 _POD = Prepared(select(pods).where(pods.c.id == bindparam("id")))
 _ADD_POD = Prepared(insert(pods))
 _CHANGE_POD = Prepared(update(pods).where(pods.c.id == bindparam("of")))
+
+BURIED = "/"
 
 COLUMNS: dict[str, ColumnElement[Any]] = {
     "id": workloads.c.id,
@@ -198,6 +201,25 @@ def gone(connection: Connection, workload_id: str, now: Instant, item: str, revi
     change(connection, workload_id, **values, allocated_gpus_milli=0, running_pods=0)
 
 
+def bury(connection: Connection, column: Column[str], name: str, revision: int) -> None:
+    """What is left of a project or department that is no more. The name may be used again; nobody's role covers this.
+
+    A slash is in no name, so that no role can be given over it.
+    """
+    connection.execute(update(workloads).where(column == name).values({column: f"{name}{BURIED}{revision:x}"}))
+
+
+def set_department(connection: Connection, project: str, department: str) -> None:
+    """Of all the work in a project, also of what is gone."""
+    connection.execute(update(workloads).where(workloads.c.project == project).values(department=department))
+
+
+def there_in(connection: Connection, project: str) -> list[Row[Any]]:
+    """What is shown of the work in a project that is not gone."""
+    query = select(workloads.c.id, workloads.c.facts, workloads.c.item)
+    return list(connection.execute(query.where(workloads.c.project == project, workloads.c.gone_at.is_(None))))
+
+
 def drop_gone(connection: Connection, before: int, most: int) -> int:
     """Let go of workloads that went earlier than this, with all that is known of them; says how many."""
     query = select(workloads.c.id).where(workloads.c.gone_at < before).order_by(workloads.c.gone_at).limit(most)
@@ -246,6 +268,12 @@ def _values(listing: Listing) -> dict[str, Any]:
         f"filter_{number}": _escaped(str(each.value)) if each.operator in _IN_TEXTS else each.value
         for number, each in enumerate(listing.filters)
     }
+    if listing.deleted:
+        values |= {
+            f"buried_{number}": _escaped(f"{each.value}{BURIED}")
+            for number, each in enumerate(listing.filters)
+            if _is_place(each.field, each.operator)
+        }
     if listing.search:
         values["search"] = _escaped(listing.search)
     if listing.projects is not None:
@@ -272,7 +300,14 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
         _condition(COLUMNS[field], operator, bindparam(f"filter_{number}", type_=COLUMNS[field].type))
         for number, (field, operator) in enumerate(shape.filters)
     ]
-    if not shape.deleted:
+    if shape.deleted:
+        conditions = [
+            or_(each, COLUMNS[field].startswith(bindparam(f"buried_{number}"), escape=_ESCAPE))
+            if _is_place(field, operator)
+            else each
+            for number, (each, (field, operator)) in enumerate(zip(conditions, shape.filters, strict=True))
+        ]
+    else:
         conditions.append(workloads.c.gone_at.is_(None))
     if shape.projects is not None:
         projects: list[BindParameter[str]] = [bindparam(f"project_{number}") for number in range(shape.projects)]
@@ -286,6 +321,11 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
         columns = (workloads.c.name, workloads.c.project, workloads.c.submitted_by)
         conditions.append(or_(*(column.contains(bindparam("search"), escape=_ESCAPE) for column in columns)))
     return conditions
+
+
+def _is_place(field: str, operator: Operator) -> bool:
+    """Whoever asks for what was deleted in a project also means one of that name that is no more."""
+    return operator is Operator.EQUALS and COLUMNS[field] in (workloads.c.project, workloads.c.department)
 
 
 _ESCAPE = "/"

@@ -1,0 +1,98 @@
+"""Before anything is read: the name we were called by, the page it comes from, and who calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from starlette.testclient import WebSocketDenialResponse
+
+from fairpool.control.app import create_app
+from fairpool.control.settings import Settings
+from tests.control.house import CHEAP, House, codes, house
+
+SIGN_IN = {"grantType": "password", "username": "test@run.ai", "password": "password"}
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[House]:
+    with house(host_names=("Pool.example.com",)) as home:
+        yield home
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:8080", "localhost:1", "LOCALHOST", "[::1]:8080", "[::1]", "pool.example.com:8080"]
+)
+def test_it_answers_to_its_own_names(home: House, host: str) -> None:
+    assert home.http.post("/api/v1/token", json=SIGN_IN, headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example:8080", "192.0.2.7", "localhost.evil.example", "127.0.0.1.evil.example", ""]
+)
+def test_a_name_that_somebody_made_lead_here_is_refused_before_the_password_is_looked_at(
+    home: House, host: str
+) -> None:
+    refused = home.http.post("/api/v1/token", json=SIGN_IN, headers={"Host": host})
+    assert (refused.status_code, codes(refused)) == (421, ["access.not_our_name"])
+    assert "--host-name" in refused.json()["problems"][0]["fix"]
+    known = home.call("GET", "/api/v1/me", headers={"Host": host})
+    assert known.status_code == 421
+
+
+def test_where_others_can_reach_it_any_number_will_do_and_names_must_be_given(tmp_path: Path) -> None:
+    with house(tmp_path) as home:
+        body = {"currentPassword": "password", "newPassword": "a better one"}
+        assert home.call("POST", "/api/v1/me/password", body).status_code == 204
+    app = create_app(Settings(data=tmp_path, host="0.0.0.0", host_names=("pool.example.com",)), hasher=CHEAP)
+    with TestClient(app) as http:
+        answers = {
+            host: http.get("/api/v1/me", headers={"Host": host}).status_code
+            for host in ("192.0.2.7:8080", "[2001:db8::1]", "pool.example.com", "evil.example")
+        }
+    assert list(answers.values()) == [401, 401, 401, 421]
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:9090", "null"])
+def test_a_page_from_elsewhere_opens_no_shell(home: House, origin: str) -> None:
+    headers = {"Authorization": f"Bearer {home.tokens['admin']}", "Host": "127.0.0.1:8080", "Origin": origin}
+    path = "/api/v1/workloads/none/exec?command=sh"
+    with pytest.raises(WebSocketDenialResponse) as refused, home.http.websocket_connect(path, headers=headers):
+        pass
+    assert (refused.value.status_code, codes(refused.value)) == (403, ["access.other_origin"])
+    own = headers | {"Origin": "http://127.0.0.1:8080"}
+    with pytest.raises(WebSocketDenialResponse) as unknown, home.http.websocket_connect(path, headers=own):
+        pass
+    assert unknown.value.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/api/v1/workloads/trainings", "/api/v1/users", "/nowhere"])
+def test_a_strangers_body_is_not_even_read(home: House, path: str) -> None:
+    said: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("the body was read")
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"content-length", b"8000000")],
+    }
+    assert home.http.portal is not None
+    home.http.portal.call(home.app, scope, receive, send)
+    assert said[0]["status"] == 401
+
+
+def test_who_signs_in_sends_little(home: House) -> None:
+    large = SIGN_IN | {"password": "x" * 20_000}
+    for refused in (home.http.post("/api/v1/token", json=large), home.http.post("/api/v2/token", data=large)):
+        assert (refused.status_code, codes(refused)) == (413, ["request.too_large"])
+        assert "16 KiB" in refused.text
