@@ -62,7 +62,7 @@ async def serve(folder: Path, nodes: int) -> None:
         identity = await cluster_identity(app)
         home = asyncio.get_running_loop()
         direct, waiting = (
-            ClusterClient("http://control.internal", identity.token, transport=InProcess(app, home)) for _ in range(2)
+            ClusterClient("http://localhost", identity.token, transport=InProcess(app, home)) for _ in range(2)
         )
         alarm = Bedside(engine)
         mailbox = Mailbox(direct, waiting, alarm.poke)

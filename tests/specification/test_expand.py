@@ -269,6 +269,20 @@ TIME = {
         then a-0-0 runs
         then wakes never
     """,
+    "the limit holds for work that was suspended and resumed while it waited": """
+        build a: interactive limit 60s
+        resume
+        a-0-0 runs on n1
+        after 60s
+        then Stopped: time-limit
+    """,
+    "and for work that ran on meanwhile": """
+        build a: interactive limit 60s
+        a-0-0 runs on n1
+        resume
+        after 60s
+        then Stopped: time-limit
+    """,
     "without a limit interactive work runs until somebody stops it": """
         build a
         a-0-0 runs on n1

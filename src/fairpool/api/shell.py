@@ -59,6 +59,9 @@ def ended(exit_code: int | None, words: str = "") -> Frame:
     return Frame(Channel.ENDED, json.dumps({"exitCode": exit_code, "words": words}).encode())
 
 
+LOOK_UP_S = 0.2
+
+
 class Shell:
     """A process in a pod, from the client's side."""
 
@@ -77,9 +80,15 @@ class Shell:
         self._socket.send_bytes(size(columns, rows).encode())
 
     def receive(self, timeout_s: float | None = None) -> Frame | None:
-        """The next message; None when the connection is over."""
-        try:
-            frame = decode(self._socket.receive_bytes(timeout=timeout_s))
-        except (WebSocketDisconnect, httpx2.TransportError):
-            return None
-        return frame if isinstance(frame, Frame) else None
+        """The next message; None when the connection is over. Raises `TimeoutError`."""
+        while True:
+            try:
+                frame = decode(self._socket.receive_bytes(timeout=LOOK_UP_S if timeout_s is None else timeout_s))
+            except TimeoutError:
+                if timeout_s is not None:
+                    raise
+                # Ctrl-C may reach another thread, and nobody tells the one that waits for ever.
+                continue
+            except (WebSocketDisconnect, httpx2.TransportError):
+                return None
+            return frame if isinstance(frame, Frame) else None

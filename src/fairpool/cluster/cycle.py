@@ -6,7 +6,7 @@ pods, one of their nodes or the hour says so. The outcome is the same as if ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fairpool.api.clusters import DesiredWorkload, PullAnswer
@@ -25,7 +25,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint, TaintEffect
 from fairpool.model.observation import Answer, ForgetOrder, Observation, PodSight, PodState, StopOrder
 from fairpool.model.organization import ProjectRules
-from fairpool.model.spec import WorkloadSpec
+from fairpool.model.spec import RestartPolicy, WorkloadSpec
 from fairpool.scheduler.decision import Verdict
 from fairpool.scheduler.plan import next_pool, plan
 from fairpool.scheduler.policy import Policy
@@ -438,12 +438,17 @@ def _clear_away(draft: Draft, touched: set[WorkloadId]) -> None:
             if all(life.is_over and life.id not in pods for life in lives):
                 draft.dropped.add(workload)
             continue
-        latest = {life.id for life in slots_of(lives).values()} | {
-            life.id for life in lives if life.outcome is Outcome.OK
-        }
         if workload not in draft.books.reported or workload in draft.levels:
             continue
-        old = {life.id for life in lives if life.id not in latest and life.is_over and life.id not in pods}
+        needed = _needed(spec, lives)
+        old = {life.id for life in lives if life.id not in needed and life.is_over and life.id not in pods}
         if old:
             draft.forgotten |= old
             draft.lives[workload] = tuple(life for life in lives if life.id not in old)
+
+
+def _needed(spec: WorkloadSpec, lives: Sequence[Life]) -> set[PodId]:
+    """Of each pod the life that has done its work, else the latest, whose number must not be used again."""
+    comes_back = spec.end_rule.restart is RestartPolicy.ALWAYS
+    done = {} if comes_back else {life.index: life for life in lives if life.outcome is Outcome.OK}
+    return {life.id for life in (slots_of(lives) | done).values()}

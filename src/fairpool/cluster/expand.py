@@ -64,6 +64,7 @@ def expand(case: Case, now: Instant) -> Expansion:
     if spec is None:
         lives = tuple(life.leave(now, Cause.UNWANTED, "nobody declares it any more") for life in case.lives)
         return Expansion(standing=case.standing, lives=lives)
+    case = replace(case, lives=_of_this_run(case.lives, spec))
     standing = _this_run(case.standing, spec)  # 1. what is remembered
     standing = _counted(standing, case, now)
     standing = _activated(standing, case.lives)
@@ -121,6 +122,13 @@ def _this_run(standing: Standing, spec: WorkloadSpec) -> Standing:
     return replace(standing, run=spec.run, failures=0, refusals=0, halt=None, active_since=None)
 
 
+def _of_this_run(lives: tuple[Life, ...], spec: WorkloadSpec) -> tuple[Life, ...]:
+    """Suspended and resumed before anybody noticed: who was only waiting waits in the new run."""
+    if all(life.run == spec.run or life.phase not in NEW for life in lives):
+        return lives
+    return tuple(replace(life, run=spec.run) if life.phase in NEW else life for life in lives)
+
+
 def _counted(standing: Standing, case: Case, now: Instant) -> Standing:
     """Failures and refusals of lives that ended just now, and the nodes to keep away from."""
     failed = [life for life in case.ended if life.outcome is Outcome.ERROR and life.run == standing.run]
@@ -151,7 +159,9 @@ def _activated(standing: Standing, lives: Sequence[Life]) -> Standing:
         standing = replace(standing, refusals=0)
     if standing.active_since is not None:
         return standing
-    starts = [life.started_at for life in lives if life.started_at is not None and life.run == standing.run]
+    # Who runs on from a run that was suspended and resumed before anybody noticed has begun, too.
+    begun = [life for life in lives if life.run == standing.run or life.phase is PodPhase.RUNNING]
+    starts = [life.started_at for life in begun if life.started_at is not None]
     return replace(standing, active_since=min(starts)) if starts else standing
 
 
