@@ -452,6 +452,11 @@ def test_bash_on_a_terminal_is_a_terminal(server: Server, project: str) -> None:
 # --- terminals ---------------------------------------------------------------------------------------------------
 
 
+def _hear_ctrl_c() -> None:
+    """As on any terminal; whoever runs tests in the background has been deaf to it, and what they start is, too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """A process on a terminal of its own."""
 
@@ -461,7 +466,13 @@ class Terminal:
         termios.tcsetwinsize(theirs, (24, columns))
         environment = real_environment(server, NO_COLOR="", TERM="xterm")
         self._process = subprocess.Popen(
-            [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True
+            [*COMMAND, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment,
+            close_fds=True,
+            preexec_fn=_hear_ctrl_c,
         )
         os.close(theirs)
 
