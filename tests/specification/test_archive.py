@@ -112,18 +112,18 @@ def dying_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Be killed when so many files have been moved."""
     steps = 0
 
-    def until_killed(plain: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
-        def move(path: Path, target: Path) -> Path:
+    def until_killed(plain: Callable[[str, str], None]) -> Callable[[str, str], None]:
+        def move(path: str, target: str) -> None:
             nonlocal steps
             if steps == step:
                 raise Killed
             steps += 1
-            return plain(path, target)
+            plain(path, target)
 
         return move
 
     for name in ("rename", "replace"):
-        monkeypatch.setattr(Path, name, until_killed(getattr(Path, name)))
+        monkeypatch.setattr(os, name, until_killed(getattr(os, name)))
 
 
 def broken_disk(premises: Premises, monkeypatch: pytest.MonkeyPatch) -> None:

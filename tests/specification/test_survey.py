@@ -418,7 +418,7 @@ def test_whoever_moves_keeps_what_it_was() -> None:
 
 def test_after_a_lost_ledger_whoever_moves_gets_a_number_that_cannot_have_been_used() -> None:
     lost = standing(first_incarnation=103)
-    assert after(MOVE, life("a-0-0", RUNNING, on="n1"), stand=lost)[1] == "a-0-103 promised n2"
+    assert after(MOVE, life("a-0-0", RUNNING, on="n1"), stand=lost)[1] == "a-0-104 promised n2"
 
 
 @pytest.mark.parametrize(
