@@ -212,6 +212,18 @@ def test_a_clock_that_is_set_back_delays_nothing() -> None:
     assert cluster.loop.books.lives[WorkloadId("a")][-1].incarnation >= 2, "it was tried again, and has failed again"
 
 
+def test_reports_that_nobody_takes_are_known_as_trouble_until_they_are_taken() -> None:
+    cluster = Cluster()
+    cluster.wire.cut = True
+    cluster.submit("a")
+    cluster.run(2)
+    assert cluster.loop.link_trouble == "cut"
+    assert cluster.alive() == ["a-0-0"], "scheduling goes on"
+    cluster.wire.cut = False
+    cluster.run(5)
+    assert cluster.loop.link_trouble == ""
+
+
 def test_the_use_of_nodes_is_told_even_if_nothing_else_happens() -> None:
     cluster = Cluster()
     cluster.submit("a")
