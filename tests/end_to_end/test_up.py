@@ -230,6 +230,29 @@ def test_starts_and_stops_in_good_time(platform: Running) -> None:
     assert platform.leftovers() == []
 
 
+LINGERING = """
+import pathlib, signal, sys, time
+from fairpool.cli.compose.premises import Premises, occupied
+told = []
+signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+with occupied(Premises(pathlib.Path(sys.argv[1])), "up"):
+    print("in", flush=True)
+    while not told:
+        time.sleep(0.01)
+time.sleep(1)
+"""
+
+
+def test_down_waits_for_the_process_and_not_only_for_its_folder(platform: Running) -> None:
+    platform.premises.prepare()
+    command = [sys.executable, "-c", LINGERING, str(platform.premises.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "in\n"
+        platform.down()
+        assert server.poll() == 0, "gone when the command says so"
+
+
 # --- what can be wrong
 
 
@@ -435,7 +458,7 @@ def test_pods_end_with_the_server_if_somebody_says_so(platform: Running) -> None
     workload = platform.submit("long", "import time; time.sleep(600)")
     platform.until_phase(workload, "Running")
     assert "1 pods were ended" in platform.down("--stop-pods")
-    assert platform.leftovers() == []
+    platform.until(lambda: not platform.leftovers(), "nothing is left, and its keeper has gone home")
     platform.up()
     platform.until_phase(workload, "Running")
     assert len(platform.client.history(workload)) == 2, "training comes back, in another life"
