@@ -15,14 +15,15 @@ from pathlib import Path
 
 import uvicorn
 
-from fairpool.api.cluster_client import ClusterClient, InProcess
-from fairpool.cli.compose.platform import TELL_WITHIN_MS
+from fairpool.cli.compose.inside import Inside
+from fairpool.cli.compose.platform import REST_S, TELL_WITHIN_MS
 from fairpool.cli.compose.runner import Alarm, Runner, now
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.mailbox import Mailbox
-from fairpool.control.app import cluster_identity, create_app
+from fairpool.control.app import create_app
+from fairpool.control.clusters import cluster_beside
 from fairpool.control.settings import Settings
 from fairpool.engines.simulated.behaviour import Behaviour, always
 from fairpool.engines.simulated.clock import WallClock
@@ -59,17 +60,15 @@ async def serve(folder: Path, nodes: int) -> None:
     )
     engine = SimulatedEngine(WallClock(now()), machines, always(Behaviour(start_s=STARTS_S, run_s=RUNS_S)))
     async with app.router.lifespan_context(app):
-        identity = await cluster_identity(app)
+        own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
-        direct, waiting = (
-            ClusterClient("http://localhost", identity.token, transport=InProcess(app, home)) for _ in range(2)
-        )
+        direct, waiting = (Inside(app.state.plane, own.uuid, home) for _ in range(2))
         alarm = Bedside(engine)
         mailbox = Mailbox(direct, waiting, alarm.poke)
         ledger = await asyncio.to_thread(Ledger, folder / "ledger.db")
 
         def make_loop() -> Loop:
-            return Loop(ledger, engine, Link(mailbox, identity.name), now, tell_within_ms=TELL_WITHIN_MS)
+            return Loop(ledger, engine, Link(mailbox, own.name), now, tell_within_ms=TELL_WITHIN_MS)
 
         runner = await asyncio.to_thread(Runner, make_loop, alarm, lambda why: None)
         mailbox.open()
@@ -77,7 +76,9 @@ async def serve(folder: Path, nodes: int) -> None:
         await asyncio.to_thread(runner.is_settled.wait)
         gc.collect()
         gc.freeze()
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False)
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", server_header=False, timeout_keep_alive=REST_S
+        )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve([listener]))
         while not server.started and not serving.done():

@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -144,7 +143,6 @@ def measured(engine: str, nodes: int, rate: float, seconds: float, burst: int) -
         load = Load(address, CONNECTIONS, [stream])
         assert load.listen(60, lambda: stream.is_open), "the stream of changes did not open"
         control, whole = main_thread_cpu_s(platform.pid), cpu_s(platform.pid)
-        began = time.perf_counter()
         heard = load.by_timetable(submits(address, due), lambda: len(watch.ran_at) >= len(due), PATIENCE_S)
         control, whole = main_thread_cpu_s(platform.pid) - control, cpu_s(platform.pid) - whole
         load.listen(PATIENCE_S, lambda: len(watch.ended_as) >= len(due))
@@ -153,7 +151,7 @@ def measured(engine: str, nodes: int, rate: float, seconds: float, burst: int) -
     line.faults = [*heard.faults[:3], *_wrong(watch, len(due))]
     if not line.faults:
         submit_times = heard.latencies["submit"]
-        line.metrics = figures(began, due, watch, submit_times)
+        line.metrics = figures(heard.began, due, watch, submit_times)
         line.metrics |= {
             "control_cpu_s_each": control / len(due),
             "loop_cpu_s_each": (whole - control) / len(due),

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from fairpool.api.cluster_client import ClusterClient, InProcess
-from fairpool.api.clusters import Unreachable
-from fairpool.model.ids import Revision
 from tests.control.house import House, event, expect, gone, house, node
 
 WORKLOADS = "/api/v1/workloads"
@@ -165,30 +159,3 @@ def test_a_cluster_that_falls_silent_shows_as_disconnected(home: House) -> None:
     assert state() == "Connected"
     home.clock.turn(61)
     assert state() == "Disconnected"
-
-
-@pytest.mark.slow
-def test_a_waiting_pull_wakes_at_once_through_the_in_process_transport(home: House) -> None:
-    portal = home.http.portal
-    assert portal is not None
-    loop = portal.call(asyncio.get_running_loop)
-    client = ClusterClient("http://localhost", home.cluster_token, transport=InProcess(home.app, loop))
-    read = client.pull(Revision(0), 0.0).revision
-    woke: list[tuple[float, int]] = []
-
-    def wait() -> None:
-        answer = client.pull(read, 20.0)
-        woke.append((time.monotonic(), len(answer.workloads)))
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    time.sleep(0.2)
-    assert not woke
-    home.train("t1")
-    submitted = time.monotonic()
-    waiting.join(60)
-    assert woke[0][1] == 1
-    assert woke[0][0] - submitted < 10, "it was not woken, its time was over"
-    bad = ClusterClient("http://localhost", "fpc_wrong", transport=InProcess(home.app, loop))
-    with pytest.raises(Unreachable, match="401"):
-        bad.pull(Revision(0), 0.0)

@@ -64,8 +64,13 @@ async def pull(
     after: Annotated[int, Body(ge=0, le=2**62, description="The revision read so far; 0: none")],
     wait_s: Annotated[float, Body(alias="waitS", ge=0, le=60)] = 0.0,
 ) -> Response:
-    wait_s = min(wait_s, plane.settings.pull_wait_s)
-    deadline = plane.now() + int(wait_s * SECOND_MS)
+    answer = await pulled(plane, caller.id, Revision(after), wait_s)
+    return Response(answer.to_json(), media_type="application/json")
+
+
+async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float) -> link.PullAnswer:
+    """What changed after a revision, waiting a while for something to change."""
+    deadline = plane.now() + int(min(wait_s, plane.settings.pull_wait_s) * SECOND_MS)
     while True:
         listening = plane.bell.listen()
         current = await plane.read(changes.current_declared)
@@ -74,11 +79,11 @@ async def pull(
             listening.cancel()
             break
         await plane.bell.hear(listening, left_s)
-    answer = await plane.read(lambda connection: pull_answer(plane, connection, caller.id, Revision(after)))
+    answer = await plane.read(lambda connection: pull_answer(plane, connection, cluster, after))
     # Where there is news a report follows at once, which is noted anyway: nobody waits for the disk here without need.
-    if not answer.says_something or await plane.read(lambda connection: _was_silent(plane, connection, caller.id)):
-        await plane.write(lambda connection: store.heard_at(connection, caller.id, plane.now()))
-    return Response(answer.to_json(), media_type="application/json")
+    if not answer.says_something or await plane.read(lambda connection: _was_silent(plane, connection, cluster)):
+        await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))
+    return answer
 
 
 def _was_silent(plane: Plane, connection: Connection, cluster: str) -> bool:
@@ -102,8 +107,7 @@ def pull_answer(plane: Plane, connection: Connection, cluster: str, after: Revis
         rows = [found[name] for name in ids if name in found and _is_for(found[name], cluster)]
         removed = [name for name in ids if name not in found or not _is_for(found[name], cluster)]
         organization_is_news = any(noun in ORGANIZATION for noun, _ in news)
-    heard = store.cluster(connection, cluster)
-    assert heard is not None, "a cluster that calls is there"
+    heard = known_cluster(connection, cluster)
     return link.PullAnswer(
         after=after,
         revision=revision,
@@ -145,14 +149,18 @@ async def push(request: Request, plane: PlaneDep, caller: CallerDep) -> Response
     report = read(link.PushReport, await request.body())
     if isinstance(report, list):
         raise Refused(422, [problem_item(each) for each in report])
-    answer = await plane.write(lambda connection: take_in(plane, connection, caller.id, report))
+    answer = await pushed(plane, caller.id, report)
     return Response(answer.to_json(), media_type="application/json")
+
+
+async def pushed(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:
+    """Take in a report; when this returns, it survives a power cut."""
+    return await plane.write(lambda connection: take_in(plane, connection, cluster, report))
 
 
 def take_in(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> link.PushAnswer:
     """Take in a report, unless a later one has come before it."""
-    known = store.cluster(connection, cluster)
-    assert known is not None, "a cluster that calls is there"
+    known = known_cluster(connection, cluster)
     now = plane.now()
     if known.report_token is not None and (report.token, report.number) <= (known.report_token, known.report_number):
         store.heard_at(connection, cluster, now)
@@ -366,6 +374,9 @@ async def delete_cluster(cluster_id: str, request: Request, plane: PlaneDep, cal
     def unit(connection: Connection) -> Done:
         row = known_cluster(connection, cluster_id)
         check_match(request, row.revision)
+        if row.id == plane.cluster_beside:
+            what = f"cluster {row.name} is this machine itself, which Fairpool runs on"
+            raise refused(412, "cluster.is_here", what, "drain its nodes, if nothing is to run here")
         inside = [each.name for each in organization_store.all_projects(connection) if each.cluster == row.id]
         if inside:
             what = f"cluster {row.name} still has projects: {', '.join(inside[:5])}"
@@ -382,6 +393,13 @@ async def delete_cluster(cluster_id: str, request: Request, plane: PlaneDep, cal
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
     return answer
+
+
+async def cluster_beside(plane: Plane) -> wire.ClusterAnswer:
+    """The cluster whose loop runs in this process: the first that there was, whatever it is called by now."""
+    own = _cluster(plane, (await plane.read(lambda connection: store.all_clusters(connection, 0, 1)))[0])
+    plane.cluster_beside = own.uuid
+    return own
 
 
 def add_cluster(plane: Plane, connection: Connection, body: wire.ClusterRequest) -> tuple[str, str]:

@@ -138,6 +138,8 @@ class Plane:
     callers: Callers = field(default_factory=Callers)
     """Emptied whenever users, rules or tokens change."""
     denials: Denials = field(default_factory=lambda: Denials())
+    cluster_beside: str = ""
+    """The cluster whose loop runs in this process, if one does."""
 
     def now(self) -> Instant:
         clock = self.settings.now

@@ -1,9 +1,9 @@
 """The assembled platform: who is made in which order, and let go in which.
 
 The control plane lives on the main thread's event loop. The cluster's loop turns in a thread of its own and talks to it
-through the same calls that a cluster elsewhere would make; only that they need no socket. A third thread waits for
-what is newly desired. Whoever ends first is whoever needs the others: the server, then the loop, then the rest; each
-gets so much time and no more.
+through the same two calls that a cluster elsewhere would make; only that they need no socket and no text. A third
+thread waits for what is newly desired. Whoever ends first is whoever needs the others: the server, then the loop, then
+the rest; each gets so much time and no more.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from fastapi import FastAPI
 
 from fairpool import __version__
 from fairpool.agent.data_folder import Unidentified
-from fairpool.api.cluster_client import ClusterClient, InProcess
 from fairpool.cli.compose.address import Address
 from fairpool.cli.compose.desk import open_desk
 from fairpool.cli.compose.doors import LocalDoors
+from fairpool.cli.compose.inside import Inside
 from fairpool.cli.compose.machines import Offer
 from fairpool.cli.compose.premises import Premises, Unusable
 from fairpool.cli.compose.runner import Alarm, Runner, now
@@ -36,7 +36,8 @@ from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.mailbox import Mailbox
 from fairpool.control import users
-from fairpool.control.app import NotReady, cluster_identity, create_app
+from fairpool.control.app import NotReady, create_app
+from fairpool.control.clusters import cluster_beside
 from fairpool.control.settings import FIRST_USER, Retention, Settings, is_loopback
 from fairpool.control.store import condition
 from fairpool.engines.local import LocalEngine
@@ -56,8 +57,6 @@ would call at the very moment at which we hang up, and be told nothing."""
 LOOP_ENDS_S = 10.0
 TELL_WITHIN_MS = 30
 """A process runs some 10 ms after it was ordered."""
-INSIDE = "http://localhost"
-"""Stands in the requests that never leave the process; nobody looks it up."""
 
 
 @dataclass(slots=True)
@@ -67,7 +66,7 @@ class Cluster:
     ledger: Ledger
     alarm: Alarm
     mailbox: Mailbox
-    calls: tuple[ClusterClient, ClusterClient]
+    calls: tuple[Inside, Inside]
     runner: Runner
     is_left_behind: bool = False
     """Its thread is stuck: nothing that it may still use can be let go."""
@@ -158,19 +157,15 @@ class Platform:
 
     @asynccontextmanager
     async def _cluster_of(self, app: FastAPI, engine: LocalEngine) -> AsyncIterator[Cluster]:
-        identity = await cluster_identity(app)
+        own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
-
-        def calls() -> ClusterClient:
-            return ClusterClient(INSIDE, identity.token, transport=InProcess(app, home))
-
-        direct, waiting = calls(), calls()
+        direct, waiting = (Inside(app.state.plane, own.uuid, home) for _ in range(2))
         alarm = Alarm(engine.supervisor.wake_descriptors())
         mailbox = Mailbox(direct, waiting, alarm.poke)
         ledger = await asyncio.to_thread(Ledger, self._premises.ledger)
 
         def make_loop() -> Loop:
-            return Loop(ledger, engine, Link(mailbox, identity.name), now, holder=HOLDER, tell_within_ms=TELL_WITHIN_MS)
+            return Loop(ledger, engine, Link(mailbox, own.name), now, holder=HOLDER, tell_within_ms=TELL_WITHIN_MS)
 
         def step_down(why: str) -> None:
             home.call_soon_threadsafe(self._step_down, why)

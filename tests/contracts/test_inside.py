@@ -1,0 +1,106 @@
+"""Pull and push within one process: the promises of the link, kept without a wire."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fairpool.api.clusters import Unreachable
+from fairpool.cli.compose.inside import Inside
+from fairpool.control.clusters import cluster_beside
+from fairpool.control.store.database import Connection
+from fairpool.model.ids import Revision
+from tests.control.house import House, codes, expect, house, node
+
+
+@pytest.fixture
+def home() -> Iterator[House]:
+    with house() as home:
+        home.project("team-a")
+        yield home
+
+
+@pytest.fixture
+def inside(home: House) -> Iterator[Inside]:
+    portal = home.http.portal
+    assert portal is not None
+    own = portal.call(cluster_beside, home.app.state.plane)
+    inside = Inside(home.app.state.plane, own.uuid, portal.call(asyncio.get_running_loop))
+    yield inside
+    inside.close()
+
+
+def test_the_same_is_heard_and_said_as_over_the_wire(home: House, inside: Inside) -> None:
+    workload = home.train("t1")
+    heard = inside.pull(Revision(0), 0.0)
+    assert heard == home.pull()
+    assert [each.id for each in heard.workloads] == [workload["id"]]
+    answer = inside.push(home.report(whole=True, nodes=(node("n1"),)))
+    assert (answer.taken, answer.want_whole) == (True, False)
+    assert [each["name"] for each in expect(home.call("GET", "/api/v1/nodes"), 200)["nodes"]] == ["n1"]
+
+
+def test_a_waiting_pull_wakes_at_once(home: House, inside: Inside) -> None:
+    read = inside.pull(Revision(0), 0.0).revision
+    woke: list[tuple[float, int]] = []
+
+    def wait() -> None:
+        answer = inside.pull(read, 20.0)
+        woke.append((time.monotonic(), len(answer.workloads)))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.2)
+    assert not woke
+    home.train("t1")
+    submitted = time.monotonic()
+    waiting.join(60)
+    assert woke[0][1] == 1
+    assert woke[0][0] - submitted < 10, "it was not woken, its time was over"
+
+
+def test_who_leaves_is_not_held_up_by_a_pull(home: House, inside: Inside) -> None:
+    read = inside.pull(Revision(0), 0.0).revision
+    gave_up: list[str] = []
+
+    def wait() -> None:
+        with pytest.raises(Unreachable) as raised:
+            inside.pull(read, 20.0)
+        gave_up.append(str(raised.value))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.2)
+    inside.close()
+    waiting.join(10)
+    assert gave_up == ["the call was given up"]
+    with pytest.raises(Unreachable):
+        inside.pull(read, 0.0)
+
+
+def test_a_disk_that_fails_is_a_control_plane_that_cannot_answer(
+    home: House, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(connection: Connection, *given: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("fairpool.control.clusters.take_in", full)
+    with pytest.raises(Unreachable, match="disk is full"):
+        inside.push(home.report(whole=True))
+
+
+def test_the_cluster_of_this_process_is_known_by_whatever_name_and_stays(home: House, inside: Inside) -> None:
+    (own,) = expect(home.call("GET", "/api/v1/clusters"), 200)["clusters"]
+    expect(home.call("PUT", f"/api/v1/clusters/{own['uuid']}", {"name": "the-lab"}), 200)
+    home.clock.turn(1)
+    expect(home.call("POST", "/api/v1/clusters", {"name": own["name"]}), 201)
+    assert home.http.portal is not None
+    again = home.http.portal.call(cluster_beside, home.app.state.plane)
+    assert (again.uuid, again.name) == (own["uuid"], "the-lab")
+    refusal = home.call("DELETE", f"/api/v1/clusters/{own['uuid']}")
+    assert (refusal.status_code, codes(refusal)) == (412, ["cluster.is_here"])
