@@ -192,10 +192,10 @@ def test_any_pod_id_is_one_folder(pod: str) -> None:
 
 def test_tombstones_are_shared_and_last_for_a_boot(tmp_path: Path) -> None:
     first, second = (Tombstones(tmp_path / "ended", "boot-1") for _ in range(2))
-    first.add(PodId("a"), "over")
+    first.add("over", PodId("a"))
     assert second.words(PodId("a")) == "over"
     (tmp_path / "ended" / "boot-1").open("a").write('["cut of')
-    second.add(PodId("b"), "over too")
+    second.add("over too", PodId("b"))
     assert first.words(PodId("b")) == "over too"
     first.close()
     second.close()
@@ -207,7 +207,7 @@ def test_tombstones_are_shared_and_last_for_a_boot(tmp_path: Path) -> None:
 def test_the_latest_lives_have_tombstones_and_the_rest_of_a_long_boot_does_not(tmp_path: Path) -> None:
     first, second = (Tombstones(tmp_path / "ended", "boot-1", kept=3) for _ in range(2))
     for number in range(8):
-        (first, second)[number % 2].add(PodId(f"p{number}"), "over")
+        (first, second)[number % 2].add("over", PodId(f"p{number}"))
         latest = [PodId(f"p{each}") for each in range(max(0, number - 2), number + 1)]
         assert all(each.words(pod) == "over" for pod in latest for each in (first, second))
     third = Tombstones(tmp_path / "ended", "boot-1", kept=3)
@@ -267,7 +267,7 @@ def test_meeting_places_do_not_pile_up(tmp_path: Path) -> None:
     for name in ("a.0", "a.1", "a.b.0", "a", "gone.0", "here.0", "new.0"):
         (meeting / name).write_text("1")
     order = start_order()
-    data.clear_up(replace(order, workload=WorkloadId("a")))
+    data.clear_up(replace(order, workload=WorkloadId("a"), together=True))
     assert sorted(path.name for path in meeting.iterdir()) == ["a", "a.b.0", "gone.0", "here.0", "new.0"]
     for name in ("gone.0", "here.0"):
         os.utime(meeting / name, (0, 0))

@@ -51,7 +51,7 @@ def test_what_the_kernel_takes_in_pieces_is_written_whole(tmp_path: Path) -> Non
     write_order(str(tmp_path), kept)
     assert read_order(str(tmp_path)) == kept
     tombstones = Tombstones(tmp_path / "ended", "boot-1")
-    tombstones.add(PodId("a-0-0"), "it has ended before")
+    tombstones.add("it has ended before", PodId("a-0-0"))
     tombstones.close()
     again = Tombstones(tmp_path / "ended", "boot-1")
     assert again.words(PodId("a-0-0")) == "it has ended before"

@@ -55,8 +55,10 @@ QUICK_HEIRS = 8
 HEIR_PAUSE_MAX_S = 60.0
 AT_ONCE_S = 5.0
 """How long a stop without grace is waited for."""
-PRUNE_EVERY = 100
+PRUNE_EVERY = 500
 """Lives forgotten between two looks at how much old output is kept."""
+PRUNE_EVERY_BYTES = 256 << 20
+"""Or what they had written."""
 SCRIBES = 16
 """Orders written to disk at a time; a disk that waits for one write takes several in the same turn."""
 FULL_LOOK_S = 30.0
@@ -97,6 +99,8 @@ class Supervisor:
         self._watch = Watch()
         self._hints = self._listen()
         self._lives: dict[PodId, Life] = {}
+        self._by_name: dict[str, PodId] = {}
+        """By the names of their folders."""
         self._peers: Counter[WorkloadId] = Counter()
         """How many lives of each workload are here."""
         self._unsettled: set[PodId] = set()
@@ -104,7 +108,7 @@ class Supervisor:
         self._changed = True
         self._unwritten: list[KeptOrder] = []
         self._scribes = ThreadPoolExecutor(SCRIBES, "orders")
-        self._forgotten = 0
+        self._forgotten = self._bytes_forgotten = 0
         self._listed_ns, self._looked_at = -1, float("-inf")
         self.data.prune_logs()
 
@@ -141,26 +145,41 @@ class Supervisor:
         # It is as good as stopped: it can never start, or its keeper is giving it its grace.
         return Answer(pod, Reply.LATER, "it is being killed") if is_left else Answer(pod, Reply.DONE)
 
-    def forget(self, order: ForgetOrder) -> Answer:
-        """Remove the traces of a life that is over, except its output, and that it was."""
+    def forget(self, orders: Sequence[ForgetOrder]) -> list[Answer]:
+        """Remove the traces of lives that are over, except their output, and that they were."""
         with self._lock:
             self._find_folders()
-            life = self._lives.get(order.pod)
-            if life is not None and not self._look_again(life).is_over:
-                return Answer(order.pod, Reply.LATER, "it has not ended yet")
+            known = {order.pod: self._lives.get(order.pod) for order in orders}
+            over = [pod for pod, life in known.items() if life is None or self._look_again(life).is_over]
             try:
-                self._tombstones.add(order.pod, "it has ended before")
+                self._tombstones.add("it has ended before", *over)
             except OSError as error:
-                return Answer(order.pod, Reply.LATER, f"that it has ended cannot be written down: {error.strerror}")
-            self.data.forget(order.pod)
-            self._forgotten += 1
-            if self._forgotten % PRUNE_EVERY == 0:
-                self.data.prune_logs()
-            if life is not None:
-                self._let_go(order.pod)
-                if not self._peers[life.kept.order.workload]:
-                    self.data.clear_up(life.kept.order)
-            return Answer(order.pod, Reply.DONE)
+                words = f"that it has ended cannot be written down: {error.strerror}"
+                return [Answer(order.pod, Reply.LATER, words) for order in orders]
+            for pod in over:
+                self._forget(pod, known[pod])
+            self._prune_if_due(len(over))
+            left = known.keys() - set(over)
+            return [
+                Answer(order.pod, Reply.LATER, "it has not ended yet")
+                if order.pod in left
+                else Answer(order.pod, Reply.DONE)
+                for order in orders
+            ]
+
+    def _forget(self, pod: PodId, life: Life | None) -> None:
+        self._bytes_forgotten += self.data.forget(pod)
+        if life is not None:
+            self._let_go(pod)
+            if not self._peers[life.kept.order.workload]:
+                self.data.clear_up(life.kept.order)
+
+    def _prune_if_due(self, forgotten: int) -> None:
+        """To look through all that is kept costs as much as to forget some dozen lives."""
+        self._forgotten += forgotten
+        if self._forgotten >= PRUNE_EVERY or self._bytes_forgotten >= PRUNE_EVERY_BYTES:
+            self.data.prune_logs()
+            self._forgotten = self._bytes_forgotten = 0
 
     # --- looking ---
 
@@ -291,7 +310,7 @@ class Supervisor:
         kept = self._plan_launch(order)
         if isinstance(kept, Problem):
             # For good: an earlier copy of the order, still on its way, must not start it either.
-            self._tombstones.add(order.pod, str(kept))
+            self._tombstones.add(str(kept), order.pod)
             return Answer(order.pod, Reply.REFUSED, str(kept))
         self._adopt(order.pod, str(self.data.life(order.pod)), kept)
         self._unwritten.append(kept)
@@ -374,7 +393,7 @@ class Supervisor:
         life = self._lives.get(order.pod)
         try:
             if life is None:
-                self._tombstones.add(order.pod, "it was stopped before it was ordered")
+                self._tombstones.add("it was stopped before it was ordered", order.pod)
             elif not life.is_over:
                 life_folder.tell_to_stop(life.folder, order.grace_s, order.reason)
             words = ""
@@ -459,10 +478,9 @@ class Supervisor:
         # Within the grain of the file system's clock something may still come under the same time.
         self._listed_ns = changed_ns if time.time_ns() - changed_ns > 50_000_000 else -1
         names = set(os.listdir(self.data.pods))
-        for pod in [pod for pod, life in self._lives.items() if os.path.basename(life.folder) not in names]:
-            self._watch.let_go(self._let_go(pod))
-        known = {os.path.basename(life.folder) for life in self._lives.values()}
-        for name in sorted(names - known):
+        for name in self._by_name.keys() - names:
+            self._watch.let_go(self._let_go(self._by_name[name]))
+        for name in sorted(names - self._by_name.keys()):
             with suppress(OSError):  # of this one: it went away meanwhile, or is no folder
                 self._find(life_folder.pod_of(name), f"{self.data.pods}/{name}")
 
@@ -493,6 +511,7 @@ class Supervisor:
         sight = PodSight(order=kept.order, state=PodState.STARTING, words=kept.trouble)
         life = Life(folder=folder, kept=kept, sight=sight)
         self._lives[pod] = life
+        self._by_name[os.path.basename(folder)] = pod
         self._peers[kept.order.workload] += 1
         self._unsettled.add(pod)
         self._changed = True
@@ -500,6 +519,7 @@ class Supervisor:
 
     def _let_go(self, pod: PodId) -> Life:
         life = self._lives.pop(pod)
+        del self._by_name[os.path.basename(life.folder)]
         workload = life.kept.order.workload
         self._peers[workload] -= 1
         if not self._peers[workload]:

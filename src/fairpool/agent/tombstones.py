@@ -43,10 +43,12 @@ class Tombstones:
         self._catch_up()
         return self._words.get(pod) or self._words_before.get(pod)
 
-    def add(self, pod: PodId, words: str) -> None:
-        if self.words(pod) is None:
+    def add(self, words: str, *pods: PodId) -> None:
+        self._catch_up()
+        new = [pod for pod in pods if pod not in self._words and pod not in self._words_before]
+        if new:
             # Begun with a line break, so that one that was cut off by a crash or a full disk spoils only itself.
-            write_all(self._fd, f"\n{json.dumps([pod, words])}\n".encode())
+            write_all(self._fd, "".join(f"\n{json.dumps([pod, words])}\n" for pod in new).encode())
             self._catch_up()
             if len(self._words) >= self._kept:
                 self._path.replace(self._older)
@@ -66,8 +68,12 @@ class Tombstones:
         self._read_on()
 
     def _catch_up(self) -> None:
-        now = os.stat(self._path) if self._path.exists() else None
-        if now is None or now.st_ino != self._file:
+        try:
+            now = os.stat(self._path)
+        except FileNotFoundError:
+            self._begin()
+            return
+        if now.st_ino != self._file:
             self._begin()  # somebody else began another file
         elif now.st_size != self._read_bytes:
             self._read_on()

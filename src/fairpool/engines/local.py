@@ -86,7 +86,7 @@ class LocalEngine:
             return self.supervisor.start([order for order in orders if isinstance(order, StartOrder)])
         if isinstance(orders[0], StopOrder):
             return self.supervisor.stop([order for order in orders if isinstance(order, StopOrder)])
-        return [self.supervisor.forget(order) for order in orders if isinstance(order, ForgetOrder)]
+        return self.supervisor.forget([order for order in orders if isinstance(order, ForgetOrder)])
 
     @contextmanager
     def _obeying(self, token: Token) -> Iterator[None]:
