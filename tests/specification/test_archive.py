@@ -239,6 +239,17 @@ def test_who_is_to_blame_for_a_backup_that_fails(premises: Premises, tmp_path: P
         archive.make_backup(premises, tmp_path / "file")
 
 
+def test_an_empty_database_is_neither_kept_nor_put_back(premises: Premises, tmp_path: Path) -> None:
+    empty = Premises(tmp_path / "empty")
+    empty.prepare()
+    empty.control.touch()
+    with pytest.raises(Unusable, match="there is nothing to keep"):
+        archive.make_backup(empty, tmp_path / "file")
+    with pytest.raises(Unusable, match="is empty"):
+        archive.restore_backup(premises, packed(tmp_path / "file", about_json=ABOUT, control_sqlite=b""))
+    assert declared(premises.control) == ["kept"]
+
+
 def packed(file: Path, **members: bytes) -> Path:
     with tarfile.open(file, "w:gz") as made:
         for name, content in members.items():
