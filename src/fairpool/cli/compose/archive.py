@@ -127,6 +127,7 @@ def restore_backup(premises: Premises, file: Path) -> tuple[datetime, list[Path]
             new = folder / CONTROL
             _extract(archive, CONTROL, new)
             _check(new, file)
+            condition.leap_ahead(new)
             has_images = IMAGES_FILE in archive.getnames()
             if has_images:
                 _extract(archive, IMAGES_FILE, folder / IMAGES_FILE)
