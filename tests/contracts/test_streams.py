@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -22,6 +23,8 @@ from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import PodReport, PushReport, WorkloadReport
 from fairpool.api.shell import Channel, Frame, ended
+from fairpool.cli.compose import archive
+from fairpool.cli.compose.premises import Premises
 from fairpool.control import declarations
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
 from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
@@ -125,8 +128,15 @@ class Served:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path) as served:
+        served.admin.create_project(org.ProjectRequest(name="team-a"))
+        yield served
+
+
+@contextmanager
+def serving(data: Path) -> Iterator[Served]:
     doors = Doors()
-    app = create_app(Settings(data=tmp_path, keep_alive_s=3600), doors=doors, hasher=CHEAP)
+    app = create_app(Settings(data=data, keep_alive_s=3600), doors=doors, hasher=CHEAP)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -139,15 +149,16 @@ def served(tmp_path: Path) -> Iterator[Served]:
     while not server.started:
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
-    identity = asyncio.run_coroutine_threadsafe(cluster_identity(app), loops[0]).result()
     address = f"http://127.0.0.1:{port}"
-    with Client(address) as admin:
-        admin.sign_in("test@run.ai", "password")
-        admin.create_project(org.ProjectRequest(name="team-a"))
-        yield Served(address, doors, identity, admin, app, loops[0])
-    server.should_exit = True
-    server.force_exit = True
-    thread.join(5)
+    try:
+        identity = asyncio.run_coroutine_threadsafe(cluster_identity(app), loops[0]).result()
+        with Client(address) as admin:
+            admin.sign_in("test@run.ai", "password")
+            yield Served(address, doors, identity, admin, app, loops[0])
+    finally:
+        server.should_exit = True
+        server.force_exit = True
+        thread.join(5)
 
 
 def test_a_reader_who_comes_back_misses_nothing(served: Served) -> None:
@@ -286,6 +297,30 @@ def test_a_revision_from_another_database_starts_anew(served: Served) -> None:
         assert next(iter(reader.changes(after=10**9))).verb == "reset"
         with pytest.raises(Refused):
             list(reader._stream("GET", "/api/v1/changes", headers={"Last-Event-ID": "x"}).__enter__().iter_lines())
+
+
+@pytest.mark.parametrize("folder", ["old", "new"])
+def test_a_reader_from_before_a_restore_is_told_to_look_at_everything_anew(tmp_path: Path, folder: str) -> None:
+    """However much has happened since, so that a count that went on from the backup would have caught up."""
+    with serving(tmp_path / "old") as served:
+        served.admin.create_project(org.ProjectRequest(name="team-a"))
+        read = [served.admin.project("team-a").revision]
+        archive.make_backup(Premises(tmp_path / "old"), tmp_path / "backup")
+        served.submit("lost")
+        with Client(served.address, served.admin.token) as reader:
+            read += [each.revision for each in islice(reader.changes(after=read[0]), 1)]
+    premises = Premises(tmp_path / folder)
+    premises.prepare()
+    archive.restore_backup(premises, tmp_path / "backup")
+    with serving(tmp_path / folder) as served:
+        first, *more = [served.submit(f"again-{number}") for number in range(5)]
+        with Client(served.address, served.admin.token) as reader:
+            told = [next(iter(reader.changes(after=revision))) for revision in [0, *read]]
+            assert {each.verb for each in told} == {"reset"}
+            last = served.submit("last")
+            after = next(iter(reader.changes(after=told[0].revision)))
+        assert (after.noun, after.id) == ("workload", last), "from there on nothing is missed"
+        assert {each.id for each in served.admin.all_workloads()} == {first, *more, last}
 
 
 def test_logs_past_and_live(served: Served) -> None:

@@ -405,6 +405,7 @@ def test_backup_and_restore(platform: Running, tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
     later = platform.submit("later", "import time; time.sleep(600)")
     platform.until_phase(later, "Running")
+    read = platform.client.workload(later).revision
     refused = platform.command("restore", str(file))
     assert (refused.returncode, "fairpool down" in refused.stderr) == (1, True)
     platform.down()
@@ -416,6 +417,7 @@ def test_backup_and_restore(platform: Running, tmp_path: Path) -> None:
     assert [each.id for each in platform.client.history(kept)] == [before.id], "it was not started again"
     assert [each.name for each in platform.client.all_workloads()] == ["kept"]
     platform.until(lambda: platform.status["pods"]["running"] == 1, "what nobody declared is stopped")
+    assert next(iter(platform.client.changes(after=read))).verb == "reset", "that number is of what is no more"
 
 
 def test_a_restore_that_was_cut_off_is_finished_by_the_next_start(

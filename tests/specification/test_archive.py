@@ -33,6 +33,9 @@ def declare(path: Path, *rows: str, keep_journal: bool = False) -> None:
         database.execute("DELETE FROM alembic_version")
         database.execute("INSERT INTO alembic_version VALUES (?)", (known_versions()[-1],))
         database.execute("CREATE TABLE IF NOT EXISTS declared (name)")
+        for table in ("revision (value, declared, oldest)", "changes (revision)", "workloads (item, revision)"):
+            database.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+        database.execute("INSERT INTO revision SELECT 7, 7, 0 WHERE NOT EXISTS (SELECT * FROM revision)")
         database.commit()
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for row in rows:
@@ -46,6 +49,14 @@ def declare(path: Path, *rows: str, keep_journal: bool = False) -> None:
 def declared(path: Path) -> list[str]:
     with closing(sqlite3.connect(path)) as database:
         return [name for (name,) in database.execute("SELECT name FROM declared ORDER BY rowid")]
+
+
+def leaps(path: Path) -> int:
+    """How often the count of a database has left everything behind that was counted before."""
+    with closing(sqlite3.connect(path)) as database:
+        ((value, oldest),) = database.execute("SELECT value, oldest FROM revision")
+    assert oldest in (0, value)
+    return int(value > condition.LEAP) + int(value > 2 * condition.LEAP + 7)
 
 
 @pytest.fixture
@@ -172,12 +183,31 @@ def test_a_restore_that_is_killed_is_finished_by_the_next_start_or_never_was(
     if not was_begun:
         assert is_as_it_was(premises)
         return
-    assert declared(premises.control) == ["kept"]
-    assert [declared(path) for path in asides(premises)] == [["kept", "later"]]
+    assert (declared(premises.control), leaps(premises.control)) == (["kept"], 1)
+    assert [(declared(path), leaps(path)) for path in asides(premises)] == [(["kept", "later"], 0)]
     assert [path.read_text() for path in asides(premises, IMAGES_FILE)] == ["# edited since\n"]
     assert (premises.machine / IMAGES_FILE).read_text() == "# of the backup\n"
     assert not premises.ledger.exists()
     assert not premises.restoring.exists()
+
+
+@pytest.mark.parametrize("end", [Killed(), sqlite3.OperationalError("disk I/O error")], ids=["killed", "refused"])
+def test_a_restore_that_ends_while_the_count_leaps_never_was(
+    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    def half(path: Path) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute("UPDATE revision SET value = value + 1")
+        raise end
+
+    with monkeypatch.context() as fate:
+        fate.setattr(condition, "leap_ahead", half)
+        with pytest.raises((Killed, Unusable)):
+            archive.restore_backup(premises, backup)
+    assert archive.finish_restore(premises) == []
+    assert is_as_it_was(premises)
+    archive.restore_backup(premises, backup)
+    assert (declared(premises.control), leaps(premises.control)) == (["kept"], 1)
 
 
 @pytest.mark.parametrize("step", range(2, 8))
@@ -237,6 +267,17 @@ def test_who_is_to_blame_for_a_backup_that_fails(premises: Premises, tmp_path: P
     premises.control.write_bytes(b"no database " * 1000)
     with pytest.raises(Unusable, match=r"control\.sqlite cannot be copied"):
         archive.make_backup(premises, tmp_path / "file")
+
+
+def test_an_empty_database_is_neither_kept_nor_put_back(premises: Premises, tmp_path: Path) -> None:
+    empty = Premises(tmp_path / "empty")
+    empty.prepare()
+    empty.control.touch()
+    with pytest.raises(Unusable, match="there is nothing to keep"):
+        archive.make_backup(empty, tmp_path / "file")
+    with pytest.raises(Unusable, match="is empty"):
+        archive.restore_backup(premises, packed(tmp_path / "file", about_json=ABOUT, control_sqlite=b""))
+    assert declared(premises.control) == ["kept"]
 
 
 def packed(file: Path, **members: bytes) -> Path:

@@ -1,7 +1,8 @@
 """What goes on: the stream of changes, logs as they are written, shells.
 
 The stream of changes is server-sent events. Each carries its revision as id, so that a reader who comes back with
-`Last-Event-ID` misses nothing; one who was away for too long is told to look at everything anew (`reset`).
+`Last-Event-ID` misses nothing; one who was away for too long, or whose revision is of what was there before a restore,
+is told to look at everything anew (`reset`).
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _revision(text: str) -> int:
 async def _events(plane: Plane, authorization: str | None, read: int | None) -> AsyncIterator[str | bytes]:
     now = await plane.read(changes.current)
     if read is None or read > now:
-        # A revision we have not reached is one of a database that was put back: start anew from here.
+        # A revision we have not reached is one of another database: start anew from here.
         if read is not None:
             yield _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})
         else:

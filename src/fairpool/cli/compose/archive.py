@@ -50,12 +50,13 @@ def make_backup(premises: Premises, file: Path) -> int:
         what = f"a restore in {premises.root} was cut off, and is finished at the next start"
         raise Unusable(Problem("backup.restoring", what, "start it first: fairpool up"))
     if not premises.control.is_file():
-        what = f"there is nothing to keep in {premises.root}: no Fairpool was ever started on it"
-        raise Unusable(Problem("backup.nothing", what, "name the right folder with --data"))
+        raise Unusable(_nothing(premises))
     try:
         with _workshop(file.absolute().parent, BACKUP_PREFIX) as folder:
             copy, partial = folder / CONTROL, folder / "partial"
             _copy_control(premises, copy)
+            if condition.version_of(copy) is None:
+                raise Unusable(_nothing(premises))
             handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as raw:
                 with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
@@ -71,6 +72,11 @@ def make_backup(premises: Premises, file: Path) -> int:
         return size
     except (OSError, sqlite3.Error) as error:
         raise Unusable(_not_written(premises, file, error)) from error
+
+
+def _nothing(premises: Premises) -> Problem:
+    what = f"there is nothing to keep in {premises.root}: no Fairpool was ever started on it"
+    return Problem("backup.nothing", what, "name the right folder with --data")
 
 
 def _copy_control(premises: Premises, copy: Path) -> None:
@@ -121,6 +127,7 @@ def restore_backup(premises: Premises, file: Path) -> tuple[datetime, list[Path]
             new = folder / CONTROL
             _extract(archive, CONTROL, new)
             _check(new, file)
+            condition.leap_ahead(new)
             has_images = IMAGES_FILE in archive.getnames()
             if has_images:
                 _extract(archive, IMAGES_FILE, folder / IMAGES_FILE)
@@ -129,7 +136,7 @@ def restore_backup(premises: Premises, file: Path) -> tuple[datetime, list[Path]
             folder.rename(premises.restoring)  # from here on it is done, sooner or later
     except (OSError, tarfile.TarError, sqlite3.Error, EOFError, zlib.error) as error:
         what = f"{file} cannot be put back: {_words(error)}"
-        is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        is_full = _is_full(error)
         fix = f"free some space in {premises.root}" if is_full else "name a file that `fairpool backup` wrote"
         raise Unusable(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
     return made_at, finish_restore(premises)
@@ -257,6 +264,8 @@ def _check(new: Path, file: Path) -> None:
         raise Unusable(Problem("restore.newer", what, "restore it with that Fairpool"))
     if problem is not None or not condition.is_sound(new):
         raise Unusable(Problem("restore.damaged", f"the database in {file} is damaged", "use an older backup"))
+    if condition.version_of(new) is None:
+        raise Unusable(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
 
 
 @contextmanager
@@ -283,6 +292,12 @@ def sweep(parent: Path, *prefixes: str) -> None:
                 shutil.rmtree(folder)
             finally:
                 os.close(handle)
+
+
+def _is_full(error: Exception) -> bool:
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _words(error: Exception) -> str:

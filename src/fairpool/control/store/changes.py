@@ -1,4 +1,7 @@
-"""Revisions: every change gets the next number, in the transaction that makes it."""
+"""Revisions: every change gets the next number, in the transaction that makes it.
+
+They only grow, and none is used for two changes; a database that is put back goes on far away (`condition.leap_ahead`).
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """In which condition a database file is, seen before it is opened for good; and copies of it.
 
 A newer program's tables are never touched. Tables of an older one are brought up to date when the database is opened,
-and a copy of the file as it was stays beside it.
+and a copy of the file as it was stays beside it. A copy that is put back counts revisions on from somewhere else.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
@@ -15,6 +16,9 @@ from fairpool.control.store.migrations import known_versions
 from fairpool.model.problem import Problem
 
 BUSY_S = 5.0
+LEAP = 2**40
+"""More changes than happen between a backup and its restore: a thousand a second for 34 years. And few enough that
+thousands of restores, each of a backup made after the one before, stay below 2**53, up to where JavaScript counts."""
 
 
 def problem_with(path: Path) -> Problem | None:
@@ -84,3 +88,35 @@ def copy_database(path: Path, copy: Path) -> None:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def leap_ahead(path: Path) -> None:
+    """Make a copy ready to be put back: every revision in it becomes one that nobody has ever seen.
+
+    Changes that came after the copy had numbers too, and to give one of them again would tell whoever holds it that
+    nothing happened since. So all numbers move far beyond those, and what was read before is forgotten, of which its
+    readers are told. How far is left to chance: one copy that is put back twice does not count alike both times. A copy
+    in which this was cut off is of no use. Tables of every known version have what is needed.
+    """
+    leap = LEAP + secrets.randbelow(LEAP)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("DELETE FROM changes")
+        connection.execute(
+            "UPDATE revision SET value = value + ?1, declared = value + ?1, oldest = value + ?1", (leap,)
+        )
+        for table in _tables_with_revisions(connection):
+            connection.execute(f'UPDATE "{table}" SET revision = revision + ?', (leap,))
+        connection.execute("UPDATE workloads SET item = json_replace(item, '$.revision', revision)")
+        connection.execute("COMMIT")
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _tables_with_revisions(connection: sqlite3.Connection) -> list[str]:
+    query = """
+        SELECT one.name FROM sqlite_master AS one JOIN pragma_table_info(one.name) AS its
+        WHERE one.type = 'table' AND its.name = 'revision' ORDER BY one.name
+    """
+    return [name for (name,) in connection.execute(query)]
