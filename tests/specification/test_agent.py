@@ -229,6 +229,34 @@ def test_output_of_those_forgotten_longest_ago_goes_first(tmp_path: Path) -> Non
     assert sorted(path.name for path in data.logs.iterdir()) == ["b", "c"]
 
 
+def test_what_is_kept_of_a_forgotten_life_is_what_it_said(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    folder = data.life(PodId("a"))
+    for name in ("order.json", "exit.json", "log.0", "times.0", "reports.json"):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(name)
+    (folder / "keeper.0").symlink_to("1.2.3")
+    (folder / "odd").mkdir()
+    (folder / "odd" / "file").touch()
+    (data.scratch / "a" / "deep").mkdir(parents=True)
+    assert data.forget(PodId("a")) > 0
+    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "reports.json", "times.0"]
+    assert list(data.pods.iterdir()) == list(data.scratch.iterdir()) == []
+    assert data.forget(PodId("a")) == 0, "and again: nothing is left to do"
+
+
+def test_forgetting_goes_on_where_somebody_was_killed(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    for folder, name in ((data.logs / "a", "log.0"), (data.life(PodId("a")), "log.1")):
+        folder.mkdir()
+        (folder / name).write_text(name)
+    data.forget(PodId("a"))
+    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "log.1"]
+    assert list(data.pods.iterdir()) == []
+
+
 def test_old_output_takes_up_no_more_than_it_may(tmp_path: Path) -> None:
     data = DataFolder(tmp_path)
     data.prepare()

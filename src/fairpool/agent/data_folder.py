@@ -132,30 +132,43 @@ class DataFolder:
     def forget(self, pod: PodId) -> int:
         """Remove a life's folder, but keep its output and its reports for people to read: how many bytes those are.
 
-        On a busy machine this is done a hundred times a second, so it makes no call that it can do without.
+        On a busy machine this is done a hundred times a second: nothing is made that can be done without, and the
+        folder becomes that of its output. Who is killed on the way does it again: it goes as the last.
         """
         name = folder_name(pod)
-        folder, kept, bytes_kept = f"{self.root}/pods/{name}", f"{self.root}/logs/{name}", 0
+        folder, bytes_kept = f"{self.root}/pods/{name}", 0
         with suppress(FileNotFoundError), os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-            to_keep = [each for each in found if each.name.startswith((SEGMENT, INDEX)) or each.name == REPORTS]
-            if to_keep:
-                with suppress(FileExistsError):
-                    os.mkdir(kept, 0o700)
-            for entry in to_keep:
-                bytes_kept += entry.stat(follow_symlinks=False).st_blocks * BLOCK
-                os.replace(entry.path, f"{kept}/{entry.name}")
+            for entry in list(entries):
+                if entry.name.startswith((SEGMENT, INDEX)) or entry.name == REPORTS:
+                    bytes_kept += entry.stat(follow_symlinks=False).st_blocks * BLOCK
+                elif entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    with suppress(OSError):
+                        os.unlink(entry.path)
+            self._keep_output(folder, f"{self.root}/logs/{name}")
         _remove(f"{self.root}/scratch/{name}")
-        _remove(folder)
         return bytes_kept
+
+    def _keep_output(self, folder: str, kept: str) -> None:
+        try:
+            os.rmdir(folder)  # it has said nothing at all
+        except OSError:
+            try:
+                os.rename(folder, kept)
+            except OSError:  # somebody was killed halfway, or made the folder meanwhile
+                for name in sorted(os.listdir(folder)):
+                    os.replace(f"{folder}/{name}", f"{kept}/{name}")
+                _remove(folder)
 
     def clear_up(self, order: StartOrder) -> None:
         """Remove what the pods of a workload shared, now that none of them is here; saved work stays."""
-        run = self.root / "checkpoints" / _part(order.workload)
-        of_each_pod = self.places(order).checkpoints != run and run.is_dir()
-        for folder in (*(sorted(run.iterdir()) if of_each_pod else ()), run):
-            with suppress(OSError):  # there is something in it, or it was never made
-                folder.rmdir()
+        run = f"{self.root}/checkpoints/{_part(order.workload)}"
+        with suppress(OSError):  # it was never made
+            if not order.together and order.pods > 1:
+                for name in os.listdir(run):
+                    _rmdir_if_empty(f"{run}/{name}")
+            _rmdir_if_empty(run)
         if not order.together:
             return
         for file in (self.root / "rendezvous").glob(f"{escape(_part(order.workload))}.*"):  # of earlier runs too
@@ -206,6 +219,11 @@ class DataFolder:
             return False
         mark.touch()
         return True
+
+
+def _rmdir_if_empty(folder: str) -> None:
+    with suppress(OSError):
+        os.rmdir(folder)
 
 
 def _remove(folder: str) -> None:
