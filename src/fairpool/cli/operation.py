@@ -244,5 +244,8 @@ def restore(data: Path | None, file: Path) -> None:
         with occupied(premises, "restore"):
             made_at, kept = restore_backup(premises, file)
     click.echo(f"Put back as of {made_at.astimezone():%Y-%m-%d %H:%M:%S}. Start it: fairpool up")
+    click.echo(
+        "Users, passwords, tokens and access rules are those of that moment: look whom you let go since.", err=True
+    )
     for path in kept:
         click.echo(f"What was there is in {path}")
