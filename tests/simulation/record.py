@@ -7,17 +7,20 @@ since an end that nobody had written down before it was lost may lawfully be rep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf
-from fairpool.engines.simulated.clock import Clock
+from fairpool.engines.simulated.clock import Clock, VirtualClock
 from fairpool.engines.simulated.course import Course
 from fairpool.engines.simulated.engine import SimulatedEngine
+from fairpool.engines.simulated.faults import Faults
+from fairpool.engines.simulated.unreliable import FaultyEngine
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
-from fairpool.model.observation import Observation, PodSight, PodState, StartOrder
+from fairpool.model.observation import Answer, Observation, Order, PodSight, PodState, StartOrder
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import WorkloadKind
 
@@ -53,6 +56,7 @@ class Record:
         """When a workload was first seen running in one of its runs."""
         self.failures: Counter[Run] = Counter()
         """Ends of pods by themselves, with an error, that were written down: never more than were counted."""
+        self._failures_when_given: dict[PodId, int] = {}
         self._declared: dict[WorkloadId, WorkloadSpec] = {}
         self._stays: dict[PodId, Stay] = {}
         self._of_run: dict[tuple[WorkloadId, int, int], list[Stay]] = {}
@@ -70,6 +74,10 @@ class Record:
         self.failures.clear()
         self.running_since.clear()
 
+    def given(self, order: StartOrder) -> None:
+        """The loop gives an order. It may arrive late, when more is known; whether it was right is judged by this."""
+        self._failures_when_given[order.pod] = self.failures[order.workload, order.run]
+
     def started(self, order: StartOrder) -> None:
         """The engine has accepted an order: may this pod begin another life?
 
@@ -81,7 +89,7 @@ class Record:
             first = self._done[order.workload, order.index]
             self._complain(order, f"starts, although {first} had done its work")
         stays = self._of_run.setdefault((order.workload, order.index, order.run), [])
-        failures, most = self.failures[order.workload, order.run], failures_forgiven(spec)
+        failures, most = self._failures_when_given[order.pod], failures_forgiven(spec)
         if most is not None and failures > most:
             self._complain(order, f"starts after {failures} failures, of which {most} are forgiven")
         taken = next((stay for stay in stays if stay.was_taken), None)
@@ -166,3 +174,17 @@ class RecordedEngine(SimulatedEngine):
         super()._settle_pod(pod)
         if was_alive and pod not in self._alive:
             self.record.ended(self._courses[pod])
+
+
+class RecordedNetwork(FaultyEngine):
+    """The way to the engine, with somebody who writes down which orders set out on it."""
+
+    def __init__(self, engine: RecordedEngine, faults: Faults, dice: Random, clock: VirtualClock) -> None:
+        self._record = engine.record
+        super().__init__(engine, faults, dice, clock)
+
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+        for order in orders:
+            if isinstance(order, StartOrder):
+                self._record.given(order)
+        return super().carry_out(orders, token)

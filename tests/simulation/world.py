@@ -25,7 +25,6 @@ from fairpool.engines.simulated.behaviour import seeded
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.faults import Faults
 from fairpool.engines.simulated.traces import Arrival
-from fairpool.engines.simulated.unreliable import FaultyEngine
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, Revision, Token, WorkloadId
 from fairpool.model.organization import Organization
 from fairpool.model.spec import RestartPolicy, Want, WorkloadSpec
@@ -37,7 +36,7 @@ from tests.simulation.chronicle import Chronicle, WatchedLedger, overtaken, told
 from tests.simulation.control import FaultyControl
 from tests.simulation.feasibility import could_run
 from tests.simulation.people import People
-from tests.simulation.record import Record, RecordedEngine
+from tests.simulation.record import Record, RecordedEngine, RecordedNetwork
 from tests.simulation.story import Story
 from tests.simulation.surroundings import Workshop, in_pools, some_arrivals, some_nodes, some_organization
 
@@ -104,7 +103,7 @@ class World:
         self.memory_mib: dict[NodeName, int] = {node.name: node.gpu_memory_mib for node in nodes}
         behaviour_of = seeded(seed, run_s=(30, 2400), failing=dice.choice((0.02, 0.02, 0.2)))
         self.engine = RecordedEngine(self.clock, nodes, behaviour_of, self.record)
-        self.network = FaultyEngine(self.engine, self.faults, Random(f"engine {seed}"), self.clock)
+        self.network = RecordedNetwork(self.engine, self.faults, Random(f"engine {seed}"), self.clock)
         self.workshop = Workshop(self.engine, Random(f"workshop {seed}"), two_pools)
         self.control = self._new_control()
         organization = some_organization(dice, two_pools)
