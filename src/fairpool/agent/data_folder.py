@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 
 from fairpool.agent.durable import write_durably
@@ -72,12 +71,18 @@ class DataFolder:
     def claims(self) -> Path:
         return self.root / "claims"
 
+    @property
+    def rehearsal(self) -> Path:
+        """Where the nursery keeps lives that are none, as deep in the folder as those that are."""
+        return self.root / "rehearsal" / "life"
+
     def prepare(self) -> uuid.UUID:
         """Make what is missing; the answer is this installation's own name, which no other on the machine has.
 
         Raises `Unidentified`.
         """
-        own = (self.pods, self.logs, self.scratch, self.claims, self.root / "checkpoints", self.root / "rendezvous")
+        own = [self.pods, self.logs, self.scratch, self.claims, self.rehearsal.parent]
+        own += [self.root / "checkpoints", self.root / "rendezvous"]
         self.root.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.root, *own):
             folder.mkdir(exist_ok=True, mode=0o700)
@@ -103,16 +108,15 @@ class DataFolder:
         return self.pods / folder_name(pod)
 
     def places(self, order: StartOrder) -> Places:
-        folder = self.life(order.pod)
-        run = _part(order.workload)
+        root, name, run = str(self.root), folder_name(order.pod), _part(order.workload)
         # Runs of a sweep are separate works; the pods of one run save together.
         shared = order.together or order.pods == 1
         return Places(
-            folder=folder,
-            support=self.support,
-            checkpoints=self.root / "checkpoints" / (run if shared else f"{run}/{order.index}"),
-            reporter=f"file:{folder / REPORTS}",
-            scratch=self.scratch / folder_name(order.pod),
+            folder=f"{root}/pods/{name}",
+            support=f"{root}/support",
+            checkpoints=f"{root}/checkpoints/{run}" if shared else f"{root}/checkpoints/{run}/{order.index}",
+            reporter=f"file:{root}/pods/{name}/{REPORTS}",
+            scratch=f"{root}/scratch/{name}",
         )
 
     def rendezvous(self, order: StartOrder) -> tuple[str, int] | None:
@@ -129,24 +133,27 @@ class DataFolder:
 
     def forget(self, pod: PodId) -> None:
         """Remove a life's folder, but keep its output and its reports for people to read."""
-        folder, kept = self.life(pod), self.logs / folder_name(pod)
-        for entry in sorted(folder.iterdir()) if folder.exists() else ():
-            if entry.name.startswith((SEGMENT, INDEX)) or entry.name == REPORTS:
-                kept.mkdir(exist_ok=True, mode=0o700)
-                entry.replace(kept / entry.name)
-        shutil.rmtree(self.scratch / folder_name(pod), ignore_errors=True)
+        name = folder_name(pod)
+        folder, kept = f"{self.root}/pods/{name}", f"{self.root}/logs/{name}"
+        for each in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            if each.startswith((SEGMENT, INDEX)) or each == REPORTS:
+                with suppress(FileExistsError):
+                    os.mkdir(kept, 0o700)
+                os.replace(f"{folder}/{each}", f"{kept}/{each}")
+        shutil.rmtree(f"{self.root}/scratch/{name}", ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
 
     def clear_up(self, order: StartOrder) -> None:
         """Remove what the pods of a workload shared, now that none of them is here; saved work stays."""
         run = self.root / "checkpoints" / _part(order.workload)
-        of_each_pod = self.places(order).checkpoints != run and run.is_dir()
+        of_each_pod = self.places(order).checkpoints != str(run) and run.is_dir()
         for folder in (*(sorted(run.iterdir()) if of_each_pod else ()), run):
             with suppress(OSError):  # there is something in it, or it was never made
                 folder.rmdir()
-        for file in (self.root / "rendezvous").glob(f"{escape(_part(order.workload))}.*"):  # of earlier runs too
-            if file.name.removeprefix(f"{_part(order.workload)}.").isdecimal():
-                file.unlink(missing_ok=True)
+        meetings, prefix = self.root / "rendezvous", f"{_part(order.workload)}."
+        for name in os.listdir(meetings):  # of earlier runs too
+            if name.startswith(prefix) and name[len(prefix) :].isdecimal():
+                (meetings / name).unlink(missing_ok=True)
 
     def log_folder(self, pod: PodId) -> Path | None:
         """Where a pod's output is, if there is any."""

@@ -66,7 +66,10 @@ class Tombstones:
         self._read_on()
 
     def _catch_up(self) -> None:
-        now = os.stat(self._path) if self._path.exists() else None
+        try:
+            now = os.stat(self._path)
+        except FileNotFoundError:
+            now = None
         if now is None or now.st_ino != self._file:
             self._begin()  # somebody else began another file
         elif now.st_size != self._read_bytes:
