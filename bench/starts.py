@@ -1,9 +1,10 @@
 """Starting real processes through the local engine: how many a second, and what each costs whom.
 
-    python -m bench.starts [--pods N] [--batch B] [--repeat K]
+    python -m bench.starts [--pods N] [--batch B] [--repeat K] [--alone M]
 
 Pods of a tenth of a simulated GPU sleep; the clock runs from the first order until the last is seen running. CPU time
-is what tells on a machine with other work: the sum of the columns, divided by the cores, bounds the rate.
+is what tells on a machine with other work: the sum of the columns, divided by the cores, bounds the rate. Afterwards
+pods come alone, each when the one before runs.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean
+from statistics import mean, quantiles
 
 from bench._report import Setting
+from fairpool.agent import main_process
 from fairpool.agent.devices import simulated_node
 from fairpool.engines.local import LocalEngine
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
@@ -27,6 +29,8 @@ from fairpool.model.workload import PodShape, WorkloadKind, gpu_portion
 
 NODE = NodeName("dgx1-1")
 TOKEN = Token(1)
+PAUSE_S = 0.02
+"""Before each that comes alone, so that what the one before left to do is done."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,13 +38,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pods", type=int, default=600)
     parser.add_argument("--batch", type=int, default=100, help="orders given at a time")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--alone", type=int, default=50, help="pods that are started one after the other")
     options = parser.parse_args(arguments)
     print(Setting.here())
     print(f"{'pods/s':>8} {'order ms':>9} {'look ms':>8}   CPU ms a start: engine, nursery, keeper, program")
     for _ in range(options.repeat):
         with tempfile.TemporaryDirectory() as folder:
             print(_measured(Path(folder), options.pods, options.batch), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        percentiles_ms = quantiles(_alone_ms(Path(folder), options.alone), n=100, method="inclusive")
+    print(
+        f"alone, from the order until it is seen running: {percentiles_ms[49]:.1f} ms, p95 {percentiles_ms[94]:.1f} ms"
+    )
     return 0
+
+
+def _alone_ms(folder: Path, pods: int) -> list[float]:
+    engine = LocalEngine(folder, nodes=[simulated_node(NODE)])
+    engine.observe(TOKEN)
+    took_ms = []
+    for number in range(pods):
+        time.sleep(PAUSE_S)
+        order = _order(number, engine.supervisor.boot_id)
+        began = time.perf_counter()
+        engine.carry_out([order], TOKEN)
+        while engine.observe(TOKEN).pods[order.pod].state is PodState.STARTING:
+            engine.wait(1)
+        took_ms.append((time.perf_counter() - began) * 1000)
+    _end_all(engine, list(engine.observe(TOKEN).pods))
+    return took_ms
 
 
 def _measured(folder: Path, pods: int, batch: int) -> str:
@@ -67,8 +93,8 @@ def _measured(folder: Path, pods: int, batch: int) -> str:
     costs = (
         cpu * 1000 / pods,
         _cpu_ms(nursery) / pods,
-        mean(_cpu_ms(_pid(life / "keeper.0")) for life in lives),
-        mean(_cpu_ms(_pid(life / "main")) for life in lives),
+        mean(_cpu_ms(_keeper(life)) for life in lives),
+        mean(_cpu_ms(_program(life)) for life in lives),
     )
     _end_all(engine, list(sights))
     row = f"{pods / took:8.0f} {order_s * 1000:9.0f} {look_s * 1000:8.1f}   "
@@ -104,8 +130,14 @@ def _end_all(engine: LocalEngine, pods: Sequence[PodId]) -> None:
     engine.close()
 
 
-def _pid(link: Path) -> int:
-    return int(os.readlink(link).split(".")[0])
+def _keeper(life: Path) -> int:
+    return int(os.readlink(life / "keeper.0").split(".")[0])
+
+
+def _program(life: Path) -> int:
+    main = main_process.said(str(life))
+    assert main is not None
+    return main[0]
 
 
 def _cpu_ms(pid: int) -> float:

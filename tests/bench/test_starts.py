@@ -11,6 +11,7 @@ from bench.starts import main
 
 @pytest.mark.slow
 def test_starts_are_counted_and_ended(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--pods", "4", "--batch", "2", "--repeat", "1"]) == 0
-    row = capsys.readouterr().out.splitlines()[-1]
+    assert main(["--pods", "4", "--batch", "2", "--repeat", "1", "--alone", "2"]) == 0
+    *_, row, alone = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"alone, from the order until it is seen running: [\d.]+ ms, p95 [\d.]+ ms", alone)
     assert re.fullmatch(r" +\d+ +\d+ +[\d.]+   [\d.]+, [\d.]+, [\d.]+, [\d.]+ = [\d.]+", row)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -278,7 +279,9 @@ def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, troub
 # --- damaged files
 
 
-@pytest.mark.parametrize("name", ["exit.json", "stop.json", "reports.json", "main", "keeper.0", "log.0", "log.x"])
+@pytest.mark.parametrize(
+    "name", ["exit.json", "stop.json", "reports.json", "main", "main.1.x", "keeper.0", "log.0", "log.x"]
+)
 def test_a_damaged_file_of_one_pod_harms_nobody_else(machine: Machine, go: Path, name: str) -> None:
     pod = ends_when_told(machine, go)
     keeper = machine.keeper_pid(pod)
@@ -318,6 +321,39 @@ def test_an_order_its_keeper_cannot_read_is_an_end(machine: Machine) -> None:
         126,
         "ContainerCannotRun: its order cannot be read; order.json is damaged",
     )
+
+
+def test_a_life_whose_order_was_lost_with_the_power_is_forgotten(machine: Machine) -> None:
+    lost, begun = machine.folder(PodId("lost-0-0")), machine.folder(PodId("begun-0-0"))
+    for folder in (lost, begun):
+        folder.mkdir()
+        (folder / "order.json").touch()
+    (lost / "log.0").write_text("said")
+    (lost / "keeper.0").symlink_to(f"{os.getpid()}.1.0")
+    os.utime(lost, (1, 1))
+    machine.reopen()
+    machine.engine.observe(TOKEN)
+    assert not lost.exists()
+    assert machine.log(PodId("lost-0-0")) == "said"
+    assert begun.exists(), "somebody may be writing its order"
+
+
+def test_a_pod_is_seen_to_run_although_its_keeper_can_give_no_hint(machine: Machine) -> None:
+    (machine.root / "hints").unlink()
+    pod = machine.up("a", "sleep", "1000")
+    assert machine.see(pod).state is PodState.RUNNING
+
+
+def test_hints_that_mean_nothing_harm_nobody(machine: Machine) -> None:
+    (machine.root / "hints").write_bytes(b"\xff\n\nno such pod\nhalf")
+    assert machine.run("a", "sh", "-c", "exit 3").exit_code == 3
+
+
+def test_a_nursery_that_cannot_rehearse_makes_keepers_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "data" / "rehearsal").mkdir(parents=True)
+    (tmp_path / "data" / "rehearsal" / "life").touch()
+    with a_machine(tmp_path / "data") as machine:
+        assert machine.run("a", "sh", "-c", "exit 3").exit_code == 3
 
 
 def test_a_pod_does_not_start_in_its_keepers_folder(machine: Machine) -> None:
@@ -365,14 +401,18 @@ def test_a_program_without_its_environment_is_not_lost_with_its_keeper(machine: 
     assert of_the_pod() == []
 
 
-def test_an_heir_leaves_alone_who_has_the_programs_number(machine: Machine) -> None:
+@pytest.mark.parametrize("earlier", [False, True], ids=["by a name", "by a link, as earlier versions said it"])
+def test_an_heir_leaves_alone_who_has_the_programs_number(machine: Machine, earlier: bool) -> None:
     innocent = subprocess.Popen(["sleep", "1000"])
     try:
         pod = machine.up("a", "sleep", "1000")
         os.kill(machine.keeper_pid(pod), signal.SIGKILL)
-        main = machine.folder(pod) / "main"
+        (main,) = machine.folder(pod).glob("main.*")
         main.unlink()
-        main.symlink_to(f"{innocent.pid}.1.0")
+        if earlier:
+            (machine.folder(pod) / "main").symlink_to(f"{innocent.pid}.1.0")
+        else:
+            (machine.folder(pod) / f"main.{innocent.pid}.1.0").touch()
         machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "keeper.1").is_symlink(), "heir")
         machine.stop(pod, grace_s=0)
         machine.until_exited(pod)
@@ -381,6 +421,43 @@ def test_an_heir_leaves_alone_who_has_the_programs_number(machine: Machine) -> N
     finally:
         innocent.kill()
         innocent.wait()
+
+
+def test_an_heir_finds_a_program_of_which_an_earlier_version_told_by_a_link(machine: Machine) -> None:
+    pod = machine.up("a", "env", "-i", "sleep", "765432")
+    since = machine.see(pod).running_since
+    (main,) = machine.folder(pod).glob("main.*")
+    (machine.folder(pod) / "main").symlink_to(main.name.removeprefix("main."))
+    main.unlink()
+    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "keeper.1").is_symlink(), "an heir")
+    assert (machine.see(pod).state, machine.see(pod).running_since) == (PodState.RUNNING, since)
+    machine.stop(pod)
+    machine.until_exited(pod)
+    assert not [pid for pid in process_table.pids() if b"765432" in command_line(pid) and is_running(pid)]
+
+
+def test_an_heir_lets_visitors_in(machine: Machine) -> None:
+    pod = machine.up("a", "sleep", "1000")
+
+    def heir_has_come(generation: int) -> bool:
+        return machine.see(pod).words == "" and (machine.folder(pod) / f"keeper.{generation}").is_symlink()
+
+    for generation in range(3):  # from the second on there is a door already, and nobody behind it
+        run = machine.engine.supervisor.execute(pod, ["sh", "-c", "exit 5"])
+        assert isinstance(run, Execution)
+        assert run.wait(PATIENCE_S) == 5
+        run.close()
+        os.kill(machine.keeper_pid(pod, generation), signal.SIGKILL)
+        machine.until(partial(heir_has_come, generation + 1), "an heir")
+
+
+def test_keepers_that_have_ended_are_collected(machine: Machine) -> None:
+    nursery = machine.engine.supervisor.nursery_pid
+    assert nursery is not None
+    for number in range(3):
+        machine.run(f"a{number}", "true")
+    machine.until(lambda: not process_table.descendants(nursery), "nobody is left below the nursery, not even in name")
 
 
 def test_a_pod_that_lost_many_keepers_can_still_be_stopped(machine: Machine) -> None:

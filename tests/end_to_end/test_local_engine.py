@@ -593,6 +593,24 @@ def test_a_command_that_does_not_exist_says_so(machine: Machine) -> None:
     run.close()
 
 
+def test_a_pod_without_keyboard_has_no_door_until_somebody_knocks(machine: Machine) -> None:
+    pod = machine.up("a", "sh", "-c", "trap '' USR1; sleep 1000")
+    assert not (machine.folder(pod) / "door").exists()
+    for _ in range(2):
+        run = machine.engine.supervisor.execute(pod, ["sh", "-c", "echo in; exit 5"])
+        assert isinstance(run, Execution)
+        assert output_of(run) == b"in\n"
+        assert run.wait(PATIENCE_S) == 5
+        run.close()
+    assert machine.see(pod).state is PodState.RUNNING
+
+
+def test_what_prints_nothing_has_an_empty_log(machine: Machine) -> None:
+    pod = machine.run("a", "true").order.pod
+    assert machine.log(pod) == ""
+    machine.forget(pod)
+
+
 def test_nobody_visits_what_does_not_run(machine: Machine) -> None:
     pod = machine.run("a", "true").order.pod
     assert isinstance(machine.engine.supervisor.execute(pod, ["true"]), Problem)

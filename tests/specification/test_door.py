@@ -20,8 +20,37 @@ def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Door
     monkeypatch.chdir(tmp_path)
     poll = select.poll()
     door = Door(poll, {"env": {}, "cwd": "/"})
-    door.open(main=0, keyboard=-1, is_terminal=False)
+    door.furnish(main=0, keyboard=-1, is_terminal=False)
+    door.open()
     yield door, poll
+    door.close()
+
+
+def test_only_who_has_a_keyboard_has_a_door_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    reader, keyboard = os.pipe()
+    for fd, has_door in ((-1, False), (keyboard, True)):
+        door = Door(select.poll(), {"env": {}, "cwd": "/"})
+        door.furnish(main=0, keyboard=fd, is_terminal=False)
+        assert (tmp_path / "door").exists() == has_door
+        door.close()
+    os.close(reader)
+    os.close(keyboard)
+
+
+def test_a_door_for_which_there_is_no_room_is_made_when_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    door = Door(select.poll(), {"env": {}, "cwd": "/"})
+    (tmp_path / "door").mkdir()
+    door.open()
+    with pytest.raises(ConnectionRefusedError):
+        visit.attach(tmp_path)
+    (tmp_path / "door").rmdir()
+    for _ in range(2):  # who knocks again changes nothing for those inside
+        door.open()
+        visit.attach(tmp_path).close()
     door.close()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import life_folder, process_table
+from fairpool.agent import life_folder, main_process, process_table, shim
 from fairpool.agent.data_folder import DataFolder
 from fairpool.agent.durable import write_durably
 from fairpool.agent.life_folder import End, Keeper
@@ -65,14 +65,40 @@ def test_what_cannot_be_written_leaves_the_old_and_nothing_else(
     monkeypatch.setattr(os, "fsync", no_room)
     with pytest.raises(OSError, match="room"):
         write_durably(tmp_path / "file", b"new")
+    monkeypatch.setattr(os, "write", no_room)
     with pytest.raises(OSError, match="room"):
         life_folder.tell_to_stop(str(tmp_path), 5, "test")
+    with pytest.raises(OSError, match="room"):
+        write_order(str(tmp_path), KeptOrder(order=start_order()))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
 
 
-def no_room(_fd: int) -> None:
+def no_room(*_: object, **__: object) -> int:
     raise OSError(28, "no room")
+
+
+@pytest.mark.parametrize("writer", ["keeper", "supervisor"])
+def test_an_order_is_on_the_disk_before_the_end_of_its_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
+) -> None:
+    """It is not waited for at the start. After a power cut it alone tells whose end `exit.json` is."""
+    flushed, fsync = [], os.fsync
+
+    def flush(handle: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    write_order(str(tmp_path), KeptOrder(order=start_order()))
+    monkeypatch.setattr(os, "fsync", flush)
+    if writer == "keeper":
+        monkeypatch.chdir(tmp_path)
+        shim.write_end(b"{}")
+    else:
+        life_folder.write_end(str(tmp_path), End(0, "", False), Instant(5))
+    assert flushed[0] == str(tmp_path / "order.json")
+    assert ".exit.json." in flushed[1]
+    assert flushed[2:] == [str(tmp_path)]
 
 
 @pytest.mark.parametrize(
@@ -98,6 +124,8 @@ def test_what_cannot_be_read_counts_as_not_written(tmp_path: Path, junk: bytes) 
     folder = str(tmp_path)
     for name in ("exit.json", "stop.json", "reports.json", "order.json", "log.x", "log.", "log.0"):
         (tmp_path / name).write_bytes(junk)
+    for name in ("main.", "main.x", "main.1.2", "main.1.2.x", "main.1.2.3.4", "main.-1.2.3"):
+        (tmp_path / name).touch()
     for name in ("keeper.0", "main"):
         (tmp_path / name).symlink_to(junk[:50].decode("ascii", "replace").replace("\0", "?") or "?")
     assert life_folder.end_of(folder) is None
@@ -119,6 +147,23 @@ def test_nothing_is_waited_for_that_is_no_file(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / name)
     assert life_folder.end_of(str(tmp_path)) is None
     assert life_folder.reports(str(tmp_path)) == {}
+
+
+@pytest.mark.parametrize("way", ["a name", "a link"])
+def test_which_process_the_program_is_is_read_beside_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    (tmp_path / "keeper.0").symlink_to("1.2.3")
+    (tmp_path / "main.0.x").touch()
+    monkeypatch.chdir(tmp_path)
+    if way == "a link":  # where nothing can have two names, and as earlier versions did
+        monkeypatch.setattr(os, "link", no_room)
+    main_process.say("12.34.56", "keeper.0")
+    assert main_process.said(str(tmp_path)) == (12, 34, 56)
+    assert life_folder.glance(str(tmp_path)).running_since == 56
+    assert (tmp_path / "main").is_symlink() == (way == "a link")
+    with pytest.raises(FileExistsError):
+        main_process.say("12.34.56", "keeper.0")
 
 
 def test_an_end_is_read_back_as_it_was_written(tmp_path: Path) -> None:

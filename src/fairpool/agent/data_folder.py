@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 
 from fairpool.agent.durable import write_durably
@@ -74,12 +73,18 @@ class DataFolder:
     def claims(self) -> Path:
         return self.root / "claims"
 
+    @property
+    def rehearsal(self) -> Path:
+        """Where the nursery keeps lives that are none, as deep in the folder as those that are."""
+        return self.root / "rehearsal" / "life"
+
     def prepare(self) -> uuid.UUID:
         """Make what is missing; the answer is this installation's own name, which no other on the machine has.
 
         Raises `Unidentified`.
         """
-        own = (self.pods, self.logs, self.scratch, self.claims, self.root / "checkpoints", self.root / "rendezvous")
+        own = [self.pods, self.logs, self.scratch, self.claims, self.rehearsal.parent]
+        own += [self.root / "checkpoints", self.root / "rendezvous"]
         self.root.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.root, *own):
             folder.mkdir(exist_ok=True, mode=0o700)
@@ -105,16 +110,15 @@ class DataFolder:
         return self.pods / folder_name(pod)
 
     def places(self, order: StartOrder) -> Places:
-        folder = self.life(order.pod)
-        run = _part(order.workload)
+        root, name, run = str(self.root), folder_name(order.pod), _part(order.workload)
         # Runs of a sweep are separate works; the pods of one run save together.
         shared = order.together or order.pods == 1
         return Places(
-            folder=folder,
-            support=self.support,
-            checkpoints=self.root / "checkpoints" / (run if shared else f"{run}/{order.index}"),
-            reporter=f"file:{folder / REPORTS}",
-            scratch=self.scratch / folder_name(order.pod),
+            folder=f"{root}/pods/{name}",
+            support=f"{root}/support",
+            checkpoints=f"{root}/checkpoints/{run}" if shared else f"{root}/checkpoints/{run}/{order.index}",
+            reporter=f"file:{root}/pods/{name}/{REPORTS}",
+            scratch=f"{root}/scratch/{name}",
         )
 
     def rendezvous(self, order: StartOrder) -> tuple[str, int] | None:
@@ -171,9 +175,10 @@ class DataFolder:
             _rmdir_if_empty(run)
         if not order.together:
             return
-        for file in (self.root / "rendezvous").glob(f"{escape(_part(order.workload))}.*"):  # of earlier runs too
-            if file.name.removeprefix(f"{_part(order.workload)}.").isdecimal():
-                file.unlink(missing_ok=True)
+        meetings, prefix = f"{self.root}/rendezvous", f"{_part(order.workload)}."
+        for name in os.listdir(meetings):  # of earlier runs too
+            if name.startswith(prefix) and name[len(prefix) :].isdecimal():
+                _unlink_if_there(f"{meetings}/{name}")
 
     def log_folder(self, pod: PodId) -> Path | None:
         """Where a pod's output is, if there is any."""
@@ -219,6 +224,11 @@ class DataFolder:
             return False
         mark.touch()
         return True
+
+
+def _unlink_if_there(file: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(file)
 
 
 def _rmdir_if_empty(folder: str) -> None:

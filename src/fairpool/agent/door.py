@@ -1,8 +1,10 @@
 """Visitors of a running pod: those who attach to its program, and those who execute a command beside it.
 
-The keeper's side of a socket in the life's folder; the other side is in `visit.py`. A visitor's first packet says what
-it wants. After that an attached visitor gets output and sends keystrokes and window sizes, one packet each; one that
-executes has handed over the file descriptors and waits for the exit code.
+The keeper's side of a socket in the life's folder; the other side is in `visit.py`. Few pods are ever visited, so most
+have none: who wants to come in knocks, by a signal to the keeper, and waits until it is there. A pod with a keyboard
+has one from the start. A visitor's first packet says what it wants. After that an attached visitor gets output and
+sends keystrokes and window sizes, one packet each; one that executes has handed over the file descriptors and waits for
+the exit code.
 
 Whatever a visitor says, and whenever it leaves, costs that visitor its place and nobody anything else: the keeper
 alone knows how the program ends, so nothing here may end the keeper.
@@ -20,12 +22,17 @@ import socket
 import struct
 import termios
 from collections.abc import Mapping
-from typing import Any, NoReturn
 
 from fairpool.agent import namespaces
 from fairpool.agent.cgroup import Group
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, become
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
+    from typing import Any, NoReturn
+
+KNOCK = signal.SIGUSR1
+"""Somebody wants to come in."""
 REPLAY_BYTES = 65536
 """The latest output, shown to whoever attaches, so that a prompt is not missing."""
 PACKET_MAX = 131072
@@ -46,16 +53,20 @@ class Door:
         self._keyboard, self._typed, self._is_terminal, self._main = -1, bytearray(), False, 0
         self._is_typed_out = False
 
-    def open(self, *, main: int, keyboard: int, is_terminal: bool) -> None:
+    def furnish(self, *, main: int, keyboard: int, is_terminal: bool) -> None:
+        """What visitors will find."""
         self._main, self._keyboard, self._is_terminal = main, keyboard, is_terminal
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        if os.path.lexists("door"):
-            os.unlink("door")  # of a keeper that was killed
-        listener.bind("door")
-        listener.listen(8)
-        listener.setblocking(False)
-        self._poll.register(listener, select.POLLIN)
-        self._listener = listener
+        if keyboard >= 0:
+            self.open()
+
+    def open(self) -> None:
+        """Let visitors in, from now on; where there is no room for a door, nobody can."""
+        if self._listener is None:
+            try:
+                self._listener = _listening()
+                self._poll.register(self._listener, select.POLLIN)
+            except OSError:
+                return
 
     def close(self) -> None:
         for guest in [*self._guests.values(), *([self._listener] if self._listener else [])]:
@@ -220,6 +231,20 @@ class Door:
                 os.killpg(pid, signal.SIGHUP)
             except OSError:
                 continue
+
+
+def _listening() -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        if os.path.lexists("door"):
+            os.unlink("door")  # of a keeper that was killed
+        listener.bind("door")
+        listener.listen(8)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
 
 
 def _say(fd: int, words: str) -> None:

@@ -9,25 +9,33 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
+from _thread import get_ident  # `threading` would have work done after every fork, and in every keeper
 from contextlib import suppress
 
 
 def write_durably(path: str | os.PathLike[str], content: bytes, mode: int = 0o600) -> None:
     """Put a file there, on the disk when this returns. On an OSError what was there before is still there, whole."""
-    replace_file(path, content, mode)
+    _replace(path, content, mode, is_flushed=True)
     sync_folder(os.path.dirname(os.fspath(path)) or ".")
 
 
 def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o600) -> None:
-    """Replace a file, whole or not at all; after a power cut it may be the old one still."""
+    """Replace a file, whole or not at all, for as long as the machine runs: for what means nothing after a power cut.
+
+    The disk is not waited for, which would be the longest part of a start. `sync_file` does that later.
+    """
+    _replace(path, content, mode, is_flushed=False)
+
+
+def _replace(path: str | os.PathLike[str], content: bytes, mode: int, *, is_flushed: bool) -> None:
     folder, name = os.path.split(os.fspath(path))
-    new = os.path.join(folder, f".{name}.{os.getpid()}.{threading.get_ident()}.new")
+    new = os.path.join(folder, f".{name}.{os.getpid()}.{get_ident()}.new")
     try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         try:
             write_all(fd, content)
-            os.fsync(fd)
+            if is_flushed:
+                os.fsync(fd)
         finally:
             os.close(fd)
         os.rename(new, path)
@@ -42,6 +50,15 @@ def write_all(fd: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(fd, left) :]
+
+
+def sync_file(path: str | os.PathLike[str]) -> None:
+    """Let the disk have a file that was written without waiting for it."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:

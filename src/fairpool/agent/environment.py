@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from fairpool.agent.fractions import Hold
 from fairpool.agent.images import Image
@@ -26,14 +25,14 @@ HOSTFILE = "FAIRPOOL_HOSTFILE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where things of one life are on the machine."""
+    """Where things of one life are on the machine; plain text, because it is put together at every start."""
 
-    folder: Path
-    support: Path
-    checkpoints: Path
+    folder: str
+    support: str
+    checkpoints: str
     reporter: str
     """An address: `file:` and a path, or `http:`."""
-    scratch: Path
+    scratch: str
     """Its own working folder, gone with it."""
 
 
@@ -62,14 +61,14 @@ def variables(
 
 
 def _of_the_machine(places: Places, is_simulated: bool) -> dict[str, str]:
-    stand_ins = [str(places.support / "simulated")] if is_simulated else []
-    path = [*stand_ins, *os.environ.get("PATH", os.defpath).split(":"), str(places.support / "bin")]
+    stand_ins = [f"{places.support}/simulated"] if is_simulated else []
+    path = [*stand_ins, *os.environ.get("PATH", os.defpath).split(":"), f"{places.support}/bin"]
     kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    return {**kept, "PATH": ":".join(path), "PYTHONPATH": str(places.support / "python"), "PYTHONUNBUFFERED": "1"}
+    return {**kept, "PATH": ":".join(path), "PYTHONPATH": f"{places.support}/python", "PYTHONUNBUFFERED": "1"}
 
 
 def _hints(places: Places) -> dict[str, str]:
-    return {REPORTER: places.reporter, CHECKPOINTS: str(places.checkpoints)}
+    return {REPORTER: places.reporter, CHECKPOINTS: places.checkpoints}
 
 
 def _of_peers(order: StartOrder, places: Places, rendezvous: tuple[str, int] | None) -> dict[str, str]:
@@ -84,8 +83,8 @@ def _of_peers(order: StartOrder, places: Places, rendezvous: tuple[str, int] | N
         "NODE_RANK": str(order.index),
         "LOCAL_RANK": "0",
         "WORLD_SIZE": str(order.pods),
-        HOSTFILE: str(places.folder / "hostfile"),
-        "OMPI_MCA_orte_default_hostfile": str(places.folder / "hostfile"),
+        HOSTFILE: f"{places.folder}/hostfile",
+        "OMPI_MCA_orte_default_hostfile": f"{places.folder}/hostfile",
     }
 
 

@@ -170,14 +170,14 @@ def _working_folder(
     """Where the program starts: what was asked for, made for this pod alone if the machine has no such folder."""
     wanted = order.program.working_dir or image.working_dir
     if not wanted:
-        return str(places.scratch), mounts
+        return places.scratch, mounts
     covered = any(wanted == mount["target"] or wanted.startswith(f"{mount['target']}/") for mount in mounts)
     if covered or os.path.isdir(wanted) or not wanted.startswith("/"):
         return wanted, mounts
     if "mounts" in conditions.forbidden:
         # The image's own folder is a convenience; one that a person named is missed when the program starts there.
-        return (wanted if order.program.working_dir else str(places.scratch)), mounts
-    own = {"source": str(places.scratch), "target": os.path.normpath(wanted), "mode": "rw"}
+        return (wanted if order.program.working_dir else places.scratch), mounts
+    own = {"source": places.scratch, "target": os.path.normpath(wanted), "mode": "rw"}
     return wanted, [*mounts, own]
 
 

@@ -21,8 +21,8 @@ GOODBYE_S = 5.0
 class Launcher:
     """Asks for keepers. Nothing here is certain: who wants to know what became of a life looks at its folder."""
 
-    def __init__(self, log: Path) -> None:
-        self._log = log
+    def __init__(self, log: Path, rehearsal: Path) -> None:
+        self._log, self._rehearsal = log, rehearsal
         self._line: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._files_max = _raise_files_max()
@@ -44,6 +44,7 @@ class Launcher:
         fd = theirs.fileno()
         # Isolated and without site packages: it must be small, and nobody's start-up files belong into every keeper.
         command = [sys.executable, "-I", "-S", "-c", PROGRAM.format(root=root), str(fd), str(self._files_max)]
+        command.append(str(self._rehearsal))
         with self._log.open("ab") as log, theirs:
             self._process = subprocess.Popen(
                 command,
@@ -51,7 +52,8 @@ class Launcher:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+                # Functions are looked up in libraries once and at the start, not by each keeper that first calls them.
+                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", "LD_BIND_NOW": "1"},
                 pass_fds=(fd,),
                 start_new_session=True,
             )

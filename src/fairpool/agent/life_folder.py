@@ -9,11 +9,12 @@ import errno
 import json
 import os
 import stat
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from fairpool.agent import process_table
-from fairpool.agent.durable import replace_file, write_durably
+from fairpool.agent import main_process, process_table
+from fairpool.agent.durable import replace_file, sync_file, write_durably
 from fairpool.model.ids import Instant, PodId
 
 CONTENT_MAX = 1 << 17
@@ -70,7 +71,7 @@ def glance(folder: str) -> Glance:
     if is_told and keeper is None:
         # One that claimed it while we were reading may not have found the notice. Any later one will.
         keeper = _latest_keeper(folder, set(os.listdir(folder)))
-    main = _numbers(f"{folder}/main", 3) if "main" in names else None
+    main = main_process.said(folder, names)
     return Glance(is_told, keeper, Instant(main[2]) if main is not None else None)
 
 
@@ -85,14 +86,16 @@ def end_of(folder: str) -> End | None:
 
 def write_end(folder: str, end: End, at: Instant) -> None:
     """In place of a keeper, when none can be had."""
+    with suppress(OSError):
+        sync_file(f"{folder}/order.json")
     text = {"code": end.code, "words": end.words, "at": at, "after_notice": end.after_notice}
     write_durably(f"{folder}/exit.json", json.dumps(text).encode())
 
 
 def main_of(folder: str) -> tuple[int, int] | None:
     """The process of its program and when it began, if that still lives."""
-    link = _numbers(f"{folder}/main", 3)
-    return (link[0], link[1]) if link is not None and process_table.is_alive(link[0], link[1]) else None
+    main = main_process.said(folder)
+    return main[:2] if main is not None and process_table.is_alive(main[0], main[1]) else None
 
 
 def is_copied(folder: str) -> bool:
@@ -108,6 +111,12 @@ def is_copied(folder: str) -> bool:
     return is_elsewhere and keeper.is_alive
 
 
+def is_of_an_earlier_boot(folder: str) -> bool:
+    """Whether nothing was made or removed here since the machine was started, and nobody keeps it."""
+    keeper = glance(folder).keeper
+    return os.stat(folder).st_mtime < process_table.booted_at() and not (keeper is not None and keeper.is_alive)
+
+
 def is_told_to_stop(folder: str) -> bool:
     return os.path.exists(f"{folder}/stop.json")
 
@@ -116,6 +125,7 @@ def tell_to_stop(folder: str, grace_s: int, reason: str) -> None:
     """Leave the notice. Of several the shortest grace counts, so that a grace is never begun anew."""
     if is_told_to_stop(folder) and _told_grace_s(folder) <= grace_s:
         return
+    # Nobody starts it after another boot, so the disk need not know.
     replace_file(f"{folder}/stop.json", json.dumps({"grace_s": grace_s, "reason": reason}).encode())
 
 

@@ -20,14 +20,12 @@ INDEX_STEP_MS = 20
 
 
 class LogWriter:
-    """Appends output; only one keeper at a time has one."""
+    """Appends output; only one keeper at a time has one. Files are made when there is something to write."""
 
     def __init__(self, folder: str, segment_bytes: int, segments: int) -> None:
         self._folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
         self._file = self._index = -1
         self._start = self._size = self._timed_ms = 0
-        with suppress(OSError):  # no room for it: the next output tries again
-            self._open_latest()
 
     @property
     def offset(self) -> int:

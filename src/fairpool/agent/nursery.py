@@ -11,37 +11,72 @@ import gc
 import json
 import os
 import resource
+import select
 import signal
-import socket
 import sys
+from contextlib import suppress
 
 from fairpool.agent import namespaces
-from fairpool.agent.shim import keep, prepare_signals
+from fairpool.agent.program import CannotRun
+from fairpool.agent.shim import keep, prepare_signals, read_launch, rehearse
 
 REQUEST_MAX = 1 << 17
+READ_AT_ONCE = 64
+"""Orders read before the first of their keepers is forked."""
 
 
 def main() -> None:
     """Serve the socket named on the command line until its other end is closed."""
-    files_max = int(sys.argv[2])
-    line = socket.socket(fileno=int(sys.argv[1]))
-    line.set_inheritable(False)
-    line.send(json.dumps(_permissions()).encode())
+    line, files_max, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    os.set_inheritable(line, False)
+    os.write(line, json.dumps(_permissions()).encode())
     os.umask(0o022)
     namespaces.warm_up("fp:nursery")
     prepare_signals()
+    with suppress(OSError, CannotRun):  # no room, or a machine without `true`: then keepers cost more
+        rehearse(folder)
+    os.chdir("/")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, hard))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that ended keepers are collected without us
+    ended, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    poll.register(ended, select.POLLIN)
     # A collection in a child would touch, and so copy, every page it shares with us.
     gc.collect()
     gc.freeze()
     gc.disable()
-    while request := line.recv(REQUEST_MAX):
-        for row in request.decode().splitlines():
-            generation, folder = row.split(" ", 1)
-            if os.fork() == 0:
-                keep(folder, int(generation))
+    while True:
+        for fd, _ in poll.poll():
+            if fd == ended:
+                _collect(ended)
+            elif request := os.read(line, REQUEST_MAX):
+                _answer(request)
+            else:
+                return
+
+
+def _collect(ended: int) -> None:
+    """Keepers that have ended. Not left to the kernel: they inherit how we treat the end of children, and need it."""
+    with suppress(BlockingIOError, ChildProcessError):
+        os.read(ended, 4096)
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _answer(request: bytes) -> None:
+    rows = request.decode().splitlines()
+    for start in range(0, len(rows), READ_AT_ONCE):
+        _fork_keepers(rows[start : start + READ_AT_ONCE])
+
+
+def _fork_keepers(rows: list[str]) -> None:
+    lives = [row.split(" ", 1) for row in rows]
+    wanted = [(folder, int(generation), read_launch(folder)) for generation, folder in lives]
+    for each in wanted:
+        if os.fork() == 0:
+            keep(*each)
 
 
 def _permissions() -> dict[str, str]:

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 POD_MARK = "POD_UUID"
 """The variable by which a pod's processes are known when nobody who started them is left."""
+
+STAT_MAX = 2048
+"""More than fifty numbers and a short name take up; in one call, for it is read at every start."""
+STAT_FIELDS = 20
+"""As many as anybody asks for; the rest stays in one piece."""
 
 GONE = (b"Z", b"X")
 """States of a process that holds nothing any more."""
@@ -21,6 +27,11 @@ def boot_id() -> str:
     """Which boot this is; processes of another one are gone."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
+
+
+def booted_at() -> float:
+    """When the machine was started, by the time of day as it is now."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def start_time(pid: int) -> int | None:
@@ -144,8 +155,17 @@ def _environment(pid: int) -> list[bytes]:
 
 def _stat(pid: int) -> list[bytes] | None:
     """The fields after the name, which may itself hold blanks and brackets: state, parent, …, 19: start time."""
-    text = _read(f"/proc/{pid}/stat")
-    return text[text.rindex(b")") + 2 :].split() if text else None
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        text = os.read(fd, STAT_MAX)
+    except OSError:  # it went away between the two calls
+        return None
+    finally:
+        os.close(fd)
+    return text[text.rindex(b")") + 2 :].split(None, STAT_FIELDS) if text else None
 
 
 def _read(path: str) -> bytes:

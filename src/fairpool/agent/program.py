@@ -13,10 +13,13 @@ import os
 import signal
 import termios
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, NoReturn
 
 from fairpool.agent import namespaces
 from fairpool.agent.cgroup import Group
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
+    from typing import Any, NoReturn
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit codes that shells and container runtimes use for a program that could not be started."""
@@ -34,13 +37,15 @@ class CannotRun(Exception):
         self.code, self.words = code, words
 
 
-class Started(NamedTuple):
+class Started:
     """A running program and the ends of its pipes that stay with the keeper."""
 
-    pid: int
-    output: int
-    keyboard: int
-    """Where to write what it reads, or -1 if it reads nothing."""
+    __slots__ = ("keyboard", "output", "pid")
+
+    def __init__(self, pid: int, output: int, keyboard: int) -> None:
+        self.pid, self.output = pid, output
+        self.keyboard = keyboard
+        """Where to write what it reads, or -1 if it reads nothing."""
 
 
 def start_program(launch: Mapping[str, Any], group: Group | None) -> Started:

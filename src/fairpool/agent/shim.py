@@ -7,10 +7,11 @@ reads the folder:
     order.json      what was ordered and how it is launched; written before anything else
     keeper.N        a link to `pid.start-time.inode` of the Nth keeper and of this folder, which a copy has not;
                     making it is the claim, so a life starts once
-    main            a link to `pid.start-time.since` of the program, made when it really runs
+    main.P.T.S      pid, start time and since when of the program: a second name of the claim, given when it really runs
     stop.json       it is to end; also a tombstone: who finds it before the start does not start
     exit.json       how it ended, written last
-    log.*, times.*  its output; `output` is the pipe it comes through, `door` where visitors knock
+    log.*, times.*  its output, once there is some; `output` is the pipe it comes through
+    door            where visitors knock; made when one asks for it, or at once for who has a keyboard
 
 As a subreaper the keeper inherits whatever daemonises below it: nobody is left when it has no children left.
 A pod whose keeper was killed gets another, an heir, which finds what is left of it and cannot know how it ended.
@@ -23,19 +24,20 @@ import json
 import os
 import select
 import signal
-import socket
 import time
-import traceback
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
 
-from fairpool.agent import namespaces, process_table
+from fairpool.agent import hints, main_process, namespaces, process_table
 from fairpool.agent.cgroup import Group
-from fairpool.agent.door import Door
-from fairpool.agent.durable import write_durably
+from fairpool.agent.door import KNOCK, Door
+from fairpool.agent.durable import sync_file, write_durably
 from fairpool.agent.log_segments import LogWriter
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, Started, start_program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
+    from typing import Any, NoReturn
 
 UNKNOWN_END = 137
 """What is reported for a program nobody saw end. Not zero, so that it is never taken for success."""
@@ -47,27 +49,63 @@ LOOK_S, LOOK_AGAIN_S = 0.1, 2.0
 FOLLOWED_MAX = 64
 """Processes whose end an heir is told of; of more, it looks."""
 CHUNK_BYTES = 65536
+REHEARSALS = 12
+"""After about ten times the interpreter has adapted its instructions."""
 RETRY_S = 1.0
 
 
-def keep(folder: str, generation: int) -> NoReturn:
-    """Be the keeper of the life in this folder; called in a fresh process, which it ends."""
+def keep(folder: str, generation: int, launch: dict[str, Any] | None) -> NoReturn:
+    """Be the keeper of the life in this folder; called in a fresh process, which it ends.
+
+    The launch was read before, for many lives at a time: what is done after the fork costs each keeper copies of all
+    memory that it touches, if only to count a reference.
+    """
+    launch = launch or _unknown_launch()
     try:
         os.setsid()
         os.chdir(folder)
         if generation > 0 and _is_kept(generation - 1):
             os._exit(0)
-        own = f"{os.getpid()}.{process_table.start_time(os.getpid())}.{os.stat('.').st_ino}"
-        os.symlink(own, f"keeper.{generation}")
+        _claim(generation)
     except OSError:
         os._exit(0)  # somebody else keeps it, or it was forgotten meanwhile
     try:
-        Keeper(generation).run()
+        namespaces.set_process_name(f"fp:{launch['pod']}")
+        namespaces.become_subreaper()
+        Keeper(generation, launch).run()
     except BaseException:
-        with suppress(OSError), open("keeper.err", "a", encoding="utf-8") as file:
-            traceback.print_exc(file=file)
+        _say_why()
         os._exit(1)
     os._exit(0)
+
+
+def _say_why() -> None:
+    """For whoever looks for what killed a keeper. What that takes is loaded now: nobody else needs it."""
+    with suppress(Exception), open("keeper.err", "a", encoding="utf-8") as file:
+        import traceback
+
+        traceback.print_exc(file=file)
+
+
+def rehearse(folder: str) -> None:
+    """Keep lives of a program that does nothing, in the nursery itself, before keepers are forked from it.
+
+    What the interpreter makes when code first runs (caches, instructions for the types it has met) is then in memory
+    that all of them share. Otherwise each makes it for itself, in copies of 80 more pages: a fifth of all it touches.
+    """
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)
+    launch = {**_unknown_launch(), "argv": ["true"], "env": {"PATH": os.defpath}}
+    for _ in range(REHEARSALS):
+        for name in os.listdir("."):
+            os.unlink(name)
+        _claim(0)
+        Keeper(0, launch).rehearse()
+
+
+def _claim(generation: int) -> None:
+    own = f"{os.getpid()}.{process_table.start_time(os.getpid())}.{os.stat('.').st_ino}"
+    os.symlink(own, f"keeper.{generation}")
 
 
 def prepare_signals() -> None:
@@ -76,9 +114,10 @@ def prepare_signals() -> None:
     A stop that comes before a keeper listens is not lost either: its notice is written before it is sent, and the
     keeper looks for one after it has begun to listen.
     """
-    for unwanted in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    for unwanted in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR2):
         signal.signal(unwanted, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _awake)
+    for wanted in (signal.SIGTERM, signal.SIGCHLD, KNOCK):
+        signal.signal(wanted, _awake)
 
 
 def _is_kept(generation: int) -> bool:
@@ -94,9 +133,9 @@ def _is_kept(generation: int) -> bool:
 class Keeper:
     """One pod from start to end."""
 
-    def __init__(self, generation: int) -> None:
-        self._launch = _read_launch() or _unknown_launch()
-        self._is_heir = generation > 0
+    def __init__(self, generation: int, launch: dict[str, Any]) -> None:
+        self._launch = launch
+        self._generation, self._is_heir = generation, generation > 0
         self._main = 0
         self._main_ended = False
         self._status: int | None = None
@@ -118,7 +157,7 @@ class Keeper:
         elif not self._launch["argv"]:
             self._finish(NOT_EXECUTABLE, "ContainerCannotRun: its order cannot be read; order.json is damaged")
             return
-        elif os.path.exists("stop.json"):
+        elif os.access("stop.json", os.F_OK):  # which costs no exception if it is not there
             self._stop_reason = ""
             self._finish(NEVER_STARTED, "stopped before it started")
             return
@@ -134,15 +173,23 @@ class Keeper:
         self._drain()
         self._finish(*self._verdict())
 
+    def rehearse(self) -> None:
+        """The same, except that nothing is said at the end, and that nothing of it is left."""
+        self._prepare()
+        self._start()
+        self._watch()
+        self._end_the_rest()
+        self._drain()
+        self._door.close()
+        signal.set_wakeup_fd(-1)
+        for fd in (self._wake, self._waker, self._output):
+            os.close(fd)
+
     # -- the start
 
     def _prepare(self) -> None:
-        namespaces.set_process_name(f"fp:{self._launch['pod']}")
-        namespaces.become_subreaper()
-        self._wake, wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        os.set_blocking(wake_writer, False)
-        signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _awake)
+        self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         rotation = self._launch["log"]
         self._log = LogWriter(".", rotation["segment_bytes"], rotation["segments"])
         self._poll = select.poll()
@@ -161,33 +208,29 @@ class Keeper:
         self._listen_to(started.output)
         # One that has ended already has no start time any more; then 0, which is nobody's.
         self._unsaid = f"{self._main}.{process_table.start_time(self._main) or 0}.{_now_ms()}"
-        self._open_door(keyboard=started.keyboard, is_terminal=bool(self._launch["tty"]))
+        self._door.furnish(main=self._main, keyboard=started.keyboard, is_terminal=bool(self._launch["tty"]))
         self._say_that_it_runs()
 
     def _say_that_it_runs(self) -> None:
         """Once; on a full disk as soon as there is room. The program runs in any case, and must not be left alone."""
         try:
-            os.symlink(self._unsaid, "main")
+            main_process.say(self._unsaid, f"keeper.{self._generation}")
         except FileExistsError:
             pass
         except OSError:
             return
         self._unsaid = ""
-        _hint(self._launch["pod"])
-
-    def _open_door(self, *, keyboard: int, is_terminal: bool) -> None:
-        with suppress(OSError):  # no room for it: then nobody can visit
-            self._door.open(main=self._main, keyboard=keyboard, is_terminal=is_terminal)
+        hints.give(self._launch["pod"])
 
     def _take_over(self) -> None:
         """Go on where a killed keeper left off. A terminal is lost with it; the pipe for output is not."""
-        main = _main_from_link()
-        if main is not None and process_table.is_alive(*main):
-            self._main, self._family = main[0], dict([main])
+        main = main_process.said(".")
+        if main is not None and process_table.is_alive(main[0], main[1]):
+            self._main, self._family = main[0], {main[0]: main[1]}
             self._launch["mark"] = self._launch["mark"] or process_table.mark_of(main[0]) or ""
         with suppress(OSError):
             self._listen_to(os.open("output", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-        self._open_door(keyboard=-1, is_terminal=False)
+        self._door.furnish(main=self._main, keyboard=-1, is_terminal=False)
         if os.path.exists("stop.json"):
             self._begin_stop()
 
@@ -227,6 +270,8 @@ class Keeper:
         self._reap()
         if signal.SIGTERM in heard:
             self._begin_stop()
+        if KNOCK in heard:
+            self._door.open()
 
     def _reap(self) -> bool:
         """Collect whoever has ended; False when nobody is left below this process."""
@@ -336,13 +381,13 @@ class Keeper:
         text = json.dumps({"code": code, "words": words, "at": _now_ms(), "after_notice": noticed}).encode()
         while True:
             try:
-                write_durably("exit.json", text)
+                write_end(text)
                 break
             except FileNotFoundError:
                 break  # somebody removed the folder: there is nobody left to tell
             except OSError:
                 time.sleep(RETRY_S)
-        _hint(self._launch["pod"])
+        hints.give(self._launch["pod"])
 
     # -- an heir's eyes
 
@@ -385,10 +430,17 @@ class Keeper:
             self._look_at = 0.0
 
 
-def _read_launch() -> dict[str, Any] | None:
+def write_end(text: bytes) -> None:
+    """In the current folder; its order first, which tells whose end it is, and which no start has waited for."""
+    with suppress(OSError):
+        sync_file("order.json")
+    write_durably("exit.json", text)
+
+
+def read_launch(folder: str) -> dict[str, Any] | None:
     """What to do; None if nobody can tell any more."""
     try:
-        launch = json.loads(_read("order.json"))["launch"]
+        launch = json.loads(_read(f"{folder}/order.json"))["launch"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return launch if isinstance(launch, dict) else None
@@ -397,17 +449,8 @@ def _read_launch() -> dict[str, Any] | None:
 def _unknown_launch() -> dict[str, Any]:
     """What an heir needs to look after a program whose order was damaged; nothing is started by it."""
     rotation = {"segment_bytes": 16 << 20, "segments": 3}
-    unknown = {"pod": "", "mark": "", "argv": [], "env": {}, "cwd": "/", "tty": False, "grace_s": 0, "limits": None}
-    return {**unknown, "words": "", "log": rotation}
-
-
-def _main_from_link() -> tuple[int, int] | None:
-    """The program's process and when it began; None: it was never said, or cannot be read."""
-    try:
-        pid, started, *_ = map(int, os.readlink("main").split("."))
-    except (OSError, ValueError):
-        return None
-    return pid, started
+    known = {"pod": "", "mark": "", "argv": [], "env": {}, "cwd": "/", "grace_s": 0, "words": "", "log": rotation}
+    return {**known, "tty": False, "stdin": False, "host_name": "", "mounts": [], "limits": None}
 
 
 def _is_below_us(pid: int) -> bool:
@@ -434,16 +477,6 @@ def _signal_name(number: int) -> str:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _hint(pod: str) -> None:
-    """Wake whoever looks at the pods, if anybody does. Never more than a hint: it may be lost."""
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hints:
-            hints.setblocking(False)
-            hints.sendto(pod.encode(), "../../hints")
-    except OSError:
-        return
 
 
 def _read(name: str) -> str:

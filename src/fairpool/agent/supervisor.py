@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,6 +24,8 @@ from fairpool.agent import life_folder, process_table, visit
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
 from fairpool.agent.data_folder import DataFolder
 from fairpool.agent.devices import LogicalNode
+from fairpool.agent.environment import Places
+from fairpool.agent.hints import Hints
 from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.agent.images import ImageTable
 from fairpool.agent.launch import DEFAULT_ROTATION, Conditions, LogRotation, launch_of
@@ -59,8 +59,8 @@ PRUNE_EVERY = 500
 """Lives forgotten between two looks at how much old output is kept."""
 PRUNE_EVERY_BYTES = 256 << 20
 """Or what they had written."""
-SCRIBES = 16
-"""Orders written to disk at a time; a disk that waits for one write takes several in the same turn."""
+LOOK_AGAIN_S = 0.5
+"""Whoever is starting and gives no hint is looked at so often at most; in a burst there are hundreds of them."""
 FULL_LOOK_S = 30.0
 """Everything is looked at again this often, whatever was noticed: a safety net, not the way things are found out."""
 
@@ -80,14 +80,15 @@ class Supervisor:
         self.boot_id = boot_id if boot_id is not None else process_table.boot_id()
         self._nodes = {node.node.name: node for node in nodes}
         self._lock = threading.RLock()
-        self._installation = self.data.prepare()
-        self._inode = os.stat(self.data.root).st_ino
+        installation = self.data.prepare()
+        # A copy of a data folder is another installation, although it has the same name.
+        self._namespace = uuid.uuid5(installation, str(os.stat(self.data.root).st_ino))
         install_support(self.data.support)
         self._images = ImageTable(self.data.root / IMAGES_FILE, self.data.support)
         self._images.install()
         self._images.refresh()
-        self._limiter = find_limiter(f"fairpool-{self._installation}")
-        self._launcher = Launcher(self.data.root / "nursery.log")
+        self._limiter = find_limiter(f"fairpool-{installation}")
+        self._launcher = Launcher(self.data.root / "nursery.log", self.data.rehearsal)
         self._launcher.open()
         self._conditions = Conditions(
             forbidden=self._launcher.forbidden,
@@ -97,17 +98,16 @@ class Supervisor:
         )
         self._tombstones = Tombstones(self.data.root / "ended", self.boot_id)
         self._watch = Watch()
-        self._hints = self._listen()
+        self._hints = Hints(self.data.root)
         self._lives: dict[PodId, Life] = {}
-        self._by_name: dict[str, PodId] = {}
-        """By the names of their folders."""
+        self._folders: dict[str, PodId] = {}
+        """Which of them is in which folder, by its name."""
         self._peers: Counter[WorkloadId] = Counter()
         """How many lives of each workload are here."""
         self._unsettled: set[PodId] = set()
         self._pods: Mapping[PodId, PodSight] = {}
         self._changed = True
-        self._unwritten: list[KeptOrder] = []
-        self._scribes = ThreadPoolExecutor(SCRIBES, "orders")
+        self._unwritten: list[tuple[KeptOrder, Places]] = []
         self._forgotten = self._bytes_forgotten = 0
         self._listed_ns, self._looked_at = -1, float("-inf")
         self.data.prune_logs()
@@ -187,14 +187,16 @@ class Supervisor:
         """Every life there is, as it is now; the same object as last time if nothing has changed."""
         with self._lock:
             self._find_folders()
-            self._drain_hints()
+            due = self._hear_hints()
             if time.monotonic() - self._looked_at > FULL_LOOK_S:
                 self._looked_at = time.monotonic()
-                self._unsettled.update(pod for pod, life in self._lives.items() if not life.is_over)
-            self._unsettled.update(self._watch.ended())
+                due.update(pod for pod, life in self._lives.items() if not life.is_over)
+            due.update(self._watch.ended())
             if self._images.refresh():
                 self._try_images_again()
-            for pod in sorted(self._unsettled):
+            long_ago = time.monotonic() - LOOK_AGAIN_S
+            due.update(pod for pod in self._unsettled if not self._lives[pod].is_awaited_since(long_ago))
+            for pod in sorted(due):
                 self._look_again(self._lives[pod])
             self._ask_for_keepers()
             if self._changed:
@@ -285,7 +287,6 @@ class Supervisor:
         """Let go of everything; pods and keepers run on."""
         with self._lock:
             self._launcher.close()
-            self._scribes.shutdown()
             for life in self._lives.values():
                 self._watch.let_go(life)
             self._watch.close()
@@ -307,41 +308,29 @@ class Supervisor:
         words = self._tombstones.words(order.pod)
         if words is not None:
             return Answer(order.pod, Reply.REFUSED, words)
-        kept = self._plan_launch(order)
+        places = self.data.places(order)
+        kept = self._plan_launch(order, places)
         if isinstance(kept, Problem):
             # For good: an earlier copy of the order, still on its way, must not start it either.
             self._tombstones.add(str(kept), order.pod)
             return Answer(order.pod, Reply.REFUSED, str(kept))
-        self._adopt(order.pod, str(self.data.life(order.pod)), kept)
-        self._unwritten.append(kept)
+        self._adopt(order.pod, places.folder, kept)
+        self._unwritten.append((kept, places))
         return Answer(order.pod, Reply.DONE)
 
     def _write_orders(self) -> dict[PodId, Answer]:
-        """Write down what was accepted, several at a time, so that they share a turn of the disk; who could not be."""
+        """Write down what was accepted; says who could not be."""
         unwritten, self._unwritten = self._unwritten, []
         answers = {}
-        for kept, error in zip(unwritten, self._scribes.map(self._write_down, unwritten), strict=True):
+        for kept, places in unwritten:
+            error = _write_down(kept, places)
             if error is not None:  # nobody was asked for yet, so nothing has been started
                 pod = kept.order.pod
                 self._let_go(pod)
                 answers[pod] = Answer(pod, Reply.LATER, f"its order cannot be written: {error.strerror}")
         return answers
 
-    def _write_down(self, kept: KeptOrder) -> OSError | None:
-        order, places = kept.order, self.data.places(kept.order)
-        try:
-            for folder in (places.folder, places.scratch):
-                with suppress(FileExistsError):  # someone died before writing the order
-                    os.mkdir(folder, 0o700)
-            os.makedirs(places.checkpoints, exist_ok=True)
-            if order.together:
-                (places.folder / "hostfile").write_text(f"localhost slots={order.pods}\n", encoding="ascii")
-            write_order(str(places.folder), kept)
-        except OSError as error:
-            return error
-        return None
-
-    def _plan_launch(self, order: StartOrder) -> KeptOrder | Problem:
+    def _plan_launch(self, order: StartOrder, places: Places) -> KeptOrder | Problem:
         node = self._nodes.get(order.node)
         if node is None:
             return Problem("node.unknown", f"there is no node {order.node} here", "")
@@ -357,7 +346,7 @@ class Supervisor:
             image,
             [node.gpus[device] for device in order.devices],
             mark=self._mark(order.pod),
-            places=self.data.places(order),
+            places=places,
             conditions=self._conditions,
             is_simulated=node.is_simulated,
             rendezvous=self.data.rendezvous(order),
@@ -365,17 +354,14 @@ class Supervisor:
         return launch if isinstance(launch, Problem) else KeptOrder(order=order, launch=launch)
 
     def _mark(self, pod: PodId) -> str:
-        """Names the life in the process table, apart from those of other installations on the same machine.
-
-        A copy of a data folder is another installation, although it has the same name.
-        """
-        return str(uuid.uuid5(uuid.uuid5(self._installation, str(self._inode)), pod))
+        """Names the life in the process table, apart from those of other installations on the same machine."""
+        return str(uuid.uuid5(self._namespace, pod))
 
     def _try_images_again(self) -> None:
         """The table was edited: what could not be found before may be in it now."""
         for pod, life in self._lives.items():
             if life.kept.launch is None and not life.is_over and not life_folder.is_told_to_stop(life.folder):
-                kept = self._plan_launch(life.kept.order)
+                kept = self._plan_launch(life.kept.order, self.data.places(life.kept.order))
                 if isinstance(kept, Problem):
                     kept = KeptOrder(order=life.kept.order, trouble=f"CreateContainerConfigError: {kept}")
                 try:
@@ -383,7 +369,7 @@ class Supervisor:
                 except OSError as error:
                     trouble = f"CreateContainerConfigError: its order cannot be written: {error.strerror}"
                     kept = KeptOrder(order=life.kept.order, trouble=trouble)
-                life.kept = kept
+                life.kept, life.looked_at = kept, float("-inf")
                 self._unsettled.add(pod)
 
     # --- stopping ---
@@ -438,6 +424,7 @@ class Supervisor:
 
     def _look_again(self, life: Life) -> Life:
         pod = life.kept.order.pod
+        life.looked_at = time.monotonic()
         if not life.is_over:
             try:
                 sight = self._watch.sight(life)
@@ -466,7 +453,7 @@ class Supervisor:
             return
         asked = self._launcher.launch([(life.generation + 1, life.folder) for life in wanted])
         for life in wanted[:asked]:
-            life.asked_at = now
+            life.asked_at = life.looked_at = now
 
     # --- finding lives ---
 
@@ -478,9 +465,9 @@ class Supervisor:
         # Within the grain of the file system's clock something may still come under the same time.
         self._listed_ns = changed_ns if time.time_ns() - changed_ns > 50_000_000 else -1
         names = set(os.listdir(self.data.pods))
-        for name in self._by_name.keys() - names:
-            self._watch.let_go(self._let_go(self._by_name[name]))
-        for name in sorted(names - self._by_name.keys()):
+        for name in sorted(self._folders.keys() - names):
+            self._watch.let_go(self._let_go(self._folders[name]))
+        for name in sorted(names - self._folders.keys()):
             with suppress(OSError):  # of this one: it went away meanwhile, or is no folder
                 self._find(life_folder.pod_of(name), f"{self.data.pods}/{name}")
 
@@ -488,6 +475,8 @@ class Supervisor:
         kept = read_order(folder)
         if self._tombstones.words(pod) is not None:
             self.data.forget(pod)  # someone died while forgetting it
+        elif kept is None and life_folder.is_of_an_earlier_boot(folder):
+            self.data.forget(pod)  # its order had not reached the disk when the power failed
         elif kept is None:
             # Someone is writing its order, or died before; whoever orders it again completes it. One that was damaged
             # says no more whose it is, so what runs by it is ended.
@@ -511,7 +500,7 @@ class Supervisor:
         sight = PodSight(order=kept.order, state=PodState.STARTING, words=kept.trouble)
         life = Life(folder=folder, kept=kept, sight=sight)
         self._lives[pod] = life
-        self._by_name[os.path.basename(folder)] = pod
+        self._folders[os.path.basename(folder)] = pod
         self._peers[kept.order.workload] += 1
         self._unsettled.add(pod)
         self._changed = True
@@ -519,7 +508,7 @@ class Supervisor:
 
     def _let_go(self, pod: PodId) -> Life:
         life = self._lives.pop(pod)
-        del self._by_name[os.path.basename(life.folder)]
+        del self._folders[os.path.basename(life.folder)]
         workload = life.kept.order.workload
         self._peers[workload] -= 1
         if not self._peers[workload]:
@@ -530,25 +519,27 @@ class Supervisor:
 
     # --- hints ---
 
-    def _listen(self) -> socket.socket:
-        hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        hints.setblocking(False)
-        (self.data.root / "hints").unlink(missing_ok=True)
-        handle = os.open(self.data.root, os.O_PATH | os.O_CLOEXEC)
-        try:
-            hints.bind(f"/proc/self/fd/{handle}/hints")
-        finally:
-            os.close(handle)
-        return hints
+    def _hear_hints(self) -> set[PodId]:
+        """Lives to look at now. A hint that means nothing to us may have been two that ran into each other."""
+        pods, are_all = self._hints.take()
+        hinted = {PodId(pod) for pod in pods}
+        if are_all and hinted <= self._lives.keys():
+            return hinted
+        return (hinted & self._lives.keys()) | self._unsettled
 
-    def _drain_hints(self) -> None:
-        while True:
-            try:
-                pod = PodId(self._hints.recv(4096).decode(errors="replace"))
-            except BlockingIOError:
-                return
-            if pod in self._lives:
-                self._unsettled.add(pod)
+
+def _write_down(kept: KeptOrder, places: Places) -> OSError | None:
+    try:
+        for folder in (places.folder, places.scratch):
+            with suppress(FileExistsError):  # someone died before writing the order
+                os.mkdir(folder, 0o700)
+        os.makedirs(places.checkpoints, exist_ok=True)
+        if kept.order.together:
+            Path(places.folder, "hostfile").write_text(f"localhost slots={kept.order.pods}\n", encoding="ascii")
+        write_order(places.folder, kept)
+    except OSError as error:
+        return error
+    return None
 
 
 def _pause_s(life: Life) -> float:

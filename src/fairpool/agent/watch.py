@@ -33,6 +33,7 @@ class Life:
     """Its keeper lives."""
     asked_at: float = float("-inf")
     """When a keeper was last asked for."""
+    looked_at: float = float("-inf")
 
     @property
     def is_over(self) -> bool:
@@ -43,6 +44,10 @@ class Life:
         """Whether nothing can happen to it that we are not told."""
         waits_for_image = self.kept.launch is None
         return self.is_over or waits_for_image or (self.sight.state is PodState.RUNNING and self.handle >= 0)
+
+    def is_awaited_since(self, moment: float) -> bool:
+        """Whether it was looked at since then and is still starting: its keeper will give a hint when it runs."""
+        return self.sight.state is PodState.STARTING and self.looked_at > moment
 
 
 class Watch:

@@ -1,0 +1,59 @@
+"""Hints from keepers to whoever looks at the pods: a pipe in the data folder that says whose life has changed.
+
+Never more than hints. Nobody may listen, there may be no room, and whoever may write here may write anything; so it is
+known when some may be missing, and then everyone is looked at. Keepers use it too, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+
+NAME = "hints"
+FROM_A_LIFE = f"../../{NAME}"
+ROOM_BYTES = 65536
+NEARLY_FULL_BYTES = ROOM_BYTES // 2
+"""Where so much has come at a time there may have been no room for more."""
+
+
+def give(pod: str) -> None:
+    """Wake whoever looks at the pods, if anybody does; from the folder of a life."""
+    try:
+        pipe = os.open(FROM_A_LIFE, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(pipe, f"{pod}\n".encode())
+    except OSError:
+        return
+    finally:
+        os.close(pipe)
+
+
+class Hints:
+    """The end at which they are read."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        path = os.path.join(root, NAME)
+        if os.path.lexists(path):
+            os.unlink(path)  # of one that was killed, or that is outranked
+        os.mkfifo(path, 0o600)
+        # For writing too, or it would be at its end whenever no keeper has it open.
+        self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def fileno(self) -> int:
+        """Readable when there is a hint."""
+        return self._pipe
+
+    def take(self) -> tuple[set[str], bool]:
+        """Pods that were hinted at since the last time, and whether these are all: others may have found no room."""
+        text = b""
+        while True:
+            try:
+                text += os.read(self._pipe, ROOM_BYTES)
+            except BlockingIOError:
+                break
+        rows = text.decode(errors="replace").split("\n")
+        return set(rows[:-1]), not rows[-1] and len(text) < NEARLY_FULL_BYTES
+
+    def close(self) -> None:
+        os.close(self._pipe)

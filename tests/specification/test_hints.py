@@ -1,0 +1,66 @@
+"""Hints are taken as they come; what may be missing is known."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fairpool.agent import hints
+from fairpool.agent.hints import Hints
+from fairpool.agent.watch import is_readable
+
+
+@pytest.fixture
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "pods" / "a-0-0"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.usefixtures("life")
+def test_hints_wake_and_are_taken_once(tmp_path: Path) -> None:
+    listener = Hints(tmp_path)
+    assert not is_readable([listener.fileno()], 0)
+    for pod in ("a-0-0", "b-0-0", "a-0-0"):
+        hints.give(pod)
+    assert is_readable([listener.fileno()], 0)
+    assert listener.take() == ({"a-0-0", "b-0-0"}, True)
+    assert not is_readable([listener.fileno()], 0)
+    assert listener.take() == (set(), True)
+    listener.close()
+
+
+@pytest.mark.usefixtures("life")
+def test_who_hints_is_never_kept_waiting(tmp_path: Path) -> None:
+    hints.give("a-0-0")  # there is nothing yet
+    listener = Hints(tmp_path)
+    for _ in range(20_000):  # far more than there is room for
+        hints.give("a-0-0")
+    assert listener.take() == ({"a-0-0"}, False)
+    listener.close()
+    hints.give("a-0-0")  # nobody listens any more
+    (tmp_path / "hints").unlink()
+    (tmp_path / "hints").mkdir()
+    hints.give("a-0-0")
+
+
+@pytest.mark.usefixtures("life")
+def test_half_a_hint_may_hide_another(tmp_path: Path) -> None:
+    listener = Hints(tmp_path)
+    pipe = os.open(tmp_path / "hints", os.O_WRONLY)
+    os.write(pipe, b"\xff\xfe")
+    assert listener.take() == (set(), False)
+    os.close(pipe)
+    listener.close()
+
+
+def test_the_next_listener_hears_all(life: Path, tmp_path: Path) -> None:
+    before, now = Hints(tmp_path), Hints(tmp_path)
+    hints.give(life.name)
+    assert now.take() == ({life.name}, True)
+    assert before.take() == (set(), True)
+    before.close()
+    now.close()
