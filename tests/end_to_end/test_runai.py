@@ -818,8 +818,9 @@ def test_a_name_that_is_taken_and_a_job_that_is_not_there(server: Server, projec
 
 
 def test_a_project_that_is_not_there_is_named_with_the_one_that_was_meant(server: Server) -> None:
-    for line in ("runai submit x -i y -p taem-a", "runai list -p taem-a"):
-        assert server.refused(line).splitlines()[1] == "Did you mean team-a?"
+    server.typed("runai-adm project create lighthouse")
+    for line in ("runai submit x -i y -p lighthuose", "runai list -p lighthuose"):
+        assert server.refused(line).splitlines()[1] == "Did you mean lighthouse?"
 
 
 def test_a_word_that_is_missing_is_told_with_the_whole_line(server: Server) -> None:
