@@ -21,9 +21,10 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, declarations, filters, items
 from fairpool.control.doors import PodAddress
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.organization import cluster_of, pool_names
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
-from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, answered, check_match
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.store import changes
@@ -35,8 +36,7 @@ from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.spec import Want
 
-# Routes are tried one after the other. What is asked most often comes first: lists, then one workload, then the rest;
-# the lists before the one, because `count` could be an id.
+# Of two routes that fit, the first counts: so the lists come before the one, because `count` could be an id.
 lists = APIRouter(tags=["workloads"], route_class=LeanRoute)
 singles = APIRouter(tags=["workloads"], route_class=LeanRoute)
 router = APIRouter(tags=["workloads"], route_class=LeanRoute)
