@@ -210,7 +210,9 @@ def plain(store: Store, case: str, asks: Iterator[Ask], seconds: float, streams:
 
 def figures(heard: Heard, cpu: float) -> dict[str, float]:
     times = heard.all_latencies()
+    by_kind = {f"{kind}_p99_s": p99(some) for kind, some in heard.latencies.items() if len(heard.latencies) > 1}
     return {
+        **by_kind,
         "requests_per_s": round(heard.count / heard.took_s, 1),
         "median_s": statistics.median(times),
         "p99_s": p99(times),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -13,7 +16,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from fairpool.control.store import changes
-from fairpool.control.store.database import Database
+from fairpool.control.store.database import UNITS_CPU_S, Database
 from fairpool.control.store.migrations import downgrade, upgrade
 from fairpool.control.store.prepared import Prepared, PreparedIn
 from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
@@ -99,6 +102,102 @@ def test_a_disk_that_fails_leaves_nobody_waiting(tmp_path: Path) -> None:
         other.close()
 
     with_database(tmp_path, story)
+
+
+def test_a_disk_that_fails_at_the_commit_leaves_nobody_waiting_and_nobody_believing(tmp_path: Path) -> None:
+    async def story(database: Database) -> None:
+        def never_true(connection: Connection) -> int:
+            connection.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
+            connection.exec_driver_sql("INSERT INTO child VALUES (7)")  # of no parent: noticed when it is committed
+            return bump(connection)
+
+        def tables(connection: Connection) -> None:
+            connection.exec_driver_sql("CREATE TABLE parent (id INTEGER PRIMARY KEY)")
+            connection.exec_driver_sql("CREATE TABLE child (of REFERENCES parent(id))")
+
+        called: list[str] = []
+
+        def asks_for_a_call(connection: Connection) -> None:
+            database.when_committed(lambda: called.append("too early"))
+
+        await database.write(tables)
+        together = [database.write(unit) for unit in (bump, never_true, asks_for_a_call)]
+        first, *told = await asyncio.gather(*together, return_exceptions=True)
+        assert first == 2, "it had begun before the others came"
+        assert all("FOREIGN KEY" in str(each) for each in told), told
+        assert called == []
+        assert await database.write(bump) == 3
+        assert called == []
+
+    with_database(tmp_path, story)
+
+
+class AtOnce(Executor):
+    """A disk that takes no time."""
+
+    def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        call(*arguments, **named)
+        return Future()
+
+
+def test_an_answer_waits_for_the_event_loop_no_more_often_than_it_must(tmp_path: Path) -> None:
+    """Under load each time is the whole line of those who want something: once after the disk, once for its task."""
+
+    async def story(database: Database) -> None:
+        database._disk = AtOnce()
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await asyncio.sleep(0)
+        before = turns
+        assert await database.write(bump) == 2
+        assert turns - before <= 2
+        counting.cancel()
+
+    with_database(tmp_path, story)
+
+
+def test_those_who_read_are_let_in_between_many_that_write(tmp_path: Path) -> None:
+    """However many units have come: after a while they are committed, and others have their turn."""
+
+    def long(connection: Connection) -> int:
+        until = time.thread_time() + UNITS_CPU_S / 4
+        while time.thread_time() < until:
+            pass
+        return bump(connection)
+
+    async def story(database: Database) -> None:
+        writing = asyncio.gather(*(database.write(long) for _ in range(16)))
+        seen = set()
+        while not writing.done():
+            seen.add(await database.read(changes.current))
+            await asyncio.sleep(0)
+        assert sorted(await writing) == list(range(2, 18))
+        assert len(seen) >= 4
+
+    with_database(tmp_path, story)
+
+
+def test_what_was_accepted_is_finished_before_it_closes(tmp_path: Path) -> None:
+    async def story(database: Database) -> None:
+        writing = [asyncio.ensure_future(database.write(bump)) for _ in range(300)]
+        await asyncio.sleep(0)
+        await database.close()
+        await asyncio.sleep(0)
+        assert [each.result() for each in writing] == list(range(2, 302))
+
+    async def run() -> None:
+        database = Database(tmp_path / "control.sqlite")
+        await database.open(upgrade)
+        await story(database)
+
+    asyncio.run(run())
 
 
 def test_the_settings_that_durability_needs_are_on(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from fairpool.api import access as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import rbac
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.store import access as store
 from fairpool.control.store import organization as organization_store

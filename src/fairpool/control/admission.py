@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from types import MappingProxyType
@@ -99,7 +99,7 @@ class Ground:
 
     project: ProjectRequest
     pools: frozenset[str]
-    """Names of the node pools there are."""
+    """Names of the node pools there are; none where none is asked for."""
 
 
 @dataclass(slots=True)
@@ -488,14 +488,13 @@ def _precedence(spec: wire.CommonSpec, kind: wire.Kind, complaints: _Complaints)
 
 def _refuse_what_is_not_carried(spec: wire.CommonSpec, complaints: _Complaints) -> None:
     storage, compute = spec.storage, spec.compute
-    rest = storage.model_copy(update={"host_path": [], "pvc": []})
     new_claims = [each for each in storage.pvc if not each.claim_name or not each.existing_pvc]
     propagated = [each for each in storage.host_path if each.mount_propagation != "None"]
     asked = {
-        "spec.storage": rest != wire.Storage(),
+        "spec.storage": _is_given(storage, but={"host_path", "pvc"}),
         "spec.storage.pvc": bool(new_claims),
         "spec.storage.hostPath.mountPropagation": bool(propagated),
-        "spec.security": spec.security.model_dump(exclude_defaults=True) != {},
+        "spec.security": _is_given(spec.security),
         "spec.compute.gpuPortionLimit": compute.gpu_portion_limit is not None,
         "spec.compute.gpuMemoryLimit": compute.gpu_memory_limit is not None,
         "spec.topology": spec.topology is not None,
@@ -505,6 +504,12 @@ def _refuse_what_is_not_carried(spec: wire.CommonSpec, complaints: _Complaints) 
         if is_asked:
             what = f"{place.removeprefix('spec.')} cannot be given to pods yet"
             complaints.add("spec.not_carried", what, "leave it out", place)
+
+
+def _is_given(part: wire.Storage | wire.Security, but: Collection[str] = ()) -> bool:
+    """Whether somebody asks for something in it; what is spelled out as it would be anyway is no wish."""
+    said = part.model_fields_set.difference(but)
+    return bool(said) and not part.model_dump(exclude_defaults=True).keys().isdisjoint(said)
 
 
 def _or(value: int | None, default: int) -> int:

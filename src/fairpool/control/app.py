@@ -46,6 +46,7 @@ from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
 from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, refused
 from fairpool.control.settings import Settings
+from fairpool.control.signpost import Signpost
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
@@ -75,6 +76,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # else asked about at every call, and unused
         dependencies=[GUARD],
         responses=description.REFUSALS,
     )
@@ -91,6 +93,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     app.add_exception_handler(WebSocketRequestValidationError, on_invalid)
     app.add_exception_handler(AnyHTTPException, on_http_error)
     app.add_exception_handler(Exception, on_bug)
+    app.router.middleware_stack = Signpost(app)
     app.add_middleware(BodyLimit, most=settings.body_max_bytes)
     app.add_middleware(Threshold, plane=plane)  # the last is the first that is asked
     return app

@@ -12,9 +12,10 @@ from fairpool.api import access as wire
 from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control import rbac
 from fairpool.control.guard import digest_of
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import CallerDep, Done, LeanRoute, PlaneDep
+from fairpool.control.plane import CallerDep, Done, PlaneDep
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import access as store
 from fairpool.control.store.database import Connection

@@ -14,9 +14,10 @@ from fastapi.responses import StreamingResponse
 from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import instant, iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import CallerDep, LeanRoute, Plane, PlaneDep
+from fairpool.control.plane import CallerDep, Plane, PlaneDep
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.store import audit as store

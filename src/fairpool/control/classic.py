@@ -14,7 +14,8 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control import workloads
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep
+from fairpool.control.lean_route import LeanRoute
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep
 from fairpool.control.projects import known_project, visible_projects
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, problems_of, unknown

@@ -21,11 +21,12 @@ from fairpool.api.problems import item as problem_item
 from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control import declarations, items
 from fairpool.control.guard import digest_of
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.organization import organization_of
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.past_lives import close_ended
-from fairpool.control.plane import CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
+from fairpool.control.plane import CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.removal import remove_project

@@ -54,7 +54,7 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
         row.id,
         project=project.name,
         department=project.department,
-        facts=json.dumps(facts, separators=(",", ":")),
+        facts=items.text(facts),
     )
     _declare(plane, connection, store.one(connection, row.id), spec, "moved")
 
@@ -76,7 +76,7 @@ def follow_department(plane: Plane, connection: Connection, project: str, depart
             kept=plane.settings.changes_kept,
         )
         item = json.loads(row.item) | new | {"revision": revision}
-        facts = json.dumps(json.loads(row.facts) | new, separators=(",", ":"))
+        facts = items.text(json.loads(row.facts) | new)
         store.change(connection, row.id, facts=facts, item=items.text(item), revision=revision)
 
 

@@ -11,10 +11,11 @@ from fairpool.api import organization as wire
 from fairpool.api.access import ScopeType
 from fairpool.api.wire import Count
 from fairpool.control import declared
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.organization import DEFAULT_DEPARTMENT, changed, check_resources
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, page, text
-from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import access as access_store

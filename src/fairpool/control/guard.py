@@ -19,6 +19,10 @@ from fairpool.control.store import access as store
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection
 
+TOKEN_HASH = "fairpool.token_hash"
+"""Where the threshold leaves what was shown. Between it and the guard is the body, which may take its time to come: so
+whose it is must be asked again."""
+
 
 async def guard(connection: HTTPConnection) -> None:
     """Nobody comes in whom the table of routes does not let in. What is done in which project is asked again there."""
@@ -28,7 +32,10 @@ async def guard(connection: HTTPConnection) -> None:
         raise denied("This route is not in the table of permissions.")
     if action is rbac.Action.OPEN:
         return
-    caller = await identify(plane_of(connection), connection.headers.get("authorization"))
+    digest: str | None = connection.scope.get(TOKEN_HASH)
+    if digest is None:
+        raise unauthenticated("no token was sent")
+    caller = await known(plane_of(connection), digest)
     connection.state.caller = caller
     if caller.kind == "cluster" or action is rbac.Action.LINK:
         if caller.kind != "cluster" or action is not rbac.Action.LINK:
@@ -45,7 +52,11 @@ async def identify(plane: Plane, authorization: str | None) -> Caller:
     scheme, _, token = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise unauthenticated("no token was sent")
-    digest = digest_of(token.strip())
+    return await known(plane, digest_of(token.strip()))
+
+
+async def known(plane: Plane, digest: str) -> Caller:
+    """Whose token it is that has this hash."""
     caller = plane.callers.get(digest)
     if caller is None:
         caller = await plane.read(lambda connection: _caller(connection, digest))

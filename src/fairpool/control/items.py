@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
+from fairpool.api.wire import compact
 from fairpool.control import admission
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.model.ids import place_of
@@ -123,9 +123,9 @@ def _held(report: WorkloadReport) -> dict[str, float]:
     }
 
 
-def text(item: dict[str, Any]) -> str:
+def text(item: Mapping[str, Any]) -> str:
     """As it is kept and sent."""
-    return json.dumps(item, separators=(",", ":"))
+    return compact(item)
 
 
 def detail(item: str, request: str) -> str:
@@ -140,9 +140,8 @@ def details(submit: wire.SubmitAny, spec: WorkloadSpec, submitted_by: str) -> st
         "workloadId": spec.id,
         "createdBy": submitted_by,
         "commandLine": submit.command_line,
-        "spec": submit.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
     }
-    return json.dumps(shown, separators=(",", ":"))
+    return f'{compact(shown)[:-1]},"spec":{submit.spec.model_dump_json(by_alias=True, exclude_unset=True)}}}'
 
 
 def started_at(report: WorkloadReport | None) -> int | None:

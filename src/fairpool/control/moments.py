@@ -11,7 +11,7 @@ from fairpool.model.ids import Instant
 def iso(moment: int) -> str:
     """`2026-11-15T12:00:00.000Z`."""
     seconds, milli = divmod(moment, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milli:03d}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{milli:03d}Z"
 
 
 def iso_or_none(moment: int | None) -> str | None:

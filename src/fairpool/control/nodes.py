@@ -10,9 +10,10 @@ from fastapi import APIRouter, Request, Response
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
 from fairpool.api.wire import Count
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
-from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import changes

@@ -18,9 +18,10 @@ from fairpool.control.access_rules import roles
 from fairpool.control.audit import choice
 from fairpool.control.classic import job
 from fairpool.control.filters import Filter, Operator
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset, WishDep, chosen, page
-from fairpool.control.plane import CallerDep, LeanRoute, PlaneDep
+from fairpool.control.plane import CallerDep, PlaneDep
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.store import audit as audit_store

@@ -10,10 +10,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from functools import lru_cache
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request, Response
-from fastapi.routing import APIRoute
 from starlette.requests import HTTPConnection
 
 from fairpool.api.wire import Answer
@@ -35,13 +35,6 @@ CALLERS_MAX = 10_000
 MINUTE_MS = 60 * SECOND_MS
 DENIALS_A_MINUTE = 60
 """So many of one caller have a line each."""
-
-
-class LeanRoute(APIRoute):
-    """What is not known is left out of an answer: `next` is absent on the last page, and not null."""
-
-    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **{**options, "response_model_exclude_none": True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,9 +293,14 @@ def _fingerprint(request: Request, body: bytes, caller: Caller) -> str:
     """With what the caller may do: who lost a role is not told again what it once let them see."""
     query = request.scope["query_string"].decode("latin-1")
     digest = hashlib.sha256(f"{request.method} {_path(request)}?{query}\n".encode("utf-8", "backslashreplace"))
-    digest.update(repr(sorted(map(str, caller.grants))).encode())
+    digest.update(_words_of(caller.grants))
     digest.update(body)
     return digest.hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _words_of(grants: tuple[rbac.Grant, ...]) -> bytes:
+    return repr(sorted(map(str, grants))).encode()
 
 
 def _path(connection: HTTPConnection) -> str:

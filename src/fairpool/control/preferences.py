@@ -14,8 +14,9 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from fairpool.api import settings as wire
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso_or_none
-from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, check_match
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.settings import Settings

@@ -17,8 +17,9 @@ from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answer
 from fairpool.control.attempts import Attempts, names_of
 from fairpool.control.guard import digest_of, unauthenticated
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.passwords import Passwords
-from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, entry
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, entry
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store

@@ -24,8 +24,9 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.workloads import PodItem, life_to_read
 from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.guard import identify
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import moment_or_ago
-from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Places, Plane, PlaneDep
+from fairpool.control.plane import Caller, CallerDep, Done, Places, Plane, PlaneDep
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.store import changes

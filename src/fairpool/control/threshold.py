@@ -8,6 +8,7 @@ reading eight megabytes of JSON costs everybody else's time. What a caller may d
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairpool.control import rbac
-from fairpool.control.guard import identify
+from fairpool.control.guard import TOKEN_HASH, identify
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.settings import Settings, is_loopback
@@ -24,9 +25,13 @@ from fairpool.control.settings import Settings, is_loopback
 STRANGERS_BODY_MAX_BYTES = 16 * 1024
 """Names, passwords and tokens: all that somebody sends who is no caller yet."""
 
-_OPEN = [
-    (method, compile_path(path)[0]) for (method, path), action in rbac.ROUTES.items() if action is rbac.Action.OPEN
-]
+OWN_NAMES_MAX = 64
+
+_OPEN = [(method, path) for (method, path), action in rbac.ROUTES.items() if action is rbac.Action.OPEN]
+_OPEN_PATHS = {
+    method: re.compile("|".join(compile_path(path)[0].pattern for other, path in _OPEN if other == method))
+    for method, _ in _OPEN
+}
 _PORTS = {"http": ":80", "https": ":443", "ws": ":80", "wss": ":443"}
 
 
@@ -36,25 +41,35 @@ class Threshold:
     def __init__(self, app: ASGIApp, plane: Plane) -> None:
         self._app = app
         self._plane = plane
+        self._own_names: set[str] = set()
+        """By which we were called, and which were found to be ours: nearly always the same."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
             headers = Headers(scope=scope)
             try:
-                check_name(self._plane.settings, headers.get("host", ""))
+                self._check_name(headers.get("host", ""))
                 if scope["type"] == "websocket":
                     check_origin(headers.get("origin"), headers.get("host", ""))
                 if not is_open(scope):
-                    await identify(self._plane, headers.get("authorization"))
+                    caller = await identify(self._plane, headers.get("authorization"))
+                    scope[TOKEN_HASH] = caller.token_hash
             except Refused as refusal:
                 await refusal.response()(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
+    def _check_name(self, host: str) -> None:
+        if host not in self._own_names:
+            check_name(self._plane.settings, host)
+            if len(self._own_names) < OWN_NAMES_MAX:
+                self._own_names.add(host)
+
 
 def is_open(scope: Scope) -> bool:
     """Whether this is where a stranger becomes a caller."""
-    return any(scope.get("method") == method and path.match(scope["path"]) for method, path in _OPEN)
+    paths = _OPEN_PATHS.get(scope.get("method", ""))
+    return paths is not None and paths.match(scope["path"]) is not None
 
 
 def check_name(settings: Settings, host: str) -> None:

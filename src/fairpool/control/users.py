@@ -12,10 +12,11 @@ from fairpool.api.access import normal_email
 from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control import rbac
 from fairpool.control.access_rules import last_administrator
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.passwords import Passwords
-from fairpool.control.plane import CallerDep, Done, LeanRoute, Plane, PlaneDep
+from fairpool.control.plane import CallerDep, Done, Plane, PlaneDep
 from fairpool.control.preferences import check_password
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import access as store

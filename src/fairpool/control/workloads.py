@@ -21,9 +21,10 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, declarations, filters, items
 from fairpool.control.doors import PodAddress
+from fairpool.control.lean_route import LeanRoute
 from fairpool.control.organization import cluster_of, pool_names
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
-from fairpool.control.plane import Caller, CallerDep, Done, LeanRoute, Plane, PlaneDep, answered, check_match
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.store import changes
@@ -35,8 +36,7 @@ from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.spec import Want
 
-# Routes are tried one after the other. What is asked most often comes first: lists, then one workload, then the rest;
-# the lists before the one, because `count` could be an id.
+# Of two routes that fit, the first counts: so the lists come before the one, because `count` could be an id.
 lists = APIRouter(tags=["workloads"], route_class=LeanRoute)
 singles = APIRouter(tags=["workloads"], route_class=LeanRoute)
 router = APIRouter(tags=["workloads"], route_class=LeanRoute)
@@ -113,14 +113,11 @@ async def submit(request: Request, plane: Plane, caller: Caller, body: wire.Subm
 
 def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.SubmitAny, project: Any) -> Done:
     now = plane.now()
-    ground = admission.Ground(project=project_of(project.document), pools=pool_names(connection))
+    ground = _ground(connection, body, project)
     name = _name(connection, body, project.name)
     spec = admission.admit(body, ground, workload_id=new_id(now), name=name, now=now)
     if isinstance(spec, list):
         raise Refused(422, spec)
-    if store.is_taken(connection, f"{project.name}/{name}"):
-        what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
-        raise refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
     cluster = _cluster(connection, body, project)
     facts = items.facts(
         body,
@@ -135,7 +132,7 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
     )
     item = items.text(items.state(facts, spec.want, None, revision))
     details = items.details(body, spec, caller.name)
-    store.add(
+    is_added = store.add(
         connection,
         {
             "id": spec.id,
@@ -152,7 +149,7 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
             "run": 0,
             "request": details,
             "declaration": WorkloadWire.of(spec).to_json(),
-            "facts": json.dumps(facts, separators=(",", ":")),
+            "facts": items.text(facts),
             "phase": "Creating",
             "allocated_gpus_milli": 0,
             "running_pods": 0,
@@ -160,6 +157,9 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
             "revision": revision,
         },
     )
+    if not is_added:
+        what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
+        raise refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
     return Done(
         body=items.detail(item, details),
         status=202,
@@ -169,6 +169,12 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
         entity_name=f"{project.name}/{name}",
         revision=revision,
     )
+
+
+def _ground(connection: Connection, body: wire.SubmitAny, project: Any) -> admission.Ground:
+    declared = project_of(project.document)
+    are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
+    return admission.Ground(project=declared, pools=pool_names(connection) if are_pools_named else frozenset())
 
 
 def _cluster(connection: Connection, body: wire.SubmitAny, project: Any) -> str:
@@ -461,7 +467,7 @@ async def update_inference(
         )
         project = organization_store.project(connection, row.project)
         assert project is not None, "a project stays as long as it has work"
-        ground = admission.Ground(project=project_of(project.document), pools=pool_names(connection))
+        ground = _ground(connection, again, project)
         spec = admission.admit(again, ground, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
         if isinstance(spec, list):
             raise Refused(422, spec)
@@ -489,7 +495,7 @@ def _redeclared(
         row,
         WorkloadWire.of(spec),
         request=items.details(again, spec, row.submitted_by),
-        facts=json.dumps(facts, separators=(",", ":")),
+        facts=items.text(facts),
         requested_gpus_milli=admission.requested_gpus_milli(spec),
     )
     now_is = store.shown(connection, row.id)

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Row
 
 from fairpool.api.access import RoleName, ScopeType, SubjectType, normal_email
 from fairpool.control.rbac import Grant
+from fairpool.control.store.prepared import Prepared
 from fairpool.control.store.tables import access_rules, applications, tokens, users
 from fairpool.model.ids import Instant
 
@@ -47,7 +48,7 @@ _TOKEN = select(tokens).where(tokens.c.hash == bindparam("hash"))
 _GRANTS = select(access_rules).where(
     access_rules.c.subject_id == bindparam("subject"), access_rules.c.subject_type == bindparam("type")
 )
-_GRANTS_BY_TOKEN = (
+_GRANTS_BY_TOKEN = Prepared(
     select(access_rules.c.role, access_rules.c.scope_type, access_rules.c.scope_id)
     .select_from(
         tokens.outerjoin(
@@ -117,7 +118,7 @@ def grants(connection: Connection, subject: str, kind: SubjectType) -> tuple[Gra
 
 def grants_by_token(connection: Connection, digest: str) -> frozenset[Grant] | None:
     """What whoever has this token was given; None: it is no token any more."""
-    rows = connection.execute(_GRANTS_BY_TOKEN, {"hash": digest}).all()
+    rows = _GRANTS_BY_TOKEN.rows(connection, {"hash": digest})
     if not rows:
         return None
     given = [row for row in rows if row.role is not None]

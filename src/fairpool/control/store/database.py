@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from sqlalchemy import Connection as Connection  # the rest of the room takes it from here
 from sqlalchemy import Engine, create_engine, event
@@ -28,7 +30,8 @@ T = TypeVar("T")
 Unit = Callable[[Connection], T]
 
 UNITS_PER_COMMIT = 128
-"""More would keep the event loop busy for longer than a person notices."""
+UNITS_CPU_S = 0.02
+"""With more at a time, the event loop would be busy for longer than those who only read should wait."""
 
 PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000", "foreign_keys=ON", "cache_size=-65536")
 
@@ -37,6 +40,18 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000", "foreign
 class _Pending(Generic[T]):
     unit: Unit[T]
     answer: asyncio.Future[T]
+    result: T | None = None
+    error: Exception | None = None
+
+    def tell(self, trouble: Exception | None) -> None:
+        """A disk that fails must not leave anybody waiting, and nobody may believe that it was written."""
+        if self.answer.done():
+            return
+        error = trouble or self.error
+        if error is not None:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(cast(T, self.result))
 
 
 class Database:
@@ -45,10 +60,9 @@ class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._queue: deque[_Pending[Any]] = deque()
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._closing = False
-        self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit")
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
+        self._disk: Executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit")
         self._writing: Connection | None = None
         self._reading: Connection | None = None
         self._engines: list[Engine] = []
@@ -67,14 +81,10 @@ class Database:
             if raw.in_transaction:
                 raw.execute("ROLLBACK")
         self._reading = self._connection()
-        self._task = asyncio.create_task(self._write_for_ever(), name="writer")
 
     async def close(self) -> None:
         """Finish what was accepted, then let go of the file."""
-        self._closing = True
-        self._wake.set()
-        if self._task is not None:
-            await self._task
+        await self._at_rest.wait()
         for connection in (self._reading, self._writing):
             if connection is not None:
                 connection.close()
@@ -96,56 +106,68 @@ class Database:
         """Do this; when it returns, it survives a power cut. What the unit raises undoes it, and only it."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.append(_Pending(unit, answer))
-        self._wake.set()
+        if self._at_rest.is_set():
+            self._begin()
         return await answer
 
     def when_committed(self, call: Callable[[], None]) -> None:
         """From within a unit: do this once what it did can be read by others; not if it is undone."""
         self._then.append(call)
 
-    async def _write_for_ever(self) -> None:
-        while not self._closing:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._queue:
-                count = min(len(self._queue), UNITS_PER_COMMIT)
-                await self._commit([self._queue.popleft() for _ in range(count)])
+    # Under load, whoever waits for the event loop waits for the whole line of those who want something. So a unit is
+    # carried out where it comes in, and between disk and answer there is no task that would have to be woken first.
 
-    async def _commit(self, batch: list[_Pending[Any]]) -> None:
-        assert self._writing is not None
+    def _begin(self) -> None:
+        """Carry out what has come, and send it to the disk."""
+        assert self._writing is not None, "the database is not open"
+        self._at_rest.clear()
         raw = driver_of(self._writing)
-        outcomes: list[tuple[_Pending[Any], Any, Exception | None]] = []
-        loop = asyncio.get_running_loop()
+        batch: list[_Pending[Any]] = []
         try:
             raw.execute("BEGIN IMMEDIATE")
-            for pending in batch:
-                if not pending.answer.cancelled():
-                    asked = len(self._then)
-                    result, error = _attempt(self._writing, raw, pending.unit)
-                    if error is not None:
-                        del self._then[asked:]
-                    outcomes.append((pending, result, error))
-            await loop.run_in_executor(self._disk, raw.execute, "COMMIT")
+            until = time.thread_time() + UNITS_CPU_S
+            while self._queue and len(batch) < UNITS_PER_COMMIT and time.thread_time() < until:
+                batch.append(self._queue.popleft())
+                self._carry_out(batch[-1], self._writing, raw)
         except Exception as trouble:
-            # A disk that fails must not leave anybody waiting, and nobody may believe that it was written.
-            if raw.in_transaction:
-                raw.execute("ROLLBACK")
-            for pending in batch:
-                if not pending.answer.done():
-                    pending.answer.set_exception(trouble)
-            self._then.clear()
+            batch += self._queue  # who comes next would fare no better
+            self._queue.clear()
+            self._end(batch, trouble)
             return
-        for call in self._then:
-            call()
-        self._then.clear()
-        self.after_commit()
-        for pending, result, error in outcomes:
-            if pending.answer.done():
-                continue
-            if error is not None:
-                pending.answer.set_exception(error)
+        loop = asyncio.get_running_loop()
+        self._disk.submit(_commit, raw, lambda trouble: loop.call_soon_threadsafe(self._end, batch, trouble))
+
+    def _carry_out(self, pending: _Pending[Any], connection: Connection, raw: sqlite3.Connection) -> None:
+        if not pending.answer.cancelled():
+            asked = len(self._then)
+            pending.result, pending.error = _attempt(connection, raw, pending.unit)
+            if pending.error is not None:
+                del self._then[asked:]
+
+    def _end(self, batch: list[_Pending[Any]], trouble: Exception | None) -> None:
+        """It is on the disk, or could not be brought there: let everybody know, and go on with what came meanwhile."""
+        then, self._then = self._then, []
+        try:
+            if trouble is not None:
+                self._roll_back()
             else:
-                pending.answer.set_result(result)
+                for call in then:
+                    call()
+                self.after_commit()
+        finally:
+            for pending in batch:
+                pending.tell(trouble)
+            if self._queue:
+                asyncio.get_running_loop().call_soon(self._begin)  # after those who were told have answered
+            else:
+                self._at_rest.set()
+
+    def _roll_back(self) -> None:
+        assert self._writing is not None
+        raw = driver_of(self._writing)
+        if raw.in_transaction:
+            with suppress(sqlite3.Error):  # then the next BEGIN says so to whoever comes next
+                raw.execute("ROLLBACK")
 
     def _connection(self) -> Connection:
         engine = create_engine(
@@ -161,6 +183,15 @@ class Database:
                 raw.execute(f"PRAGMA {pragma}")
 
         return engine.connect()
+
+
+def _commit(raw: sqlite3.Connection, tell: Callable[[Exception | None], object]) -> None:
+    try:
+        raw.execute("COMMIT")
+    except Exception as trouble:
+        tell(trouble)
+    else:
+        tell(None)
 
 
 def _attempt(connection: Connection, raw: sqlite3.Connection, unit: Unit[T]) -> tuple[T | None, Exception | None]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import sqlite3
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from sqlite3 import IntegrityError as IntegrityError  # what a row that must not be there twice raises
 from typing import Any, cast
 
 from sqlalchemy import BindParameter, Boolean, Connection, Delete, Insert, Select, Table, Update, bindparam
@@ -36,7 +38,7 @@ class Prepared:
     def rows(self, connection: Connection, values: Mapping[str, Any] = NOTHING) -> list[Any]:
         """Every row, as a named tuple of the columns that were asked for."""
         text = self._text(values)
-        return [self._make(row) for row in driver_of(connection).execute(text.sql, text.arguments(values)).fetchall()]
+        return list(map(self._make, driver_of(connection).execute(text.sql, text.arguments(values))))
 
     def one(self, connection: Connection, values: Mapping[str, Any] = NOTHING) -> Any:
         """The first row; None: there is none."""
@@ -44,13 +46,14 @@ class Prepared:
         return found[0] if found else None
 
     def column(self, connection: Connection, values: Mapping[str, Any] = NOTHING) -> list[Any]:
-        """The first column of every row."""
-        return [row[0] for row in self.rows(connection, values)]
+        """The first column of every row, which is no boolean: the driver knows none."""
+        text = self._text(values)
+        return [row[0] for row in driver_of(connection).execute(text.sql, text.arguments(values))]
 
     def run(self, connection: Connection, values: Mapping[str, Any] = NOTHING) -> None:
         """Carry it out; nothing comes back. Of an insert or update, `values` are its columns and parameters."""
         text = self._text(values)
-        driver_of(connection).execute(text.sql, text.arguments(values)).fetchall()
+        driver_of(connection).execute(text.sql, text.arguments(values))
 
     def run_all(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
         """The same for many, which all name the same columns."""
@@ -60,7 +63,7 @@ class Prepared:
             driver_of(connection).executemany(text.sql, [text.arguments(each) for each in listed])
 
     def _text(self, values: Mapping[str, Any]) -> _Text:
-        names = tuple(values)
+        names = tuple(values) if self._keys else ()  # of the others there is one text, whatever is looked for
         text = self._texts.get(names)
         if text is None:
             columns = [name for name in names if name in self._keys]
@@ -104,19 +107,23 @@ class PreparedIn:
 class _Text:
     """A statement as the driver takes it, and the order of its parameters."""
 
-    __slots__ = ("_defaults", "_names", "sql")
+    __slots__ = ("_chosen", "_defaults", "sql")
 
     def __init__(self, statement: Select[Any] | Insert | Update | Delete, columns: list[str] | None) -> None:
         compiled = statement.compile(dialect=_DIALECT, column_keys=columns)
         self.sql = str(compiled)
-        self._names = tuple(compiled.positiontup or ())
+        self._chosen = _chooser(tuple(compiled.positiontup or ()))
         self._defaults = {name: value for name, value in compiled.params.items() if value is not None}
 
     def arguments(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        if not self._defaults:
-            return tuple([values[name] for name in self._names])
-        every = {**self._defaults, **values}
-        return tuple([every[name] for name in self._names])
+        return self._chosen({**self._defaults, **values} if self._defaults else values)
+
+
+def _chooser(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """From values to those with these names, in this order."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple([values[name] for name in names])
 
 
 def _maker(statement: Select[Any] | Insert | Update | Delete) -> Callable[[tuple[Any, ...]], Any]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Row
 
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.store.prepared import Prepared, PreparedIn
+from fairpool.control.store.prepared import IntegrityError, Prepared, PreparedIn
 from fairpool.control.store.tables import events, pods, workloads
 from fairpool.model.ids import Instant
 
@@ -92,8 +92,15 @@ class Listing:
     limit: int = 50
 
 
-def add(connection: Connection, row: dict[str, Any]) -> None:
-    _INSERT.run(connection, row)
+def add(connection: Connection, row: dict[str, Any]) -> bool:
+    """A new workload; False: its name is taken."""
+    try:
+        _INSERT.run(connection, row)
+    except IntegrityError:
+        if is_taken(connection, row["name_key"]):
+            return False
+        raise
+    return True
 
 
 def one(connection: Connection, workload_id: str) -> Any:
