@@ -16,7 +16,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from fairpool.control.store import changes
-from fairpool.control.store.database import UNITS_CPU_S, Database
+from fairpool.control.store.database import UNITS_CPU_S, Closed, Database
 from fairpool.control.store.migrations import downgrade, upgrade
 from fairpool.control.store.prepared import Prepared, PreparedIn
 from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
@@ -198,6 +198,47 @@ def test_what_was_accepted_is_finished_before_it_closes(tmp_path: Path) -> None:
         await story(database)
 
     asyncio.run(run())
+
+
+def test_who_writes_after_it_has_closed_is_told_so(tmp_path: Path) -> None:
+    async def story() -> None:
+        database = Database(tmp_path / "control.sqlite")
+        await database.open(upgrade)
+        await database.close()
+        for _ in range(2):
+            with pytest.raises(Closed):
+                await asyncio.wait_for(database.write(bump), 5)
+
+    asyncio.run(story())
+
+
+def test_a_machine_without_room_for_a_thread_leaves_nobody_waiting(tmp_path: Path) -> None:
+    class NoThreads(Executor):
+        def submit(self, *given: Any, **named: Any) -> Future[Any]:
+            raise RuntimeError("can't start new thread")
+
+    async def story(database: Database) -> None:
+        before = await database.write(bump)
+        database._disk, usual = NoThreads(), database._disk
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="new thread"):
+                await asyncio.wait_for(database.write(bump), 5)
+        database._disk = usual
+        assert await asyncio.wait_for(database.write(bump), 5) == before + 1, "and nothing of those was kept"
+
+    with_database(tmp_path, story)
+
+
+def test_a_unit_that_runs_out_of_something_fails_alone(tmp_path: Path) -> None:
+    async def story(database: Database) -> None:
+        empty: list[int] = []
+        outcomes = await asyncio.wait_for(
+            asyncio.gather(database.write(lambda _: next(iter(empty))), database.write(bump), return_exceptions=True), 5
+        )
+        assert isinstance(outcomes[0], RuntimeError)
+        assert isinstance(outcomes[1], int)
+
+    with_database(tmp_path, story)
 
 
 def test_the_settings_that_durability_needs_are_on(tmp_path: Path) -> None:

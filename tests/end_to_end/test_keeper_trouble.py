@@ -300,6 +300,26 @@ def test_a_damaged_file_of_one_pod_harms_nobody_else(machine: Machine, go: Path,
     machine.until(lambda: process_table.start_time(keeper) is None, "its keeper is gone")
 
 
+@pytest.mark.parametrize("what", ["pipe", "endless"])
+def test_a_pod_that_spoils_its_order_holds_up_nobody_else(machine: Machine, what: str) -> None:
+    """Its order is read by the warm parent of all keepers, which must not wait at a pipe, nor read for ever."""
+    pod = machine.up("spoiler", "sleep", "600")
+    order = machine.folder(pod) / "order.json"
+    order.unlink()
+    if what == "pipe":
+        os.mkfifo(order)
+    else:
+        order.symlink_to("/dev/zero")
+    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+
+    def has_heir() -> bool:
+        machine.see(pod)  # so that one is asked for
+        return (machine.folder(pod) / "keeper.1").is_symlink()
+
+    machine.until(has_heir, "an heir has come")
+    assert machine.run("another", "true").exit_code == 0
+
+
 def test_a_pod_whose_order_was_damaged_is_ended(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000")
     mark = machine.mark(pod)

@@ -242,10 +242,49 @@ def test_what_is_kept_of_a_forgotten_life_is_what_it_said(tmp_path: Path) -> Non
     (folder / "odd").mkdir()
     (folder / "odd" / "file").touch()
     (data.scratch / "a" / "deep").mkdir(parents=True)
-    assert data.forget(PodId("a")) > 0
-    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "reports.json", "times.0"]
+    assert (data.forget(PodId("a")) or 0) > 0
+    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["keeper.0", "log.0", "reports.json", "times.0"]
     assert list(data.pods.iterdir()) == list(data.scratch.iterdir()) == []
     assert data.forget(PodId("a")) == 0, "and again: nothing is left to do"
+
+
+def test_a_keeper_that_comes_late_finds_the_life_claimed(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    folder = data.life(PodId("a"))
+    folder.mkdir()
+    (folder / "stop.json").write_text("{}")
+    inside = os.open(folder, os.O_RDONLY)  # as one that has been forked and has not claimed it yet
+    assert data.forget(PodId("a")) == 0
+    with pytest.raises(FileExistsError):
+        os.symlink("1.2.3", "keeper.0", dir_fd=inside)
+    os.close(inside)
+
+
+def test_a_life_is_not_forgotten_under_a_keeper_that_has_just_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    folder = data.life(PodId("a"))
+    folder.mkdir()
+    (folder / "stop.json").write_text("{}")
+
+    def too_late(target: str, link: str) -> None:
+        raise FileExistsError(link)
+
+    monkeypatch.setattr(os, "symlink", too_late)
+    assert data.forget(PodId("a")) is None
+    assert (folder / "stop.json").exists(), "so that it finds its notice"
+
+
+def test_what_a_pod_hides_in_a_folder_is_not_kept(tmp_path: Path) -> None:
+    data = DataFolder(tmp_path)
+    data.prepare()
+    (data.life(PodId("a")) / "log.d").mkdir(parents=True)
+    (data.life(PodId("a")) / "log.d" / "large").write_bytes(b"x" * 10_000)
+    data.forget(PodId("a"))
+    assert not (data.logs / "a" / "log.d").exists()
 
 
 def test_forgetting_goes_on_where_somebody_was_killed(tmp_path: Path) -> None:
@@ -255,7 +294,7 @@ def test_forgetting_goes_on_where_somebody_was_killed(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / name).write_text(name)
     data.forget(PodId("a"))
-    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "log.1"]
+    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["keeper.0", "log.0", "log.1"]
     assert list(data.pods.iterdir()) == []
 
 

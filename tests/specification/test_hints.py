@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -64,3 +65,22 @@ def test_the_next_listener_hears_all(life: Path, tmp_path: Path) -> None:
     assert before.take() == (set(), True)
     before.close()
     now.close()
+
+
+@pytest.mark.usefixtures("life")
+def test_a_small_pipe_is_known_to_be_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user with very many pipes is given small ones by the kernel."""
+    monkeypatch.setattr(fcntl, "fcntl", lambda *_: 4096)
+    listener = Hints(tmp_path)
+    for number in range(300):
+        hints.give(f"pod-{number:03d}-0")
+    _, are_all = listener.take()
+    assert not are_all
+    listener.close()
+
+
+def test_who_writes_without_end_does_not_keep_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Hints(tmp_path)
+    monkeypatch.setattr(os, "read", lambda fd, most: b"x-0-0\n" * 10)
+    assert listener.take() == ({"x-0-0"}, False)
+    listener.close()

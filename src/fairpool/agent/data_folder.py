@@ -33,6 +33,8 @@ SAVED_KEPT_BYTES = 20 << 30
 """What older work, of workloads without a pod here, may take up together; beyond it the oldest goes."""
 BLOCK = 512
 """Bytes in what `st_blocks` counts."""
+CLAIM = "keeper."
+"""How the names of links begin by which keepers claim a life."""
 STRAY_S = 24 * 3600
 """A meeting place nobody has come to for so long is nobody's."""
 
@@ -133,37 +135,30 @@ class DataFolder:
             write_durably(file, str(port).encode())
         return "127.0.0.1", port
 
-    def forget(self, pod: PodId) -> int:
+    def forget(self, pod: PodId) -> int | None:
         """Remove a life's folder, but keep its output and its reports for people to read: how many bytes those are.
 
-        On a busy machine this is done a hundred times a second: nothing is made that can be done without, and the
-        folder becomes that of its output. Who is killed on the way does it again: it goes as the last.
+        None: it cannot be forgotten yet, because a keeper has come for it after all. On a busy machine this is done a
+        hundred times a second, so the folder itself becomes that of its output. Claims stay in it: a keeper that was
+        asked for and comes late may be in there already, would find no notice any more, and start the program.
         """
         name = folder_name(pod)
         folder, bytes_kept = f"{self.root}/pods/{name}", 0
         with suppress(FileNotFoundError), os.scandir(folder) as entries:
-            for entry in list(entries):
-                if entry.name.startswith((SEGMENT, INDEX)) or entry.name == REPORTS:
+            found = list(entries)
+            if not any(entry.name.startswith(CLAIM) for entry in found) and not _claim_for_nobody(folder):
+                return None
+            for entry in found:
+                is_output = entry.name.startswith((SEGMENT, INDEX)) or entry.name == REPORTS
+                if is_output and entry.is_file(follow_symlinks=False):
                     bytes_kept += entry.stat(follow_symlinks=False).st_blocks * BLOCK
                 elif entry.is_dir(follow_symlinks=False):
                     shutil.rmtree(entry.path, ignore_errors=True)
-                else:
-                    with suppress(OSError):
-                        os.unlink(entry.path)
-            self._keep_output(folder, f"{self.root}/logs/{name}")
+                elif not entry.name.startswith(CLAIM):
+                    _unlink_if_there(entry.path)
+            _move(folder, f"{self.root}/logs/{name}")
         _remove(f"{self.root}/scratch/{name}")
         return bytes_kept
-
-    def _keep_output(self, folder: str, kept: str) -> None:
-        try:
-            os.rmdir(folder)  # it has said nothing at all
-        except OSError:
-            try:
-                os.rename(folder, kept)
-            except OSError:  # somebody was killed halfway, or made the folder meanwhile
-                for name in sorted(os.listdir(folder)):
-                    os.replace(f"{folder}/{name}", f"{kept}/{name}")
-                _remove(folder)
 
     def clear_up(self, order: StartOrder) -> None:
         """Remove what the pods of a workload shared, now that none of them is here; saved work stays."""
@@ -226,8 +221,26 @@ class DataFolder:
         return True
 
 
+def _claim_for_nobody(folder: str) -> bool:
+    """Keep the life from a keeper that was asked for and comes late: it would find no notice any more, and start."""
+    try:
+        os.symlink("0.0.0", f"{folder}/{CLAIM}0")
+    except FileExistsError:
+        return False
+    return True
+
+
+def _move(folder: str, kept: str) -> None:
+    try:
+        os.rename(folder, kept)
+    except OSError:  # an earlier Fairpool was killed halfway, and had made the folder
+        for name in sorted(os.listdir(folder)):
+            os.replace(f"{folder}/{name}", f"{kept}/{name}")
+        _remove(folder)
+
+
 def _unlink_if_there(file: str) -> None:
-    with suppress(FileNotFoundError):
+    with suppress(OSError):
         os.unlink(file)
 
 

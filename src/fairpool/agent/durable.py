@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from _thread import get_ident  # `threading` would have work done after every fork, and in every keeper
 from contextlib import suppress
+
+ORDER_MAX = 64 << 20
+"""Bytes of an order: everything that a workload may be submitted with."""
+READ_BYTES = 65536
 
 
 def write_durably(path: str | os.PathLike[str], content: bytes, mode: int = 0o600) -> None:
@@ -50,6 +55,24 @@ def write_all(fd: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(fd, left) :]
+
+
+def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
+    """What is in a file. A pod could have put anything in its place, so nothing is waited for, nor read for long."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, f"{os.fspath(path)} is no file")
+        if about.st_size > most:
+            raise OSError(errno.EFBIG, f"{os.fspath(path)} is too large")
+        parts, left = [], most
+        while left > 0 and (part := os.read(fd, min(left, READ_BYTES))):
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
 
 
 def sync_file(path: str | os.PathLike[str]) -> None:

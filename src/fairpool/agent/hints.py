@@ -11,8 +11,8 @@ import os
 NAME = "hints"
 FROM_A_LIFE = f"../../{NAME}"
 ROOM_BYTES = 65536
-NEARLY_FULL_BYTES = ROOM_BYTES // 2
-"""Where so much has come at a time there may have been no room for more."""
+READS_MAX = 4
+"""At a time. Whoever writes without end does not keep us here: then everybody is looked at, and no more is read."""
 
 
 def give(pod: str) -> None:
@@ -33,12 +33,17 @@ class Hints:
     """The end at which they are read."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
+        import fcntl  # of no use to keepers
+
         path = os.path.join(root, NAME)
         if os.path.lexists(path):
             os.unlink(path)  # of one that was killed, or that is outranked
         os.mkfifo(path, 0o600)
         # For writing too, or it would be at its end whenever no keeper has it open.
         self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        # Not always what it is elsewhere: a user with very many pipes gets small ones. Where half of it has come at a
+        # time, there may have been no room for more.
+        self._nearly_full_bytes = fcntl.fcntl(self._pipe, fcntl.F_GETPIPE_SZ) // 2
 
     def fileno(self) -> int:
         """Readable when there is a hint."""
@@ -46,14 +51,15 @@ class Hints:
 
     def take(self) -> tuple[set[str], bool]:
         """Pods that were hinted at since the last time, and whether these are all: others may have found no room."""
-        text = b""
-        while True:
+        text, is_read_out = b"", False
+        for _ in range(READS_MAX):
             try:
                 text += os.read(self._pipe, ROOM_BYTES)
             except BlockingIOError:
+                is_read_out = True
                 break
         rows = text.decode(errors="replace").split("\n")
-        return set(rows[:-1]), not rows[-1] and len(text) < NEARLY_FULL_BYTES
+        return set(rows[:-1]), is_read_out and not rows[-1] and len(text) < self._nearly_full_bytes
 
     def close(self) -> None:
         os.close(self._pipe)

@@ -5,16 +5,14 @@ A pod may write wherever its user may, here too. What cannot be read counts as n
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
 from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from fairpool.agent import main_process, process_table
-from fairpool.agent.durable import replace_file, sync_file, write_durably
+from fairpool.agent.durable import read_regular, replace_file, sync_file, write_durably
 from fairpool.model.ids import Instant, PodId
 
 CONTENT_MAX = 1 << 17
@@ -167,12 +165,4 @@ def _numbers(path: str, at_least: int) -> list[int] | None:
 
 
 def _content(path: str) -> bytes:
-    """A small regular file. A pod could have put anything in its place, so nothing is waited for, nor read for long."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, f"{path} is no file")
-        content = file.read(CONTENT_MAX + 1)
-    if len(content) > CONTENT_MAX:
-        raise OSError(errno.EFBIG, f"{path} is too large")
-    return content
+    return read_regular(path, CONTENT_MAX)

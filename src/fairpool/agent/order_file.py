@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fairpool.agent.durable import replace_file
+from fairpool.agent.durable import ORDER_MAX, read_regular, replace_file
 from fairpool.model.observation import StartOrder
 
 NAME = "order.json"
@@ -28,8 +28,7 @@ class KeptOrder(msgspec.Struct, frozen=True):
 def read_order(folder: str) -> KeptOrder | None:
     """None: there is no order here, or what is here cannot be read."""
     try:
-        with open(f"{folder}/{NAME}", "rb") as file:
-            return msgspec.json.decode(file.read(), type=KeptOrder)
+        return msgspec.json.decode(read_regular(f"{folder}/{NAME}", ORDER_MAX), type=KeptOrder)
     except (OSError, msgspec.DecodeError):
         return None
 

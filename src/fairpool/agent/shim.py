@@ -31,7 +31,7 @@ from functools import partial
 from fairpool.agent import hints, main_process, namespaces, process_table
 from fairpool.agent.cgroup import Group
 from fairpool.agent.door import KNOCK, Door
-from fairpool.agent.durable import sync_file, write_durably
+from fairpool.agent.durable import ORDER_MAX, read_regular, sync_file, write_durably
 from fairpool.agent.log_segments import LogWriter
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, Started, start_program
 
@@ -480,11 +480,4 @@ def _now_ms() -> int:
 
 
 def _read(name: str) -> str:
-    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        parts = []
-        while part := os.read(fd, CHUNK_BYTES):
-            parts.append(part)
-        return b"".join(parts).decode()
-    finally:
-        os.close(fd)
+    return read_regular(name, ORDER_MAX).decode()

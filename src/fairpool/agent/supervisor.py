@@ -150,29 +150,37 @@ class Supervisor:
         with self._lock:
             self._find_folders()
             known = {order.pod: self._lives.get(order.pod) for order in orders}
-            over = [pod for pod, life in known.items() if life is None or self._look_again(life).is_over]
+            over = [pod for pod, life in known.items() if life is None or self._is_really_over(life)]
             try:
                 self._tombstones.add("it has ended before", *over)
             except OSError as error:
                 words = f"that it has ended cannot be written down: {error.strerror}"
                 return [Answer(order.pod, Reply.LATER, words) for order in orders]
-            for pod in over:
-                self._forget(pod, known[pod])
-            self._prune_if_due(len(over))
-            left = known.keys() - set(over)
+            forgotten = {pod for pod in over if self._forget(pod, known[pod])}
+            self._prune_if_due(len(forgotten))
             return [
-                Answer(order.pod, Reply.LATER, "it has not ended yet")
-                if order.pod in left
-                else Answer(order.pod, Reply.DONE)
+                Answer(order.pod, Reply.DONE)
+                if order.pod in forgotten
+                else Answer(order.pod, Reply.LATER, "it has not ended yet")
                 for order in orders
             ]
 
-    def _forget(self, pod: PodId, life: Life | None) -> None:
-        self._bytes_forgotten += self.data.forget(pod)
+    def _is_really_over(self, life: Life) -> bool:
+        """One that was stopped before its keeper came counts as ended, and the keeper may come all the same."""
+        if not self._look_again(life).is_over:
+            return False
+        return self._keeper(life) is None or life_folder.end_of(life.folder) is not None
+
+    def _forget(self, pod: PodId, life: Life | None) -> bool:
+        kept_bytes = self.data.forget(pod)
+        if kept_bytes is None:
+            return False
+        self._bytes_forgotten += kept_bytes
         if life is not None:
             self._let_go(pod)
             if not self._peers[life.kept.order.workload]:
                 self.data.clear_up(life.kept.order)
+        return True
 
     def _prune_if_due(self, forgotten: int) -> None:
         """To look through all that is kept costs as much as to forget some dozen lives."""
@@ -490,7 +498,7 @@ class Supervisor:
 
     def _end_unknown(self, folder: str) -> None:
         keeper = life_folder.glance(folder).keeper
-        if keeper is None or life_folder.is_copied(folder):
+        if keeper is None or not keeper.is_alive or life_folder.is_copied(folder):
             return
         with suppress(OSError):
             life_folder.tell_to_stop(folder, 0, "its order was damaged")

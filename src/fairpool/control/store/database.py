@@ -36,6 +36,10 @@ UNITS_CPU_S = 0.02
 PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000", "foreign_keys=ON", "cache_size=-65536")
 
 
+class Closed(Exception):
+    """Somebody wants to write although we have left."""
+
+
 @dataclass(slots=True)
 class _Pending(Generic[T]):
     unit: Unit[T]
@@ -48,7 +52,9 @@ class _Pending(Generic[T]):
         if self.answer.done():
             return
         error = trouble or self.error
-        if error is not None:
+        if isinstance(error, StopIteration):  # which no future takes
+            self.answer.set_exception(RuntimeError(f"a unit ended with {error!r}"))
+        elif error is not None:
             self.answer.set_exception(error)
         else:
             self.answer.set_result(cast(T, self.result))
@@ -60,6 +66,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._queue: deque[_Pending[Any]] = deque()
+        self._is_closed = False
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         self._disk: Executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit")
@@ -84,7 +91,9 @@ class Database:
 
     async def close(self) -> None:
         """Finish what was accepted, then let go of the file."""
-        await self._at_rest.wait()
+        self._is_closed = True
+        while not self._at_rest.is_set():
+            await self._at_rest.wait()
         for connection in (self._reading, self._writing):
             if connection is not None:
                 connection.close()
@@ -104,6 +113,8 @@ class Database:
 
     async def write(self, unit: Unit[T]) -> T:
         """Do this; when it returns, it survives a power cut. What the unit raises undoes it, and only it."""
+        if self._is_closed:
+            raise Closed("the database is closed: nothing is written any more")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.append(_Pending(unit, answer))
         if self._at_rest.is_set():
@@ -121,21 +132,20 @@ class Database:
         """Carry out what has come, and send it to the disk."""
         assert self._writing is not None, "the database is not open"
         self._at_rest.clear()
-        raw = driver_of(self._writing)
+        loop = asyncio.get_running_loop()
         batch: list[_Pending[Any]] = []
         try:
+            raw = driver_of(self._writing)
             raw.execute("BEGIN IMMEDIATE")
             until = time.thread_time() + UNITS_CPU_S
             while self._queue and len(batch) < UNITS_PER_COMMIT and time.thread_time() < until:
                 batch.append(self._queue.popleft())
                 self._carry_out(batch[-1], self._writing, raw)
+            self._disk.submit(_commit, raw, lambda trouble: loop.call_soon_threadsafe(self._end, batch, trouble))
         except Exception as trouble:
             batch += self._queue  # who comes next would fare no better
             self._queue.clear()
             self._end(batch, trouble)
-            return
-        loop = asyncio.get_running_loop()
-        self._disk.submit(_commit, raw, lambda trouble: loop.call_soon_threadsafe(self._end, batch, trouble))
 
     def _carry_out(self, pending: _Pending[Any], connection: Connection, raw: sqlite3.Connection) -> None:
         if not pending.answer.cancelled():
@@ -151,9 +161,8 @@ class Database:
             if trouble is not None:
                 self._roll_back()
             else:
-                for call in then:
+                for call in (*then, self.after_commit):
                     call()
-                self.after_commit()
         finally:
             for pending in batch:
                 pending.tell(trouble)
@@ -164,9 +173,9 @@ class Database:
 
     def _roll_back(self) -> None:
         assert self._writing is not None
-        raw = driver_of(self._writing)
-        if raw.in_transaction:
-            with suppress(sqlite3.Error):  # then the next BEGIN says so to whoever comes next
+        with suppress(sqlite3.Error):  # then the next BEGIN says so to whoever comes next
+            raw = driver_of(self._writing)
+            if raw.in_transaction:
                 raw.execute("ROLLBACK")
 
     def _connection(self) -> Connection:
