@@ -33,7 +33,7 @@ if not DEVICES:
 FIRST = DEVICES[0].uuid
 HOLD = (sys.executable, gpu_holder.__file__)
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes]
+pytestmark = pytest.mark.slow
 
 
 def use() -> GpuUse:
