@@ -15,6 +15,8 @@ from fairpool.model.ids import NodeName, PodId, Token
 from fairpool.model.observation import Answer, Observation, Order, PodState, Reply, StartOrder, StopOrder
 from tests.local_machine import NODE, PATIENCE_S, Machine
 
+DEAF = "deaf"
+
 
 class LocalHarness:
     """The local engine in this process, or one after the other, each opened when the one before is gone."""
@@ -39,7 +41,7 @@ class LocalHarness:
         stop_s: float = 0,
     ) -> StartOrder:
         # Deaf rather than slow: what needs longer than its grace is killed in either case.
-        deaf = "trap '' TERM; " if stop_s else ""
+        deaf = f"trap '' TERM; echo {DEAF}; " if stop_s else ""
         work = f"sleep {'infinity' if run_s is None else run_s}"
         order = self.machine.order(
             workload,
@@ -108,8 +110,18 @@ class Patient:
             engine.wait(0.02)
         for order, answer in zip(orders, answers, strict=True):
             if answer.reply is Reply.DONE:
+                self._wait_until_deaf(order)
                 self._note_end(order)
         return answers
+
+    def _wait_until_deaf(self, order: Order) -> None:
+        """A program runs a moment before it has said what it does not want to hear."""
+        course = self.courses.get(order.pod)
+        if isinstance(order, StartOrder) and course is not None and course.is_deaf:
+            end = time.monotonic() + PATIENCE_S
+            while self._runs(order.pod) and DEAF not in self._machine.log(order.pod):
+                assert time.monotonic() < end, f"{order.pod} does not become deaf"
+                time.sleep(0.01)
 
     def see_who_is_due_end(self) -> None:
         """Wait until whoever should be over by now is seen to be."""
