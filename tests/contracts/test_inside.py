@@ -89,7 +89,7 @@ def test_a_disk_that_fails_is_a_control_plane_that_cannot_answer(
     def full(connection: Connection, *given: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("fairpool.control.clusters.take_in", full)
+    monkeypatch.setattr("fairpool.control.link.take_in", full)
     with pytest.raises(Unreachable, match="disk is full"):
         inside.push(home.report(whole=True))
 

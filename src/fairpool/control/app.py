@@ -29,6 +29,7 @@ from fairpool.control import (
     departments,
     description,
     housekeeping,
+    link,
     nodes,
     older_paths,
     organization,
@@ -56,7 +57,7 @@ from fairpool.model.problem import Problem
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(streams, clusters, projects, departments, nodes),
+    *(streams, link, clusters, projects, departments, nodes),
     *(sign_in, users, applications, access_rules, audit, preferences),
     *(classic, older_paths),
 )

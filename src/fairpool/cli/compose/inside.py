@@ -13,7 +13,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
-from fairpool.control import clusters
+from fairpool.control import link
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused
 from fairpool.model.ids import Revision
@@ -36,11 +36,11 @@ class Inside:
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         """What changed after a revision, waiting a while for something to change. Raises `Unreachable`."""
-        return self._call(clusters.pulled(self._plane, self._cluster, after, wait_s))
+        return self._call(link.pulled(self._plane, self._cluster, after, wait_s))
 
     def push(self, report: PushReport) -> PushAnswer:
         """Take in what is so. Raises `Unreachable`."""
-        return self._call(clusters.pushed(self._plane, self._cluster, report))
+        return self._call(link.pushed(self._plane, self._cluster, report))
 
     def close(self) -> None:
         self._is_closed = True
