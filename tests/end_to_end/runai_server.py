@@ -77,10 +77,15 @@ class Doors:
     shells: list[Echo] = field(default_factory=list)
     reported: Mapping[str, Any] = field(default_factory=dict)
     shut: bool = False
+    read: list[str] = field(default_factory=list)
+    """Pods whose log was asked for, and which part of it."""
+    wanted: list[Excerpt] = field(default_factory=list)
 
     async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
         if self.shut:
             raise Shut(Problem("pod.unreachable", "its node is away", "wait for it"))
+        self.read.append(pod.pod)
+        self.wanted.append(wanted)
         lines = self.log.splitlines(keepends=True)
         yield b"".join(lines if wanted.tail is None else lines[len(lines) - wanted.tail :])
         if follow:

@@ -381,9 +381,98 @@ def test_logs_come_whole_by_their_tail_and_as_they_are_written(server: Server, p
     assert server.typed("runai logs l") == LOG.decode()
     assert server.typed("runai logs l --tail 1") == "Epoch 2/2 loss 0.12\n"
     assert server.typed("runai logs l -f -t 1") == "Epoch 2/2 loss 0.12\nand on\n"
-    assert "--since is not supported yet" in server.refused("runai logs l --since 5m")
+    assert server.typed("runai logs l --since 1h30m --timestamps") == LOG.decode()
+    assert server.doors.wanted[-1].timestamps
+    assert server.doors.wanted[-1].since is not None
+    assert "--since soon" in server.refused("runai logs l --since soon")
+    assert "contradict" in server.refused("runai logs l --since 5m --since-time 2026-01-01T00:00:00Z")
     server.doors.shut = True
     assert server.refused("runai logs l") == "its node is away: wait for it\n"
+
+
+def test_logs_of_all_pods_say_whose_each_line_is(server: Server, project: str) -> None:
+    server.typed("runai submit many -i img")
+    server.runs(project, "many", gpus=0, pods=3)
+    said = server.typed("runai logs many --all-pods --tail 1").splitlines()
+    assert said == [f"[many-{index}-0] Epoch 2/2 loss 0.12" for index in range(3)]
+    assert server.typed("runai logs many --pod 1") == LOG.decode()
+    refused = server.refused("runai logs many --pod 9")
+    assert refused == "job many has no pod 9: its pods are: many-0-0, many-1-0, many-2-0\n"
+    assert "contradict" in server.refused("runai logs many --pod 1 --all-pods")
+
+
+def test_all_pods_are_followed_until_the_job_is_over(server: Server, project: str) -> None:
+    server.typed("runai submit many -i img")
+    server.runs(project, "many", gpus=0, pods=2)
+    timer = threading.Timer(0.3, lambda: server.fails(project, "many"))
+    timer.start()
+    said = server.typed("runai logs many --all-pods -f --tail 1").splitlines()
+    timer.join()
+    assert sorted(said) == sorted(
+        f"[many-{index}-0] {line}" for index in range(2) for line in ("Epoch 2/2 loss 0.12", "and on")
+    )
+
+
+def test_the_output_of_the_try_before_can_be_read(server: Server, project: str) -> None:
+    server.typed("runai submit again -i img")
+    server.runs(project, "again", gpus=0)
+    assert "has no earlier try with output" in server.refused("runai logs again --previous")
+    server.waits_again(project, "again", exit_code=3)
+    server.typed("runai logs again --previous")
+    assert server.doors.read[-1].endswith("-0-0")
+
+
+# --- waiting, lists that are watched or filtered -----------------------------------------------------------------
+
+
+def test_wait_ends_when_the_job_does_and_says_how(server: Server, project: str) -> None:
+    server.typed("runai submit w -i img")
+    timer = threading.Timer(0.3, lambda: server.report(server.id_of(project, "w"), WorkloadPhase.COMPLETED))
+    timer.start()
+    assert server.typed("runai wait w") == "w: succeeded\n"
+    timer.join()
+    server.typed("runai submit bad -i img")
+    server.fails(project, "bad")
+    answer = server.type("runai wait w bad")
+    assert (answer.code, answer.out) == (1, "w: succeeded\n")
+    assert answer.err.startswith("bad: failed")
+    server.runs(project, "w", gpus=0)
+    assert server.typed("runai wait w --for running") == "w: running\n"
+
+
+def test_wait_gives_up_after_its_timeout_with_a_code_of_its_own(server: Server, project: str) -> None:
+    server.typed("runai submit slow -i img")
+    answer = server.type("runai wait slow --timeout 0")
+    assert (answer.code, answer.out) == (124, "")
+    assert answer.err.startswith("timed out after 0s; not finished yet: slow (Pending)")
+    assert "is not a length of time" in server.refused("runai wait slow --timeout soon")
+    assert "does not exist" in server.refused("runai wait nothing")
+
+
+def test_lists_are_filtered_by_status_user_and_label(server: Server, project: str) -> None:
+    server.typed("runai submit one -i img --label team=vision")
+    server.typed("runai submit two -i img --label team=speech")
+    server.runs(project, "one", gpus=0)
+    assert server.typed("runai list --status running -o name") == "one\n"
+    assert server.typed("runai list --status Running,Pending -o name") == "one\ntwo\n"
+    assert server.typed("runai list --status Pending --user me -o name") == "two\n"
+    assert server.typed("runai list --user other@example.com -o name") == ""
+    assert server.typed("runai list -l team=speech -o name") == "two\n"
+    assert (
+        server.refused("runai list --status runing") == "there is no status runing: did you mean Running or Pending?\n"
+    )
+    assert "write KEY=VALUE" in server.refused("runai list -l team")
+
+
+def test_a_list_is_watched(server: Server, project: str) -> None:
+    server.typed("runai submit one -i img")
+    said = server.typed("runai list --watch --rounds 2 --interval 0.2")
+    assert said.count("--- 20") == 2
+    assert "one" in said
+    assert "cannot print json" in server.refused("runai list --watch -o json")
+    with Terminal(server, "list", "--watch", "--rounds", "1", columns=100) as terminal:
+        pass
+    assert "Ctrl-C to quit" in terminal.text
 
 
 def test_who_follows_a_waiting_job_sees_its_first_line(server: Server, project: str) -> None:

@@ -106,6 +106,28 @@ def test_visits_to_a_job_on_a_terminal(person: Person) -> None:
     person.types("delete", "shell")
 
 
+def test_files_are_copied_into_a_job_and_out_of_it(person: Person) -> None:
+    person.submits("files", "-i", "ubuntu", "--interactive", "--", "sleep", "600", until="Running")
+    local = person.folder / "local"
+    (local / "data").mkdir(parents=True)
+    (local / "data" / "table.csv").write_bytes(os.urandom(3_000_000))
+    (local / "one.txt").write_text("one\n")
+    person.types("cp", str(local / "one.txt"), "files:renamed.txt")
+    assert person.types("exec", "files", "--", "cat", "renamed.txt") == "one\n"
+    person.types("cp", str(local / "data"), "files:.")
+    person.types("cp", "files:data", str(local / "back"))
+    assert (local / "back" / "table.csv").read_bytes() == (local / "data" / "table.csv").read_bytes()
+    person.types("exec", "files", "--", "ln", "-s", "/etc/passwd", "data/link")
+    copied = person.type("cp", "files:data", str(local))
+    assert "Skipped 1 that are neither file nor folder: ./data/link" in copied.stderr
+    assert not (local / "data" / "link").exists()
+    missing = person.type("cp", "files:nothing", str(local))
+    assert missing.returncode == 1
+    assert "nothing" in missing.stderr
+    assert "JOB:PATH" in person.type("cp", "a", "b").stderr
+    person.types("delete", "files")
+
+
 def test_the_pods_of_a_distributed_run_find_each_other(person: Person) -> None:
     """A master and one worker; when the master ends, the run is over."""
     names = ["MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"]

@@ -21,7 +21,7 @@ from fairpool.cli.runai.command_tree import Branch
 from fairpool.cli.runai.configuration import Configuration, Login, address
 from fairpool.cli.runai.details import draw_mounts, mounts
 from fairpool.cli.runai.failure import Failure
-from fairpool.cli.runai.listing import Column, draw, width_of
+from fairpool.cli.runai.listing import Column, draw, width_of, yaml_text
 from fairpool.cli.runai.main import main as runai
 from fairpool.cli.runai.terminal_text import HARMLESS, Harmless
 from fairpool.cli.screen import Screen
@@ -104,6 +104,17 @@ def test_a_sequence_without_an_end_is_not_kept_for_ever() -> None:
     harmless = Harmless()
     shown = harmless.feed(b"\x1b]0;" + b"x" * 100_000)
     assert "x" * 1000 in shown
+
+
+@pytest.mark.parametrize("opener", ["\x90", "\x98", "\x9b", "\x9d", "\x1b]", "\x1b[", "\x9d\x1b", "\x9b1;"])
+def test_a_log_of_nothing_but_openers_is_read_in_linear_time(opener: str) -> None:
+    """A megabyte of them; if each were looked at to the end of the log, this would take an hour."""
+    cleaned((opener * (1_000_000 // len(opener))).encode())
+
+
+def test_yaml_shows_no_character_that_could_disguise_a_name() -> None:
+    assert yaml_text({"name": "a\u202eb"}) == 'name: "a\\u202Eb"\n'
+    assert yaml_text({"name": "日本"}) == "name: 日本\n"
 
 
 # --- columns -----------------------------------------------------------------------------------------------------

@@ -259,7 +259,7 @@ class Client:
         """A process in a pod, or with no command the pod's own, with its streams; raises `Refused` before it begins."""
         from httpx2.websockets import WebSocketUpgradeError
 
-        from fairpool.api.shell import Shell
+        from fairpool.api.shell import MESSAGE_MAX, Shell
 
         hooks = self._http.event_hooks["response"]
         if _read_refused_shell not in hooks:
@@ -271,7 +271,9 @@ class Client:
         address = address.copy_with(scheme="wss" if address.scheme == "https" else "ws")
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:
-            with self._http.websocket(address, params=params, headers=headers) as socket:
+            with self._http.websocket(
+                address, params=params, headers=headers, max_message_size_bytes=MESSAGE_MAX
+            ) as socket:
                 yield Shell(socket)
         except WebSocketUpgradeError as error:
             raise _refusal(error.response) from error

@@ -60,6 +60,8 @@ def ended(exit_code: int | None, words: str = "") -> Frame:
 
 
 LOOK_UP_S = 0.2
+MESSAGE_MAX = 1 << 18
+"""Bytes of one message that the client takes; the server sends at most half of that."""
 
 
 class Shell:

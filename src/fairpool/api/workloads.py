@@ -467,6 +467,7 @@ class WorkloadItem(Answer):
     priority: int = 0
     distributed_framework: str | None = None
     source: Source = Source.OTHER
+    labels: dict[str, str] = Field(default_factory=dict)
     revision: int = 0
 
 

@@ -46,7 +46,7 @@ def facts(
     }
     if gpu.kind is GpuKind.MEMORY:
         requested["gpuMemoryMib"] = gpu.memory_mib * gpu.devices * spec.pods
-    stated = {
+    stated: dict[str, Any] = {
         "id": spec.id,
         "name": spec.name,
         "type": kind.value,
@@ -67,6 +67,8 @@ def facts(
         "modelKind": spec.kind.value,
         "addresses": [f"http://{pod_host}:{port}" for port in asked_ports(submit)] if pod_host else [],
     }
+    if spec.template.shape.labels:
+        stated["labels"] = dict(spec.template.shape.labels)
     return {**stated, "distributedFramework": framework} if framework else stated
 
 

@@ -79,6 +79,9 @@ CLASSIC: tuple[tuple[WorkloadPhase, Reason, WorkloadKind | None, str], ...] = (
 
 _EXACT: Mapping[WorkloadPhase, str] = MappingProxyType({phase: phase.value for phase in WorkloadPhase})
 
+CLASSIC_WORDS = tuple(sorted({*(word for *_, word in CLASSIC), *_EXACT.values()}))
+"""Every status that a list can show, classic words and phases."""
+
 
 def classic_word(phase: WorkloadPhase, reason: Reason, kind: WorkloadKind) -> str:
     """What older commands call it."""

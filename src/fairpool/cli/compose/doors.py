@@ -49,7 +49,10 @@ class LocalDoors:
         offset = wanted.offset if wanted.tail is None and wanted.since is None else None
         chunk = await self._chunk(pod, offset=offset, tail_lines=wanted.tail, since_ms=wanted.since, timestamps=stamped)
         pause_s = LOOK_AGAIN_S
+        expected = chunk.offset if offset is None else offset
         while True:
+            if chunk.data and chunk.offset > expected:
+                yield _gap(chunk.offset - expected)
             if chunk.data:
                 pause_s = LOOK_AGAIN_S
                 yield chunk.data
@@ -58,7 +61,8 @@ class LocalDoors:
             else:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, LOOK_RARELY_S)
-            chunk = await self._chunk(pod, offset=chunk.next_offset, timestamps=stamped)
+            expected = chunk.next_offset
+            chunk = await self._chunk(pod, offset=expected, timestamps=stamped)
 
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
         """A process beside the pod's own, or with no command the pod's own; raises `Shut`."""
@@ -180,6 +184,11 @@ class AttachedEnd:
         if not self._is_closed:
             self._is_closed = True
             self._attachment.close()
+
+
+def _gap(missing: int) -> bytes:
+    """Instead of output that was rotated away before it was read: a log with a hole must not look whole."""
+    return f"\n[fairpool: {missing} bytes of output are no longer kept]\n".encode()
 
 
 def _size(data: bytes) -> tuple[int, int]:

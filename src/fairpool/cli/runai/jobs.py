@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.cli.complaint import did_you_mean
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.listing import Column, output_flag, show
+from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.runai.listing import Column, draw, output_flag, show
+from fairpool.cli.runai.watching import redraw, watch_flags
+from fairpool.cli.screen import Screen
+from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import WorkloadItem
@@ -18,25 +25,103 @@ FINISHED = frozenset({"Completed", "Failed", "Deleted"})
 
 
 @click.command("jobs", cls=Leaf, short_help="Jobs of a project, or of all.", example="runai list jobs -p team-a")
-@flag("-A", "--all-projects", is_flag=True, help="Of every project that you may see.")
+@flag("-A", "--all-projects", is_flag=True, help="List every project you can see.")
+@flag("--status", "statuses", multiple=True, metavar="STATUS", help="Only jobs in this status; repeat for several.")
+@flag("-u", "--user", metavar="USER", help="Only jobs of this user; `me` for your own.")
+@flag("-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label.")
+@watch_flags
 @output_flag
 @click.pass_obj
-def list_jobs(here: Here, all_projects: bool, output: str | None) -> None:
+def list_jobs(
+    here: Here,
+    all_projects: bool,
+    statuses: tuple[str, ...],
+    user: str | None,
+    labels: tuple[str, ...],
+    watch: bool,
+    interval: float,
+    rounds: int | None,
+    output: str | None,
+) -> None:
     """Jobs of a project, by name."""
     from fairpool.cli.runai.session import Session, check_project
 
+    if watch and output not in (None, "wide"):
+        raise failure("list.watch", f"--watch draws tables, so it cannot print {output}", "leave out -o or --watch")
+    chosen = Chosen(statuses=_statuses(statuses), labels=_labels(labels))
     session = Session(here)
     project = None if all_projects else session.project()
     with session.connected() as client:
-        found = client.all_workloads(filters=[] if project is None else [f"projectName=={project}"])
-        if not found and project is not None:
+        filters = [] if project is None else [f"projectName=={project}"]
+        if user is not None:
+            filters.append(f"submittedBy=={client.me().username if user == 'me' else user}")
+        found = chosen.of(client.all_workloads(filters=filters))
+        if project is not None and not found:
             check_project(client, project)
+        title = "" if project is None else f"Showing jobs for project {project}"
+        if watch:
+
+            def table(screen: Screen) -> None:
+                rows = chosen.of(client.all_workloads(filters=filters))
+                screen.text(title or "Showing jobs of all projects")
+                shown = [each for each in columns(ages.now(), one_project=project is not None) if not each.wide]
+                draw(screen, shown, rows)
+
+            redraw(table, interval, rounds)
+            return
     documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
-    title = "" if project is None else f"Showing jobs for project {project}"
     show(output, columns(ages.now(), one_project=project is not None), found, documents=documents, title=title)
     if not found and output in (None, "wide"):
-        where = f"in project {project}" if project is not None else "that you may see"
-        here.notice(f"There are no jobs {where}. To submit one: runai submit NAME -i IMAGE -g 0.5 -- COMMAND")
+        _say_none(here, project, is_filtered=bool(statuses or user or labels))
+
+
+def _say_none(here: Here, project: str | None, *, is_filtered: bool) -> None:
+    where = f"in project {project}" if project is not None else "that you may see"
+    if is_filtered:
+        here.notice(f"There are no such jobs {where}.")
+        return
+    here.notice(f"There are no jobs {where}. To submit one: runai submit NAME -i IMAGE -g 0.5 -- COMMAND")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which jobs are wanted, by status and label; statuses are lower-case words, classic ones or phases."""
+
+    statuses: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, jobs: Sequence[WorkloadItem]) -> list[WorkloadItem]:
+        return [each for each in jobs if self._holds(each)]
+
+    def _holds(self, each: WorkloadItem) -> bool:
+        words = {each.classic_status.lower(), each.phase.value.lower()}
+        return (not self.statuses or bool(self.statuses & words)) and all(
+            each.labels.get(key) == value for key, value in self.labels.items()
+        )
+
+
+def _statuses(words: Sequence[str]) -> frozenset[str]:
+    """As they were written, several in one word or one after the other; a word that no job can have is refused."""
+    from fairpool.model.status import CLASSIC_WORDS
+
+    known = {word.lower(): word for word in CLASSIC_WORDS}
+    asked = [part.strip() for word in words for part in word.split(",") if part.strip()]
+    problems = [
+        Problem("list.status", f"there is no status {word}", did_you_mean(word, known.values(), "see runai list"))
+        for word in asked
+        if word.lower() not in known
+    ]
+    if problems:
+        raise Failure(problems)
+    return frozenset(word.lower() for word in asked)
+
+
+def _labels(texts: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    wrong = [text for text, (key, equals, _) in zip(texts, pairs, strict=True) if not key or not equals]
+    if wrong:
+        raise failure("list.label", f"{wrong[0]} is not a label", "write KEY=VALUE, as in --label team=vision")
+    return {key: value for key, _, value in pairs}
 
 
 def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:

@@ -99,7 +99,11 @@ def yaml_text(document: Any) -> str:
     import yaml
 
     text: str = yaml.dump(document, Dumper=yaml.SafeDumper, sort_keys=False, allow_unicode=True, width=110)
-    return text
+    if all(each == "\n" or each.isprintable() for each in text):
+        return text
+    # A direction override or a zero-width character would disguise a name: then everything beyond ASCII is escaped.
+    escaped: str = yaml.dump(document, Dumper=yaml.SafeDumper, sort_keys=False, allow_unicode=False, width=110)
+    return escaped
 
 
 def draw(screen: Screen, columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, whole: bool = False) -> None:

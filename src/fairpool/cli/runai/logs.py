@@ -1,36 +1,63 @@
-"""`runai logs`: what a job wrote, past or as it comes."""
+"""`runai logs`: output of one pod or all pods of a job, past or as it is written."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, failure, not_yet
+from fairpool.cli.runai.failure import ERROR, Failure, failure
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.runai.terminal_text import Harmless
+from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
+    from fairpool.api.workloads import PodItem
+    from fairpool.cli.runai.session import Session
 
 LOOK_AGAIN_S = 1.0
 OVER = frozenset({"Completed", "Failed", "Stopped", "Deleted"})
+FOLLOWED_MAX = 50
+"""Each followed pod is a connection and a thread."""
+LINE_MAX = 1 << 16
+"""Bytes without a line end that are kept back; more are written as a line."""
 
 
-@click.command("logs", cls=Leaf, short_help="What a job wrote.", example="runai logs hyper1 --tail 100 -f")
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which part of the output."""
+
+    tail: int | None
+    since: str | None
+    timestamps: bool
+    follow: bool
+
+    def chunks(self, client: Client, workload: str, pod: str | None) -> Iterator[bytes]:
+        return client.logs(
+            workload, pod=pod, tail=self.tail, since=self.since, timestamps=self.timestamps, follow=self.follow
+        )
+
+
+@click.command("logs", cls=Leaf, short_help="Show a job's output.", example="runai logs hyper1 --tail 100 -f")
 @click.argument("name", shell_complete=job_names)
-@flag("-f", "--follow", is_flag=True, help="Go on as it comes, until the pod ends.")
-@flag("--pod", metavar="POD", help="Of this pod; else of the first one.")
+@flag("-f", "--follow", is_flag=True, help="Stream new output until the pod ends.")
+@flag("--pod", metavar="POD", help="Show this pod, by name or number.")
 @flag("-i", "--instance", metavar="POD", hidden=True)
-@flag("-t", "--tail", type=int, default=-1, metavar="LINES", help="Only the last lines; -1 for all.")
-@flag("--since", metavar="TIME", hidden=True)
-@flag("--since-time", metavar="MOMENT", hidden=True)
-@flag("--timestamps", is_flag=True, hidden=True)
-@flag("--raw", is_flag=True, help="Pass every byte on to the terminal, also what can harm it.")
+@flag("--all-pods", is_flag=True, help="Show every pod; each line starts with the pod's name.")
+@flag("-t", "--tail", type=int, default=-1, metavar="LINES", help="Show only the last lines; -1 for all.")
+@flag("--since", metavar="TIME", help="Show only output from the last 90s, 10m, 2h or 1d.")
+@flag("--since-time", metavar="DATE", help="Show only output since a date, as in 2026-11-15T12:00:00Z.")
+@flag("--timestamps", is_flag=True, help="Start each line with its time, in UTC.")
+@flag("--previous", is_flag=True, help="Show the try before the current one.")
+@flag("--raw", is_flag=True, help="Do not strip escape sequences that could harm a terminal.")
 @click.pass_obj
 def logs(
     here: Here,
@@ -38,45 +65,135 @@ def logs(
     follow: bool,
     pod: str | None,
     instance: str | None,
+    all_pods: bool,
     tail: int,
     since: str | None,
     since_time: str | None,
     timestamps: bool,
+    previous: bool,
     raw: bool,
 ) -> None:
-    """What the first pod of a job wrote, or one that you name."""
-    asked = {"--since": since, "--since-time": since_time, "--timestamps": timestamps}
-    refused = [not_yet(flag_name, "use --tail") for flag_name, value in asked.items() if value]
-    if refused:
-        raise Failure(refused)
+    """Show what the pods of a job wrote.
+
+    Without --pod: the pod that runs; of a job that is over, its first pod.
+    """
     from fairpool.cli.runai.session import Session, job
 
+    pod = pod or instance
+    _refuse_contradictions(follow=follow, pod=pod, all_pods=all_pods, previous=previous, since=since, at=since_time)
+    wanted = Wanted(None if tail < 0 else tail, _since(since) or since_time, timestamps, follow)
     session = Session(here)
     project = session.project()
     with session.connected() as client:
         workload = job(client, project, name).id
+        if all_pods and follow:
+            follow_all(session, client, workload, name, wanted, raw=raw)
+            return
+        if all_pods:
+            show_all(here, client, workload, name, wanted, previous=previous, raw=raw)
+            return
         if follow:
-            _wait_for_a_pod(here, client, workload, name, pod or instance)
-        lines = None if tail < 0 else tail
-        which = pod or instance or _choice(here, client, workload, name)
-        write(client.logs(workload, pod=which, tail=lines, follow=follow), raw=raw)
+            _wait_for_a_pod(here, client, workload, name, pod)
+        chosen = _named(client, workload, name, pod) if pod else _choice(here, client, workload, name)
+        if previous:
+            chosen = _previous(client, workload, name, chosen)
+        write(wanted.chunks(client, workload, chosen.id), raw=raw)
 
 
-def _choice(here: Here, client: Client, workload: str, name: str) -> str | None:
-    """Whose log is shown where none was named; who sees an earlier life's is told so."""
+def _refuse_contradictions(
+    *, follow: bool, pod: str | None, all_pods: bool, previous: bool, since: str | None, at: str | None
+) -> None:
+    problems = []
+    if all_pods and pod:
+        problems.append(Problem("logs.pods", "--all-pods and --pod contradict each other", "leave one out"))
+    if previous and follow:
+        what = "--previous shows a try that has ended, so there is nothing to follow"
+        problems.append(Problem("logs.previous", what, "leave out --follow"))
+    if since and at:
+        problems.append(Problem("logs.since", "--since and --since-time contradict each other", "leave one out"))
+    if problems:
+        raise Failure(problems)
+
+
+def _since(text: str | None) -> str | None:
+    """The API takes one unit (`90s`); people also write `1h30m`."""
+    if text is None:
+        return None
+    seconds = ages.seconds(text)
+    if isinstance(seconds, Problem):
+        raise Failure([Problem("logs.since", f"--since {text}: {seconds.what}", seconds.fix)])
+    return f"{seconds}s"
+
+
+# --- which pod -----------------------------------------------------------------------------------------------
+
+
+def _named(client: Client, workload: str, name: str, pod: str) -> PodItem:
+    """By the id or name of one of its tries, or by the number of the pod (its latest try with output)."""
+    lives = client.history(workload)
+    exact = next((life for life in lives if pod in (life.id, life.name)), None)
+    if exact is not None:
+        return exact
+    numbered = [life for life in lives if pod.isascii() and pod.isdigit() and life.index == int(pod)]
+    if numbered:
+        return next((life for life in reversed(numbered) if life.has_log), numbered[-1])
+    names = [life.name for life in lives if life.current]
+    there = f"its pods are: {_listed(names)}" if names else "it has no pods yet"
+    raise failure("pod.unknown", f"job {name} has no pod {pod}", there)
+
+
+def _listed(names: Sequence[str], most: int = 10) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _choice(here: Here, client: Client, workload: str, name: str) -> PodItem:
+    """Whose log is shown where none was named; an earlier try's is announced."""
     from fairpool.api.workloads import life_to_read
 
     lives = client.history(workload)
     chosen = life_to_read(lives)
     if chosen is None or not chosen.has_log:
-        found = client.workload(workload)
-        why = f" ({found.phase_message})" if found.phase_message else ""
-        what = f"Job {name} has written nothing yet: it is {found.classic_status or found.phase.value}{why}"
-        raise failure("job.no_log", what, f"ask again when it runs, or wait with runai logs -f {name}")
+        raise _no_log(client, workload, name)
     newest = next(life for life in lives if life.current and life.index == chosen.index)
     if newest is not chosen:
         here.notice(f"The log of {chosen.name}, which has ended; {newest.name} has not started yet.")
-    return chosen.id
+    return chosen
+
+
+def _no_log(client: Client, workload: str, name: str) -> Failure:
+    found = client.workload(workload)
+    why = f" ({found.phase_message})" if found.phase_message else ""
+    what = f"Job {name} has written nothing yet: it is {found.classic_status or found.phase.value}{why}"
+    return failure("job.no_log", what, f"ask again when it runs, or wait with runai logs -f {name}")
+
+
+def _previous(client: Client, workload: str, name: str, chosen: PodItem) -> PodItem:
+    """The try before the newest one of this pod that has output."""
+    tries = [life for life in client.history(workload) if life.index == chosen.index]
+    newest = max(tries, key=lambda life: life.incarnation)
+    earlier = [life for life in tries if life.incarnation < newest.incarnation and life.has_log]
+    if not earlier:
+        what = f"pod {chosen.index} of job {name} has no earlier try with output"
+        raise failure("pod.no_previous", what, f"see its tries: runai history {name}")
+    return earlier[-1]
+
+
+def _wait_for_a_pod(here: Here, client: Client, workload: str, name: str, pod: str | None) -> None:
+    """Who follows a job that is still waiting wants to see its first line, and not that there is none."""
+    told = False
+    while pod is None and not any(life.started_at or life.phase == "ended" for life in client.pods(workload)):
+        found = client.workload(workload)
+        if found.phase.value in OVER or found.desired_phase.value != "Running":
+            return
+        if not told:
+            why = f" ({found.phase_message})" if found.phase_message else ""
+            here.notice(f"Job {name} is {found.classic_status}{why}; waiting for its first line ...")
+            told = True
+        time.sleep(LOOK_AGAIN_S)
+
+
+# --- one pod -------------------------------------------------------------------------------------------------
 
 
 def write(chunks: Iterator[bytes], *, raw: bool) -> None:
@@ -95,15 +212,101 @@ def write(chunks: Iterator[bytes], *, raw: bool) -> None:
     out.flush()
 
 
-def _wait_for_a_pod(here: Here, client: Client, workload: str, name: str, pod: str | None) -> None:
-    """Who follows a job that is still waiting wants to see its first line, and not that there is none."""
+# --- all pods ------------------------------------------------------------------------------------------------
+
+
+class Interleaved:
+    """Lines of several pods on one output, each with the name of its pod; safe to use from several threads."""
+
+    def __init__(self, *, raw: bool) -> None:
+        self._lock = threading.Lock()
+        self._is_cleaned = sys.stdout.isatty() and not raw
+
+    def copy(self, name: str, chunks: Iterator[bytes]) -> None:
+        """One pod's output, line by line."""
+        prefix = f"[{name}] ".encode()
+        harmless = Harmless()
+        rest = b""
+        for chunk in chunks:
+            *lines, rest = (rest + (harmless.feed(chunk).encode() if self._is_cleaned else chunk)).split(b"\n")
+            if len(rest) > LINE_MAX:  # a progress bar without line ends, or worse
+                lines, rest = [*lines, rest], b""
+            self._put(prefix, lines)
+        last = rest + (harmless.finish().encode() if self._is_cleaned else b"")
+        if last:
+            self._put(prefix, [last])
+
+    def _put(self, prefix: bytes, lines: Sequence[bytes]) -> None:
+        end = b"\x1b[0m\n" if self._is_cleaned else b"\n"
+        with self._lock:
+            sys.stdout.buffer.write(b"".join(prefix + line + end for line in lines))
+            sys.stdout.buffer.flush()
+
+
+def show_all(
+    here: Here, client: Client, workload: str, name: str, wanted: Wanted, *, previous: bool, raw: bool
+) -> None:
+    """One pod after the other."""
+    lives = client.history(workload)
+    chosen = _with_output(lives, previous=previous)
+    if not chosen:
+        raise _no_log(client, workload, name)
+    silent = len({life.index for life in lives}) - len(chosen)
+    if silent:
+        here.notice(f"{silent} of {silent + len(chosen)} pods have no output yet.")
+    out = Interleaved(raw=raw)
+    for life in chosen:
+        out.copy(life.name, wanted.chunks(client, workload, life.id))
+
+
+def _with_output(lives: Sequence[PodItem], *, previous: bool) -> list[PodItem]:
+    """Of each pod its newest try with output, or the one before."""
+    tries: dict[int, list[PodItem]] = {}
+    for life in lives:
+        if life.has_log and not (previous and life.current):
+            tries.setdefault(life.index, []).append(life)
+    return [max(tries[index], key=lambda life: life.incarnation) for index in sorted(tries)]
+
+
+def follow_all(session: Session, client: Client, workload: str, name: str, wanted: Wanted, *, raw: bool) -> None:
+    """Every pod as it writes, also those that start later, until the job is over."""
+    out = Interleaved(raw=raw)
+    followed: dict[str, threading.Thread] = {}
+    failures: list[Failure] = []
     told = False
-    while pod is None and not any(life.started_at or life.phase == "ended" for life in client.pods(workload)):
+    while True:
         found = client.workload(workload)
-        if found.phase.value in OVER or found.desired_phase.value != "Running":
-            return
-        if not told:
-            why = f" ({found.phase_message})" if found.phase_message else ""
-            here.notice(f"Job {name} is {found.classic_status}{why}; waiting for its first line ...")
+        fresh = [life for life in client.pods(workload) if life.has_log and life.id not in followed]
+        if len(fresh) + sum(thread.is_alive() for thread in followed.values()) > FOLLOWED_MAX:
+            what = f"job {name} has more than {FOLLOWED_MAX} pods to follow"
+            raise failure("logs.too_many", what, "name one with --pod, or leave out --follow")
+        for life in fresh:
+            read = _reading(session, workload, life, wanted, out, failures)
+            followed[life.id] = threading.Thread(target=read, daemon=True)
+            followed[life.id].start()
+        is_over = found.phase.value in OVER or found.desired_phase.value != "Running"
+        if is_over and not any(thread.is_alive() for thread in followed.values()):
+            break
+        if not followed and not told:
+            session.here.notice(f"Job {name} is {found.classic_status}; waiting for its first line ...")
             told = True
         time.sleep(LOOK_AGAIN_S)
+    if failures:
+        raise Failure([problem for each in failures for problem in each.problems], exit_code=ERROR)
+    if not followed:
+        raise _no_log(client, workload, name)
+
+
+def _reading(
+    session: Session, workload: str, life: PodItem, wanted: Wanted, out: Interleaved, failures: list[Failure]
+) -> Callable[[], None]:
+    def read() -> None:
+        try:
+            with session.connected() as client:  # one for each thread
+                out.copy(life.name, wanted.chunks(client, workload, life.id))
+        except Failure as failed:
+            failures.append(failed)
+        except OSError:
+            return  # standard output was closed: the main thread notices as well
+
+    return read

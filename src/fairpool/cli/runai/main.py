@@ -85,6 +85,18 @@ def _logs() -> click.Command:
     return logs
 
 
+def _wait() -> click.Command:
+    from fairpool.cli.runai.wait import wait
+
+    return wait
+
+
+def _cp() -> click.Command:
+    from fairpool.cli.runai.copying import cp
+
+    return cp
+
+
 def _bash() -> click.Command:
     from fairpool.cli.runai.visits import bash
 
@@ -285,7 +297,9 @@ TWIGS = {
     "submit-dist": Twig("Submit training over several pods.", _submit_dist),
     "list": Twig("Lists of jobs, projects, nodes, clusters.", _list),
     "describe": Twig("Everything about a job, project or node.", _describe),
-    "logs": Twig("What a job wrote.", _logs),
+    "logs": Twig("Show a job's output.", _logs),
+    "wait": Twig("Wait until jobs finish, run or are deleted.", _wait),
+    "cp": Twig("Copy files into or out of a running job.", _cp),
     "bash": Twig("Open a shell in a job.", _bash),
     "exec": Twig("Run a command in a job.", _exec),
     "attach": Twig("Join a job's own process.", _attach),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import codecs
 import re
 
-BODY = r"[^\x07\x1b\x9c]*"  # not past an escape, so that a log of nothing but beginnings is read once, not squared
+OPENERS = r"\x90\x98\x9b\x9d\x9e\x9f"
+BODY = rf"[^\x07\x1b\x9c{OPENERS}]*"  # stops at the next opener, so that a log of nothing but openers costs linear time
 SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
     rf"|\x1b[\]PX^_]{BODY}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC up to their end
@@ -18,9 +19,7 @@ SEQUENCE = re.compile(
     r"|\x1b(?:[ -/]+[0-~]|[0-OQ-WYZ\\`-~])"  # two characters, and none that begins one of the above
 )
 HARMLESS = re.compile(r"\x1b\[[0-9;:]*[mK]")
-UNFINISHED = re.compile(
-    rf"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_]{BODY}\x1b?|[ -/]*)?\Z|[\x90\x98\x9b\x9d\x9e\x9f]{BODY}\x1b?\Z"
-)
+UNFINISHED = re.compile(rf"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_]{BODY}\x1b?|[ -/]*)?\Z|[{OPENERS}]{BODY}\x1b?\Z")
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|[\u202a-\u202e\u2066-\u2069]")
 LONGEST = 4096
 """A sequence that has not ended by then is none."""

@@ -5,10 +5,7 @@ What nobody measures yet (utilisation, memory in use) is shown as `-`, not as a 
 
 from __future__ import annotations
 
-import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +19,7 @@ from fairpool.cli.runai.listing import Column, draw, screen_here
 from fairpool.cli.runai.nodes import status, unknown_node, usable
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.suggestions import node_names
+from fairpool.cli.runai.watching import redraw, watch_flags
 from fairpool.cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -31,12 +29,6 @@ if TYPE_CHECKING:
 
 GIB = 1024**3
 BAR = 20
-
-_watch = flag("-w", "--watch", is_flag=True, help="Go on until Ctrl-C.")
-_interval = flag(
-    "--interval", type=click.FloatRange(0.2, 3600), default=2.0, metavar="SECONDS", help="With --watch (2)."
-)
-_rounds = flag("--rounds", type=click.IntRange(1), default=None, hidden=True, help="So many times, for tests.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +42,7 @@ class Seen:
 
 
 @click.command("overview", cls=Leaf, short_help="GPUs, projects and running jobs.", example="runai top --watch")
-@_watch
-@_interval
-@_rounds
+@watch_flags
 @click.pass_obj
 def top_overview(here: Here, watch: bool, interval: float, rounds: int | None) -> None:
     """GPUs of every node and project, and the jobs that run."""
@@ -60,14 +50,12 @@ def top_overview(here: Here, watch: bool, interval: float, rounds: int | None) -
 
     session = Session(here)
     with session.connected() as client:
-        if not watch:
-            screen = screen_here()
-            draw_overview(screen, look(client))
-            screen.show()
-        elif sys.stdout.isatty():
-            _watch_on_terminal(client, interval, rounds)
-        else:
-            _watch_in_pipe(client, interval, rounds)
+        if watch:
+            redraw(lambda screen: draw_overview(screen, look(client)), interval, rounds)
+            return
+        screen = screen_here()
+        draw_overview(screen, look(client))
+        screen.show()
 
 
 def look(client: Client) -> Seen:
@@ -207,42 +195,3 @@ def _node_memory(each: NodeAnswer) -> str:
 def _refuse_details(details: bool) -> None:
     if details:
         raise Failure([not_yet("--details", "nothing is measured on the nodes so far")])
-
-
-# --- watching ----------------------------------------------------------------------------------------------------
-
-
-def _watch_on_terminal(client: Client, interval: float, rounds: int | None) -> None:
-    """In a screen of its own, which is gone afterwards."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    console = Console()
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        for _ in _turns(interval, rounds):
-            screen = Screen(width=console.width)
-            draw_overview(screen, look(client))
-            rest = f"every {interval:g} s, Ctrl-C ends"
-            lines = [*screen.lines[: max(1, console.height - 2)], "", rest]
-            live.update(Text("\n".join(lines[: console.height])), refresh=True)
-
-
-def _watch_in_pipe(client: Client, interval: float, rounds: int | None) -> None:
-    """One look after the other, with the moment of each."""
-    for _ in _turns(interval, rounds):
-        screen = Screen()
-        screen.text(f"--- {ages.now().astimezone().strftime('%Y-%m-%d %H:%M:%S')}")
-        draw_overview(screen, look(client))
-        screen.show()
-        sys.stdout.flush()
-
-
-def _turns(interval: float, rounds: int | None) -> Iterator[int]:
-    """Once, and again after each interval, until somebody has seen enough."""
-    number = 0
-    while rounds is None or number < rounds:
-        if number:
-            time.sleep(interval)
-        yield number
-        number += 1

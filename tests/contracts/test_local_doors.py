@@ -1,0 +1,36 @@
+"""Reading a pod's log through the platform: what was rotated away is marked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from fairpool.agent.pod_log import LogChunk
+from fairpool.agent.supervisor import Supervisor
+from fairpool.cli.compose.doors import LocalDoors
+from fairpool.control.doors import Excerpt, PodAddress
+
+
+class Rotating:
+    """A supervisor whose pod wrote faster than its follower read: bytes 4 to 10 are gone."""
+
+    def __init__(self) -> None:
+        self.chunks = [
+            LogChunk(offset=0, data=b"abc\n", next_offset=4, is_complete=False),
+            LogChunk(offset=10, data=b"k\n", next_offset=12, is_complete=True),
+            LogChunk(offset=12, data=b"", next_offset=12, is_complete=True),
+        ]
+
+    def read_log(self, pod: str, **wanted: Any) -> LogChunk:
+        return self.chunks.pop(0)
+
+
+def test_a_follower_that_was_too_slow_sees_where_output_is_missing() -> None:
+    async def read() -> bytes:
+        doors = LocalDoors(cast(Supervisor, Rotating()))
+        wanted = Excerpt(0, None, None, False)
+        pieces = [piece async for piece in doors.read_log(PodAddress("local", "p", None, "w"), wanted, follow=True)]
+        doors.close()
+        return b"".join(pieces)
+
+    assert asyncio.run(read()) == b"abc\n\n[fairpool: 6 bytes of output are no longer kept]\nk\n"
