@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down env check test test-fast soak bench format constraints clean
+.PHONY: help up down env check test test-fast soak bench golden format constraints clean
 
 help: ## List what can be made
 	@echo "Fairpool. Targets:"
@@ -70,6 +70,9 @@ ifeq ($(BENCHMARKS),)
 else
 	@set -e; for module in $(BENCHMARKS:bench/%.py=%); do echo "== bench.$$module"; $(BIN)/python -m bench.$$module; done
 endif
+
+golden: env ## Write the golden files of help pages and messages anew, then read the difference
+	$(BIN)/python -m tools.messages --write
 
 format: env ## Format the code and repair what lint can repair
 	$(BIN)/ruff format .
