@@ -77,7 +77,9 @@ def real(*arguments: str, **environment: str) -> Answer:
 
 def test_a_plan_says_who_starts_who_is_taken_and_who_waits(demo: str) -> None:
     text = answered("plan", demo)
-    assert "2 groups start, 1 group gets a place when others have left, 2 pods are taken and" in text
+    assert "2 groups start, 1 group starts when preempted pods have stopped, 2 pods are preempted and" in " ".join(
+        text.split()
+    )
     assert re.search(r"^recognizer +1 +gpu-2 +2$", text, re.MULTILINE)
     assert re.search(r"^tuning +1 +gpu-1 +0-3$", text, re.MULTILINE)
     assert re.search(r"^tracker +1 +gpu-1 +for tuning: research is 2.75 GPUs over its quota of 8", text, re.MULTILINE)
@@ -138,7 +140,7 @@ def test_an_older_terminal_gets_what_it_can_show(demo: str) -> None:
 def test_long_tables_are_shortened_on_a_terminal_and_say_so() -> None:
     screen = Screen(width=80, rows_max=2)
     screen.table(("GROUP",), [("a",), ("b",), ("c",), ("d",)])
-    assert screen.lines == ["GROUP", "a", "b", "... and 2 more; --all shows them"]
+    assert screen.lines == ["GROUP", "a", "b", "... and 2 more (show all with --all)"]
 
 
 @pytest.mark.slow
@@ -190,7 +192,7 @@ def test_an_idle_cluster_has_nothing_to_do(tmp_path: Path) -> None:
     running = tuple(pod for pod in snapshot.pods if pod.node is not None)
     groups = tuple(group for group in snapshot.groups if group.started_at is not None)
     text = answered("plan", saved(tmp_path, replace(snapshot, pods=running, groups=groups)))
-    assert "Nothing to do: everything that can run is running, and nobody waits." in text
+    assert "Nothing to do: everything is running and no group is waiting." in text
     assert "Waits" not in text
 
 
@@ -202,7 +204,7 @@ def test_an_empty_snapshot_has_nothing_to_do(tmp_path: Path) -> None:
 
 def test_problems_of_a_snapshot_are_shown_and_planned_around(tmp_path: Path) -> None:
     text = answered("plan", broken(tmp_path))
-    assert "Wrong in the snapshot, and planned around" in text
+    assert "Problems in the snapshot (planned around)" in text
     assert "node gpu-1 reports impossible amounts" in text
 
 
@@ -228,7 +230,7 @@ def test_a_group_is_explained_with_who_pays_for_it(demo: str) -> None:
     assert re.search(r"^project +language in product$", text, re.MULTILINE)
     assert "asks for  4 GPUs, 16 CPUs" in text
     assert "Has a place on gpu-1 and starts when 2 pods there have stopped." in text
-    assert "Taken for it" in text
+    assert "Preempted for it" in text
     assert "tracker" in text
 
 
@@ -236,9 +238,9 @@ def test_a_group_is_explained_with_who_pays_for_it(demo: str) -> None:
     ("group", "says"),
     [
         ("recognizer", "2 pods of 2 start now."),
-        ("tracker", "1 pod is taken for tuning: research is 2.75 GPUs over its quota of 8"),
+        ("tracker", "1 pod is preempted for tuning: research is 2.75 GPUs over its quota of 8"),
         ("huge", "None of 4 nodes can take it, however empty"),
-        ("notebook", "Nothing changes for it."),
+        ("notebook", "No change for this group."),
     ],
 )
 def test_every_fate_is_explained(demo: str, group: str, says: str) -> None:
@@ -348,9 +350,9 @@ def test_the_same_file_gives_the_same_bytes_in_every_process(demo: str) -> None:
         ("--add-job name=b,project=vision,gpus=0.5,kind=build", "job b added to vision: 1 pod, 0.5 GPU, build"),
         ("--add-job name=b,project=vision,gpu-memory=8000,preemptible", "1 pod, 8000 MiB of a GPU, train"),
         ("--add-job name=b,project=vision,gpus=0,cpus=4,memory=8G,pods=3,minimum=1", "3 pods, 0 GPUs each"),
-        ("--without-node gpu-2", "node gpu-2 taken away: 1 pod of 1 group waits again"),
-        ("--without-node gpu-4", "node gpu-4 taken away: nothing ran there"),
-        ("--without-job detector", "job detector taken away with its 1 pod"),
+        ("--without-node gpu-2", "node gpu-2 removed: 1 pod of 1 group waits again"),
+        ("--without-node gpu-4", "node gpu-4 removed: nothing ran there"),
+        ("--without-job detector", "job detector removed with its 1 pod"),
         ("--later 10m", "time: 10m later"),
     ],
 )
@@ -362,14 +364,14 @@ def test_every_change_is_made_and_said(demo: str, flags: str, says: str) -> None
 
 def test_a_change_shows_who_fares_differently_side_by_side(demo: str) -> None:
     text = answered("plan", demo, "--set", "node.gpu-4.cordoned=false", columns=200)
-    assert re.search(r"^tuning +gets a place on gpu-1 +starts on gpu-4$", text, re.MULTILINE)
-    assert re.search(r"^tracker +is taken from gpu-1 +stays on gpu-1$", text, re.MULTILINE)
-    assert re.search(r"^pods that are taken +2 +0$", text, re.MULTILINE)
+    assert re.search(r"^tuning +will start on gpu-1 +starts on gpu-4$", text, re.MULTILINE)
+    assert re.search(r"^tracker +is preempted on gpu-1 +stays on gpu-1$", text, re.MULTILINE)
+    assert re.search(r"^pods that are preempted +2 +0$", text, re.MULTILINE)
     assert re.search(r"^  vision +4 +4 → [\d.]+ +8 +4 → 8$", text, re.MULTILINE)
 
 
 def test_a_change_that_changes_nothing_says_so(demo: str) -> None:
-    assert "Nobody: the same groups start, leave and wait as before." in answered(
+    assert "None: the same groups start, are preempted and wait as before." in answered(
         "plan", demo, "--set", "policy.promise_lifetime_s=601"
     )
 
@@ -399,7 +401,7 @@ def test_changes_can_speak_of_each_other(demo: str) -> None:
         ("--set project.vision.quota=-1", "fix: write unlimited"),
         ("--set project.vision.memory_limit=-1", "fix: write unlimited"),
         ("--set project.vision.memory_limit=64", "'64' has no unit"),
-        ("--set project.vision.memory_quota=999999999T", "is not an amount of memory that anybody has"),
+        ("--set project.vision.memory_quota=999999999T", "is not a realistic amount of memory"),
         ("--set node.gpu-1.memory_bytes=64", "fix: write 64G or 512Mi"),
         ("--set node.gpu-1.memory_bytes=-1", "'-1' is not an amount of memory"),
         ("--set node.gpu-1.gpus=-4", "fix: write a number from 0 to 1024"),
@@ -434,13 +436,13 @@ def test_changes_can_speak_of_each_other(demo: str) -> None:
         ("--set policy.max_moved_group=3", "did you mean max_moved_groups?"),
         ("--set policy.passes=alocate", "did you mean allocate?"),
         ("--set pool.gpu_placement=sprad", "did you mean spread?"),
-        ("--add-job name=big,gpus=1", "--add-job says no project"),
-        ("--add-job project=vision,gpus=1", "--add-job says no name"),
-        ("--add-job name=big,project=vision,gpu=1", "a job has no 'gpu'"),
+        ("--add-job name=big,gpus=1", "--add-job is missing project"),
+        ("--add-job project=vision,gpus=1", "--add-job is missing name"),
+        ("--add-job name=big,project=vision,gpu=1", "a job has no field 'gpu'"),
         ("--add-job name=big,project=vision,gpus=2.5", "2.5 GPUs is neither a fraction of one GPU nor a whole number"),
         ("--add-job name=big,project=vision,gpus=", "gpus has no value"),
-        ("--add-job name=big,project=vision,gpus=1,gpus=2", "gpus is there twice"),
-        ("--add-job name=big,project=vision,gpus=1,gpu_memory=10", "two ways to ask for the same"),
+        ("--add-job name=big,project=vision,gpus=1,gpus=2", "--add-job names gpus twice"),
+        ("--add-job name=big,project=vision,gpus=1,gpu_memory=10", "cannot be combined"),
         ("--add-job name=big,project=vision,pods=0", "0 pods is out of range"),
         ("--add-job name=big,project=vision,pods=2,minimum=3", "a minimum of 3 pods is more than its 2 pods"),
         ("--add-job name=big,project=vision,kind=trian", "did you mean train?"),
@@ -450,7 +452,7 @@ def test_changes_can_speak_of_each_other(demo: str) -> None:
         ("--without-node gpu9", "did you mean gpu-"),
         ("--without-job tunig", "did you mean tuning?"),
         ("--later soon", "'soon' is not a length of time"),
-        ("--check --set project.vision.quota=6", "--check looks at the file as it is"),
+        ("--check --set project.vision.quota=6", "--check cannot be combined"),
         ("--frobnicate", "No such option"),
     ],
 )
@@ -467,7 +469,7 @@ def test_a_scheduler_that_fails_gives_a_sentence(demo: str, monkeypatch: pytest.
     monkeypatch.setattr("fairpool.cli.replay.plan", fails)
     answer = fairpool("plan", demo)
     assert (answer.code, answer.out) == (2, "")
-    assert "the scheduler fails on this snapshot: ZeroDivisionError: by nothing" in answer.err
+    assert "the scheduler crashed on this snapshot: ZeroDivisionError: by nothing" in answer.err
 
 
 def test_all_that_is_wrong_is_said_at_once(demo: str) -> None:
@@ -479,7 +481,7 @@ def test_all_that_is_wrong_is_said_at_once(demo: str) -> None:
 
 
 def test_a_sound_file_is_called_sound(demo: str) -> None:
-    assert "is sound: version 1" in answered("plan", demo, "--check")
+    assert "is valid: version 1" in answered("plan", demo, "--check")
     assert parsed("plan", demo, "--check")["sound"] is True
 
 
@@ -569,7 +571,7 @@ def test_a_link_is_followed_to_its_file(tmp_path: Path, dangling: bool) -> None:
     assert "exists already" in fairpool("snapshot", "example", str(link)).err
     assert "Wrote" in answered("snapshot", "example", str(link), "--force")
     assert link.is_symlink()
-    assert "is sound" in answered("plan", str(target), "--check")
+    assert "is valid" in answered("plan", str(target), "--check")
 
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,9 +63,9 @@ def _read(text: str) -> _Wanted:
         key = key.replace("-", "_")
         if key not in FIELDS:
             fix = did_you_mean(key, FIELDS, f"there are: {', '.join(FIELDS)}")
-            wanted.problems.append(Problem("job.field", f"a job has no {key!r}", fix))
+            wanted.problems.append(Problem("job.field", f"a job has no field {key!r}", fix))
         elif key in wanted.values:
-            wanted.problems.append(Problem("job.twice", f"{key} is there twice in --add-job", "say it once"))
+            wanted.problems.append(Problem("job.twice", f"--add-job names {key} twice", "name it once"))
         elif not value and not (key == "preemptible" and not equals):
             wanted.problems.append(Problem("job.value", f"{key} has no value in --add-job", f"write {key}=VALUE"))
         else:
@@ -118,7 +118,7 @@ def _against(snapshot: Snapshot, wanted: _Wanted) -> list[Problem]:
     """What is missing, or contradicts the snapshot or itself."""
     said = wanted.values
     problems = [
-        Problem(f"job.no_{key}", f"--add-job says no {key}", f"add {key}=..., as in {EXAMPLE}")
+        Problem(f"job.no_{key}", f"--add-job is missing {key}", f"add {key}=..., as in {EXAMPLE}")
         for key in ("name", "project")
         if key not in said and not any(problem.what.startswith(f"{key} has") for problem in wanted.problems)
     ]
@@ -128,8 +128,8 @@ def _against(snapshot: Snapshot, wanted: _Wanted) -> list[Problem]:
     if said.get("name") in {*(group.id for group in snapshot.groups), *pods_of_others}:
         problems.append(Problem("job.exists", f"there is a group {said['name']} already", "choose another name"))
     if "gpus" in said and "gpu_memory" in said:
-        fix = "ask for one of them"
-        problems.append(Problem("job.gpus_twice", "gpus and gpu_memory are two ways to ask for the same", fix))
+        fix = "use one of them"
+        problems.append(Problem("job.gpus_twice", "gpus and gpu_memory cannot be combined", fix))
     pods, minimum = said.get("pods", 1), said.get("minimum", 1)
     if isinstance(pods, int) and isinstance(minimum, int) and minimum > pods:
         what = f"a minimum of {count(minimum, 'pod')} is more than its {count(pods, 'pod')}"

@@ -24,20 +24,20 @@ def draw(screen: Screen, before: Replay, after: Replay, changes: Sequence[str], 
     screen.title("In numbers")
     screen.table(("", BEFORE, AFTER), _number_rows(before, after))
     different = differing_fates(before, after)
-    screen.title("Who fares differently")
+    screen.title("Changed groups")
     if different:
         screen.table(("GROUP", BEFORE, AFTER), [(group, _said(old), _said(new)) for group, old, new in different])
     else:
-        screen.text("Nobody: the same groups start, leave and wait as before.")
+        screen.text("None: the same groups start, are preempted and wait as before.")
     again = groups_with_other_figures(before, after)
     if again:
         wait = "group waits" if again == 1 else "groups wait"
         screen.text(f"{again} more {wait} for the same reason as before, with other figures.")
-    screen.title("Queues, in GPUs")
+    screen.title("Queues (GPUs)")
     screen.table(("QUEUE", "QUOTA", "FAIR SHARE", "HELD NOW", "HELD AFTER"), _queue_rows(before, after))
     new_problems = [problem for problem in after.plan.problems if problem not in before.plan.problems]
     if new_problems:
-        screen.title("Wrong after the changes, and planned around")
+        screen.title("Problems after the changes (planned around)")
         screen.table(("WHAT", "FIX"), [(problem.what, problem.fix) for problem in new_problems])
 
 
@@ -67,8 +67,8 @@ def _number_rows(before: Replay, after: Replay) -> list[tuple[str, ...]]:
     old, new = counts(before.plan), counts(after.plan)
     rows = [
         ("groups that start", old.starting, new.starting),
-        ("groups that get a place when others have left", old.promised, new.promised),
-        ("pods that are taken", old.taken, new.taken),
+        ("groups that start when preempted pods have stopped", old.promised, new.promised),
+        ("pods that are preempted", old.taken, new.taken),
         ("groups that wait", old.waiting, new.waiting),
     ]
     return [(name, str(one), str(other)) for name, one, other in rows]

@@ -27,15 +27,15 @@ def draw(screen: Screen, replayed: Replay, name: GroupId) -> None:
         screen.text(sentence, indent="  ")
     placed = [*place_rows(plan.binds), *place_rows(plan.promises)]
     if placed:
-        screen.title("Its places")
+        screen.title("Placement")
         screen.table(("GROUP", "PODS", "NODE", "DEVICES"), placed)
     paid = taken_for(replayed.plan, name)
     if paid.evictions:
-        screen.title("Taken for it")
+        screen.title("Preempted for it")
         screen.table(("GROUP", "PODS", "NODE", "WHY"), eviction_rows(paid))
     path = queue_path(snapshot, group.queue)
     if rows := queue_rows(replayed, path):
-        screen.title("Its queues, in GPUs")
+        screen.title("Queues (GPUs)")
         screen.table(("QUEUE", "QUOTA", "FAIR SHARE", "HELD NOW", "HELD AFTER"), rows)
 
 
@@ -139,13 +139,13 @@ def _sentences(plan: Plan, name: GroupId, pods: list[Pod]) -> list[str]:
         said = explain(verdict)
         sentences.append(f"{said[0].upper()}{said[1:]}.")
     sentences += [f"The promise of {each.node} to {each.pod} is given up: {each.why}." for each in mine.withdrawals]
-    return sentences or ["Nothing changes for it."]
+    return sentences or ["No change for this group."]
 
 
 def _taken(why: str, many: int) -> str:
-    """`1 pod is taken for tuning: ...`, or `...: moves to n2`."""
+    """`1 pod is preempted for tuning: ...`, or `...: moves to n2`."""
     mark = "" if why.startswith("for ") else ":"
-    return f"{count(many, 'pod')} {'is' if many == 1 else 'are'} taken{mark} {why}."
+    return f"{count(many, 'pod')} {'is' if many == 1 else 'are'} preempted{mark} {why}."
 
 
 def _verb(number: int, verb: str) -> str:

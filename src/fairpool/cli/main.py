@@ -53,15 +53,15 @@ def _operation(name: str) -> Callable[[], click.Command]:
 
 COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "up": ("Start the platform on this machine.", _up),
-    "down": ("Stop the server; pods run on.", _operation("down")),
-    "status": ("Whether it is up, and how it is.", _operation("status")),
-    "logs": ("The server's own log.", _operation("logs")),
-    "reset-password": ("A new password for whoever lost theirs.", _operation("reset_password")),
-    "backup": ("Write what people declared to a file.", _operation("backup")),
-    "restore": ("Put a backup back.", _operation("restore")),
-    "plan": ("Plan a saved snapshot: who starts, is taken or waits, and why.", _plan),
-    "simulate": ("Run a cluster in virtual time: a scenario, a trace or an example.", _simulate),
-    "snapshot": ("Make snapshot files to plan.", _snapshot),
+    "down": ("Stop the server; running pods are not affected.", _operation("down")),
+    "status": ("Show whether the platform is up, and its health.", _operation("status")),
+    "logs": ("Show the server log.", _operation("logs")),
+    "reset-password": ("Set a new password for a user.", _operation("reset_password")),
+    "backup": ("Back up projects, workloads, users and settings to a file.", _operation("backup")),
+    "restore": ("Restore a backup.", _operation("restore")),
+    "plan": ("Plan a saved snapshot: what starts, is preempted or waits, and why.", _plan),
+    "simulate": ("Simulate a cluster: a scenario, a trace or an example.", _simulate),
+    "snapshot": ("Create snapshot files to plan.", _snapshot),
 }
 
 
@@ -94,7 +94,7 @@ class OnDemand(click.Group):
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             from fairpool.cli.complaint import did_you_mean
 
-            near = did_you_mean(args[0], COMMANDS, "the commands are listed by --help.")
+            near = did_you_mean(args[0], COMMANDS, "run `fairpool --help` for a list of commands")
             ctx.fail(f"there is no command {args[0]!r}: {near}")
         return super().resolve_command(ctx, args)
 
@@ -102,7 +102,7 @@ class OnDemand(click.Group):
 def _unanswerable(why: str) -> NoReturn:
     with suppress(OSError):
         click.echo(f"error: the answer cannot be written: {why}", err=True)
-        click.echo("  fix: see where standard output goes to", err=True)
+        click.echo("  fix: check where standard output is redirected", err=True)
     sys.exit(2)
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from fairpool.cli.whatif import Changes
     from fairpool.scheduler.snapshot_file import Loaded
 
-HELP = """Plan the snapshot in FILE: who starts where, who is taken and why, who waits and why. FILE may be `-`.
+HELP = """Plan the snapshot in FILE: what starts where, what is preempted or waits, and why. `-` reads standard input.
 
-Nothing is started or stopped: a plan is only computed. The same file gives the same plan on every machine.
+Nothing is started or stopped. The same file produces the same plan on every machine.
 
 \b
-What if: change the snapshot, and see both plans side by side.
+What if: change the snapshot and compare both plans.
   --set project.NAME.quota=6        also limit, weight, over_quota, priority,
                                     cpu_quota, memory_limit=64G, ...
   --set department.NAME.quota=20    the same fields
@@ -30,16 +30,16 @@ What if: change the snapshot, and see both plans side by side.
   --add-job name=big,project=vision,gpus=4[,pods=2][,minimum=1][,kind=build]
             [,priority=80][,preemptible][,cpus=8][,memory=64G]
             [,gpu_memory=8000]
-                                    amounts are for each pod; all pods start
-                                    together unless there is a minimum; one
-                                    CPU a GPU unless it says otherwise
-  --without-node NAME               its pods wait again
-  --without-job NAME                as if it had never been
-  --later 10m                       the same, some time later
+                                    amounts are per pod; all pods start
+                                    together unless minimum is set; one
+                                    CPU per GPU unless cpus is set
+  --without-node NAME               its pods are queued again
+  --without-job NAME                as if it was never submitted
+  --later 10m                       advance the clock
 
 \b
-Exit codes: 0 planned, or FILE is sound; 1 no such group, or --check found
-problems; 2 FILE cannot be used, or the flags make no sense.
+Exit codes: 0 planned, or FILE is valid; 1 no such group, or --check found
+problems; 2 FILE cannot be read, or the flags are invalid.
 """
 
 
@@ -49,15 +49,15 @@ problems; 2 FILE cannot be used, or the flags make no sense.
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.argument("file")
-@click.option("--explain", "group", metavar="GROUP", help="Everything about one group.")
-@click.option("--json", "as_json", is_flag=True, help="For programs; the fields are in docs/reference/plan-json.md.")
-@click.option("--check", is_flag=True, help="Only say what is wrong with FILE.")
-@click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="What if this were so? Repeatable.")
-@click.option("--add-job", "added_jobs", metavar="KEY=VALUE,...", multiple=True, help="What if this were submitted?")
-@click.option("--without-node", "without_nodes", metavar="NAME", multiple=True, help="What if it were gone?")
-@click.option("--without-job", "without_jobs", metavar="NAME", multiple=True, help="What if it had never been?")
-@click.option("--later", metavar="DURATION", help="What if it were so much later? 90s, 10m, 2h or 1d.")
-@click.option("--all", "every_row", is_flag=True, help="Every row of long tables, on a terminal too.")
+@click.option("--explain", "group", metavar="GROUP", help="Show everything about one group.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/reference/plan-json.md lists the fields.")
+@click.option("--check", is_flag=True, help="Only validate FILE.")
+@click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="Change a value. Repeatable.")
+@click.option("--add-job", "added_jobs", metavar="KEY=VALUE,...", multiple=True, help="Add a job. Repeatable.")
+@click.option("--without-node", "without_nodes", metavar="NAME", multiple=True, help="Remove a node. Repeatable.")
+@click.option("--without-job", "without_jobs", metavar="NAME", multiple=True, help="Remove a job. Repeatable.")
+@click.option("--later", metavar="DURATION", help="Advance the clock by 90s, 10m, 2h or 1d.")
+@click.option("--all", "every_row", is_flag=True, help="Do not shorten long tables on a terminal.")
 def plan(
     file: str,
     group: str | None,
@@ -75,7 +75,7 @@ def plan(
 
     changes = Changes(settings, added_jobs, without_nodes, without_jobs, later)
     if check and (changes or group is not None):
-        raise click.UsageError("--check looks at the file as it is: leave out --explain and the what-if flags.")
+        raise click.UsageError("--check cannot be combined with --explain or what-if flags.")
     loaded = _loaded(file)
     if check:
         _answer_check(file, loaded, as_json)
@@ -106,7 +106,7 @@ def _answer_check(file: str, loaded: Loaded, as_json: bool) -> None:
         for problem in found:
             click.echo(f"\n{problem.code}: {printable(problem.what)}\n  fix: {printable(problem.fix)}")
     else:
-        click.echo(f"{file} is sound: version {loaded.version}, written by Fairpool {loaded.written_by}.")
+        click.echo(f"{file} is valid: version {loaded.version}, written by Fairpool {loaded.written_by}.")
     if found:
         raise click.exceptions.Exit(NOT_FOUND)
 

@@ -39,9 +39,9 @@ def replay(snapshot: Snapshot) -> Replay | Problem:
     try:
         return Replay(snapshot, plan(snapshot), _held_milli(snapshot), groups)
     except Exception as error:
-        what = f"the scheduler fails on this snapshot: {type(error).__name__}: {error}"
-        fix = "--check says what is wrong with it, and values set with --set may make no sense; "
-        return Problem("plan.failed", what, fix + "if it is sound, please send us the file, it is a bug of ours")
+        what = f"the scheduler crashed on this snapshot: {type(error).__name__}: {error}"
+        fix = "run --check to find problems in it, and check the values given to --set; "
+        return Problem("plan.failed", what, fix + "if the file is valid this is a bug: please report it with the file")
 
 
 def _held_milli(snapshot: Snapshot) -> dict[QueueId, int]:
@@ -69,11 +69,11 @@ class Fate:
     def __str__(self) -> str:
         parts = [
             f"{verb} {places(nodes)}"
-            for verb, nodes in (("starts on", self.starts), ("gets a place on", self.promised))
+            for verb, nodes in (("starts on", self.starts), ("will start on", self.promised))
             if nodes
         ]
         if self.taken:
-            parts.append(f"is taken from {places(self.taken)}")
+            parts.append(f"is preempted on {places(self.taken)}")
         if self.stays:
             parts.append(f"stays on {places(self.stays)}")
         if self.verdict is not None and not self.promised:

@@ -45,7 +45,7 @@ def draw(screen: Screen, replayed: Replay, title: str) -> None:
         screen.title("Starts now")
         screen.table(("GROUP", "PODS", "NODE", "DEVICES"), place_rows(plan.binds))
     if plan.promises:
-        screen.title("Gets a place when others have left")
+        screen.title("Starts when preempted pods have stopped")
         screen.table(("GROUP", "PODS", "NODE", "DEVICES"), place_rows(plan.promises))
     if plan.evictions:
         screen.title("Taken")
@@ -57,10 +57,10 @@ def draw(screen: Screen, replayed: Replay, title: str) -> None:
         screen.title("Waits")
         screen.table(("GROUP", "PROJECT", "WHY"), waits)
     if plan.queues:
-        screen.title("Queues, in GPUs")
+        screen.title("Queues (GPUs)")
         screen.table(("QUEUE", "QUOTA", "FAIR SHARE", "HELD NOW", "HELD AFTER"), queue_rows(replayed))
     if plan.problems:
-        screen.title("Wrong in the snapshot, and planned around")
+        screen.title("Problems in the snapshot (planned around)")
         screen.table(("WHAT", "FIX"), [(problem.what, problem.fix) for problem in plan.problems])
 
 
@@ -79,14 +79,14 @@ def summary(plan: Plan) -> str:
     number = counts(plan)
     if plan.is_empty:
         if number.waiting:
-            return f"Nothing to do: nobody starts or leaves, {_groups(number.waiting, 'wait')} for the reasons below."
-        return "Nothing to do: everything that can run is running, and nobody waits."
+            return f"Nothing to do: no pods start or stop, {_groups(number.waiting, 'wait')} for the reasons below."
+        return "Nothing to do: everything is running and no group is waiting."
     parts = [
         _groups(number.starting, "start") if number.starting else "",
-        _groups(number.promised, "get", "a place when others have left") if number.promised else "",
-        f"{count(number.taken, 'pod')} {'is' if number.taken == 1 else 'are'} taken" if number.taken else "",
+        _groups(number.promised, "start", "when preempted pods have stopped") if number.promised else "",
+        f"{count(number.taken, 'pod')} {'is' if number.taken == 1 else 'are'} preempted" if number.taken else "",
         f"{count(len(plan.withdrawals), 'promise')} given up" if plan.withdrawals else "",
-        _groups(number.waiting, "wait") if number.waiting else "nobody else waits",
+        _groups(number.waiting, "wait") if number.waiting else "no other group waits",
     ]
     sentence = listed([part for part in parts if part])
     return sentence[0].upper() + sentence[1:] + "."

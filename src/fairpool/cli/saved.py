@@ -22,7 +22,7 @@ KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
-    stat.S_IFLNK: "a link that leads nowhere",
+    stat.S_IFLNK: "a broken symbolic link",
 }
 
 
@@ -32,7 +32,7 @@ def load(name: str) -> Loaded | Problem:
     try:
         data = _read(name)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        fix = "name a snapshot file that is there and that you may read"
+        fix = "name an existing snapshot file that you can read"
         return Problem("file.unreachable", f"{shown} cannot be read: {_why(error)}", fix)
     with _without_collector():
         loaded = decode(data)
@@ -48,7 +48,7 @@ def save(snapshot: Snapshot, name: str, *, overwrite: bool = False) -> Problem |
         if problem is None:
             _write(Path(os.path.realpath(name)), encode(snapshot))
     except (OSError, ValueError) as error:
-        fix = "name a file in a folder that is there and that you may write to"
+        fix = "choose a file in an existing directory that you can write to"
         return Problem("file.unreachable", f"{name} cannot be written: {_why(error)}", fix)
     return problem
 
@@ -69,7 +69,7 @@ def _send(data: bytes) -> Problem | None:
     except BrokenPipeError:
         raise  # whoever read has read enough: no error, and the command ends quietly
     except OSError as error:
-        fix = "see where it goes to, or name a file"
+        fix = "redirect it elsewhere, or name a file"
         return Problem("file.unreachable", f"standard output cannot be written: {_why(error)}", fix)
     return None
 
@@ -86,7 +86,7 @@ def _obstacle(name: str, overwrite: bool) -> Problem | None:
         what = f"{name} is {KINDS.get(stat.S_IFMT(mode), 'something else')}, not a file"
         return Problem("file.other_kind", what, "name a file, or write to standard output with -")
     if not overwrite:
-        return Problem("file.exists", f"{name} exists already", "choose another name, or add --force")
+        return Problem("file.exists", f"{name} exists already", "choose another name, or pass --force")
     return None
 
 

@@ -60,7 +60,7 @@ class Screen:
             for line in _row_lines(row, widths):
                 self.lines.append(click.style(line, dim=True) if self.colour and number == 0 else line)
         if len(shown) < len(rows):
-            self.text(f"... and {len(rows) - len(shown)} more; --all shows them")
+            self.text(f"... and {len(rows) - len(shown)} more (show all with --all)")
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Names and values below each other."""

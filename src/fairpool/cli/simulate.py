@@ -25,18 +25,18 @@ FAILED = 1
 INTERRUPTED = 130
 SPEED = 60.0
 
-HELP = """Run WHAT in virtual time, with the real scheduler, and say what came out.
+HELP = """Simulate WHAT in virtual time with the real scheduler, and print the results.
 
 WHAT is the name of an example (see --list), a scenario file (.toml, see docs/reference/scenario-file.md) or a trace:
-a table (.csv) with the columns job, project, submit_s, gpus, duration_s and, if you like, kind.
+a table (.csv) with the columns job, project, submit_s, gpus, duration_s and, optionally, kind.
 
-The same file gives the same outcome, on every machine and however often it was interrupted.
+The same file produces the same results on every machine, however often it was interrupted.
 
 \b
---snapshot saves what the scheduler was told in one cycle, for fairpool plan:
+--snapshot saves the input of one scheduling cycle for fairpool plan:
   --snapshot demo.snapshot          the last cycle
   --snapshot demo.snapshot@12       the 12th
-  --snapshot demo.snapshot@90s      the last one no later than that
+  --snapshot demo.snapshot@90s      the last one within 90 s of the start
 
 \b
 Exit codes: 0 everything as expected, or nothing was expected; 1 something was
@@ -52,23 +52,29 @@ interrupted.
 )
 @click.argument("what", required=False)
 @click.option("--list", "list_them", is_flag=True, help="List the examples.")
-@click.option("--copy", metavar="FILE", help="Write the example WHAT to FILE, to change it, instead of running it.")
-@click.option("--nodes", metavar="100x8", help="Of a trace: so many nodes with so many GPUs each.")
+@click.option("--copy", metavar="FILE", help="Copy the example WHAT to FILE instead of running it.")
+@click.option("--nodes", metavar="100x8", help="Trace only: number of nodes x GPUs per node.")
 @click.option(
-    "--quota", "quotas", metavar="PROJECT=8", multiple=True, help="Of a trace; else by GPU hours. Repeatable."
+    "--quota",
+    "quotas",
+    metavar="PROJECT=8",
+    multiple=True,
+    help="Trace only: a project's quota (default: by its GPU hours). Repeatable.",
 )
-@click.option("--json", "json_file", metavar="FILE", help="Save the outcome; `-` prints it instead of the tables.")
+@click.option(
+    "--json", "json_file", metavar="FILE", help="Save the results as JSON; `-` prints them instead of tables."
+)
 @click.option("--charts", metavar="FOLDER", help="Save charts (SVG) of GPUs by project and of waiting jobs.")
-@click.option("--snapshot", "snapshots", metavar="FILE[@CYCLE]", multiple=True, help="Save a cycle. Repeatable.")
-@click.option("--pool", default="default", show_default=True, help="The node pool that --snapshot is about.")
-@click.option("--events", is_flag=True, help="Print everything that happened.")
-@click.option("--why", metavar="JOB", help="Print how one job stands, why, and what happened to it.")
-@click.option("--realtime", is_flag=True, help="Let real time pass, as it would in a cluster.")
 @click.option(
-    "--speed", type=click.FloatRange(min=0, min_open=True), help="With --realtime, so many times as fast. [60]"
+    "--snapshot", "snapshots", metavar="FILE[@CYCLE]", multiple=True, help="Save a scheduling cycle. Repeatable."
 )
-@click.option("--state", metavar="FOLDER", help="Keep everything there: after a crash, the same command goes on.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--pool", default="default", show_default=True, help="Node pool that --snapshot saves.")
+@click.option("--events", is_flag=True, help="Print all events.")
+@click.option("--why", metavar="JOB", help="Print one job's state, the reason, and its history.")
+@click.option("--realtime", is_flag=True, help="Run on a real clock.")
+@click.option("--speed", type=click.FloatRange(min=0, min_open=True), help="Speed-up of --realtime. [60]")
+@click.option("--state", metavar="FOLDER", help="Keep state in FOLDER; after a crash, rerun the command to continue.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def simulate(
     what: str | None,
     list_them: bool,
@@ -91,14 +97,16 @@ def simulate(
         _list()
         return
     if what is None:
-        raise click.UsageError("Name an example, a scenario file or a trace; --list shows the examples.")
+        raise click.UsageError("Name an example (see --list), a scenario file or a trace.")
     if copy is not None:
         _copy(what, Path(copy), force)
         return
     if speed is not None and not realtime:
-        raise click.UsageError("--speed is about --realtime: without it, time jumps.")
+        raise click.UsageError("--speed needs --realtime.")
     if state is not None and snapshots:
-        raise click.UsageError("--snapshot does not go with --state; the cycles are the same without it.")
+        raise click.UsageError(
+            "--snapshot cannot be combined with --state; run without --state to save the same cycles."
+        )
     scenario = _scenario(what, nodes, quotas)
     wanted = _wanted(scenario, json_file, charts, _capture(snapshots, pool), why, force)
     keeper = _keeper(scenario, state)
@@ -109,7 +117,7 @@ def simulate(
         fail(problems, UNUSABLE)
     if not outcome.is_complete:
         if state is not None:
-            click.echo("Interrupted. The same command goes on from here.", err=True)
+            click.echo("Interrupted. Run the same command again to continue.", err=True)
         raise click.exceptions.Exit(INTERRUPTED)
     raise click.exceptions.Exit(FAILED if outcome.passed is False else 0)
 
@@ -208,7 +216,7 @@ def _played(scenario: Scenario, keeper: Keeper, wanted: Wanted, speed: float | N
         outcome = Outcome.of(stage, keeper.position)
         stage.close()
     except UNKEPT as error:
-        fix = "see that there is room on the disk and that nobody else writes there, or name another folder"
+        fix = "check that the disk has space and that no other process writes there, or choose another folder"
         fail([Problem("state.unusable", f"the simulation cannot be kept: {error}", fix)], UNUSABLE)
     finally:
         progress.clear()

@@ -11,7 +11,7 @@ from fairpool.cli.complaint import UNUSABLE, fail
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def snapshot() -> None:
-    """Make snapshot files to plan.
+    """Create snapshot files to plan.
 
     Example: fairpool snapshot example demo.snapshot
     """
@@ -19,11 +19,11 @@ def snapshot() -> None:
 
 @snapshot.command(epilog="Example: fairpool snapshot example demo.snapshot && fairpool plan demo.snapshot")
 @click.argument("file")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def example(file: str, force: bool) -> None:
     """Write a small cluster to FILE, to try `fairpool plan` with. `-` writes to standard output.
 
-    Two departments, four nodes, and somebody in every situation: some start, some are taken, some wait.
+    Two departments, four nodes, and jobs in every situation: starting, preempted, waiting.
 
     Exit codes: 0 written; 2 it could not be.
     """
@@ -31,7 +31,7 @@ def example(file: str, force: bool) -> None:
     from fairpool.cli.saved import STANDARD_STREAM, save
 
     if file == STANDARD_STREAM and sys.stdout.isatty():
-        raise click.UsageError("A snapshot is not readable on a terminal: name a FILE, or send it through a pipe.")
+        raise click.UsageError("A snapshot is binary: name a FILE or pipe it to another program.")
     problem = save(example_snapshot(), file, overwrite=force)
     if problem is not None:
         fail([problem], UNUSABLE)

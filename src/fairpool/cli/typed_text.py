@@ -93,7 +93,7 @@ def bytes_amount(text: str) -> int | Problem:
         fix = f"write {text}G or 512Mi"
         return Problem("value.no_unit", f"{text!r} has no unit", fix)
     if amount * BYTES[unit] > AMOUNT_MAX:
-        return _not(text, "an amount of memory that anybody has", "write 16G or 512Mi")
+        return _not(text, "a realistic amount of memory", "write 16G or 512Mi")
     return int(amount * BYTES[unit])
 
 

@@ -75,7 +75,7 @@ def without_job(snapshot: Snapshot, name: str) -> Edit | Problem:
         pods=pods,
         claims=_still_claimed(snapshot.claims, pods),
     )
-    return Edit(left, f"job {name} taken away with its {count(gone, 'pod')}")
+    return Edit(left, f"job {name} removed with its {count(gone, 'pod')}")
 
 
 def without_node(snapshot: Snapshot, name: str) -> Edit | Problem:
@@ -94,7 +94,7 @@ def without_node(snapshot: Snapshot, name: str) -> Edit | Problem:
     waiting = [pod for pod in there if pod.phase is not PodPhase.RELEASING]
     groups = count(len({pod.group for pod in waiting}), "group")
     again = f"{count(len(waiting), 'pod')} of {groups} {'waits' if len(waiting) == 1 else 'wait'} again"
-    return Edit(left, f"node {name} taken away: {again if waiting else 'nothing ran there'}")
+    return Edit(left, f"node {name} removed: {again if waiting else 'nothing ran there'}")
 
 
 def let_pass(snapshot: Snapshot, text: str) -> Edit | Problem:

@@ -67,7 +67,7 @@ class Capture:
         problems = []
         for each in self.requests:
             if each.snapshot is None:
-                what = f"{each.file} is not written: there was no such cycle, only {count(self.cycles, 'cycle')}"
+                what = f"{each.file} is not written: there was no such cycle; the run had {count(self.cycles, 'cycle')}"
                 problems.append(Problem("capture.none", what, "name another cycle, or @last"))
                 continue
             problem = save(each.snapshot, each.file, overwrite=True)

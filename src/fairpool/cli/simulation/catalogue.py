@@ -38,7 +38,7 @@ def copied(example: str, file: Path, *, overwrite: bool) -> Problem | None:
     if example not in known:
         return _unknown(example, known)
     if file.exists() and not overwrite:
-        return Problem("file.exists", f"{file} exists already", "choose another name, or add --force")
+        return Problem("file.exists", f"{file} exists already", "choose another name, or pass --force")
     try:
         file.write_text(known[example].read_text(encoding="utf-8"), encoding="utf-8")
     except OSError as error:
@@ -73,7 +73,7 @@ def named(what: str, nodes: str | None, quotas: Sequence[str]) -> Scenario | lis
 def _scenario(text: str, name: str, nodes: str | None, quotas: Sequence[str]) -> Scenario | list[Problem]:
     if nodes is not None or quotas:
         fix = "change it in the file, or leave the flags out"
-        return [Problem("scenario.flags", "--nodes and --quota are for traces: a scenario says both itself", fix)]
+        return [Problem("scenario.flags", "--nodes and --quota apply to traces; a scenario defines its own", fix)]
     return scenario_file.read(text, name)
 
 
@@ -84,7 +84,7 @@ def _in_file(file: str, problems: Sequence[Problem]) -> list[Problem]:
 def _unknown(what: str, known: Collection[str]) -> Problem:
     looks_like_a_file = "/" in what or what.endswith((".toml", ".csv"))
     if looks_like_a_file:
-        fix = "name a scenario (.toml) or a trace (.csv) that is there; --list shows those that come with Fairpool"
+        fix = "name an existing scenario (.toml) or trace (.csv); --list shows the built-in examples"
         return Problem("scenario.no_file", f"there is no file {what}", fix)
     fix = did_you_mean(what, known, f"there are: {', '.join(known)}; or name a file")
     return Problem("scenario.unknown", f"there is no example {what!r}", fix)

@@ -32,12 +32,12 @@ class Wanted:
             if path.is_dir():
                 problems.append(Problem("file.other_kind", f"{path} is a folder, not a file", "name a file"))
             elif path.exists() and not self.overwrite:
-                fix = "choose another name, or add --force"
+                fix = "choose another name, or pass --force"
                 problems.append(Problem("file.exists", f"{path} exists already", fix))
             elif path.parent.exists() and not path.parent.is_dir():
                 problems.append(Problem("file.no_folder", f"{path.parent} is not a folder", "name another place"))
             elif not path.parent.exists() and (self.charts is None or path.parent != Path(self.charts)):
-                problems.append(Problem("file.no_folder", f"there is no folder {path.parent}", "make it first"))
+                problems.append(Problem("file.no_folder", f"there is no folder {path.parent}", "create it first"))
         return problems
 
     def _paths(self) -> Iterable[Path]:
@@ -61,7 +61,7 @@ class Wanted:
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             what = f"{error.filename or 'a file'} cannot be written: {why}"
-            problems.append(Problem("file.unreachable", what, "see that there is room, and that you may write there"))
+            problems.append(Problem("file.unreachable", what, "check free space and permissions"))
         return problems
 
 
@@ -73,7 +73,7 @@ def charts(outcome: Outcome) -> dict[str, Chart]:
         str(project): [(_seconds(at), milli / 1000) for at, milli in holding.series]
         for project, holding in figures.holdings.items()
     }
-    waiting = {"jobs without a place": [(_seconds(at), float(jobs)) for at, jobs in figures.waiting]}
+    waiting = {"waiting jobs": [(_seconds(at), float(jobs)) for at, jobs in figures.waiting]}
     return {
         ALLOCATION: Chart("GPU Allocation / Project", "GPUs", allocated, end_s, float(figures.gpus)),
         WAITING: Chart("Waiting jobs", "jobs", waiting, end_s),

@@ -172,7 +172,7 @@ def _gpu(table: Table, otherwise: int) -> GpuRequest:
     memory_mib = table.whole("gpu_memory", 0, least=1, most=10**7)
     milli = table.gpus("gpus", otherwise)
     if memory_mib and "gpus" in table:
-        table.complain("gpu_memory", "both", "gpus and gpu_memory are two ways to ask for the same", "keep one of them")
+        table.complain("gpu_memory", "both", "gpus and gpu_memory cannot be combined", "use one of them")
     if memory_mib:
         return gpu_memory(memory_mib, devices)
     if not milli:

@@ -152,7 +152,7 @@ class Reader:
         if not words or words[0] not in [*Condition]:
             if words and words[0][0].isalpha():
                 fix = did_you_mean(words[0], Condition, f'wait for one of: {", ".join(Condition)}; or for 30 or "10m"')
-                table.complain("wait", "value", f"one cannot wait for {words[0]!r}", fix)
+                table.complain("wait", "value", f"cannot wait for {words[0]!r}", fix)
                 return []
             seconds = table.as_seconds("wait", value, None)
             return [] if seconds is None else [Pause(seconds)]

@@ -15,12 +15,12 @@ from fairpool.model.life import Cause
 from fairpool.model.quantity import gpus_text
 
 CAUSES = {
-    Cause.PREEMPTED: "given to whom they were owed",
+    Cause.PREEMPTED: "reclaimed by projects below their quota",
     Cause.MOVED: "moved to make room",
-    Cause.STALE: "gang had lost a part",
+    Cause.STALE: "gang lost a pod",
     Cause.NODE_DRAINED: "node drained",
     Cause.NODE_LOST: "node lost",
-    Cause.VANISHED: "gone without a trace",
+    Cause.VANISHED: "pod lost",
 }
 
 
@@ -29,14 +29,14 @@ def draw(screen: Screen, outcome: Outcome) -> None:
     figures, scenario = outcome.tally, outcome.scenario
     screen.title(f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name)
     length = length_text((figures.end - figures.begin) / SECOND_MS)
-    over = "" if outcome.is_complete else ", and was not over"
+    over = "" if outcome.is_complete else ", not finished"
     screen.text(
         f"{count(len(scenario.nodes), 'node')} with {count(figures.gpus, 'GPU')}, "
         f"{count(len(figures.jobs), 'job')}, {count(len(figures.holdings), 'project')}; it took {length}{over}"
     )
     screen.title("Figures")
     screen.facts(_facts(outcome))
-    screen.title("Projects, in GPUs")
+    screen.title("Projects (GPUs)")
     screen.table(
         ("PROJECT", "QUOTA", "MEAN", "MOST", "AT END", "OWED GPU-H", "JOBS", "TAKEN", "WAIT", "P99"),
         _project_rows(outcome),
@@ -47,14 +47,14 @@ def draw_checks(screen: Screen, outcome: Outcome) -> None:
     """What was expected and reached, and the line that says pass or fail."""
     checks = outcome.position.checks
     if checks:
-        screen.title("Expected and reached")
+        screen.title("Expected and actual")
         rows = [
             (check.phase, check.what, check.expected, check.reached, "ok" if check.passed else "FAIL")
             for check in checks
         ]
         screen.table(("PHASE", "WHAT", "EXPECTED", "REACHED", ""), rows)
     for violation in outcome.violations:
-        screen.text(f"This must never happen, and is a bug of ours: {violation}")
+        screen.text(f"This is a bug in Fairpool, please report it: {violation}")
     if outcome.position.stopped:
         screen.text(f"Stopped early: {outcome.position.stopped}.")
     failed = sum(not check.passed for check in checks)
@@ -63,7 +63,7 @@ def draw_checks(screen: Screen, outcome: Outcome) -> None:
     elif outcome.passed:
         screen.text(f"PASS: {'the figure is' if len(checks) == 1 else f'all {len(checks)} figures are'} as expected")
     elif not outcome.is_complete and checks:
-        screen.text(f"Not over: {count(len(checks), 'figure')} so far as expected")
+        screen.text(f"Not finished: {count(len(checks), 'figure')} so far as expected")
 
 
 def draw_events(screen: Screen, outcome: Outcome, workload: str | None = None) -> None:
@@ -85,7 +85,7 @@ def draw_why(screen: Screen, outcome: Outcome, workload: str) -> None:
     if job.submitted is not None:
         facts.append(("submitted", _clock(job.submitted)))
     facts.append(("waited", length_text(job.waited_ms / SECOND_MS)))
-    facts.append(("lost its place", f"{count(job.taken, 'time')}"))
+    facts.append(("preempted", f"{count(job.taken, 'time')}"))
     screen.title(f"Job {workload}")
     screen.facts(facts)
     draw_events(screen, outcome, workload)
@@ -96,7 +96,7 @@ def _facts(outcome: Outcome) -> list[tuple[str, str]]:
     phases = Counter(outcome.phase_of(name) or "not submitted" for name in figures.jobs)
     hours = [
         f"{_hours(figures.worked_gpu_ms)} worked",
-        f"{_hours(figures.idle_gpu_ms)} starting and leaving",
+        f"{_hours(figures.idle_gpu_ms)} starting and stopping",
         f"{_hours(figures.lost_gpu_ms)} lost",
     ]
     taken = [f"{many} {CAUSES[Cause(cause)]}" for cause, many in sorted(figures.taken.items())]
@@ -106,7 +106,7 @@ def _facts(outcome: Outcome) -> list[tuple[str, str]]:
         ("GPU hours", ", ".join(hours)),
         ("jobs", ", ".join(f"{many} {phase.lower()}" for phase, many in sorted(phases.items())) or "none"),
         ("waited", _spread_text(spread(waits_ms(figures.jobs.values())))),
-        ("submit to end", _spread_text(spread(completions_ms(figures.jobs.values())))),
+        ("submit to finish", _spread_text(spread(completions_ms(figures.jobs.values())))),
         ("preemptions", f"{total}: {listed(taken)}" if total else "none"),
     ]
 

@@ -107,7 +107,9 @@ def _chosen(quotas: Sequence[str], trace: Trace | None) -> dict[QueueId, int] | 
             problems.append(Problem("trace.quota", f"--quota {text} is not understood", "write --quota PROJECT=8"))
         elif projects is not None and name not in projects:
             there = ", ".join(sorted(projects)[:8])
-            problems.append(Problem("trace.project", f"--quota: nobody submits in {name!r}", f"there are: {there}"))
+            problems.append(
+                Problem("trace.project", f"--quota: project {name!r} has no jobs in the trace", f"there are: {there}")
+            )
         else:
             chosen[QueueId(name)] = milli
     return problems or chosen
