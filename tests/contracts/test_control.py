@@ -319,7 +319,8 @@ def test_a_department_with_projects_stays_and_warns(home: House) -> None:
     home.project("p1", 4, parentId="research")
     home.project("p2", 4, parentId="research")
     shown = expect(home.call("GET", "/api/v1/org-unit/departments/research"), 200)
-    assert shown["warnings"] == ["the quotas below research add up to 8 GPUs, its own is 6"]
+    too_much = "the quotas of the projects in department research add up to 8 GPUs in node pool default"
+    assert shown["warnings"] == [f"{too_much}, more than its quota of 6"]
     assert codes(home.call("DELETE", "/api/v1/org-unit/departments/research")) == ["department.has_projects"]
     organization = home.pull().organization
     assert organization is not None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fairpool.api import organization as wire
+from fairpool.api.clusters import NodeReport
 from fairpool.control import declared, preferences
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
@@ -15,7 +18,8 @@ from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import node_pools
 from fairpool.model.ids import Instant
-from fairpool.model.organization import Organization
+from fairpool.model.node import DEFAULT_POOL
+from fairpool.model.organization import Organization, Queue
 
 DEFAULT_DEPARTMENT = "default"
 
@@ -42,11 +46,61 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
     """Everything that is declared for a cluster except its workloads."""
     marks = {row.node: row.document for row in store.marks(connection) if row.cluster == cluster}
     return declared.organization(
-        [_project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
-        [_department_unit(row) for row in store.all_departments(connection)],
+        [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
+        [department_unit(row) for row in store.all_departments(connection)],
         [wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
         {node: wire.NodeMarksRequest.model_validate_json(document) for node, document in marks.items()},
         use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Departments and projects as they are declared, with what they hold and what there is: read once for a list."""
+
+    projects: tuple[declared.Unit, ...]
+    departments: tuple[declared.Department, ...]
+    clusters: Mapping[str, str]
+    """The cluster of each project."""
+    gpus: Mapping[str, Mapping[str, int]]
+    """By cluster: GPUs of each pool, as far as nodes were ever reported."""
+    held_milli: Mapping[str, int]
+    """By project: thousandths of a GPU."""
+
+    def queues(self, cluster: str | None = None) -> dict[str, tuple[Queue, ...]]:
+        """By pool: what everybody is owed, in one cluster or in all."""
+        mine = [each for each in self.projects if cluster is None or self.clusters[each.name] == cluster]
+        named = {each.pool for unit in mine for each in unit.resources}
+        named |= {each.pool for unit in self.departments for each in unit.resources}
+        return {pool: declared.queues_in(pool, mine, self.departments) for pool in named}
+
+    def warnings(self) -> dict[str, list[str]]:
+        """By department: quotas that add up to more than there is, below it and in whole pools."""
+        said: dict[str, list[str]] = {each.name: [] for each in self.departments}
+        for cluster in sorted({*self.clusters.values()}):
+            queues = self.queues(cluster)
+            in_pools = declared.warnings_of_pools(queues, self.gpus.get(cluster, {}))
+            below = declared.warnings_below(queues)
+            for department, lines in said.items():
+                lines += [*below.get(department, []), *in_pools]
+        return {department: list(dict.fromkeys(lines)) for department, lines in said.items()}
+
+
+def books(connection: Connection) -> Books:
+    """As they are now."""
+    rows = store.all_projects(connection)
+    gpus: dict[str, dict[str, int]] = {}
+    for node in cluster_store.all_nodes(connection):
+        report = NodeReport.from_json(node.document)
+        pools = gpus.setdefault(node.cluster, {})
+        pool = report.pool or DEFAULT_POOL
+        pools[pool] = pools.get(pool, 0) + report.gpus
+    return Books(
+        projects=tuple(project_unit(row) for row in rows),
+        departments=tuple(department_unit(row) for row in store.all_departments(connection)),
+        clusters={row.name: row.cluster for row in rows},
+        gpus={cluster: {**dict.fromkeys(store.pool_names(connection), 0), **pools} for cluster, pools in gpus.items()},
+        held_milli={name: held for name, (_, held) in store.use_by_project(connection).items()},
     )
 
 
@@ -77,7 +131,7 @@ def make_first_organization(plane: Plane, connection: Connection) -> None:
         )
 
 
-def check_resources(connection: Connection, resources: list[wire.PoolResources]) -> None:
+def check_resources(connection: Connection, resources: list[wire.DepartmentResources]) -> None:
     """Go no further if what is owed cannot be."""
     problems = declared.resource_problems(resources, pool_names(connection))
     if problems:
@@ -90,11 +144,13 @@ def changed(plane: Plane, connection: Connection, noun: str, name: str, verb: st
     return changes.record(connection, noun, name, verb, now, project=project, kept=plane.settings.changes_kept)
 
 
-def _project_unit(row: Any) -> declared.Unit:
+def project_unit(row: Any) -> declared.Unit:
+    """A project's row, as it is declared."""
     body = wire.ProjectRequest.model_validate_json(row.document)
     return declared.Unit(row.name, tuple(body.resources), row.created_at, row.department, body.scheduling_rules)
 
 
-def _department_unit(row: Any) -> declared.Unit:
+def department_unit(row: Any) -> declared.Department:
+    """A department's row, as it is declared."""
     body = wire.DepartmentRequest.model_validate_json(row.document)
-    return declared.Unit(row.name, tuple(body.resources), row.created_at)
+    return declared.Department(row.name, tuple(body.resources), row.created_at)

@@ -17,12 +17,14 @@ from fairpool.scheduler.decision import (
     Evict,
     EvictionReason,
     Fragmented,
+    NeverFits,
     NoDomainFits,
     NoNodeMatches,
     NoQueue,
     NoRoom,
     NotItsTurn,
     NotReady,
+    Obstacle,
     OverLimit,
     OverQuota,
     ProtectedVictims,
@@ -38,8 +40,20 @@ Clock = Callable[[Instant], str]
 
 def explain(verdict: Verdict, clock: Clock | None = None) -> str:
     """One sentence: why this group, or a part of it, waits."""
-    sentence = _say(verdict.why, clock or _from(verdict.at))
+    sentence = _say(verdict.why, clock or _from(verdict.at)) + _in_service(verdict)
     return f"runs with {_pods(verdict.running)}, more wait: {sentence}" if verdict.running else sentence
+
+
+def _in_service(verdict: Verdict) -> str:
+    """Nodes out of service that would let it start, and how to put them back."""
+    if not verdict.closed:
+        return ""
+    first, *others = verdict.closed
+    state = "drained" if first.drained else "cordoned"
+    commands = [f"`runai-adm node undrain {first.name}`"] if first.drained else []
+    commands += [f"`runai-adm node uncordon {first.name}`"] if first.cordoned else []
+    more = f" (and {_nodes(len(others))} more)" if others else ""
+    return f"; node {first.name}{more} is {state} and has room for it: {' and '.join(commands)} puts it back in service"
 
 
 def explain_eviction(evict: Evict, winner: str | None = None) -> str:
@@ -207,12 +221,63 @@ def _(why: NotItsTurn, clock: Clock) -> str:
         theirs = why.ahead
         owed = "unlimited" if theirs.quota_milli == UNLIMITED else gpus_text(theirs.quota_milli)
         sentence += f", {_called(theirs.queue)} holds {gpus_text(theirs.held_milli)} (quota {owed})"
+    if why.obstacle is not None:
+        return f"{sentence}; {_in_the_way(why.obstacle)}"
     if why.may_reclaim:
         return sentence + ": starts when GPUs that it could use are given back"
     with_it = mine.held_milli + why.asked_milli
     if with_it > mine.fair_share_milli:
         sentence += f"; with this it would hold {gpus_text(with_it)}, more than is fair now, so nobody gives way"
     return sentence + ": starts when GPUs are given back or its fair share grows"
+
+
+def _in_the_way(obstacle: Obstacle) -> str:
+    """Whose quota it is, what follows from it, and how to change that."""
+    plain = name_of_queue(obstacle.queue)
+    name = f"department {plain}" if obstacle.is_department else plain
+    update = f"runai-adm department update {plain}"
+    held, quota = _number(obstacle.held, obstacle.resource), _amount(obstacle.quota, obstacle.resource)
+    if obstacle.mine:
+        raised = _number(obstacle.held + obstacle.asked, obstacle.resource)
+        return (
+            f"{name} holds {held} of its quota of {quota}, so this would be over the department's quota although it "
+            f"is within the project's: raise the department's quota to {raised}, or wait until it holds less"
+        )
+    if obstacle.quota != UNLIMITED:
+        return (
+            f"{name} holds {held} of its quota of {quota}, so what its projects use is not over its quota and is not "
+            "taken from them: starts when GPUs are given back, or when the quotas are changed"
+        )
+    if not obstacle.is_department:
+        return (
+            f"project {name} is set to unlimited quota, so its use never counts as over quota: starts when it gives "
+            "GPUs back, or when it is given a quota"
+        )
+    if obstacle.follows:
+        return (
+            f"{name} has unlimited quota, set on it or on one of its projects, so its projects' use never counts as "
+            f"over quota: give that project a quota, or set the department's with `{update} --gpu-quota N`"
+        )
+    return (
+        f"{name} is set to unlimited quota, so its projects' use never counts as over quota: set its quota with "
+        f"`{update} --gpu-quota N`, or `--gpu-quota unset` to let it follow its projects"
+    )
+
+
+@_say.register
+def _(why: NeverFits, clock: Clock) -> str:
+    if why.asked_milli > why.gpus_milli:
+        there = (
+            f"{_nodes(why.nodes)} that could take it {'has' if why.nodes == 1 else 'have'} {gpus_text(why.gpus_milli)}"
+        )
+        return (
+            f"cannot start as things are: it needs {_gpus(why.asked_milli)} at once, and the {there} in all, even when "
+            "empty; ask for less, or add nodes"
+        )
+    return (
+        f"cannot start as things are: its {_pods(why.pods)} start together or not at all, and the {_nodes(why.nodes)} "
+        f"that could take them have room for {why.room}, even when empty; ask for less, or add nodes"
+    )
 
 
 @_say.register

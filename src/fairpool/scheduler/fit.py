@@ -93,6 +93,10 @@ class Fit:
             return "not ready"
         if row.cordoned:
             return "cordoned"
+        return self.objection_of(shape, row, node)
+
+    def objection_of(self, shape: PodShape, row: Node, node: int) -> str | None:
+        """The same for a node as it would be with another row, ready and in service."""
         if not self.board.policy.predicates:
             return None
         if not shape.schedulable:
