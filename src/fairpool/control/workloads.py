@@ -34,6 +34,7 @@ from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.precedence import PRIORITY_CLASSES
 from fairpool.model.spec import Want
 
 # Of two routes that fit, the first counts: so the lists come before the one, because `count` could be an id.
@@ -513,7 +514,7 @@ def _redeclared(
 
 @router.get("/api/v1/workload-priorities", response_model=wire.PriorityClassPage, summary="Named priorities")
 async def priorities(caller: CallerDep) -> wire.PriorityClassPage:
-    listed = [wire.PriorityClass(name=name, value=value) for name, value in admission.PRIORITIES.items()]
+    listed = [wire.PriorityClass(name=name, value=value) for name, value in PRIORITY_CLASSES.items()]
     return wire.PriorityClassPage(workload_priorities=listed)
 
 
