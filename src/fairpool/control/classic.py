@@ -189,6 +189,7 @@ def _newer(body: wire.ClassicSubmit) -> work.SubmitAny:
         "name": body.name or body.job_name_prefix,
         "projectId": body.project,
         "useGivenNameAsPrefix": body.job_name_prefix is not None,
+        "waitAnyway": body.wait_anyway,
     }
     kind: type[work.SubmitAny] = work.SubmitWorkspace
     if not body.interactive:

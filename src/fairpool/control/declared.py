@@ -59,11 +59,10 @@ def organization(
     *,
     use_departments: bool = True,
 ) -> Organization:
-    """Everything but the workloads. Departments, where they are used, are queues as soon as one of them says something:
-    another than the default one exists, or something was set for the default one."""
+    """Everything but the workloads."""
     units = list(projects)
     above = list(departments)
-    with_departments = use_departments and (len(above) > 1 or any(_says_something(each) for each in above))
+    with_departments = use_departments and are_queues(above)
     model_pools = tuple(node_pool(each) for each in pools)
     names = sorted({DEFAULT_POOL, *(pool.name for pool in model_pools)})
     queues = {name: queues_in(name, units, above if with_departments else ()) for name in names}
@@ -103,6 +102,29 @@ def department_as_queue(department: Department, pool: str, projects: Iterable[Qu
         cpu=cpu,
         memory=memory,
     )
+
+
+def owners(project: Unit, pool: str, department: Department | None, siblings: Iterable[Unit]) -> tuple[Queue, ...]:
+    """A project in one pool and, where it is a queue, the department above: the settings behind their limits too."""
+    own = _queue(project, pool, None if department is None else department_queue(department.name))
+    own = replace(own, over_quota=_setting(project.resources, pool))
+    if department is None:
+        return (own,)
+    below = [_queue(each, pool, own.parent) for each in siblings]
+    above = department_as_queue(department, pool, below)
+    return own, replace(above, over_quota=_setting(department.resources, pool))
+
+
+def _setting(resources: Iterable[wire.PoolResources | wire.DepartmentResources], pool: str) -> OverQuota | None:
+    said = next((each.gpu.over_quota for each in resources if each.pool == pool), None)
+    return None if said is None else OverQuota(said.value)
+
+
+def are_queues(departments: Iterable[Department]) -> bool:
+    """Whether departments are queues: as soon as one of them says something. Another than the default one exists, or
+    something was set for the default one."""
+    above = list(departments)
+    return len(above) > 1 or any(_says_something(each) for each in above)
 
 
 def together(owed: Iterable[Entitlement]) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
 from fairpool.control import declared, preferences
+from fairpool.control.feasibility import Place
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
@@ -17,11 +19,13 @@ from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import node_pools
-from fairpool.model.ids import Instant
-from fairpool.model.node import DEFAULT_POOL
+from fairpool.model.ids import SECOND_MS, Instant, PoolName
+from fairpool.model.node import DEFAULT_POOL, Node
 from fairpool.model.organization import Organization, Queue
 
 DEFAULT_DEPARTMENT = "default"
+NO_BOUND = 1 << 60
+"""In the place of what a node was not reported to have: so much that nothing is refused for it."""
 
 
 def cluster_of(connection: Connection, asked: str | None) -> str:
@@ -52,6 +56,52 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
         {node: wire.NodeMarksRequest.model_validate_json(document) for node, document in marks.items()},
         use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
     )
+
+
+def place_of(plane: Plane, connection: Connection, project: Any, pool: str) -> Place:
+    """A node pool as work of one project meets it."""
+    departments = [department_unit(row) for row in store.all_departments(connection)]
+    used = bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS))
+    above = None
+    siblings: list[declared.Unit] = []
+    if used and declared.are_queues(departments):
+        above = next(each for each in departments if each.name == project.department)
+        rows = store.all_projects(connection, names=(), parents=(project.department,))
+        siblings = [project_unit(row) for row in rows if row.cluster == project.cluster]
+    return Place(
+        pool=PoolName(pool),
+        nodes=_nodes_in(plane, connection, project.cluster, pool),
+        owners=declared.owners(project_unit(project), pool, above, siblings),
+    )
+
+
+def _nodes_in(plane: Plane, connection: Connection, cluster: str, pool: str) -> tuple[Node, ...] | None:
+    """Nodes of a pool as they were last reported; None: there was no report, or the cluster is away."""
+    known = cluster_store.cluster(connection, cluster)
+    heard_at = known.heard_at if known is not None else None
+    rows = [row for row in cluster_store.all_nodes(connection) if row.cluster == cluster]
+    if not rows or heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS:
+        return None
+    marks = {row.node: row.document for row in store.marks(connection) if row.cluster == cluster}
+    nodes = [_node(row.document, marks.get(row.name)) for row in rows]
+    return tuple(node for home, node in nodes if home == pool)
+
+
+@lru_cache(maxsize=8192)
+def _node(document: str, marks: str | None) -> tuple[str, Node]:
+    """A reported node and its pool; what was not reported of it is no bound."""
+    report = NodeReport.from_json(document)
+    said = wire.NodeMarksRequest.model_validate_json(marks) if marks is not None else wire.NodeMarksRequest()
+    node = Node(
+        name=report.name,
+        cpu_milli=report.cpu_milli or NO_BOUND,
+        memory_bytes=report.memory_bytes or NO_BOUND,
+        pods_max=NO_BOUND,
+        gpus=report.gpus,
+        gpu_memory_mib=report.gpu_memory_mib or NO_BOUND,
+        labels={**report.labels, **said.labels},
+    )
+    return report.pool or DEFAULT_POOL, node
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +196,22 @@ def changed(plane: Plane, connection: Connection, noun: str, name: str, verb: st
 
 def project_unit(row: Any) -> declared.Unit:
     """A project's row, as it is declared."""
-    body = wire.ProjectRequest.model_validate_json(row.document)
+    body = _project_body(row.document)
     return declared.Unit(row.name, tuple(body.resources), row.created_at, row.department, body.scheduling_rules)
 
 
 def department_unit(row: Any) -> declared.Department:
     """A department's row, as it is declared."""
-    body = wire.DepartmentRequest.model_validate_json(row.document)
+    body = _department_body(row.document)
     return declared.Department(row.name, tuple(body.resources), row.created_at)
+
+
+# The same text is the same value, which nobody can change; and it is asked for at every submit.
+@lru_cache(maxsize=8192)
+def _project_body(document: str) -> wire.ProjectRequest:
+    return wire.ProjectRequest.model_validate_json(document)
+
+
+@lru_cache(maxsize=1024)
+def _department_body(document: str) -> wire.DepartmentRequest:
+    return wire.DepartmentRequest.model_validate_json(document)

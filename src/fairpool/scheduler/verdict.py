@@ -14,6 +14,7 @@ from fairpool.model.ids import Instant, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DRAIN, Node
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, memory_portion_milli
+from fairpool.model.room import copies_when_empty
 from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
 from fairpool.scheduler import gate
 from fairpool.scheduler.allocate import promised_at
@@ -234,7 +235,7 @@ class _Inquiry:
             row = _opened(board.nodes.rows[members[0]])
             taken = [each for each in shapes if self.placer.fit.objection_of(each, row, members[0]) is None]
             for shape in taken:
-                room[shape] += len(members) * _copies_when_empty(row, shape)
+                room[shape] += len(members) * copies_when_empty(row, shape)
             if taken:
                 nodes += len(members)
                 gpus_milli += len(members) * WHOLE_GPU_MILLI * row.gpus
@@ -431,28 +432,10 @@ def _opened(row: Node) -> Node:
     return row if not row.cordoned and taints == row.taints else replace(row, cordoned=False, taints=taints)
 
 
-def _copies_when_empty(row: Node, shape: PodShape) -> int:
-    """How many pods of a shape a node could hold with nothing else on it."""
-    gpu = shape.gpu
-    room = [row.pods_max]
-    match gpu.kind:
-        case GpuKind.WHOLE:
-            room.append(row.gpus // gpu.devices)
-        case GpuKind.PORTION:
-            room.append(row.gpus * (WHOLE_GPU_MILLI // gpu.portion_milli) // gpu.devices)
-        case GpuKind.MEMORY:
-            room.append(row.gpus * (row.gpu_memory_mib // gpu.memory_mib) // gpu.devices)
-    amounts = [(shape.cpu_milli, row.cpu_milli), (shape.memory_bytes, row.memory_bytes)]
-    for name, asked in (*shape.extended, *gpu.mig):
-        amounts.append((asked, row.extended.get(name, 0) + row.mig_instances.get(name, 0)))
-    room += [there // asked for asked, there in amounts if asked]
-    return min(room)
-
-
 def _copies_now(board: Board, node: int, row: Node, shape: PodShape) -> int:
     """How many pods of a shape find room beside what is there; portions are counted on whole devices and one shared."""
     nodes, gpu = board.nodes, shape.gpu
-    room = [_copies_when_empty(row, shape), nodes.slots_idle[node] + nodes.slots_releasing[node]]
+    room = [copies_when_empty(row, shape), nodes.slots_idle[node] + nodes.slots_releasing[node]]
     if shape.cpu_milli:
         room.append((nodes.cpu_idle[node] + nodes.cpu_releasing[node]) // shape.cpu_milli)
     if shape.memory_bytes:

@@ -136,6 +136,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--completions", type=click.IntRange(1), section=LIFE, help="Runs that must end well.")
 @flag("--parallelism", type=click.IntRange(1), section=LIFE, help="Runs at a time; needs --completions.")
 @flag("--preemptible", is_flag=True, section=LIFE, help="Interactive work may exceed the quota, and be taken away.")
+@flag("--wait-anyway", is_flag=True, section=LIFE, help="Queue it even if it can never start as things are.")
 @flag("--priority", section=LIFE, metavar="CLASS", help="train, interactive-preemptible, build or inference.")
 @flag(
     "--ttl-after-finish",
