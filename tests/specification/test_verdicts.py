@@ -204,7 +204,7 @@ def test_an_unlimited_project_is_named_too() -> None:
         queue   speech: quota 4
         running a of team-a: 8 gpus on n1
         pending c of speech: 4 gpus
-        then    wait c: not its turn "project team-a is set to unlimited quota"
+        then    wait c: not its turn "team-a is set to unlimited quota, so its use never counts as over quota"
     """)
 
 

@@ -18,7 +18,7 @@ from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.spec import Arrangement, Want, WorkloadSpec
 from fairpool.model.status import Pause, Reason, WorkloadPhase
 from fairpool.scheduler.decision import Verdict
-from fairpool.scheduler.explain import explain
+from fairpool.scheduler.explain import explain, names_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _pending(spec: WorkloadSpec, lives: Sequence[Life], verdicts: Mapping[GroupI
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
         return Status(WorkloadPhase.PENDING, Pause.BACK_OFF, "failed, and waits before it is tried again")
     said = [verdicts[life.group] for life in waiting if life.group in verdicts]
-    words = explain(said[0]) if said else "has not been looked at yet"
+    words = explain(said[0], called=names_for(spec.project)) if said else "has not been looked at yet"
     return Status(WorkloadPhase.PENDING, Pause.QUEUED, words)
 
 

@@ -29,6 +29,7 @@ from fairpool.cli.simulation.scenario import (
 )
 from fairpool.cli.simulation.stage import Stage
 from fairpool.model.ids import SECOND_MS, Instant, Revision, WorkloadId
+from fairpool.model.mentions import in_full
 from fairpool.model.node import Taint, TaintEffect
 from fairpool.model.organization import NodeMarks, Organization, with_quota
 from fairpool.model.problem import Problem
@@ -252,7 +253,7 @@ class Script:
             if level is None:
                 said.append(f"{each} is gone")
             elif level.phase is not PHASES.get(action.condition):
-                said.append(f"{each} is {level.phase.value}" + (f", {level.detail}" if level.detail else ""))
+                said.append(f"{each} is {level.phase.value}" + (f", {in_full(level.detail)}" if level.detail else ""))
         return "; ".join(said) or "it never came to be so"
 
 
