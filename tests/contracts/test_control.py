@@ -550,7 +550,9 @@ def test_each_kind_is_declared_as_what_it_is(home: House) -> None:
         body = {"name": path, "projectId": "team-a", "spec": {"image": "i", **spec}}
         expect(home.call("POST", f"{WORKLOADS}/{path}", body), 202)
     declared = {each.name: each for each in home.pull().workloads}
-    assert (declared["workspaces"].kind, declared["workspaces"].priority) == ("build", 75)
+    assert (declared["workspaces"].kind, declared["workspaces"].preemptible) == ("build", True)
+    shown = expect(home.call("GET", f"{WORKLOADS}/{declared['workspaces'].id}"), 200)
+    assert (shown["priority"], shown["priorityClassName"]) == (75, "interactive-preemptible")
     sweep = declared["trainings"]
     assert (sweep.arrangement, sweep.pods, sweep.completions) == ("sweep", 3, 12)
     assert (declared["distributed"].arrangement, declared["distributed"].pods) == ("together", 4)

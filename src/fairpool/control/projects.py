@@ -17,7 +17,7 @@ from fairpool.control.organization import books, changed, cluster_of, pool_names
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, refused, unknown
+from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import Fate, delete_project_with_work
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
@@ -175,7 +175,10 @@ async def _change_project(
         now = plane.now()
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
         check_match(request, row.revision)
-        body = change(wire.ProjectRequest.model_validate_json(row.document))
+        before = wire.ProjectRequest.model_validate_json(row.document)
+        body = change(before)
+        if body.resources != before.resources:
+            _require_quota(caller, row.department)
         if body.parent_id != row.department:
             caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # what it is owed comes out of there
         _check(connection, body)
@@ -191,6 +194,13 @@ async def _change_project(
         return Done(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
 
     return await plane.perform(request, caller, unit)
+
+
+def _require_quota(caller: Caller, department: str) -> None:
+    """A quota is taken from others: only who administers the department above, or everything, sets it."""
+    if not caller.may(Action.PROJECT_WRITE, department=department):
+        what = "an administrator of a project cannot change its quota"
+        raise denied(what, f"ask an administrator of department {department}")
 
 
 def known_project(connection: Connection, caller: Caller, name: str, action: Action) -> Any:
