@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -33,13 +33,21 @@ def cluster_of(connection: Connection, asked: str | None) -> str:
     if asked:
         row = cluster_store.cluster(connection, asked) or cluster_store.cluster_by_name(connection, asked)
         if row is None:
-            raise refused(422, "cluster.unknown", f"there is no cluster {asked!r}", "name one of the list", "clusterId")
+            fix = f"use one of {_names(cluster_store.all_clusters(connection))}"
+            raise refused(422, "cluster.unknown", f"there is no cluster {asked[:64]!r}", fix, "clusterId")
         return str(row.id)
     rows = cluster_store.all_clusters(connection)
-    if len(rows) != 1:
-        what = f"there are {len(rows)} clusters, and none was named"
-        raise refused(422, "cluster.not_named", what, "give clusterId", "clusterId")
+    if not rows:
+        raise refused(422, "cluster.none", "there is no cluster yet", "connect one first", "clusterId")
+    if len(rows) > 1:
+        what = f"there are {len(rows)} clusters, and the project must be in one of them: {_names(rows)}"
+        fix = "name it with --cluster (API: clusterId), or choose a default with `runai config cluster NAME`"
+        raise refused(422, "cluster.not_named", what, fix, "clusterId")
     return str(rows[0].id)
+
+
+def _names(clusters: Iterable[Any]) -> str:
+    return ", ".join(sorted(row.name for row in clusters))
 
 
 def pool_names(connection: Connection) -> frozenset[str]:

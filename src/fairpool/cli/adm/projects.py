@@ -116,17 +116,25 @@ def get_project(here: Here, name: str, output: str | None) -> None:
     with_project=False,
 )
 @click.argument("name")
+@flag("--cluster", metavar="NAME", help="The cluster it runs in; else the one of `runai config cluster`.")
 @quota_flags
 @project_flags
 @click.pass_obj
-def create_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> None:
-    """Make a project. Its quota is 0 unless you say otherwise: all that it runs is then over quota."""
+def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None, **asked: Any) -> None:
+    """Create a project. Its quota is 0 unless you say otherwise: all that it runs is then over quota.
+
+    With several clusters, name the one it runs in: --cluster, or `runai config cluster`.
+    """
     from fairpool.api.organization import ProjectRequest
     from fairpool.cli.runai.session import Session
 
+    session = Session(here)
     said = _said(asked, None)
+    chosen = cluster or session.configuration.default("cluster", session.server)
+    if chosen:
+        said["cluster_id"] = chosen
     request = checked(ProjectRequest, {"name": name, "resources": changed([], node_pool, asked), **said})
-    with Session(here).connected() as client:
+    with session.connected() as client:
         made = client.create_project(request)
     click.echo(f"Project {printable(name)} created successfully.")
     _warn(here, made.warnings)
