@@ -23,6 +23,7 @@ from fairpool.model.organization import (
     gpu_entitlement,
     name_of_queue,
     promised_beyond,
+    together,
 )
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
@@ -125,12 +126,6 @@ def are_queues(departments: Iterable[Department]) -> bool:
     something was set for the default one."""
     above = list(departments)
     return len(above) > 1 or any(_says_something(each) for each in above)
-
-
-def together(owed: Iterable[Entitlement]) -> int:
-    """What several are owed in all; where one of them is unlimited, so is the sum."""
-    quotas = [each.quota for each in owed]
-    return UNLIMITED if UNLIMITED in quotas else sum(quotas)
 
 
 def project_rules(said: wire.SchedulingRules) -> ProjectRules:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -101,6 +101,23 @@ def with_quota(queue: Queue, quota_milli: int) -> Queue:
     if queue.over_quota is None and before.weight != gpu_entitlement(before.quota).weight:
         after = replace(after, weight=before.weight)
     return replace(queue, gpu=after)
+
+
+def together(owed: Iterable[Entitlement]) -> int:
+    """What several are owed in all; where one of them is unlimited, so is the sum."""
+    quotas = [each.quota for each in owed]
+    return UNLIMITED if UNLIMITED in quotas else sum(quotas)
+
+
+def with_followers(queues: Iterable[Queue], followers: Collection[QueueId]) -> tuple[Queue, ...]:
+    """The queues, of which some are owed as many GPUs as those below them are owed together."""
+    rows = tuple(queues)
+    return tuple(
+        with_quota(queue, together(each.gpu for each in rows if each.parent == queue.id))
+        if queue.id in followers
+        else queue
+        for queue in rows
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
