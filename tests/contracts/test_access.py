@@ -383,6 +383,31 @@ def test_who_administers_one_place_puts_nothing_into_another(home: House, scope:
     assert codes(moved) == ["access.denied"]
 
 
+@pytest.mark.parametrize(("scope", "name", "may"), [("project", "team-a", False), ("department", "default", True)])
+def test_a_quota_is_set_by_those_above_the_project(home: House, scope: str, name: str, may: bool) -> None:
+    home.researcher("keeper")
+    rule = {"subjectId": "keeper@example.com", "roleId": "administrator", "scopeType": scope, "scopeId": name}
+    expect(home.call("POST", RULES, rule), 201)
+    now = expect(home.call("GET", f"{PROJECTS}/team-a"), 200)["resources"]
+    more = {"resources": [{"gpu": {"deserved": 64}}]}
+    body = {"name": "team-a", "description": "mine"}
+    for method, path, change in (
+        ("PUT", f"{PROJECTS}/team-a", {**body, **more}),
+        ("PATCH", f"{PROJECTS}/team-a", more),
+        ("PUT", f"{PROJECTS}/team-a/resources", more),
+        ("PATCH", f"{PROJECTS}/team-a/resources", more),
+        ("PUT", f"/v1/k8s/clusters/{home.cluster}/projects/team-a", {**body, **more}),
+    ):
+        answer = home.call(method, path, change, by="keeper")
+        assert answer.status_code == (200 if may else 403), path
+        if not may:
+            assert codes(answer) == ["access.denied"]
+            assert "cannot change its quota" in answer.text
+        expect(home.call("PUT", f"{PROJECTS}/team-a/resources", {"resources": now}), 200)
+    # The rest of it is theirs to change, with the quota repeated as it is.
+    expect(home.call("PUT", f"{PROJECTS}/team-a", {**body, "resources": now}, by="keeper"), 200)
+
+
 # --- addresses of people ---
 
 

@@ -319,7 +319,8 @@ def test_a_department_with_projects_stays_and_warns(home: House) -> None:
     home.project("p1", 4, parentId="research")
     home.project("p2", 4, parentId="research")
     shown = expect(home.call("GET", "/api/v1/org-unit/departments/research"), 200)
-    assert shown["warnings"] == ["the quotas below research add up to 8 GPUs, its own is 6"]
+    too_much = "the quotas of the projects in department research add up to 8 GPUs in node pool default"
+    assert shown["warnings"] == [f"{too_much}, more than its quota of 6"]
     assert codes(home.call("DELETE", "/api/v1/org-unit/departments/research")) == ["department.has_projects"]
     organization = home.pull().organization
     assert organization is not None
@@ -549,7 +550,9 @@ def test_each_kind_is_declared_as_what_it_is(home: House) -> None:
         body = {"name": path, "projectId": "team-a", "spec": {"image": "i", **spec}}
         expect(home.call("POST", f"{WORKLOADS}/{path}", body), 202)
     declared = {each.name: each for each in home.pull().workloads}
-    assert (declared["workspaces"].kind, declared["workspaces"].priority) == ("build", 75)
+    assert (declared["workspaces"].kind, declared["workspaces"].preemptible) == ("build", True)
+    shown = expect(home.call("GET", f"{WORKLOADS}/{declared['workspaces'].id}"), 200)
+    assert (shown["priority"], shown["priorityClassName"]) == (75, "interactive-preemptible")
     sweep = declared["trainings"]
     assert (sweep.arrangement, sweep.pods, sweep.completions) == ("sweep", 3, 12)
     assert (declared["distributed"].arrangement, declared["distributed"].pods) == ("together", 4)

@@ -307,7 +307,7 @@ def test_who_asks_why_is_told_what_the_scheduler_said(server: Server, project: s
     server.waits(project, "w", "project is at its quota of 4 GPUs, and nothing can be taken")
     said = server.typed("runai why w")
     assert "Job w has been Pending for" in said
-    assert "Project is at its quota of 4 GPUs, and nothing can be taken." in said
+    assert "Reason: project is at its quota of 4 GPUs, and nothing can be taken." in said
     assert f"It asks for 2 GPUs; project {project} holds 0 of a quota of 4." in said
 
 

@@ -70,7 +70,7 @@ def test_a_project_with_jobs_is_deleted_only_with_a_decision(server: Server) -> 
 def test_quotas_are_amounts(server: Server) -> None:
     server.typed("runai-adm project create many -g unlimited --gpu-limit 12")
     assert "NODE POOL DEFAULT: unlimited GPUs, at most 12" in server.typed("runai-adm project get many")
-    assert "--gpu-quota 'lots' is no amount" in server.refused("runai-adm project update many -g lots")
+    assert "--gpu-quota 'lots' is not a valid quantity" in server.refused("runai-adm project update many -g lots")
     assert "no flag says what changes" in server.refused("runai-adm project update many")
     assert "is below the quota" in server.refused("runai-adm project create few -g 4 --gpu-limit 2")
     assert "name:" in server.refused("runai-adm project create Bad_Name")
@@ -80,13 +80,75 @@ def test_the_life_of_a_department(server: Server) -> None:
     """F-23, F-24, F-25."""
     server.typed("runai-adm department create research --gpu-quota 8")
     server.typed("runai-adm project create lab --department research")
-    assert re.search(r"^research +8 +lab$", server.typed("runai-adm department list"), re.MULTILINE)
+    assert re.search(r"^research +8 +0.00 +lab$", server.typed("runai-adm department list"), re.MULTILINE)
     server.typed("runai-adm department update research -g 12")
     assert "GPU QUOTA: 12" in server.typed("runai-adm department get research")
     assert "still has projects: lab" in server.refused("runai-adm department delete research")
     server.typed("runai-adm project update lab --department default")
     server.typed("runai-adm department delete research")
     assert "Did you mean default?" in server.refused("runai-adm department get defualt")
+
+
+def test_a_department_without_a_quota_shows_what_it_follows(server: Server) -> None:
+    server.typed("runai-adm department create lab-d")
+    server.typed("runai-adm project create lab-a --department lab-d -g 5")
+    server.typed("runai-adm project create lab-b --department lab-d -g 3")
+    assert re.search(
+        r"^lab-d +not set \(follows its projects: 8\) +0.00 +lab-a, lab-b$",
+        server.typed("runai-adm department list"),
+        re.MULTILINE,
+    )
+    server.typed("runai-adm department update lab-d -g unlimited")
+    assert "GPU QUOTA: unlimited" in server.typed("runai-adm department get lab-d")
+    server.typed("runai-adm department update lab-d -g unset")
+    assert "GPU QUOTA: not set (follows its projects: 8)" in server.typed("runai-adm department get lab-d")
+    for line in ("project delete lab-a", "project delete lab-b", "department delete lab-d"):
+        server.typed(f"runai-adm {line}")
+
+
+def test_quotas_that_add_up_to_more_than_there_is_are_told(server: Server) -> None:
+    """16 GPUs on two machines."""
+    server.typed("runai-adm department create tight -g 6")
+    server.typed("runai-adm project create tight-a --department tight -g 4")
+    too_much = (
+        "the quotas of the projects in department tight add up to 8 GPUs in node pool default, more than its quota"
+    )
+    for line in (
+        "runai-adm project create tight-b --department tight -g 4",
+        "runai-adm project update tight-b --description more",
+        "runai-adm department update tight -g 6",
+        "runai-adm department list",
+        "runai-adm project list",
+    ):
+        answer = server.type(line)
+        assert answer.code == 0
+        assert f"Warning: {too_much} of 6\n" in answer.err, line
+    answer = server.type("runai-adm project update tight-b -g 400")
+    assert "GPUs in node pool default, which has 16" in answer.err
+    for line in ("project delete tight-a", "project delete tight-b", "department delete tight"):
+        server.typed(f"runai-adm {line}")
+
+
+def test_with_several_clusters_a_project_names_its_own(server: Server) -> None:
+    from fairpool.api.organization import ClusterRequest
+
+    server.admin.create_cluster(ClusterRequest(name="east"))
+    try:
+        said = server.refused("runai-adm project create astray")
+        assert "there are 2 clusters, and the project must be in one of them: east, local" in said
+        assert "--cluster" in said
+        assert "use one of east, local" in server.refused("runai-adm project create astray --cluster west")
+        server.typed("runai-adm project create settled --cluster local")
+        server.typed("runai config cluster local")
+        server.typed("runai-adm project create settled-2")
+        clusters = {each.uuid: each.name for each in server.admin.clusters()}
+        settled = json.loads(server.typed("runai-adm project get settled-2 -o json"))
+        assert clusters[settled["clusterId"]] == "local"
+    finally:
+        east = next(each.uuid for each in server.admin.clusters() if each.name == "east")
+        server.admin.delete_cluster(east)
+        for name in ("settled", "settled-2"):
+            server.typed(f"runai-adm project delete {name}")
 
 
 def test_the_life_of_a_node_pool(server: Server) -> None:
@@ -121,7 +183,10 @@ def test_a_node_is_drained_cordoned_and_used_again(server: Server) -> None:
             {"key": "runai", "value": "drain", "effect": "NoExecute"},
         ],
     }
-    assert "Ready,Unschedulable" in server.typed("runai list nodes")
+    assert "Ready,SchedulingDisabled,Drained" in server.typed("runai list nodes")
+    server.typed("runai-adm node uncordon dgx1-1")
+    assert re.search(r"^dgx1-1 +Ready,Drained ", server.typed("runai list nodes"), re.MULTILINE)
+    assert "Ready,Drained" in server.typed("runai describe node dgx1-1")
     for line in ("undrain dgx1-1", "uncordon dgx1-1", "update dgx1-1 --taint mine- --label run.ai/type-"):
         server.typed(f"runai-adm node {line}")
     assert marks(server, "dgx1-1") == {"cordoned": False, "labels": {}, "taints": []}

@@ -132,6 +132,45 @@ def test_a_department_grants_no_more_than_it_has(office: Office) -> None:
     office.typed("runai-adm department delete research")
 
 
+def test_a_project_gets_its_quota_back_from_another_department(office: Office) -> None:
+    """The borrower is in the shipped department, whose quota was never set; nothing has to be configured for it."""
+    office.project("team-a", "-g 4")
+    office.submit("team-a", "old", "-g 8")
+    office.submit("team-a", "young", "-g 8")
+    office.until(lambda: len(office.running("team-a")) == 2, "both machines are full")
+    office.typed("runai-adm department create research -g 8")
+    office.project("speech", "-g 4 --department research")
+    office.submit("speech", "owed", "-g 4")
+    office.becomes("speech", "owed", "Running")
+    assert office.running("team-a") == ["old"]
+    # An unlimited department keeps what its projects use, and is named for it.
+    office.typed("runai delete owed -p speech")
+    office.becomes("team-a", "young", "Running")
+    office.typed("runai-adm department update default -g unlimited")
+    office.submit("speech", "waits", "-g 4")
+    named = "department default is set to unlimited quota, so its projects' use never counts as over quota"
+    office.until(lambda: named in " ".join(office.typed("runai why waits -p speech").split()), "it is named")
+    assert len(office.running("team-a")) == 2
+    office.typed("runai-adm department update default -g unset")
+    office.becomes("speech", "waits", "Running")
+    office.tidy()
+    office.typed("runai-adm department delete research")
+
+
+def test_what_can_never_start_is_refused_and_can_be_queued_all_the_same(office: Office) -> None:
+    office.project("greedy", "-g 4")
+    said = office.typist.refused(f"runai submit big -p greedy -g 20 {SLEEP}")
+    assert "the largest node of node pool default has 8 GPUs" in said
+    assert "--wait-anyway" in said
+    gang = "runai submit-dist pytorch gang -p greedy -g 1 --workers"
+    assert "its 20 pods start together and need 20 GPUs" in office.typist.refused(f"{gang} 19 {SLEEP}")
+    assert "submitted successfully: 20 pods (1 master + 19 workers), 20 GPUs." in office.typed(
+        f"{gang} 19 --wait-anyway {SLEEP}"
+    )
+    never = "cannot start as things are: it needs 20 GPUs at once, and the 2 nodes that could take it have 16 in all"
+    office.until(lambda: never in " ".join(office.typed("runai why gang -p greedy").split()), "it is said")
+
+
 def test_quotas_of_three_and_one_share_the_machines_three_to_one(office: Office) -> None:
     """F-30."""
     office.project("three", "-g 3")

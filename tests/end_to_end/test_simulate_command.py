@@ -168,6 +168,42 @@ def test_a_changed_expectation_fails_and_shows_both_figures(tmp_path: Path) -> N
     assert answer.out.splitlines()[-1] == "FAIL: 1 of 49 figures not as expected"
 
 
+DEPARTMENTS = """
+name = "departments"
+[[nodes]]
+name = "node"
+count = 2
+gpus = 8
+[[departments]]
+name = "default"
+[[departments]]
+name = "research"
+[[projects]]
+name = "team-a"
+quota = 4
+department = "default"
+[[projects]]
+name = "speech"
+quota = 0
+department = "research"
+[[phases]]
+name = "one"
+steps = [
+  { submit = "borrow", project = "team-a", gpus = 8, count = 2, run_s = "10h" },
+  { wait = "running borrow-1 borrow-2" },
+  { quota = "speech", gpus = 4 },
+  { submit = "owed", project = "speech", gpus = 4, run_s = "10h" },
+  { wait = "running owed" },
+]
+"""
+
+
+@pytest.mark.slow
+def test_departments_without_a_quota_follow_their_projects(tmp_path: Path) -> None:
+    answer = simulate(written(tmp_path, DEPARTMENTS))
+    assert answer.code == 0, answer.out
+
+
 def test_the_examples_are_listed() -> None:
     answer = simulate("--list")
     assert answer.code == 0

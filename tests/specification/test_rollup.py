@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import WorkloadReport
-from fairpool.cluster.rollup import gpus_milli, rollup
+from fairpool.cluster.rollup import rollup
 from fairpool.cluster.standing import Halt, Standing
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
 from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.node import Node
+from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.spec import Arrangement, PodTemplate, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import GpuRequest, PodShape, gpu_memory, gpu_portion, whole_gpus
@@ -370,16 +371,16 @@ def test_what_it_holds_beside_gpus() -> None:
         pytest.param(gpu_portion(250, devices=2), 500, id="a quarter of each of two"),
         pytest.param(gpu_memory(20_000), 250, id="20 of 80 GB"),
         pytest.param(gpu_memory(20_001), 251, id="a little more than 20 of 80 GB"),
-        pytest.param(GpuRequest(mig=(("nvidia.com/mig-3g.20gb", 2),)), 856, id="twice three of seven slices"),
+        pytest.param(GpuRequest(mig=(("nvidia.com/mig-3g.20gb", 2),)), 857, id="twice three of seven slices"),
     ],
 )
 def test_gpus_of_a_pod(gpu: GpuRequest, milli: int) -> None:
-    assert gpus_milli(PodShape(gpu=gpu), 80_000) == milli
+    assert gpus_charged_milli(gpu, 80_000) == milli
 
 
 def test_memory_of_a_device_of_unknown_size_counts_as_the_whole_device() -> None:
     unknown = Node(name=NodeName("n1"), cpu_milli=0, memory_bytes=0, gpus=1)
-    assert gpus_milli(PodShape(gpu=gpu_memory(20_000)), unknown.gpu_memory_mib) == 1000
+    assert gpus_charged_milli(gpu_memory(20_000), unknown.gpu_memory_mib) == 1000
 
 
 @pytest.mark.parametrize(

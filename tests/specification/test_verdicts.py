@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fairpool.scheduler.decision import NotItsTurn
 from tests.scenario import World, check, verdict_sentence
 
 
@@ -176,3 +177,157 @@ def test_gpus_of_a_node_that_refused_the_group_do_not_count_as_free() -> None:
         pending b of vision: 1 gpu, avoiding n2
         then    wait b: not its turn "0 free"
     """)
+
+
+# --- whose quota is in the way ---
+
+
+def test_an_unlimited_department_is_named_when_it_keeps_what_a_project_is_owed() -> None:
+    check("""
+        node    n1: 8 gpus
+        node    n2: 8 gpus
+        queue   standard: quota unlimited
+        queue   research: quota 8
+        queue   team-a: quota 4, in standard
+        queue   speech: quota 4, in research
+        running a of team-a: 8 gpus on n1
+        running b of team-a: 8 gpus on n2
+        pending c of speech: 4 gpus
+        then    wait c: not its turn "department standard is set to unlimited quota, so its projects' use never counts"
+    """)
+
+
+def test_an_unlimited_project_is_named_too() -> None:
+    check("""
+        node    n1: 8 gpus
+        queue   team-a: quota unlimited
+        queue   speech: quota 4
+        running a of team-a: 8 gpus on n1
+        pending c of speech: 4 gpus
+        then    wait c: not its turn "team-a is set to unlimited quota, so its use never counts as over quota"
+    """)
+
+
+def test_an_unlimited_project_is_named_behind_the_department_that_follows_it() -> None:
+    check("""
+        node    n1: 8 gpus
+        queue   standard: quota unlimited
+        queue   research: quota 8
+        queue   team-a: quota 4, in standard
+        queue   team-b: quota unlimited, in standard
+        queue   speech: quota 4, in research
+        running a of team-a: 8 gpus on n1
+        pending c of speech: 4 gpus
+        then    wait c: not its turn "set on it or on one of its projects"
+    """)
+
+
+def test_the_askers_own_department_is_named_when_its_quota_is_smaller_than_the_projects() -> None:
+    check("""
+        node    n1: 8 gpus
+        queue   standard: quota 6
+        queue   research: quota 2
+        queue   team-a: quota 6, in standard
+        queue   speech: quota 4, in research
+        running a of team-a: 6 gpus on n1
+        running b of speech: 2 gpus on n1
+        pending c of speech: 2 gpus
+        then    wait c: not its turn "department research holds 2 of its quota of 2 GPUs"
+    """)
+
+
+def test_a_department_within_its_quota_is_named_when_its_projects_lend_to_each_other() -> None:
+    check("""
+        node    n1: 8 gpus
+        queue   standard: quota 8
+        queue   research: quota 8
+        queue   team-a: quota 4, in standard
+        queue   speech: quota 4, in research
+        running a of team-a: 8 gpus on n1
+        pending c of speech: 4 gpus
+        then    wait c: not its turn "department standard holds 8 of its quota of 8 GPUs"
+    """)
+
+
+def test_no_quota_is_blamed_where_the_group_is_over_its_own() -> None:
+    world = World("""
+        node    n1: 4 gpus
+        queue   vision: quota unlimited
+        queue   speech: quota 1
+        running a of vision: 4 gpus on n1
+        pending b of speech: 2 gpus
+    """)
+    (verdict,) = world.plan().verdicts.values()
+    assert isinstance(verdict.why, NotItsTurn)
+    assert verdict.why.obstacle is None
+
+
+# --- what can never start ---
+
+
+def test_a_gang_larger_than_all_nodes_together_is_told_that_it_cannot_start() -> None:
+    check("""
+        node    n1: 8 gpus
+        node    n2: 8 gpus
+        queue   vision: quota 4
+        pending g of vision: gang of 20, 1 gpu
+        then    wait g: never fits "needs 20 GPUs at once, and the 2 nodes that could take it have 16 in all"
+    """)
+
+
+def test_a_gang_whose_pods_do_not_add_up_on_any_node_is_told_for_how_many_there_is_room() -> None:
+    check("""
+        node    n1: 8 gpus
+        node    n2: 8 gpus
+        queue   vision: quota 16
+        pending g of vision: gang of 3, 5 gpus
+        then    wait g: never fits "its 3 pods start together or not at all"
+    """)
+
+
+def test_a_gang_that_fits_when_everything_is_empty_waits_for_that() -> None:
+    check("""
+        node    n1: 8 gpus
+        node    n2: 8 gpus
+        queue   vision: quota 16
+        running a of vision: 8 gpus on n1, build
+        pending g of vision: gang of 2, 8 gpus
+        then    wait g: not its turn "8 free"
+    """)
+
+
+# --- nodes out of service ---
+
+
+def test_a_drained_node_with_room_is_named() -> None:
+    check("""
+        node    n1: 4 gpus
+        node    n2: 4 gpus, taint runai=drain:NoExecute
+        queue   vision: quota 8
+        running a of vision: 4 gpus on n1
+        pending b of vision: 4 gpus
+        then    wait b: not its turn "node n2 is drained and has room for it: `runai-adm node undrain n2`"
+    """)
+
+
+def test_a_cordoned_node_with_room_is_named_where_no_other_node_would_do() -> None:
+    check("""
+        node    n1: 2 gpus
+        node    n2: 4 gpus, cordoned
+        queue   vision: quota 8
+        pending b of vision: 4 gpus
+        then    wait b: no node matches "node n2 is cordoned and has room for it: `runai-adm node uncordon n2`"
+    """)
+
+
+def test_a_drained_node_without_room_is_not_named() -> None:
+    world = World("""
+        node    n1: 4 gpus
+        node    n2: 2 gpus, cordoned
+        queue   vision: quota 8
+        running a of vision: 4 gpus on n1, build
+        pending b of vision: 4 gpus, build
+    """)
+    (verdict,) = world.plan().verdicts.values()
+    assert verdict.closed == ()
+    assert "runai-adm" not in verdict_sentence(verdict)

@@ -81,6 +81,9 @@ class ClassicSubmit(Request):
     host_network: StrictBool = False
     stdin: StrictBool = False
     tty: StrictBool = False
+    wait_anyway: StrictBool = Field(
+        default=False, description="Queue it even if it can never start as the cluster and the quotas are now"
+    )
 
 
 class ClassicJob(Answer):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import (
     AliasChoices,
@@ -55,10 +56,9 @@ class PoolReference(Request):
     name: PoolNameText | None = None
 
 
-class GpuResource(Request):
-    """What is owed of GPUs."""
+class GpuTerms(Request):
+    """What is said of GPUs beside the quota."""
 
-    deserved: GpuQuota = 0
     limit: GpuQuota | None = None
     over_quota: OverQuotaChoice | None = Field(default=None, description="Left out: idle GPUs are shared by quota")
     over_quota_weight: Weight | None = Field(
@@ -66,31 +66,88 @@ class GpuResource(Request):
     )
 
 
-class CpuResource(Request):
-    """What is owed of CPU, in thousandths of a core."""
+class CpuTerms(Request):
+    """What is said of CPU beside the quota, in thousandths of a core."""
 
-    deserved: CpuQuota = UNLIMITED
     limit: CpuQuota | None = None
     over_quota_weight: Weight | None = None
 
 
-class MemoryResource(Request):
-    """What is owed of memory."""
+class MemoryTerms(Request):
+    """What is said of memory beside the quota."""
 
-    deserved: MemoryQuota = UNLIMITED
     limit: MemoryQuota | None = None
     over_quota_weight: Weight | None = None
     units: MemoryUnits = MemoryUnits.MIB
 
 
-class PoolResources(Request):
-    """What is owed in one node pool."""
+class PoolTerms(Request):
+    """Which pool, and the rank of the queue in it."""
 
     node_pool: PoolReference = Field(default_factory=PoolReference)
+    priority: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+
+    @property
+    def pool(self) -> str:
+        return self.node_pool.name or self.node_pool.id
+
+
+OwedT = TypeVar("OwedT", bound=PoolTerms)
+
+
+class GpuResource(GpuTerms):
+    """What is owed of GPUs."""
+
+    deserved: GpuQuota = 0
+
+
+class CpuResource(CpuTerms):
+    """What is owed of CPU, in thousandths of a core."""
+
+    deserved: CpuQuota = UNLIMITED
+
+
+class MemoryResource(MemoryTerms):
+    """What is owed of memory."""
+
+    deserved: MemoryQuota = UNLIMITED
+
+
+class PoolResources(PoolTerms):
+    """What a project is owed in one node pool."""
+
     gpu: GpuResource = Field(default_factory=GpuResource)
     cpu: CpuResource = Field(default_factory=CpuResource)
     memory: MemoryResource = Field(default_factory=MemoryResource)
-    priority: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+
+
+NOT_SET = "null or left out: not set, the department is owed what its projects are owed together; -1: unlimited"
+
+
+class DepartmentGpu(GpuTerms):
+    """What a department is owed of GPUs."""
+
+    deserved: GpuQuota | None = Field(default=None, description=f"GPUs; {NOT_SET}")
+
+
+class DepartmentCpu(CpuTerms):
+    """What a department is owed of CPU, in thousandths of a core."""
+
+    deserved: CpuQuota | None = Field(default=None, description=f"Thousandths of a core; {NOT_SET}")
+
+
+class DepartmentMemory(MemoryTerms):
+    """What a department is owed of memory."""
+
+    deserved: MemoryQuota | None = Field(default=None, description=NOT_SET)
+
+
+class DepartmentResources(PoolTerms):
+    """What a department is owed in one node pool; what is not set follows its projects."""
+
+    gpu: DepartmentGpu = Field(default_factory=DepartmentGpu)
+    cpu: DepartmentCpu = Field(default_factory=DepartmentCpu)
+    memory: DepartmentMemory = Field(default_factory=DepartmentMemory)
 
 
 class SchedulingRules(Request):
@@ -181,8 +238,27 @@ class ResourcesUpdate(Request):
 
     def merged_into(self, before: list[PoolResources]) -> list[PoolResources]:
         """What is owed afterwards, where only the pools that are named change."""
-        named = {each.node_pool.name or each.node_pool.id for each in self.resources}
-        return [*(each for each in before if (each.node_pool.name or each.node_pool.id) not in named), *self.resources]
+        return _merged(before, self.resources)
+
+
+class DepartmentResourcesUpdate(Request):
+    """`PUT .../resources` of a department: what it is owed, in every pool."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"resources": [{"nodePool": {"id": "default"}, "gpu": {"deserved": 16}}]}]}
+    )
+    resources: Annotated[list[DepartmentResources], Field(max_length=64)] = Field(
+        validation_alias=AliasChoices("resources", "resource")
+    )
+
+    @model_validator(mode="after")
+    def _each_pool_once(self) -> DepartmentResourcesUpdate:
+        _check_pools(self.resources)
+        return self
+
+    def merged_into(self, before: list[DepartmentResources]) -> list[DepartmentResources]:
+        """What is owed afterwards, where only the pools that are named change."""
+        return _merged(before, self.resources)
 
 
 class TotalResources(Answer):
@@ -225,6 +301,7 @@ class Project(Answer):
     status: ProjectStatus
     allocated_gpus: float = 0.0
     workloads: int = 0
+    warnings: list[str] = Field(default_factory=list)
     created_at: Moment
     updated_at: Moment
     created_by: str = ""
@@ -246,8 +323,8 @@ class DepartmentRequest(Request):
     name: ProjectName
     cluster_id: ShortText | None = None
     description: ShortText = ""
-    resources: Annotated[list[PoolResources], Field(max_length=64)] = Field(
-        default_factory=lambda: [PoolResources(gpu=GpuResource(deserved=UNLIMITED))]
+    resources: Annotated[list[DepartmentResources], Field(max_length=64)] = Field(
+        default_factory=lambda: [DepartmentResources()]
     )
 
     @model_validator(mode="after")
@@ -261,7 +338,7 @@ class DepartmentUpdate(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"resources": [{"gpu": {"deserved": 16}}]}]})
     description: ShortText | None = None
-    resources: Annotated[list[PoolResources], Field(max_length=64)] | None = None
+    resources: Annotated[list[DepartmentResources], Field(max_length=64)] | None = None
 
     @model_validator(mode="after")
     def _each_pool_once(self) -> DepartmentUpdate:
@@ -276,8 +353,14 @@ class Department(Answer):
     name: str
     cluster_id: str
     description: str = ""
-    resources: list[PoolResources]
-    total_resources: TotalResources
+    resources: list[DepartmentResources]
+    total_resources: Annotated[
+        TotalResources, Field(description="What it is owed over all pools; what is not set follows its projects")
+    ]
+    quota_is_set: Annotated[
+        bool, Field(description="Whether a GPU quota was set in some pool; otherwise it follows its projects")
+    ] = True
+    allocated_gpus: Annotated[float, Field(description="GPUs that its projects hold together")] = 0.0
     projects: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     created_at: Moment
@@ -474,8 +557,13 @@ class AuditPage(Page):
     entries: list[AuditEntry]
 
 
-def _check_pools(resources: list[PoolResources]) -> None:
-    names = [each.node_pool.name or each.node_pool.id for each in resources]
+def _check_pools(resources: Sequence[PoolTerms]) -> None:
+    names = [each.pool for each in resources]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"node pool {twice[0]} is given twice; give each pool once")
+
+
+def _merged(before: Sequence[OwedT], said: Sequence[OwedT]) -> list[OwedT]:
+    named = {each.pool for each in said}
+    return [*(each for each in before if each.pool not in named), *said]

@@ -374,6 +374,9 @@ class Submit(Request):
     cluster_id: ShortText | None = Field(default=None, description="Left out: the only cluster there is")
     use_given_name_as_prefix: StrictBool = False
     suspended: StrictBool = Field(default=False, description="Declare it without starting it")
+    wait_anyway: StrictBool = Field(
+        default=False, description="Queue it even if it can never start as the cluster and the quotas are now"
+    )
     template_id: ShortText | None = None
     source: Source = Source.OTHER
     command_line: LongText = Field(default="", description="What the person typed, shown again in the details")

@@ -12,12 +12,13 @@ from fairpool.cluster.books import Draft
 from fairpool.cluster.expand import is_rigid, slots_of
 from fairpool.cluster.standing import GroupDates, Standing
 from fairpool.cluster.survey import rows_of
-from fairpool.model.ids import GroupId, Instant, PodId, WorkloadId, pod_id
+from fairpool.model.ids import GroupId, Instant, PodId, QueueId, WorkloadId, pod_id
 from fairpool.model.life import Cause, Life
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.mentions import WORK_OF_ANOTHER, mention
 from fairpool.model.workload import PodGroup
 from fairpool.scheduler.decision import Bind, Evict, Plan, Promise, Withdraw
-from fairpool.scheduler.explain import explain_eviction
+from fairpool.scheduler.explain import explain_eviction, names_for
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
 
@@ -89,7 +90,7 @@ def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:
     promise = decided.promise.get(life.id)
     evict = decided.evict.get(life.id)
     if evict is not None:
-        leaving = life.leave(now, _cause(evict), explain_eviction(evict, _name(draft, evict.reason.winner)))
+        leaving = life.leave(now, _cause(evict), _words(draft, life, evict))
         return [leaving] if promise is None else [leaving, _promised(_next_life(draft, life), promise, now)]
     bind = decided.bind.get(life.id)
     if bind is not None:
@@ -110,10 +111,19 @@ def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:
     return [life if promise is None else _promised(life, promise, now)]
 
 
-def _name(draft: Draft, group: GroupId | None) -> str | None:
+def _words(draft: Draft, life: Life, evict: Evict) -> str:
+    """Why it leaves, for those who may see it; for whom, only to those who may see that one too."""
+    spec = draft.spec(life.workload)
+    mine = spec.project if spec is not None else QueueId("")
+    return explain_eviction(evict, _name(draft, mine, evict.reason.winner), called=names_for(mine))
+
+
+def _name(draft: Draft, mine: QueueId, group: GroupId | None) -> str | None:
     """What people call it: ids of workloads are for programs."""
     spec = draft.spec(workload_of(group)) if group is not None else None
-    return spec.name if spec is not None else group
+    if spec is None:
+        return group
+    return spec.name if spec.project == mine else mention(spec.project, spec.name, WORK_OF_ANOTHER)
 
 
 def _cause(evict: Evict) -> Cause:

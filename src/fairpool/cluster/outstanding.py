@@ -16,6 +16,7 @@ from fairpool.cluster.settle import LONGEST_RETRY_S, Look, Seen
 from fairpool.model.ids import Instant, is_ahead
 from fairpool.model.life import Life
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.mentions import anonymous
 from fairpool.model.observation import ForgetOrder, Order, StartOrder, StopOrder
 from fairpool.model.spec import Arrangement, WorkloadSpec
 
@@ -68,7 +69,8 @@ def start_order(life: Life, spec: WorkloadSpec) -> StartOrder:
 
 
 def _stop(life: Life) -> StopOrder:
-    reason = life.detail or (life.cause.value if life.cause is not None else "")
+    # The pod may read it, and whatever it can read is no secret.
+    reason = anonymous(life.detail) or (life.cause.value if life.cause is not None else "")
     return StopOrder(pod=life.id, node=life.node, grace_s=life.grace_s, reason=reason)
 
 

@@ -14,12 +14,11 @@ from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.observation import NodeSight
-from fairpool.model.quantity import WHOLE_GPU_MILLI, memory_portion_milli
+from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.spec import Arrangement, Want, WorkloadSpec
 from fairpool.model.status import Pause, Reason, WorkloadPhase
-from fairpool.model.workload import GpuKind, PodShape
 from fairpool.scheduler.decision import Verdict
-from fairpool.scheduler.explain import explain
+from fairpool.scheduler.explain import explain, names_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def _pending(spec: WorkloadSpec, lives: Sequence[Life], verdicts: Mapping[GroupI
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
         return Status(WorkloadPhase.PENDING, Pause.BACK_OFF, "failed, and waits before it is tried again")
     said = [verdicts[life.group] for life in waiting if life.group in verdicts]
-    words = explain(said[0]) if said else "has not been looked at yet"
+    words = explain(said[0], called=names_for(spec.project)) if said else "has not been looked at yet"
     return Status(WorkloadPhase.PENDING, Pause.QUEUED, words)
 
 
@@ -146,27 +145,7 @@ def gpus_held_milli(life: Life, nodes: Mapping[NodeName, NodeSight]) -> int:
         return 0
     sight = nodes.get(life.node)
     if sight is None:
-        return gpus_milli(life.shape, 0)
-    held = gpus_milli(life.shape, sight.node.gpu_memory_mib)
+        return gpus_charged_milli(life.shape.gpu)
+    held = gpus_charged_milli(life.shape.gpu, sight.node.gpu_memory_mib)
     gone = sum(device >= sight.node.gpus for device in life.devices)
     return held - held * gone // len(life.devices) if gone else held
-
-
-def gpus_milli(shape: PodShape, device_memory_mib: int) -> int:
-    """GPUs of a pod, in thousandths, on devices of this size."""
-    gpu = shape.gpu
-    match gpu.kind:
-        case GpuKind.NONE:
-            return 0
-        case GpuKind.MEMORY:
-            portion = memory_portion_milli(gpu.memory_mib, device_memory_mib) if device_memory_mib else WHOLE_GPU_MILLI
-            return gpu.devices * portion
-        case GpuKind.MIG:
-            return sum(count * _mig_milli(profile) for profile, count in gpu.mig)
-    return gpu.devices * gpu.portion_milli
-
-
-def _mig_milli(profile: str) -> int:
-    """`nvidia.com/mig-3g.20gb` is three of seven slices."""
-    slices = profile.rpartition("mig-")[2].partition("g.")[0]
-    return int(slices) * WHOLE_GPU_MILLI // 7 if slices.isdigit() else WHOLE_GPU_MILLI

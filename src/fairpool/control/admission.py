@@ -20,6 +20,7 @@ from fairpool.api.problems import ProblemItem, item
 from fairpool.api.wire import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
 from fairpool.model.node import TaintEffect
+from fairpool.model.precedence import PRIORITY_CLASSES, gpus_charged_milli
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import WHOLE_GPU_MILLI, parse_gpus
 from fairpool.model.spec import (
@@ -52,9 +53,6 @@ LARGE_SHM_BYTES = 64 * 1024**3
 DEFAULT_MEMORY_PER_GPU = 100 * MIB
 DEFAULT_CPU_PER_GPU_MILLI = 1000
 
-PRIORITIES: Mapping[str, int] = MappingProxyType(
-    {"train": 50, "interactive-preemptible": 75, "build": 100, "inference": 125}
-)
 KINDS: Mapping[wire.Kind, WorkloadKind] = MappingProxyType(
     {
         wire.Kind.WORKSPACE: WorkloadKind.BUILD,
@@ -146,7 +144,7 @@ def admit(
     size = _size(submit, complaints)
     shape = _shape(spec, kind, ground, complaints)
     leader = _leader(submit, shape, complaints)
-    preemptible, priority = _precedence(spec, kind, complaints)
+    preemptible, priority = _precedence(spec, complaints)
     pools = _pools(spec, ground, complaints)
     if complaints.items:
         return complaints.items
@@ -307,16 +305,11 @@ def gpu_text(amount: int | float | str) -> str:
     return amount if isinstance(amount, str) else repr(amount)
 
 
-def requested_gpus_milli(spec: WorkloadSpec) -> int:
-    """GPUs of all pods together; of a request by memory, the devices."""
-    total = sum(_gpus_milli(spec.template_of(index).shape.gpu) for index in range(min(spec.pods, 2)))
-    return total + max(spec.pods - 2, 0) * _gpus_milli(spec.template.shape.gpu)
-
-
-def _gpus_milli(gpu: GpuRequest) -> int:
-    if gpu.mig:
-        return WHOLE_GPU_MILLI * sum(count for _, count in gpu.mig)
-    return gpu.devices * gpu.portion_milli
+def requested_gpus_milli(spec: WorkloadSpec, device_memory_mib: int = 0) -> int:
+    """GPUs of all pods together; of a request by memory, the devices where their size is not known."""
+    shapes = [spec.template_of(index).shape for index in range(min(spec.pods, 2))]
+    charged = [gpus_charged_milli(shape.gpu, device_memory_mib) for shape in shapes]
+    return sum(charged) + max(spec.pods - 2, 0) * (charged[-1] if charged else 0)
 
 
 def quota_milli(amount: int | float) -> int | Problem:
@@ -336,7 +329,7 @@ def quota_milli(amount: int | float) -> int | Problem:
 def _cpu(compute: wire.Compute, gpu: GpuRequest) -> int:
     if compute.cpu_core_request is not None:
         return _milli(compute.cpu_core_request)
-    return _gpus_milli(gpu) * DEFAULT_CPU_PER_GPU_MILLI // WHOLE_GPU_MILLI
+    return gpus_charged_milli(gpu) * DEFAULT_CPU_PER_GPU_MILLI // WHOLE_GPU_MILLI
 
 
 def _milli(cores: int | float) -> int:
@@ -346,7 +339,7 @@ def _milli(cores: int | float) -> int:
 def _memory(compute: wire.Compute, gpu: GpuRequest) -> int:
     if compute.cpu_memory_request is not None:
         return bytes_of(compute.cpu_memory_request) or 0
-    return _gpus_milli(gpu) * DEFAULT_MEMORY_PER_GPU // WHOLE_GPU_MILLI
+    return gpus_charged_milli(gpu) * DEFAULT_MEMORY_PER_GPU // WHOLE_GPU_MILLI
 
 
 def bytes_of(text: str) -> int | None:
@@ -470,17 +463,14 @@ def _leader(submit: wire.SubmitAny, shape: PodShape, complaints: _Complaints) ->
     return PodTemplate(shape=place, program=program)
 
 
-def _precedence(spec: wire.CommonSpec, kind: wire.Kind, complaints: _Complaints) -> tuple[bool | None, int | None]:
+def _precedence(spec: wire.CommonSpec, complaints: _Complaints) -> tuple[bool | None, int | None]:
     preemptible = None if spec.preemptibility is None else spec.preemptibility == "preemptible"
-    if spec.priority_class is not None and spec.priority_class not in PRIORITIES:
-        fix = f"use one of {', '.join(PRIORITIES)}"
+    if spec.priority_class is not None and spec.priority_class not in PRIORITY_CLASSES:
+        fix = f"use one of {', '.join(PRIORITY_CLASSES)}"
         complaints.add(
             "spec.priority_class", f"there is no priority {spec.priority_class!r}", fix, "spec.priorityClass"
         )
-    priority = PRIORITIES.get(spec.priority_class or "")
-    if priority is None and kind is wire.Kind.WORKSPACE and preemptible:
-        priority = PRIORITIES["interactive-preemptible"]
-    return preemptible, priority
+    return preemptible, PRIORITY_CLASSES.get(spec.priority_class or "")
 
 
 # --- what cannot be carried yet ------------------------------------------------------------------------------

@@ -96,11 +96,10 @@ async def _operate(
         outcomes = []
         for each in named:
             try:
-                found = store.named(connection, each.project, each.name)
-                if found is None:
-                    raise unknown("job", f"{each.project}/{each.name}")
-                row = workloads.operable(connection, caller, found, None)
+                row = _operable(connection, caller, each)
             except Refused as refusal:
+                if refusal.is_denial:
+                    done.append(_tried(each, action))
                 error = wire.ClassicError(
                     status=refusal.status, message=refusal.message, details=refusal.problems[0].fix
                 )
@@ -112,6 +111,25 @@ async def _operate(
         return Done(body=f"[{text}]", also=tuple(done))
 
     return await plane.perform(request, caller, unit)
+
+
+def _tried(named: wire.ClassicJobName, action: work.BatchAction) -> Done:
+    """The line in the audit log of what somebody may not do."""
+    return Done(
+        action="delete" if action is work.BatchAction.DELETE else "update",
+        entity_type="workload",
+        entity_id=f"{named.project}/{named.name}",
+        result="Failed",
+    )
+
+
+def _operable(connection: Connection, caller: Caller, named: wire.ClassicJobName) -> Any:
+    """A job by its name. One that the caller may not see is answered as one that does not exist, in the same words."""
+    found = store.named(connection, named.project, named.name)
+    row = store.one(connection, found) if found is not None else None
+    if row is None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
+        raise unknown("job", f"{named.project}/{named.name}", is_hidden=row is not None)
+    return workloads.operable(connection, caller, row.id, None)
 
 
 @router.get("/researcher/api/v1/projects", response_model=list[wire.ClassicProject], summary="Projects I may use")
@@ -189,6 +207,7 @@ def _newer(body: wire.ClassicSubmit) -> work.SubmitAny:
         "name": body.name or body.job_name_prefix,
         "projectId": body.project,
         "useGivenNameAsPrefix": body.job_name_prefix is not None,
+        "waitAnyway": body.wait_anyway,
     }
     kind: type[work.SubmitAny] = work.SubmitWorkspace
     if not body.interactive:

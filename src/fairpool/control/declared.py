@@ -12,6 +12,7 @@ from fairpool.model.ids import Instant, NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, NodePool, Placement, Taint, TaintEffect
 from fairpool.model.organization import (
     DEFAULT_QUEUE_PRIORITY,
+    DEPARTMENT_PREFIX,
     Entitlement,
     NodeMarks,
     Organization,
@@ -20,9 +21,12 @@ from fairpool.model.organization import (
     Queue,
     department_queue,
     gpu_entitlement,
+    name_of_queue,
+    promised_beyond,
+    together,
 )
 from fairpool.model.problem import Problem
-from fairpool.model.quantity import UNLIMITED
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
 
 WEIGHT_NAMES = {0: OverQuota.LOWEST, 1: OverQuota.LOW, 2: OverQuota.MEDIUM, 3: OverQuota.HIGH}
 MEMORY_UNITS = {wire.MemoryUnits.MIB: 1024 * 1024, wire.MemoryUnits.MB: 1000**2, wire.MemoryUnits.GB: 1000**3}
@@ -30,7 +34,7 @@ MEMORY_UNITS = {wire.MemoryUnits.MIB: 1024 * 1024, wire.MemoryUnits.MB: 1000**2,
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A project or department with the moment it was made."""
+    """A project with the moment it was made."""
 
     name: str
     resources: tuple[wire.PoolResources, ...]
@@ -39,34 +43,89 @@ class Unit:
     rules: wire.SchedulingRules = wire.SchedulingRules()
 
 
+@dataclass(frozen=True, slots=True)
+class Department:
+    """A department with the moment it was made; what it does not say follows its projects."""
+
+    name: str
+    resources: tuple[wire.DepartmentResources, ...]
+    created_at: Instant
+
+
 def organization(
     projects: Iterable[Unit],
-    departments: Iterable[Unit],
+    departments: Iterable[Department],
     pools: Iterable[wire.NodePoolRequest],
     marks: Mapping[str, wire.NodeMarksRequest],
     *,
     use_departments: bool = True,
 ) -> Organization:
-    """Everything but the workloads. Departments, where they are used, are queues as soon as one of them says something:
-    another than the default one exists, or the default one has a quota."""
+    """Everything but the workloads."""
     units = list(projects)
     above = list(departments)
-    with_departments = use_departments and (len(above) > 1 or any(_says_something(each) for each in above))
+    with_departments = use_departments and are_queues(above)
     model_pools = tuple(node_pool(each) for each in pools)
     names = sorted({DEFAULT_POOL, *(pool.name for pool in model_pools)})
-    queues = {
-        name: (
-            *(_queue(each, name, department_queue(each.name), None) for each in above if with_departments),
-            *(_queue(each, name, QueueId(each.name), _parent(each, with_departments)) for each in units),
-        )
-        for name in names
-    }
+    queues = {name: queues_in(name, units, above if with_departments else ()) for name in names}
     return Organization(
         queues=queues,
         rules={QueueId(each.name): rules for each in units if (rules := project_rules(each.rules)) != ProjectRules()},
         pools=model_pools if any(pool.name == DEFAULT_POOL for pool in model_pools) else (NodePool(), *model_pools),
         marks={NodeName(name): node_marks(each) for name, each in marks.items()},
     )
+
+
+def queues_in(pool: str, projects: Iterable[Unit], departments: Iterable[Department]) -> tuple[Queue, ...]:
+    """The queues of one pool, departments first; without departments the projects have nobody above them."""
+    above = list(departments)
+    below = [_queue(each, pool, _parent(each, bool(above))) for each in projects]
+    owners = [
+        department_as_queue(each, pool, [queue for queue in below if queue.parent == department_queue(each.name)])
+        for each in above
+    ]
+    return (*owners, *below)
+
+
+def department_as_queue(department: Department, pool: str, projects: Iterable[Queue]) -> Queue:
+    """A department in one pool. A quota that was never set is what its projects are owed together."""
+    children = list(projects)
+    said = next((each for each in department.resources if each.pool == pool), wire.DepartmentResources())
+    off = said.gpu.over_quota is wire.OverQuotaChoice.OFF
+    gpu = together([each.gpu for each in children]) if said.gpu.deserved is None else _gpu_quota(said.gpu.deserved)
+    unit = MEMORY_UNITS[said.memory.units]
+    cpu = _plain(said.cpu, said.cpu.deserved, 1, off, together([each.cpu for each in children]))
+    memory = _plain(said.memory, said.memory.deserved, unit, off, together([each.memory for each in children]))
+    return Queue(
+        id=department_queue(department.name),
+        priority=DEFAULT_QUEUE_PRIORITY if said.priority is None else said.priority,
+        created_at=department.created_at,
+        gpu=_gpu(said.gpu, gpu),
+        cpu=cpu,
+        memory=memory,
+    )
+
+
+def owners(project: Unit, pool: str, department: Department | None, siblings: Iterable[Unit]) -> tuple[Queue, ...]:
+    """A project in one pool and, where it is a queue, the department above: the settings behind their limits too."""
+    own = _queue(project, pool, None if department is None else department_queue(department.name))
+    own = replace(own, over_quota=_setting(project.resources, pool))
+    if department is None:
+        return (own,)
+    below = [_queue(each, pool, own.parent) for each in siblings]
+    above = department_as_queue(department, pool, below)
+    return own, replace(above, over_quota=_setting(department.resources, pool))
+
+
+def _setting(resources: Iterable[wire.PoolResources | wire.DepartmentResources], pool: str) -> OverQuota | None:
+    said = next((each.gpu.over_quota for each in resources if each.pool == pool), None)
+    return None if said is None else OverQuota(said.value)
+
+
+def are_queues(departments: Iterable[Department]) -> bool:
+    """Whether departments are queues: as soon as one of them says something. Another than the default one exists, or
+    something was set for the default one."""
+    above = list(departments)
+    return len(above) > 1 or any(_says_something(each) for each in above)
 
 
 def project_rules(said: wire.SchedulingRules) -> ProjectRules:
@@ -93,20 +152,22 @@ def node_marks(each: wire.NodeMarksRequest) -> NodeMarks:
     return NodeMarks(cordoned=each.cordoned, taints=taints, labels=tuple(sorted(each.labels.items())))
 
 
-def resource_problems(resources: Iterable[wire.PoolResources], pools: frozenset[str]) -> list[ProblemItem]:
-    """What is wrong with what somebody is to be owed."""
+def resource_problems(
+    resources: Iterable[wire.PoolResources | wire.DepartmentResources], pools: frozenset[str]
+) -> list[ProblemItem]:
+    """What is wrong with what a project or department is to be owed."""
     problems = []
     for number, each in enumerate(resources):
         place = f"resources.{number}"
-        pool = each.node_pool.name or each.node_pool.id
-        if pool not in pools:
-            unknown = Problem("pool.unknown", f"there is no node pool {pool}", f"use one of {', '.join(sorted(pools))}")
+        if each.pool not in pools:
+            fix = f"use one of {', '.join(sorted(pools))}"
+            unknown = Problem("pool.unknown", f"there is no node pool {each.pool}", fix)
             problems.append(item(unknown, f"{place}.nodePool"))
         for name, amount in (("deserved", each.gpu.deserved), ("limit", each.gpu.limit)):
             milli = quota_milli(amount) if amount is not None else 0
             if isinstance(milli, Problem):
                 problems.append(item(milli, f"{place}.gpu.{name}"))
-        if each.gpu.limit not in (None, UNLIMITED) and each.gpu.deserved > each.gpu.limit:
+        if each.gpu.limit is not None and each.gpu.limit != UNLIMITED and (each.gpu.deserved or 0) > each.gpu.limit:
             what = f"a limit of {each.gpu.limit} GPUs is below the quota of {each.gpu.deserved}"
             problems.append(item(Problem("gpu.limit_below_quota", what, "raise the limit"), f"{place}.gpu.limit"))
     return problems
@@ -122,61 +183,109 @@ def totals(resources: Iterable[wire.PoolResources]) -> wire.TotalResources:
     )
 
 
+def department_totals(
+    resources: Iterable[wire.DepartmentResources], projects: Iterable[Iterable[wire.PoolResources]]
+) -> wire.TotalResources:
+    """What a department is owed over all pools, where what is not set follows its projects."""
+    said = {each.pool: each for each in resources}
+    below = [each for project in projects for each in project]
+    gpu: list[int | float] = []
+    cpu, memory = gpu.copy(), gpu.copy()
+    for pool in sorted(said.keys() | {each.pool for each in below}):
+        own = said.get(pool, wire.DepartmentResources())
+        owed = [each for each in below if each.pool == pool]
+        gpu.append(_or(own.gpu.deserved, [each.gpu.deserved for each in owed]))
+        cpu.append(_or(own.cpu.deserved, [each.cpu.deserved for each in owed]))
+        memory.append(_or(own.memory.deserved, [each.memory.deserved for each in owed]))
+    return wire.TotalResources(gpu_quota=_sum(gpu), cpu_quota=_sum(cpu), memory_quota=_sum(memory))
+
+
+def _or(said: int | float | None, followed: list[int | float]) -> int | float:
+    return _sum(followed) if said is None else said
+
+
 def _sum(amounts: list[int | float]) -> float:
     return float(UNLIMITED) if UNLIMITED in amounts else float(sum(amounts))
 
 
-def _says_something(department: Unit) -> bool:
-    return any(
-        each.gpu.deserved != UNLIMITED or each.gpu.limit is not None or each.gpu.over_quota is not None
-        for each in department.resources
-    )
+def warnings_below(queues_by_pool: Mapping[str, Iterable[Queue]]) -> dict[str, list[str]]:
+    """By department: pools in which its projects are together owed more GPUs than it is."""
+    warnings: dict[str, list[str]] = {}
+    for pool, queues in sorted(queues_by_pool.items()):
+        for queue, children in promised_beyond(queues):
+            name = name_of_queue(queue.id)
+            warnings.setdefault(name, []).append(
+                f"the quotas of the projects in department {name} add up to {gpus_text(children)} GPUs in node pool "
+                f"{pool}, more than its quota of {gpus_text(queue.gpu.quota)}"
+            )
+    return warnings
+
+
+def warnings_of_pools(queues_by_pool: Mapping[str, Iterable[Queue]], gpus: Mapping[str, int]) -> list[str]:
+    """Pools in which all projects are together owed more GPUs than the pool has; a pool that is not in `gpus` was
+    never reported."""
+    warnings = []
+    for pool, queues in sorted(queues_by_pool.items()):
+        quotas = [each.gpu.quota for each in queues if not each.id.startswith(DEPARTMENT_PREFIX)]
+        owed = sum(quota for quota in quotas if quota != UNLIMITED)
+        if pool in gpus and owed > gpus[pool] * WHOLE_GPU_MILLI:
+            text = f"the quotas of all projects add up to {gpus_text(owed)} GPUs in node pool {pool}"
+            warnings.append(f"{text}, which has {gpus[pool]}")
+    return warnings
+
+
+def _says_something(department: Department) -> bool:
+    return any(each != wire.DepartmentResources(node_pool=each.node_pool) for each in department.resources)
 
 
 def _parent(project: Unit, with_departments: bool) -> QueueId | None:
     return department_queue(project.parent) if with_departments and project.parent is not None else None
 
 
-def _queue(unit: Unit, pool: str, queue: QueueId, parent: QueueId | None) -> Queue:
-    owed = next((each for each in unit.resources if (each.node_pool.name or each.node_pool.id) == pool), None)
+def _queue(unit: Unit, pool: str, parent: QueueId | None) -> Queue:
+    owed = next((each for each in unit.resources if each.pool == pool), None)
     if owed is None:
-        return Queue(id=queue, parent=parent, created_at=unit.created_at)
+        return Queue(id=QueueId(unit.name), parent=parent, created_at=unit.created_at)
     off = owed.gpu.over_quota is wire.OverQuotaChoice.OFF
     return Queue(
-        id=queue,
+        id=QueueId(unit.name),
         parent=parent,
         priority=DEFAULT_QUEUE_PRIORITY if owed.priority is None else owed.priority,
         created_at=unit.created_at,
-        gpu=_gpu(owed.gpu),
-        cpu=_plain(owed.cpu.deserved, owed.cpu.limit, owed.cpu.over_quota_weight, 1, off),
-        memory=_plain(
-            owed.memory.deserved,
-            owed.memory.limit,
-            owed.memory.over_quota_weight,
-            MEMORY_UNITS[owed.memory.units],
-            off,
-        ),
+        gpu=_gpu(owed.gpu, _gpu_quota(owed.gpu.deserved)),
+        cpu=_plain(owed.cpu, owed.cpu.deserved, 1, off),
+        memory=_plain(owed.memory, owed.memory.deserved, MEMORY_UNITS[owed.memory.units], off),
     )
 
 
-def _gpu(owed: wire.GpuResource) -> Entitlement:
-    quota = quota_milli(owed.deserved)
-    limit = UNLIMITED if owed.limit is None else quota_milli(owed.limit)
+def _gpu_quota(deserved: int | float) -> int:
+    quota = quota_milli(deserved)
     assert isinstance(quota, int), "checked when it was declared"
-    assert isinstance(limit, int), "checked when it was declared"
-    if owed.over_quota is not None:
-        return gpu_entitlement(quota, OverQuota(owed.over_quota.value), limit_milli=limit)
-    if owed.over_quota_weight is None:
+    return quota
+
+
+def _gpu(said: wire.GpuTerms, quota: int) -> Entitlement:
+    limit = UNLIMITED if said.limit is None else _gpu_quota(said.limit)
+    if said.over_quota is not None:
+        return gpu_entitlement(quota, OverQuota(said.over_quota.value), limit_milli=limit)
+    if said.over_quota_weight is None:
         return gpu_entitlement(quota, limit_milli=limit)
-    named = WEIGHT_NAMES.get(int(owed.over_quota_weight)) if owed.over_quota_weight in WEIGHT_NAMES else None
+    named = WEIGHT_NAMES.get(int(said.over_quota_weight)) if said.over_quota_weight in WEIGHT_NAMES else None
     if named is not None:
         return gpu_entitlement(quota, named, limit_milli=limit)
-    return replace(gpu_entitlement(quota, limit_milli=limit), weight=float(owed.over_quota_weight))
+    return replace(gpu_entitlement(quota, limit_milli=limit), weight=float(said.over_quota_weight))
 
 
-def _plain(quota: float, limit: float | None, weight: float | None, unit: int, off: bool) -> Entitlement:
-    owed = UNLIMITED if quota == UNLIMITED else int(quota * unit)
-    most = UNLIMITED if limit is None or limit == UNLIMITED else int(limit * unit)
+def _plain(
+    said: wire.CpuTerms | wire.MemoryTerms,
+    deserved: int | float | None,
+    unit: int,
+    off: bool,
+    followed: int = UNLIMITED,
+) -> Entitlement:
+    owed = followed if deserved is None else UNLIMITED if deserved == UNLIMITED else int(deserved * unit)
+    most = UNLIMITED if said.limit is None or said.limit == UNLIMITED else int(said.limit * unit)
     if off and owed != UNLIMITED:
         most = owed if most == UNLIMITED else min(owed, most)
+    weight = said.over_quota_weight
     return Entitlement(owed, most, 1.0 if weight is None else float(weight))

@@ -13,7 +13,7 @@ from fairpool.api.wire import Count
 from fairpool.control import declared
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
-from fairpool.control.organization import DEFAULT_DEPARTMENT, changed, check_resources
+from fairpool.control.organization import DEFAULT_DEPARTMENT, Books, books, changed, check_resources
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, page, text
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
@@ -24,6 +24,7 @@ from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import workloads as workloads_table
+from fairpool.model.quantity import WHOLE_GPU_MILLI
 
 router = APIRouter(tags=["departments"], route_class=LeanRoute)
 
@@ -124,7 +125,7 @@ async def update_department(
     summary="What a department is owed in some pools",
 )
 async def set_department_resources(
-    department_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ResourcesUpdate
+    department_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.DepartmentResourcesUpdate
 ) -> Response:
     """`PATCH` changes the pools that are named, `PUT` all."""
 
@@ -186,7 +187,9 @@ async def delete_department(department_id: str, request: Request, plane: PlaneDe
 
 
 def _departments(connection: Connection, caller: Caller) -> list[wire.Department]:
-    return [_department(connection, row, caller) for row in store.all_departments(connection)]
+    known = books(connection)
+    warnings = known.warnings()
+    return [_shown(row, known, warnings, caller) for row in store.all_departments(connection)]
 
 
 def _known_department(connection: Connection, name: str) -> Any:
@@ -197,28 +200,25 @@ def _known_department(connection: Connection, name: str) -> Any:
 
 
 def _department(connection: Connection, row: Any, caller: Caller) -> wire.Department:
+    known = books(connection)
+    return _shown(row, known, known.warnings(), caller)
+
+
+def _shown(row: Any, known: Books, warnings: Mapping[str, list[str]], caller: Caller) -> wire.Department:
     body = wire.DepartmentRequest.model_validate_json(row.document)
-    names = store.projects_of(connection, row.name)
     places = caller.places(Action.PROJECT_READ)
-    owed = [
-        declared.totals(wire.ProjectRequest.model_validate_json(each.document).resources).gpu_quota
-        for name in names
-        if (each := store.project(connection, name)) is not None
-    ]
-    total = declared.totals(body.resources)
-    warnings = []
-    if places is None and total.gpu_quota >= 0 and sum(max(each, 0) for each in owed) > total.gpu_quota:
-        below = sum(max(each, 0) for each in owed)
-        warnings.append(f"the quotas below {row.name} add up to {below:g} GPUs, its own is {total.gpu_quota:g}")
+    below = [each for each in known.projects if each.parent == row.name]
     return wire.Department(
         id=row.name,
         name=row.name,
         cluster_id=body.cluster_id or "",
         description=body.description,
         resources=body.resources,
-        total_resources=total,
-        projects=[name for name in names if places is None or places.covers(name, row.name)],
-        warnings=warnings,
+        total_resources=declared.department_totals(body.resources, [each.resources for each in below]),
+        quota_is_set=any(each.gpu.deserved is not None for each in body.resources),
+        allocated_gpus=sum(known.held_milli.get(each.name, 0) for each in below) / WHOLE_GPU_MILLI,
+        projects=[each.name for each in below if places is None or places.covers(each.name, row.name)],
+        warnings=warnings[row.name] if places is None else [],
         created_at=iso(row.created_at),
         updated_at=iso(row.updated_at),
         revision=row.revision,

@@ -12,6 +12,7 @@ from fairpool.control import admission
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.model.ids import place_of
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
+from fairpool.model.precedence import class_name, precedence
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase, classic_word
@@ -22,8 +23,6 @@ DESIRED = {
     Want.STOP: wire.DesiredPhase.STOPPED,
     Want.DELETE: wire.DesiredPhase.DELETED,
 }
-CLASS_NAMES = {value: name for name, value in admission.PRIORITIES.items()}
-DEFAULT_CLASS = {WorkloadKind.BUILD: "build", WorkloadKind.TRAIN: "train", WorkloadKind.INFERENCE: "inference"}
 UNSHOWN = frozenset({"modelKind", "addresses"})
 """Facts that an item is made from and that are not in it."""
 REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
@@ -37,7 +36,7 @@ def facts(
     """What does not change as long as nobody changes the declaration."""
     kind = admission.KIND_OF_SUBMIT[type(submit)]
     gpu = spec.template.shape.gpu
-    priority = spec.priority if spec.priority is not None else admission.PRIORITIES[DEFAULT_CLASS[spec.kind]]
+    rule = precedence(spec.kind, spec.priority, spec.preemptible)
     framework = submit.spec.distributed_framework if isinstance(submit, wire.SubmitDistributed) else None
     requested = {
         "gpu": admission.requested_gpus_milli(spec) / WHOLE_GPU_MILLI,
@@ -60,9 +59,9 @@ def facts(
         "requestedPods": spec.pods,
         "workloadRequestedResources": requested,
         "images": [spec.template.program.image] if spec.template.program.image else [],
-        "preemptible": spec.preemptible if spec.preemptible is not None else spec.kind is WorkloadKind.TRAIN,
-        "priorityClassName": CLASS_NAMES.get(priority, ""),
-        "priority": priority,
+        "preemptible": rule.preemptible,
+        "priorityClassName": class_name(rule.priority),
+        "priority": rule.priority,
         "source": submit.source.value,
         "modelKind": spec.kind.value,
         "addresses": [f"http://{pod_host}:{port}" for port in asked_ports(submit)] if pod_host else [],

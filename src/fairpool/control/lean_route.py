@@ -19,6 +19,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
 from fairpool.api import wire
+from fairpool.control.discretion import MARK, answer_told_to
 from fairpool.control.plane import plane_of, the_caller, the_plane
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -42,7 +43,7 @@ class LeanRoute(APIRoute):
         """Ours, which leaves to the framework's what it does not understand."""
         general = super().get_route_handler()
         asked = asked_by(self)
-        return general if asked is None else _lean(self, asked, general)
+        return _discreet(general if asked is None else _lean(self, asked, general))
 
 
 # --- once for each route -------------------------------------------------------------------------------------
@@ -147,6 +148,18 @@ def _lean(route: APIRoute, asked: Asked, general: Handler) -> Handler:
         return Response(text, status, media_type="application/json")
 
     return handler
+
+
+def _discreet(handler: Handler) -> Handler:
+    """What the caller may not see is not named, whichever handler answers."""
+
+    async def discreet(request: Request) -> Response:
+        response = await handler(request)
+        if MARK not in getattr(response, "body", b""):
+            return response
+        return await answer_told_to(plane_of(request), getattr(request.state, "caller", None), response)
+
+    return discreet
 
 
 async def _body(request: Request) -> bytes:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from fairpool.api import organization as wire
+from fairpool.api.clusters import NodeReport
 from fairpool.control import declared, preferences
+from fairpool.control.feasibility import Place
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
@@ -14,10 +19,13 @@ from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import node_pools
-from fairpool.model.ids import Instant
-from fairpool.model.organization import Organization
+from fairpool.model.ids import SECOND_MS, Instant, PoolName
+from fairpool.model.node import DEFAULT_POOL, Node
+from fairpool.model.organization import Organization, Queue
 
 DEFAULT_DEPARTMENT = "default"
+NO_BOUND = 1 << 60
+"""In the place of what a node was not reported to have: so much that nothing is refused for it."""
 
 
 def cluster_of(connection: Connection, asked: str | None) -> str:
@@ -25,13 +33,21 @@ def cluster_of(connection: Connection, asked: str | None) -> str:
     if asked:
         row = cluster_store.cluster(connection, asked) or cluster_store.cluster_by_name(connection, asked)
         if row is None:
-            raise refused(422, "cluster.unknown", f"there is no cluster {asked!r}", "name one of the list", "clusterId")
+            fix = f"use one of {_names(cluster_store.all_clusters(connection))}"
+            raise refused(422, "cluster.unknown", f"there is no cluster {asked[:64]!r}", fix, "clusterId")
         return str(row.id)
     rows = cluster_store.all_clusters(connection)
-    if len(rows) != 1:
-        what = f"there are {len(rows)} clusters, and none was named"
-        raise refused(422, "cluster.not_named", what, "give clusterId", "clusterId")
+    if not rows:
+        raise refused(422, "cluster.none", "there is no cluster yet", "connect one first", "clusterId")
+    if len(rows) > 1:
+        what = f"there are {len(rows)} clusters, and the project must be in one of them: {_names(rows)}"
+        fix = "name it with --cluster (API: clusterId), or choose a default with `runai config cluster NAME`"
+        raise refused(422, "cluster.not_named", what, fix, "clusterId")
     return str(rows[0].id)
+
+
+def _names(clusters: Iterable[Any]) -> str:
+    return ", ".join(sorted(row.name for row in clusters))
 
 
 def pool_names(connection: Connection) -> frozenset[str]:
@@ -42,11 +58,107 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
     """Everything that is declared for a cluster except its workloads."""
     marks = {row.node: row.document for row in store.marks(connection) if row.cluster == cluster}
     return declared.organization(
-        [_project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
-        [_department_unit(row) for row in store.all_departments(connection)],
+        [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
+        [department_unit(row) for row in store.all_departments(connection)],
         [wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
         {node: wire.NodeMarksRequest.model_validate_json(document) for node, document in marks.items()},
         use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
+    )
+
+
+def place_of(plane: Plane, connection: Connection, project: Any, pool: str) -> Place:
+    """A node pool as work of one project meets it."""
+    departments = [department_unit(row) for row in store.all_departments(connection)]
+    used = bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS))
+    above = None
+    siblings: list[declared.Unit] = []
+    if used and declared.are_queues(departments):
+        above = next(each for each in departments if each.name == project.department)
+        rows = store.all_projects(connection, names=(), parents=(project.department,))
+        siblings = [project_unit(row) for row in rows if row.cluster == project.cluster]
+    return Place(
+        pool=PoolName(pool),
+        nodes=_nodes_in(plane, connection, project.cluster, pool),
+        owners=declared.owners(project_unit(project), pool, above, siblings),
+    )
+
+
+def _nodes_in(plane: Plane, connection: Connection, cluster: str, pool: str) -> tuple[Node, ...] | None:
+    """Nodes of a pool as they were last reported; None: there was no report, or the cluster is away."""
+    known = cluster_store.cluster(connection, cluster)
+    heard_at = known.heard_at if known is not None else None
+    rows = [row for row in cluster_store.all_nodes(connection) if row.cluster == cluster]
+    if not rows or heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS:
+        return None
+    marks = {row.node: row.document for row in store.marks(connection) if row.cluster == cluster}
+    nodes = [_node(row.document, marks.get(row.name)) for row in rows]
+    return tuple(node for home, node in nodes if home == pool)
+
+
+@lru_cache(maxsize=8192)
+def _node(document: str, marks: str | None) -> tuple[str, Node]:
+    """A reported node and its pool; what was not reported of it is no bound."""
+    report = NodeReport.from_json(document)
+    said = wire.NodeMarksRequest.model_validate_json(marks) if marks is not None else wire.NodeMarksRequest()
+    node = Node(
+        name=report.name,
+        cpu_milli=report.cpu_milli or NO_BOUND,
+        memory_bytes=report.memory_bytes or NO_BOUND,
+        pods_max=NO_BOUND,
+        gpus=report.gpus,
+        gpu_memory_mib=report.gpu_memory_mib or NO_BOUND,
+        labels={**report.labels, **said.labels},
+    )
+    return report.pool or DEFAULT_POOL, node
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Departments and projects as they are declared, with what they hold and what there is: read once for a list."""
+
+    projects: tuple[declared.Unit, ...]
+    departments: tuple[declared.Department, ...]
+    clusters: Mapping[str, str]
+    """The cluster of each project."""
+    gpus: Mapping[str, Mapping[str, int]]
+    """By cluster: GPUs of each pool, as far as nodes were ever reported."""
+    held_milli: Mapping[str, int]
+    """By project: thousandths of a GPU."""
+
+    def queues(self, cluster: str | None = None) -> dict[str, tuple[Queue, ...]]:
+        """By pool: what everybody is owed, in one cluster or in all."""
+        mine = [each for each in self.projects if cluster is None or self.clusters[each.name] == cluster]
+        named = {each.pool for unit in mine for each in unit.resources}
+        named |= {each.pool for unit in self.departments for each in unit.resources}
+        return {pool: declared.queues_in(pool, mine, self.departments) for pool in named}
+
+    def warnings(self) -> dict[str, list[str]]:
+        """By department: quotas that add up to more than there is, below it and in whole pools."""
+        said: dict[str, list[str]] = {each.name: [] for each in self.departments}
+        for cluster in sorted({*self.clusters.values()}):
+            queues = self.queues(cluster)
+            in_pools = declared.warnings_of_pools(queues, self.gpus.get(cluster, {}))
+            below = declared.warnings_below(queues)
+            for department, lines in said.items():
+                lines += [*below.get(department, []), *in_pools]
+        return {department: list(dict.fromkeys(lines)) for department, lines in said.items()}
+
+
+def books(connection: Connection) -> Books:
+    """As they are now."""
+    rows = store.all_projects(connection)
+    gpus: dict[str, dict[str, int]] = {}
+    for node in cluster_store.all_nodes(connection):
+        report = NodeReport.from_json(node.document)
+        pools = gpus.setdefault(node.cluster, {})
+        pool = report.pool or DEFAULT_POOL
+        pools[pool] = pools.get(pool, 0) + report.gpus
+    return Books(
+        projects=tuple(project_unit(row) for row in rows),
+        departments=tuple(department_unit(row) for row in store.all_departments(connection)),
+        clusters={row.name: row.cluster for row in rows},
+        gpus={cluster: {**dict.fromkeys(store.pool_names(connection), 0), **pools} for cluster, pools in gpus.items()},
+        held_milli={name: held for name, (_, held) in store.use_by_project(connection).items()},
     )
 
 
@@ -77,7 +189,7 @@ def make_first_organization(plane: Plane, connection: Connection) -> None:
         )
 
 
-def check_resources(connection: Connection, resources: list[wire.PoolResources]) -> None:
+def check_resources(connection: Connection, resources: list[wire.DepartmentResources]) -> None:
     """Go no further if what is owed cannot be."""
     problems = declared.resource_problems(resources, pool_names(connection))
     if problems:
@@ -90,11 +202,24 @@ def changed(plane: Plane, connection: Connection, noun: str, name: str, verb: st
     return changes.record(connection, noun, name, verb, now, project=project, kept=plane.settings.changes_kept)
 
 
-def _project_unit(row: Any) -> declared.Unit:
-    body = wire.ProjectRequest.model_validate_json(row.document)
+def project_unit(row: Any) -> declared.Unit:
+    """A project's row, as it is declared."""
+    body = _project_body(row.document)
     return declared.Unit(row.name, tuple(body.resources), row.created_at, row.department, body.scheduling_rules)
 
 
-def _department_unit(row: Any) -> declared.Unit:
-    body = wire.DepartmentRequest.model_validate_json(row.document)
-    return declared.Unit(row.name, tuple(body.resources), row.created_at)
+def department_unit(row: Any) -> declared.Department:
+    """A department's row, as it is declared."""
+    body = _department_body(row.document)
+    return declared.Department(row.name, tuple(body.resources), row.created_at)
+
+
+# The same text is the same value, which nobody can change; and it is asked for at every submit.
+@lru_cache(maxsize=8192)
+def _project_body(document: str) -> wire.ProjectRequest:
+    return wire.ProjectRequest.model_validate_json(document)
+
+
+@lru_cache(maxsize=1024)
+def _department_body(document: str) -> wire.DepartmentRequest:
+    return wire.DepartmentRequest.model_validate_json(document)

@@ -13,11 +13,11 @@ from fairpool.api.wire import Count
 from fairpool.control import declarations, declared
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
-from fairpool.control.organization import changed, cluster_of, pool_names
+from fairpool.control.organization import books, changed, cluster_of, pool_names
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, refused, unknown
+from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import Fate, delete_project_with_work
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
@@ -60,7 +60,7 @@ async def project_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy 
 async def project(project_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.Project:
     def unit(connection: Connection) -> wire.Project:
         row = known_project(connection, caller, project_id, Action.PROJECT_READ)
-        return _project(row, store.use_by_project(connection))
+        return _project(row, store.use_by_project(connection), _warnings(connection, caller))
 
     found = await plane.read(unit)
     response.headers["ETag"] = f'"{found.revision}"'
@@ -95,7 +95,7 @@ async def create_project(request: Request, plane: PlaneDep, caller: CallerDep, b
             updated_at=now,
             revision=revision,
         )
-        made = _project(store.project(connection, body.name), {})
+        made = _project(store.project(connection, body.name), {}, _warnings(connection, caller))
         return Done(
             body=made, status=201, action="create", entity_type="project", entity_id=body.name, revision=revision
         )
@@ -175,7 +175,10 @@ async def _change_project(
         now = plane.now()
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
         check_match(request, row.revision)
-        body = change(wire.ProjectRequest.model_validate_json(row.document))
+        before = wire.ProjectRequest.model_validate_json(row.document)
+        body = change(before)
+        if body.resources != before.resources:
+            _require_quota(caller, row.department)
         if body.parent_id != row.department:
             caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # what it is owed comes out of there
         _check(connection, body)
@@ -186,10 +189,18 @@ async def _change_project(
         )
         if body.parent_id != row.department:
             declarations.follow_department(plane, connection, project_id, body.parent_id)
-        made = _project(store.project(connection, project_id), store.use_by_project(connection))
+        use = store.use_by_project(connection)
+        made = _project(store.project(connection, project_id), use, _warnings(connection, caller))
         return Done(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
 
     return await plane.perform(request, caller, unit)
+
+
+def _require_quota(caller: Caller, department: str) -> None:
+    """A quota is taken from others: only who administers the department above, or everything, sets it."""
+    if not caller.may(Action.PROJECT_WRITE, department=department):
+        what = "an administrator of a project cannot change its quota"
+        raise denied(what, f"ask an administrator of department {department}")
 
 
 def known_project(connection: Connection, caller: Caller, name: str, action: Action) -> Any:
@@ -209,8 +220,13 @@ def visible_projects(connection: Connection, caller: Caller) -> list[wire.Projec
         names=None if places is None else places.projects,
         parents=() if places is None else places.departments,
     )
-    use = store.use_by_project(connection)
-    return [_project(row, use) for row in rows]
+    use, warnings = store.use_by_project(connection), _warnings(connection, caller)
+    return [_project(row, use, warnings) for row in rows]
+
+
+def _warnings(connection: Connection, caller: Caller) -> Mapping[str, list[str]]:
+    """Quotas that add up to more than there is, by department: for those who may see all of them."""
+    return books(connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
 
 
 def _check(connection: Connection, body: wire.ProjectRequest) -> None:
@@ -238,7 +254,7 @@ def _department_of(connection: Connection, project: str) -> str:
     return str(row.department) if row is not None else ""
 
 
-def _project(row: Any, use: dict[str, tuple[int, int]]) -> wire.Project:
+def _project(row: Any, use: dict[str, tuple[int, int]], warnings: Mapping[str, list[str]]) -> wire.Project:
     body = wire.ProjectRequest.model_validate_json(row.document)
     number, held = use.get(row.name, (0, 0))
     return wire.Project(
@@ -258,6 +274,7 @@ def _project(row: Any, use: dict[str, tuple[int, int]]) -> wire.Project:
         ),
         allocated_gpus=held / 1000,
         workloads=number,
+        warnings=warnings.get(row.department, []),
         created_at=iso(row.created_at),
         updated_at=iso(row.updated_at),
         created_by=row.created_by,

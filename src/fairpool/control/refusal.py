@@ -60,9 +60,12 @@ def unknown(noun: str, name: str, *, is_hidden: bool = False) -> Refused:
     return refusal
 
 
-def denied(what: str = "Access denied. You are not authorized to perform this action.") -> Refused:
+def denied(
+    what: str = "Access denied. You are not authorized to perform this action.",
+    fix: str = "ask an administrator for a role in this project",
+) -> Refused:
     """The caller may not."""
-    refusal = refused(403, "access.denied", what, "ask an administrator for a role in this project")
+    refusal = refused(403, "access.denied", what, fix)
     refusal.is_denial = True
     return refusal
 

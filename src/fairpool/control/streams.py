@@ -22,6 +22,7 @@ from fastapi.responses import StreamingResponse
 from fairpool.api import shell
 from fairpool.api.problems import ProblemItem
 from fairpool.api.workloads import PodItem, life_to_read
+from fairpool.control.discretion import told_to
 from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.guard import identify
 from fairpool.control.lean_route import LeanRoute
@@ -108,7 +109,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
             text, heard = await plane.read(_text_after(caller, heard))
         if text:
             listening.cancel()
-            yield text
+            yield await told_to(plane, caller, text)
             continue
         if not await plane.bell.hear(listening, plane.settings.keep_alive_s):
             yield ": still here\n\n"

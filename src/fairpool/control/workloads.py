@@ -18,11 +18,13 @@ from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
+from fairpool.api.problems import item as problem_item
 from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, declarations, filters, items
 from fairpool.control.doors import PodAddress
+from fairpool.control.feasibility import never_starts
 from fairpool.control.lean_route import LeanRoute
-from fairpool.control.organization import cluster_of, pool_names
+from fairpool.control.organization import cluster_of, place_of, pool_names
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
 from fairpool.control.rbac import Action
@@ -34,7 +36,9 @@ from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.spec import Want
+from fairpool.model.node import DEFAULT_POOL
+from fairpool.model.precedence import PRIORITY_CLASSES
+from fairpool.model.spec import Want, WorkloadSpec
 
 # Of two routes that fit, the first counts: so the lists come before the one, because `count` could be an id.
 lists = APIRouter(tags=["workloads"], route_class=LeanRoute)
@@ -119,6 +123,8 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
     if isinstance(spec, list):
         raise Refused(422, spec)
     cluster = _cluster(connection, body, project)
+    if not body.wait_anyway:
+        _refuse_what_never_starts(plane, connection, spec, project)
     facts = items.facts(
         body,
         spec,
@@ -169,6 +175,13 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
         entity_name=f"{project.name}/{name}",
         revision=revision,
     )
+
+
+def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any) -> None:
+    pools = spec.pools or (DEFAULT_POOL,)
+    problems = never_starts(spec, [place_of(plane, connection, project, pool) for pool in pools])
+    if problems:
+        raise Refused(422, [problem_item(each, "spec") for each in problems])
 
 
 def _ground(connection: Connection, body: wire.SubmitAny, project: Any) -> admission.Ground:
@@ -513,7 +526,7 @@ def _redeclared(
 
 @router.get("/api/v1/workload-priorities", response_model=wire.PriorityClassPage, summary="Named priorities")
 async def priorities(caller: CallerDep) -> wire.PriorityClassPage:
-    listed = [wire.PriorityClass(name=name, value=value) for name, value in admission.PRIORITIES.items()]
+    listed = [wire.PriorityClass(name=name, value=value) for name, value in PRIORITY_CLASSES.items()]
     return wire.PriorityClassPage(workload_priorities=listed)
 
 

@@ -34,6 +34,10 @@ class Taint:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
+DRAIN = Taint("runai", "drain", TaintEffect.NO_EXECUTE)
+"""What `runai-adm node drain` puts on a node."""
+
+
 class MigStrategy(StrEnum):
     """How a node with GPUs in MIG mode offers them."""
 

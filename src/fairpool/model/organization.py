@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -103,6 +103,23 @@ def with_quota(queue: Queue, quota_milli: int) -> Queue:
     return replace(queue, gpu=after)
 
 
+def together(owed: Iterable[Entitlement]) -> int:
+    """What several are owed in all; where one of them is unlimited, so is the sum."""
+    quotas = [each.quota for each in owed]
+    return UNLIMITED if UNLIMITED in quotas else sum(quotas)
+
+
+def with_followers(queues: Iterable[Queue], followers: Collection[QueueId]) -> tuple[Queue, ...]:
+    """The queues, of which some are owed as many GPUs as those below them are owed together."""
+    rows = tuple(queues)
+    return tuple(
+        with_quota(queue, together(each.gpu for each in rows if each.parent == queue.id))
+        if queue.id in followers
+        else queue
+        for queue in rows
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectRules:
     """What a project says about work in it, beyond its quota."""
@@ -150,22 +167,26 @@ class Organization:
         return tuple(replace(queue, gpu=replace(queue.gpu, quota=0)) for queue in known)
 
 
-def oversubscribed_parents(queues: tuple[Queue, ...]) -> list[Problem]:
-    """Parents whose children are together owed more GPUs than they are owed themselves. A warning, not an error."""
+def promised_beyond(queues: Iterable[Queue]) -> list[tuple[Queue, int]]:
+    """Parents whose children are together owed more GPUs than they are owed themselves, and how much that is."""
+    rows = sorted(queues, key=lambda each: each.id)
     owed: dict[QueueId, int] = {}
-    for queue in queues:
+    for queue in rows:
         if queue.parent is not None and queue.gpu.quota != UNLIMITED:
             owed[queue.parent] = owed.get(queue.parent, 0) + queue.gpu.quota
-    problems = []
-    for queue in sorted(queues, key=lambda each: each.id):
-        children = owed.get(queue.id, 0)
-        if queue.gpu.quota != UNLIMITED and children > queue.gpu.quota:
-            problems.append(
-                Problem(
-                    "queue.children_over_quota",
-                    f"the quotas below {queue.id} add up to {gpus_text(children)} GPUs, "
-                    f"its own is {gpus_text(queue.gpu.quota)}",
-                    "raise its quota or lower theirs; until then the excess counts as over quota",
-                )
-            )
-    return problems
+    return [
+        (queue, owed[queue.id]) for queue in rows if UNLIMITED != queue.gpu.quota < owed.get(queue.id, queue.gpu.quota)
+    ]
+
+
+def oversubscribed_parents(queues: tuple[Queue, ...]) -> list[Problem]:
+    """Parents whose children are together owed more GPUs than they are owed themselves. A warning, not an error."""
+    return [
+        Problem(
+            "queue.children_over_quota",
+            f"the quotas below {queue.id} add up to {gpus_text(children)} GPUs, "
+            f"its own is {gpus_text(queue.gpu.quota)}",
+            "raise its quota or lower theirs; until then the excess counts as over quota",
+        )
+        for queue, children in promised_beyond(queues)
+    ]

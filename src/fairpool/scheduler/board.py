@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from fairpool.model.ids import ClaimId, GroupId, NodeName, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Placement, TaintEffect
+from fairpool.model.precedence import KindRule, mig_milli
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import Claim, Pod, PodGroup, PodShape
-from fairpool.scheduler.charge import Charges, ShapeFacts, mig_milli
-from fairpool.scheduler.policy import DeviceChoice, KindRule
+from fairpool.scheduler.charge import Charges, ShapeFacts
+from fairpool.scheduler.policy import DeviceChoice
 from fairpool.scheduler.queues import CPU, GPU, MEMORY, QueueTable, Vector
 from fairpool.scheduler.snapshot import Snapshot
 
@@ -80,7 +81,7 @@ class NodeColumns:
         for number, node in enumerate(self.rows):
             if self.healthy[number]:
                 gpus = self.gpus[number] + len(node.claim_devices)
-                total[GPU] += gpus * 1000 + mig_milli(node.mig_instances.items(), charges.policy)
+                total[GPU] += gpus * 1000 + mig_milli(node.mig_instances.items(), charges.policy.mig_slices_per_gpu)
                 total[CPU] += node.cpu_milli
                 total[MEMORY] += node.memory_bytes
         return tuple(total)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fairpool.model.node import Node
+from fairpool.model.precedence import mig_milli
 from fairpool.model.quantity import WHOLE_GPU_MILLI, memory_portion_milli, portion_memory_mib
 from fairpool.model.workload import GpuKind, GpuRequest, PodShape
 from fairpool.scheduler.policy import Policy
@@ -16,18 +17,6 @@ from fairpool.scheduler.queues import Vector
 BEST_EFFORT_CPU_MILLI = 10
 BEST_EFFORT_MEMORY_BYTES = 10 * 2**20
 BEST_EFFORT_GPU_MILLI = 10
-
-
-def mig_slices(profile: str) -> int:
-    """The number before the `g` of a profile: 3 for `nvidia.com/mig-3g.20gb`; 1 for a name without one."""
-    digits = profile.rpartition("mig-")[2].split("g", 1)[0]
-    return int(digits) if digits.isdigit() else 1
-
-
-def mig_milli(instances: Iterable[tuple[str, int]], policy: Policy) -> int:
-    """What MIG instances count for, in thousandths of a GPU."""
-    slices = sum(mig_slices(profile) * count for profile, count in instances)
-    return WHOLE_GPU_MILLI * slices // policy.mig_slices_per_gpu
 
 
 class Charges:
@@ -66,7 +55,7 @@ class Charges:
 
     def _known_milli(self, gpu: GpuRequest) -> int:
         if gpu.mig:
-            return mig_milli(gpu.mig, self.policy)
+            return mig_milli(gpu.mig, self.policy.mig_slices_per_gpu)
         return gpu.devices * (WHOLE_GPU_MILLI if gpu.kind is GpuKind.WHOLE else self.portion_milli(gpu))
 
     def occupied_mib(self, shape: PodShape, device_mib: int) -> int:

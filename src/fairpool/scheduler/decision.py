@@ -203,6 +203,37 @@ class ProtectedVictims:
 
 
 @dataclass(frozen=True, slots=True)
+class NeverFits:
+    """All the nodes that could take its pods, empty and in service, have no room for as many as must start together."""
+
+    pods: int
+    """That must start together."""
+    room: int
+    """How many of them there would be room for."""
+    asked_milli: int
+    """GPUs of all these pods."""
+    gpus_milli: int
+    """GPUs of all these nodes."""
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """The quota that keeps a group, within its project's quota, from getting back what its project is owed."""
+
+    queue: QueueId
+    resource: Resource
+    quota: int
+    held: int
+    asked: int
+    mine: bool
+    """It is a queue above the group's own; otherwise one that holds what the group is owed."""
+    is_department: bool = True
+    follows: bool = False
+    """Unlimited and a department: some project of it is unlimited too, which it may follow."""
+
+
+@dataclass(frozen=True, slots=True)
 class NotItsTurn:
     """Not enough is free, and by the rules of sharing it may not take more from others now."""
 
@@ -215,6 +246,7 @@ class NotItsTurn:
     """The other project that holds most, if any holds something."""
     may_reclaim: bool
     """It is within its fair share, but nobody holds more than they should in a place where it fits."""
+    obstacle: Obstacle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +264,7 @@ Why = (
     | OverLimit
     | OverQuota
     | NoNodeMatches
+    | NeverFits
     | Fragmented
     | NoDomainFits
     | WaitsForVictims
@@ -239,6 +272,15 @@ Why = (
     | NotItsTurn
     | NoRoom
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedNode:
+    """A node on which an administrator lets nothing start."""
+
+    name: NodeName
+    cordoned: bool
+    drained: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +295,8 @@ class Verdict:
     """Pods that hold or get a place; above 0 for an elastic group that waits to grow."""
     at: Instant
     """When this was so."""
+    closed: tuple[ClosedNode, ...] = ()
+    """Nodes that an administrator took out of service: back in service, they would let it start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

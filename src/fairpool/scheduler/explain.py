@@ -7,9 +7,11 @@ that they are given as durations from the moment of the plan.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import singledispatch
 
 from fairpool.model.ids import SECOND_MS, Instant, QueueId
+from fairpool.model.mentions import ANOTHER_PROJECT, mention
 from fairpool.model.organization import name_of_queue
 from fairpool.model.quantity import UNLIMITED, gpus_text
 from fairpool.scheduler.decision import (
@@ -17,12 +19,14 @@ from fairpool.scheduler.decision import (
     Evict,
     EvictionReason,
     Fragmented,
+    NeverFits,
     NoDomainFits,
     NoNodeMatches,
     NoQueue,
     NoRoom,
     NotItsTurn,
     NotReady,
+    Obstacle,
     OverLimit,
     OverQuota,
     ProtectedVictims,
@@ -34,20 +38,53 @@ from fairpool.scheduler.decision import (
 from fairpool.scheduler.policy import Pass
 
 Clock = Callable[[Instant], str]
+Called = Callable[[QueueId], str]
 
 
-def explain(verdict: Verdict, clock: Clock | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """How moments are told, and what queues are called."""
+
+    clock: Clock
+    called: Called
+
+
+def explain(verdict: Verdict, clock: Clock | None = None, called: Called | None = None) -> str:
     """One sentence: why this group, or a part of it, waits."""
-    sentence = _say(verdict.why, clock or _from(verdict.at))
+    voice = Voice(clock or _from(verdict.at), called or _called)
+    sentence = _say(verdict.why, voice) + _in_service(verdict)
     return f"runs with {_pods(verdict.running)}, more wait: {sentence}" if verdict.running else sentence
 
 
-def explain_eviction(evict: Evict, winner: str | None = None) -> str:
+def _in_service(verdict: Verdict) -> str:
+    """Nodes out of service that would let it start, and how to put them back."""
+    if not verdict.closed:
+        return ""
+    first, *others = verdict.closed
+    state = "drained" if first.drained else "cordoned"
+    commands = [f"`runai-adm node undrain {first.name}`"] if first.drained else []
+    commands += [f"`runai-adm node uncordon {first.name}`"] if first.cordoned else []
+    more = f" (and {_nodes(len(others))} more)" if others else ""
+    return f"; node {first.name}{more} is {state} and has room for it: {' and '.join(commands)} puts it back in service"
+
+
+def names_for(project: QueueId) -> Called:
+    """What queues are called in a text that people of one project read: departments are no secret, but other projects
+    are named only to those who may see them."""
+
+    def called(queue: QueueId) -> str:
+        name = _called(queue)
+        return name if queue == project or name != queue else mention(queue, name, ANOTHER_PROJECT)
+
+    return called
+
+
+def explain_eviction(evict: Evict, winner: str | None = None, called: Called | None = None) -> str:
     """One sentence: why this pod loses its place, and to whom; `winner` is the name that people know that one by."""
     reason = evict.reason
     if reason.by is Pass.STALE:
         return "its group lost pods that it needs and cannot go on"
-    sentence = _taken(reason, winner or reason.winner)
+    sentence = _taken(reason, winner or reason.winner, called or _called)
     if reason.moved_to is None:
         return sentence
     mark = "," if reason.by is Pass.RECLAIM else ":"  # "for WINNER: ..." goes on, the others begin anew
@@ -56,12 +93,12 @@ def explain_eviction(evict: Evict, winner: str | None = None) -> str:
     return f"moves to {reason.moved_to}{mark} {sentence}"
 
 
-def _taken(reason: EvictionReason, winner: str | None) -> str:
+def _taken(reason: EvictionReason, winner: str | None, called: Called) -> str:
     if reason.by is Pass.CONSOLIDATE:
         return f"makes room for {winner}, which does not fit otherwise"
     if reason.by is Pass.PREEMPT or reason.taken is None or reason.gaining is None:
         return f"{winner} of the same project has a higher priority"
-    return f"for {winner}: {_too_much(reason.taken)}, {_owed(reason.gaining, reason.wanted_milli)}"
+    return f"for {winner}: {_too_much(reason.taken, called)}, {_owed(reason.gaining, reason.wanted_milli, called)}"
 
 
 def _called(queue: QueueId) -> str:
@@ -69,34 +106,34 @@ def _called(queue: QueueId) -> str:
     return name if name == queue else f"department {name}"
 
 
-def _too_much(figures: QueueFigures) -> str:
+def _too_much(figures: QueueFigures, called: Called) -> str:
     over_milli = figures.held_milli - figures.quota_milli
     if figures.quota_milli != UNLIMITED and over_milli > 0:
-        return f"{_called(figures.queue)} is {_gpus(over_milli)} over its quota of {gpus_text(figures.quota_milli)}"
+        return f"{called(figures.queue)} is {_gpus(over_milli)} over its quota of {gpus_text(figures.quota_milli)}"
     fair = gpus_text(figures.fair_share_milli)
-    return f"{_called(figures.queue)} holds {_gpus(figures.held_milli)}, its fair share is {fair}"
+    return f"{called(figures.queue)} holds {_gpus(figures.held_milli)}, its fair share is {fair}"
 
 
-def _owed(figures: QueueFigures, wanted_milli: int) -> str:
+def _owed(figures: QueueFigures, wanted_milli: int, called: Called) -> str:
     owed_milli = min(wanted_milli, figures.quota_milli - figures.held_milli)
     if figures.quota_milli == UNLIMITED:
         owed_milli = wanted_milli
     if owed_milli > 0:
-        return f"{_called(figures.queue)} is owed {gpus_text(owed_milli)}"
+        return f"{called(figures.queue)} is owed {gpus_text(owed_milli)}"
     held, fair = gpus_text(figures.held_milli), gpus_text(figures.fair_share_milli)
-    return f"{_called(figures.queue)} holds {held} of its fair share of {fair}"
+    return f"{called(figures.queue)} holds {held} of its fair share of {fair}"
 
 
 # ---- one sentence a reason
 
 
 @singledispatch
-def _say(why: object, clock: Clock) -> str:
+def _say(why: object, voice: Voice) -> str:
     raise AssertionError(f"no sentence for {why!r}")
 
 
 @_say.register
-def _(why: NotReady, clock: Clock) -> str:
+def _(why: NotReady, voice: Voice) -> str:
     part = "" if why.pod_set == "default" else f" of {why.pod_set}"
     if why.gated:
         return f"needs {_pods(why.needs)}{part} to start; {why.exist} exist, {why.gated} of them are held back"
@@ -105,7 +142,7 @@ def _(why: NotReady, clock: Clock) -> str:
 
 
 @_say.register
-def _(why: NoQueue, clock: Clock) -> str:
+def _(why: NoQueue, voice: Voice) -> str:
     if why.exists:
         return (
             f"{name_of_queue(why.queue)} is a department and cannot hold work itself: submit it to one of its projects"
@@ -114,7 +151,7 @@ def _(why: NoQueue, clock: Clock) -> str:
 
 
 @_say.register
-def _(why: OverLimit, clock: Clock) -> str:
+def _(why: OverLimit, voice: Voice) -> str:
     unit, missing = why.resource, why.held + why.asked - why.limit
     raised = f"with a limit raised to {_number(why.limit + missing, unit)}"
     remedy = f"starts when it holds {_number(missing, unit)} less, or {raised}"
@@ -126,7 +163,7 @@ def _(why: OverLimit, clock: Clock) -> str:
 
 
 @_say.register
-def _(why: OverQuota, clock: Clock) -> str:
+def _(why: OverQuota, voice: Voice) -> str:
     unit, missing = why.resource, why.held + why.asked - why.quota
     raised = f"with a quota raised to {_number(why.quota + missing, unit)}, or as preemptible work"
     remedy = f"starts when {_number(missing, unit)} of it is given back, {raised}"
@@ -138,7 +175,7 @@ def _(why: OverQuota, clock: Clock) -> str:
 
 
 @_say.register
-def _(why: NoNodeMatches, clock: Clock) -> str:
+def _(why: NoNodeMatches, voice: Voice) -> str:
     if not why.nodes:
         return "there is no node in this pool"
     causes = ", ".join(f"{cause} ({_nodes(count)})" for cause, count in why.excluded)
@@ -148,7 +185,7 @@ def _(why: NoNodeMatches, clock: Clock) -> str:
 
 
 @_say.register
-def _(why: Fragmented, clock: Clock) -> str:
+def _(why: Fragmented, voice: Voice) -> str:
     where = "one GPU" if why.one_device else "one node"
     each = "it" if why.pods == 1 else "each pod"
     found = "" if why.pods == 1 else f"; there is room for {why.found} of {_pods(why.pods)}"
@@ -169,7 +206,7 @@ def _(why: Fragmented, clock: Clock) -> str:
 
 
 @_say.register
-def _(why: NoDomainFits, clock: Clock) -> str:
+def _(why: NoDomainFits, voice: Voice) -> str:
     if not why.domain:
         return f"its {_pods(why.pods)} must be together in one {why.level} of {why.topology}, and there is none"
     return (
@@ -179,7 +216,7 @@ def _(why: NoDomainFits, clock: Clock) -> str:
 
 
 @_say.register
-def _(why: WaitsForVictims, clock: Clock) -> str:
+def _(why: WaitsForVictims, voice: Voice) -> str:
     places = ", ".join(why.nodes)
     if not why.leaving:
         return f"has a place on {places} and starts next"
@@ -188,25 +225,27 @@ def _(why: WaitsForVictims, clock: Clock) -> str:
 
 
 @_say.register
-def _(why: ProtectedVictims, clock: Clock) -> str:
+def _(why: ProtectedVictims, voice: Voice) -> str:
     return (
         f"may take GPUs from others, but {_pods(why.pods)} with {_gpus(why.gpus_milli)} are within their minimum "
-        f"runtime; the first until {clock(why.until)}"
+        f"runtime; the first until {voice.clock(why.until)}"
     )
 
 
 @_say.register
-def _(why: NotItsTurn, clock: Clock) -> str:
+def _(why: NotItsTurn, voice: Voice) -> str:
     mine = why.figures
     quota = "unlimited" if mine.quota_milli == UNLIMITED else gpus_text(mine.quota_milli)
     sentence = (
-        f"waits for {_gpus(why.asked_milli)}: {gpus_text(why.free_milli)} free; {_called(mine.queue)} holds "
+        f"waits for {_gpus(why.asked_milli)}: {gpus_text(why.free_milli)} free; {voice.called(mine.queue)} holds "
         f"{gpus_text(mine.held_milli)} (quota {quota}, fair share now {gpus_text(mine.fair_share_milli)})"
     )
     if why.ahead is not None:
         theirs = why.ahead
         owed = "unlimited" if theirs.quota_milli == UNLIMITED else gpus_text(theirs.quota_milli)
-        sentence += f", {_called(theirs.queue)} holds {gpus_text(theirs.held_milli)} (quota {owed})"
+        sentence += f", {voice.called(theirs.queue)} holds {gpus_text(theirs.held_milli)} (quota {owed})"
+    if why.obstacle is not None:
+        return f"{sentence}; {_in_the_way(why.obstacle, voice)}"
     if why.may_reclaim:
         return sentence + ": starts when GPUs that it could use are given back"
     with_it = mine.held_milli + why.asked_milli
@@ -215,8 +254,57 @@ def _(why: NotItsTurn, clock: Clock) -> str:
     return sentence + ": starts when GPUs are given back or its fair share grows"
 
 
+def _in_the_way(obstacle: Obstacle, voice: Voice) -> str:
+    """Whose quota it is, what follows from it, and how to change that."""
+    plain = name_of_queue(obstacle.queue)
+    name = f"department {plain}" if obstacle.is_department else voice.called(obstacle.queue)
+    update = f"runai-adm department update {plain}"
+    held, quota = _number(obstacle.held, obstacle.resource), _amount(obstacle.quota, obstacle.resource)
+    if obstacle.mine:
+        raised = _number(obstacle.held + obstacle.asked, obstacle.resource)
+        return (
+            f"{name} holds {held} of its quota of {quota}, so this would be over the department's quota although it "
+            f"is within the project's: raise the department's quota to {raised}, or wait until it holds less"
+        )
+    if obstacle.quota != UNLIMITED:
+        return (
+            f"{name} holds {held} of its quota of {quota}, so what its projects use is not over its quota and is not "
+            "taken from them: starts when GPUs are given back, or when the quotas are changed"
+        )
+    if not obstacle.is_department:
+        return (
+            f"{name} is set to unlimited quota, so its use never counts as over quota: starts when it gives "
+            "GPUs back, or when it is given a quota"
+        )
+    if obstacle.follows:
+        return (
+            f"{name} has unlimited quota, set on it or on one of its projects, so its projects' use never counts as "
+            f"over quota: give that project a quota, or set the department's with `{update} --gpu-quota N`"
+        )
+    return (
+        f"{name} is set to unlimited quota, so its projects' use never counts as over quota: set its quota with "
+        f"`{update} --gpu-quota N`, or `--gpu-quota unset` to let it follow its projects"
+    )
+
+
 @_say.register
-def _(why: NoRoom, clock: Clock) -> str:
+def _(why: NeverFits, voice: Voice) -> str:
+    if why.asked_milli > why.gpus_milli:
+        there = (
+            f"{_nodes(why.nodes)} that could take it {'has' if why.nodes == 1 else 'have'} {gpus_text(why.gpus_milli)}"
+        )
+        return (
+            f"cannot start as things are: it needs {_gpus(why.asked_milli)} at once, and the {there} in all, even when "
+            "empty; ask for less, or add nodes"
+        )
+    return (
+        f"cannot start as things are: its {_pods(why.pods)} start together or not at all, and the {_nodes(why.nodes)} "
+        f"that could take them have room for {why.room}, even when empty; ask for less, or add nodes"
+    )
+
+
+@_say.register
+def _(why: NoRoom, voice: Voice) -> str:
     causes = ", ".join(f"{cause} ({_nodes(count)})" for cause, count in why.excluded)
     found = "" if why.pods == 1 else f"there is room for {why.found} of {_pods(why.pods)}; "
     return f"{found}no node has enough to spare: {causes}"

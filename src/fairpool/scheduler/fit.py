@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from fairpool.model.node import MigStrategy, Node, TaintEffect
 from fairpool.model.quantity import WHOLE_GPU_MILLI
-from fairpool.model.workload import GpuKind, LabelOperator, LabelRule, Neighbourhood, PodShape
+from fairpool.model.room import matches
+from fairpool.model.workload import GpuKind, Neighbourhood, PodShape
 from fairpool.scheduler import gate
 from fairpool.scheduler.board import COMING, LEAVING, REAL, RELEASING, STAYING, Board
 from fairpool.scheduler.charge import ShapeFacts
@@ -93,6 +94,10 @@ class Fit:
             return "not ready"
         if row.cordoned:
             return "cordoned"
+        return self.objection_of(shape, row, node)
+
+    def objection_of(self, shape: PodShape, row: Node, node: int) -> str | None:
+        """The same for a node as it would be with another row, ready and in service."""
         if not self.board.policy.predicates:
             return None
         if not shape.schedulable:
@@ -396,35 +401,9 @@ def _wrong_kind_of_node(shape: PodShape, node: Node) -> str | None:
 
 
 def _label_objection(shape: PodShape, node: Node) -> str | None:
-    if not shape.node_rules or any(all(holds(rule, node) for rule in rules) for rules in shape.node_rules):
+    if matches(shape, node):
         return None
     return " or ".join(" and ".join(str(rule) for rule in rules) for rules in shape.node_rules)
-
-
-def holds(rule: LabelRule, node: Node) -> bool:
-    """Whether a rule about labels holds on a node."""
-    value = node.labels.get(rule.key)
-    match rule.operator:
-        case LabelOperator.IN:
-            return value in rule.values
-        case LabelOperator.NOT_IN:
-            return value not in rule.values
-        case LabelOperator.EXISTS:
-            return value is not None
-        case LabelOperator.DOES_NOT_EXIST:
-            return value is None
-        case LabelOperator.GT:
-            return bool(rule.values) and _number(value) > _number(rule.values[0])
-        case LabelOperator.LT:
-            return bool(rule.values) and _number(value) < _number(rule.values[0])
-
-
-def _number(text: str | None) -> float:
-    """Labels that are compared as numbers; whatever is none compares false with everything."""
-    try:
-        return float("nan") if text is None else int(text)
-    except ValueError:
-        return float("nan")
 
 
 def _taint_objection(shape: PodShape, node: Node) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fairpool.model.precedence import mig_milli
 from fairpool.scheduler.board import COMING, STAYING
-from fairpool.scheduler.charge import mig_milli
 from fairpool.scheduler.trial import Trial
 
 
@@ -52,7 +52,7 @@ class FreeGpus:
         profiles = nodes.rows[node].mig_instances
         if profiles:
             left = ((name, nodes.other_idle[name][node] + nodes.other_releasing[name][node]) for name in profiles)
-            free += mig_milli(left, board.policy)
+            free += mig_milli(left, board.policy.mig_slices_per_gpu)
         mib, promised = nodes.device_mib[node], 0.0
         for device in nodes.shared_devices(node):
             used = device[STAYING] + device[COMING]

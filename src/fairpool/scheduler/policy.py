@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from fairpool.model.precedence import KIND_RULES, MIG_SLICES_PER_GPU, KindRule, precedence
 from fairpool.model.workload import PodShape, WorkloadKind
 
 
@@ -70,32 +71,12 @@ class TypicalShape:
     weight: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class KindRule:
-    """What follows from a workload's kind unless it says otherwise."""
-
-    priority: int
-    preemptible: bool
-
-
-NON_PREEMPTIBLE_PRIORITY = 100
-
-PRODUCT_KINDS: Mapping[WorkloadKind, KindRule] = MappingProxyType(
-    {
-        WorkloadKind.TRAIN: KindRule(50, preemptible=True),
-        WorkloadKind.BUILD: KindRule(100, preemptible=False),
-        WorkloadKind.INFERENCE: KindRule(125, preemptible=False),
-    }
-)
-PREEMPTIBLE_BUILD_PRIORITY = 75
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """How to decide. The defaults are the product's."""
 
     passes: tuple[Pass, ...] = ALL_PASSES
-    kinds: Mapping[WorkloadKind, KindRule] = field(default_factory=lambda: PRODUCT_KINDS)
+    kinds: Mapping[WorkloadKind, KindRule] = field(default_factory=lambda: KIND_RULES)
 
     # Placement
     device_choice: DeviceChoice | None = None
@@ -113,7 +94,7 @@ class Policy:
     smallest_device_mib: int | None = None  # B1: the reference always takes 100
     charge_memory_at_gate: bool = True  # B6: gpu-memory requests count before a node is known
     charge_all_devices_per_node: bool = True  # B6: the check per node counts every device
-    mig_slices_per_gpu: int = 7  # B18: one 3g instance is 3/7 of a GPU; the reference counts 3
+    mig_slices_per_gpu: int = MIG_SLICES_PER_GPU  # B18: one 3g instance is 3/7 of a GPU; the reference counts 3
 
     best_effort_need_not_wait: bool = False  # the reference binds pods that ask for next to nothing to what is leaving
     domains_by_largest_pod: bool = False  # the reference asks a topology domain for copies of the largest pod
@@ -189,14 +170,5 @@ class Policy:
         )
 
     def rule_for(self, kind: WorkloadKind, priority: int | None, preemptible: bool | None) -> KindRule:
-        """Priority and preemptibility of a group, from what it says and what its kind implies.
-
-        The two are separate things: a group may be of high priority and preemptible, or of low priority and not.
-        """
-        implied = self.kinds[kind]
-        if preemptible is None:
-            preemptible = implied.preemptible if priority is None else priority < NON_PREEMPTIBLE_PRIORITY
-        if priority is None:
-            is_preemptible_build = kind is WorkloadKind.BUILD and preemptible
-            priority = PREEMPTIBLE_BUILD_PRIORITY if is_preemptible_build else implied.priority
-        return KindRule(priority, preemptible)
+        """Priority and preemptibility of a group, from what it says and what its kind implies."""
+        return precedence(kind, priority, preemptible, self.kinds)

@@ -5,12 +5,16 @@ Looked at once everything is decided, on the board as the plan leaves it. `expla
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairpool.model.ids import Instant, NodeName
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.node import DRAIN, Node
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, memory_portion_milli
+from fairpool.model.room import copies_when_empty
 from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
 from fairpool.scheduler import gate
 from fairpool.scheduler.allocate import promised_at
@@ -18,13 +22,16 @@ from fairpool.scheduler.board import COMING, NOWHERE, RELEASING, STAYING, Board
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
 from fairpool.scheduler.decision import (
     GPUS_WITHHELD,
+    ClosedNode,
     Fragmented,
+    NeverFits,
     NoDomainFits,
     NoNodeMatches,
     NoQueue,
     NoRoom,
     NotItsTurn,
     NotReady,
+    Obstacle,
     OverLimit,
     OverQuota,
     ProtectedVictims,
@@ -36,10 +43,15 @@ from fairpool.scheduler.decision import (
 from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import GPU, Vector
-from fairpool.scheduler.reclaim import is_owed_by, may_reclaim
+from fairpool.scheduler.queues import GPU, RESOURCES, Vector, plus, within
+from fairpool.scheduler.reclaim import is_owed_by, may_reclaim, parting
 from fairpool.scheduler.runtime import protected_until
 from fairpool.scheduler.topology import DomainTree
+
+Answer = tuple[Why, tuple[ClosedNode, ...]]
+"""Why a group waits, and the nodes out of service that would let it start."""
+
+FOR_WANT_OF_ROOM = (NoNodeMatches, NeverFits, NoDomainFits, NoRoom, Fragmented, NotItsTurn)
 
 
 def verdicts(placer: Placer) -> Iterator[Verdict]:
@@ -59,8 +71,8 @@ def verdicts(placer: Placer) -> Iterator[Verdict]:
         coming = promised.get(group, [])
         waiting = sum(sets.waiting[number] + sets.gated[number] for number in numbers)
         active = sum(sets.active[number] for number in numbers)
-        why = seen.why(group, coming)
-        yield Verdict(board.groups[group].id, why, waiting + len(coming), active - len(coming), board.now)
+        why, closed = seen.why(group, coming)
+        yield Verdict(board.groups[group].id, why, waiting + len(coming), active - len(coming), board.now, closed)
 
 
 class _Seen:
@@ -70,8 +82,14 @@ class _Seen:
         self.placer = placer
         self.leaving = leaving
         """Pods that leave, by node."""
-        self._answers: dict[Hashable, Why] = {}
+        self._answers: dict[Hashable, Answer] = {}
         self._free: dict[Hashable, FreeBlocks] = {}
+        self.out_of_service = [
+            (node, opened)
+            for node, row in enumerate(placer.board.nodes.rows)
+            if row.ready and (opened := _opened(row)) is not row
+        ]
+        """Nodes that an administrator drained or cordoned, and what each would be without that."""
         policy, rows = placer.board.policy, placer.board.queues.rows
         self.anybody_is_protected = bool(
             policy.default_preempt_min_runtime_s
@@ -79,13 +97,13 @@ class _Seen:
             or any(row.preempt_min_runtime_s or row.reclaim_min_runtime_s for row in rows)
         )
 
-    def why(self, group: int, promised: Sequence[int]) -> Why:
+    def why(self, group: int, promised: Sequence[int]) -> Answer:
         """Groups that ask for the same in the same queue wait for the same reason."""
         kind = None if promised else self._kind(group)
         if kind is None:
-            return _Inquiry(self, group).why(promised)
+            return _Inquiry(self, group).answer(promised)
         if kind not in self._answers:
-            self._answers[kind] = _Inquiry(self, group).why(promised)
+            self._answers[kind] = _Inquiry(self, group).answer(promised)
         return self._answers[kind]
 
     def _kind(self, group: int) -> Hashable | None:
@@ -137,6 +155,13 @@ class _Inquiry:
         self.group = group
         self.queue = self.board.queue_of[group]
 
+    def answer(self, promised: Sequence[int]) -> Answer:
+        """Why it waits, and which nodes out of service would let it start."""
+        why = self.why(promised)
+        if not self.seen.out_of_service or not isinstance(why, FOR_WANT_OF_ROOM):
+            return why, ()
+        return why, self._closed(next_chunk(self.trial, self.group))
+
     def why(self, promised: Sequence[int]) -> Why:
         """The first of the possible reasons that holds, the most fundamental first."""
         if self.queue == NOWHERE:
@@ -152,6 +177,7 @@ class _Inquiry:
         return (
             self._refused(chunk)
             or self._nowhere(chunk)
+            or self._never(chunk)
             or self._no_domain(chunk)
             or self._no_room(chunk)
             or self._scattered(chunk)
@@ -197,6 +223,44 @@ class _Inquiry:
             if excluded.total() == len(board.nodes.rows):
                 return NoNodeMatches(len(board.nodes.rows), _ranked(+excluded))
         return None
+
+    def _never(self, chunk: Sequence[int]) -> NeverFits | None:
+        """More must start together than there is room for when everything is empty and in service."""
+        board = self.board
+        nodes = 0
+        gpus_milli = 0
+        room: Counter[PodShape] = Counter()
+        shapes = Counter(board.shape(pod) for pod in chunk)
+        for members in self.placer.fit.classes:
+            row = _opened(board.nodes.rows[members[0]])
+            taken = [each for each in shapes if self.placer.fit.objection_of(each, row, members[0]) is None]
+            for shape in taken:
+                room[shape] += len(members) * copies_when_empty(row, shape)
+            if taken:
+                nodes += len(members)
+                gpus_milli += len(members) * WHOLE_GPU_MILLI * row.gpus
+        asked_milli = int(chunk_need(board, chunk)[GPU])
+        found = min((min(room[shape], count) for shape, count in shapes.items()), default=0)
+        if all(room[shape] >= count for shape, count in shapes.items()):
+            if asked_milli <= gpus_milli or any(shape.gpu.mig for shape in shapes):
+                return None
+            found = gpus_milli * len(chunk) // asked_milli
+        return NeverFits(len(chunk), found, asked_milli, gpus_milli, nodes)
+
+    def _closed(self, chunk: Sequence[int]) -> tuple[ClosedNode, ...]:
+        """Drained and cordoned nodes that have room for those of its pods that find none elsewhere."""
+        board = self.board
+        shapes = {board.shape(pod) for pod in chunk}
+        missing = len(chunk) - self._found(chunk)
+        found: list[ClosedNode] = []
+        room = 0
+        for node, opened in self.seen.out_of_service:
+            copies = min(_copies_now(board, node, opened, shape) for shape in shapes)
+            if copies and all(self.placer.fit.objection_of(shape, opened, node) is None for shape in shapes):
+                row = board.nodes.rows[node]
+                found.append(ClosedNode(row.name, row.cordoned, DRAIN in row.taints))
+                room += copies
+        return tuple(found) if room >= missing else ()
 
     def _no_domain(self, chunk: Sequence[int]) -> NoDomainFits | None:
         """A required level of a topology has no domain with room for all pods that must be together."""
@@ -310,6 +374,44 @@ class _Inquiry:
             free_milli=self._free(chunk).total_milli,
             ahead=self._ahead(),
             may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_firm(self.group)),
+            obstacle=self._obstacle(need),
+        )
+
+    def _obstacle(self, need: Vector) -> Obstacle | None:
+        """What keeps a group within its project's quota from what that project is owed: its department's quota, or
+        the quota of those who hold it."""
+        queues = self.board.queues
+        if not within(plus(queues.held[self.queue], need), queues.quota[self.queue]):
+            return None
+        for level in reversed(queues.path[self.queue][:-1]):
+            for resource in RESOURCES:
+                if need[resource] > 0 and queues.held[level][resource] + need[resource] > queues.quota[level][resource]:
+                    return self._as_obstacle(level, resource, need, mine=True)
+        sides: Counter[int] = Counter()
+        for leaf in range(len(queues.ids)):
+            lent = queues.held[leaf][GPU] - queues.held_firm[leaf][GPU]
+            if leaf == self.queue or queues.children[leaf] or lent <= 0:
+                continue
+            side = parting(queues, self.queue, leaf)[1]
+            is_shielded = queues.quota[side][GPU] == math.inf or queues.held[leaf][GPU] > queues.quota[leaf][GPU]
+            if is_shielded and not is_owed_by(queues, self.queue, leaf, need):
+                sides[side] += int(lent)
+        if not sides:
+            return None
+        return self._as_obstacle(max(sides, key=lambda side: (sides[side], -side)), GPU, need, mine=False)
+
+    def _as_obstacle(self, level: int, resource: int, need: Vector, *, mine: bool) -> Obstacle:
+        queues = self.board.queues
+        quota = queues.quota[level][resource]
+        return Obstacle(
+            queue=queues.ids[level],
+            resource=gate.NAMES[resource],
+            quota=UNLIMITED if quota == math.inf else int(quota),
+            held=int(queues.held[level][resource]),
+            asked=int(need[resource]),
+            mine=mine,
+            is_department=bool(queues.children[level]),
+            follows=any(queues.quota[child][resource] == math.inf for child in queues.children[level]),
         )
 
     def _ahead(self) -> QueueFigures | None:
@@ -322,6 +424,36 @@ class _Inquiry:
         ]
         most = max(others, key=lambda queue: (queues.held[queue][GPU], -queue), default=None)
         return None if most is None else queue_figures(self.board, most)
+
+
+def _opened(row: Node) -> Node:
+    """A node as it would be if no administrator kept pods off it; the same one where none does."""
+    taints = tuple(taint for taint in row.taints if taint != DRAIN)
+    return row if not row.cordoned and taints == row.taints else replace(row, cordoned=False, taints=taints)
+
+
+def _copies_now(board: Board, node: int, row: Node, shape: PodShape) -> int:
+    """How many pods of a shape find room beside what is there; portions are counted on whole devices and one shared."""
+    nodes, gpu = board.nodes, shape.gpu
+    room = [copies_when_empty(row, shape), nodes.slots_idle[node] + nodes.slots_releasing[node]]
+    if shape.cpu_milli:
+        room.append((nodes.cpu_idle[node] + nodes.cpu_releasing[node]) // shape.cpu_milli)
+    if shape.memory_bytes:
+        room.append((nodes.memory_idle[node] + nodes.memory_releasing[node]) // shape.memory_bytes)
+    whole = idle_milli(board, node) // WHOLE_GPU_MILLI
+    if gpu.kind is GpuKind.WHOLE:
+        room.append(whole // gpu.devices)
+    elif gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY):
+        room.append(whole // gpu.devices if whole else int(_fits_beside(board, node, shape)))
+    return max(0, min(room))
+
+
+def _fits_beside(board: Board, node: int, shape: PodShape) -> bool:
+    device_mib, gpu = board.nodes.device_mib[node], shape.gpu
+    portion = gpu.portion_milli
+    if gpu.memory_mib:
+        portion = memory_portion_milli(gpu.memory_mib, device_mib) if device_mib else WHOLE_GPU_MILLI
+    return gpu.devices == 1 and portion <= largest_on_a_device(board, node)
 
 
 def _different(board: Board, chunk: Iterable[int]) -> list[PodShape]:

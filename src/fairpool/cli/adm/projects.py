@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
+from fairpool.cli.adm.quota_flags import changed, department_changed, is_given, quota_flags
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag, project_names
 from fairpool.cli.runai.failure import Failure, failure, meant
@@ -91,6 +91,8 @@ def list_projects(here: Here, output: str | None) -> None:
         Column("DESCRIPTION", lambda each: each.description, wide=True),
     ]
     show(output, columns, found, documents=_documents(found))
+    if output in (None, "wide"):
+        _warn(here, (warning for each in found for warning in each.warnings))
 
 
 @click.command("get", cls=Leaf, short_help="One project.", example="runai-adm project get team-a", with_project=False)
@@ -114,19 +116,28 @@ def get_project(here: Here, name: str, output: str | None) -> None:
     with_project=False,
 )
 @click.argument("name")
+@flag("--cluster", metavar="NAME", help="The cluster it runs in; else the one of `runai config cluster`.")
 @quota_flags
 @project_flags
 @click.pass_obj
-def create_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> None:
-    """Make a project. Its quota is 0 unless you say otherwise: all that it runs is then over quota."""
+def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None, **asked: Any) -> None:
+    """Create a project. Its quota is 0 unless you say otherwise: all that it runs is then over quota.
+
+    With several clusters, name the one it runs in: --cluster, or `runai config cluster`.
+    """
     from fairpool.api.organization import ProjectRequest
     from fairpool.cli.runai.session import Session
 
+    session = Session(here)
     said = _said(asked, None)
+    chosen = cluster or session.configuration.default("cluster", session.server)
+    if chosen:
+        said["cluster_id"] = chosen
     request = checked(ProjectRequest, {"name": name, "resources": changed([], node_pool, asked), **said})
-    with Session(here).connected() as client:
-        client.create_project(request)
+    with session.connected() as client:
+        made = client.create_project(request)
     click.echo(f"Project {printable(name)} created successfully.")
+    _warn(here, made.warnings)
     _warn_of_idle_limits(here, asked)
 
 
@@ -153,8 +164,9 @@ def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
             said["resources"] = changed(before.resources, node_pool, asked)
         if not said:
             raise failure("command.no_change", "no flag says what changes", "see `runai-adm project update --help`")
-        client.update_project(name, checked(ProjectUpdate, said), before.revision)
+        made = client.update_project(name, checked(ProjectUpdate, said), before.revision)
     click.echo(f"Project {printable(name)} updated successfully.")
+    _warn(here, made.warnings)
     _warn_of_idle_limits(here, asked)
 
 
@@ -258,12 +270,15 @@ def list_departments(here: Here, output: str | None) -> None:
         found = sorted(client.departments(), key=lambda each: each.name)
     columns: list[Column[Department]] = [
         Column("NAME", lambda each: each.name),
-        Column("GPU QUOTA", lambda each: quota_text(each.total_resources.gpu_quota)),
+        Column("GPU QUOTA", department_quota_text),
+        Column("ALLOCATED", lambda each: f"{each.allocated_gpus:.2f}"),
         Column("PROJECTS", lambda each: ", ".join(each.projects) or "-"),
         Column("POOLS", lambda each: "; ".join(_pool_line(each) for each in each.resources), wide=True),
         Column("DESCRIPTION", lambda each: each.description, wide=True),
     ]
     show(output, columns, found, documents=_documents(found))
+    if output in (None, "wide"):
+        _warn(here, (warning for each in found for warning in each.warnings))
 
 
 @click.command(
@@ -281,7 +296,8 @@ def get_department(here: Here, name: str, output: str | None) -> None:
     pairs = [
         ("NAME", found.name),
         ("DESCRIPTION", found.description),
-        ("GPU QUOTA", quota_text(found.total_resources.gpu_quota)),
+        ("GPU QUOTA", department_quota_text(found)),
+        ("ALLOCATED GPUS", f"{found.allocated_gpus:.2f}"),
         *(
             (f"NODE POOL {each.node_pool.name or each.node_pool.id}".upper(), pool_text(each))
             for each in found.resources
@@ -304,16 +320,19 @@ def get_department(here: Here, name: str, output: str | None) -> None:
 @flag("--description", metavar="TEXT")
 @click.pass_obj
 def create_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
-    """Make a department. Its quota is unlimited unless you say otherwise."""
+    """Create a department. Without --gpu-quota it is owed what its projects are owed together.
+
+    `--gpu-quota unlimited` means that nothing its projects use ever counts as over quota.
+    """
     from fairpool.api.organization import DepartmentRequest
     from fairpool.cli.runai.session import Session
 
-    asked["gpu_quota"] = asked["gpu_quota"] or "unlimited"
-    said = {"name": name, "description": description or "", "resources": changed([], node_pool, asked)}
+    said = {"name": name, "description": description or "", "resources": department_changed([], node_pool, asked)}
     request = checked(DepartmentRequest, said)
     with Session(here).connected() as client:
-        client.create_department(request)
+        made = client.create_department(request)
     click.echo(f"Department {printable(name)} created successfully.")
+    _warn(here, made.warnings)
 
 
 @click.command(
@@ -328,7 +347,7 @@ def create_department(here: Here, /, name: str, node_pool: str, description: str
 @flag("--description", metavar="TEXT")
 @click.pass_obj
 def update_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
-    """Change what is said of a department; what you do not name stays."""
+    """Change a department; what you do not name stays. `--gpu-quota unset` makes it follow its projects again."""
     from fairpool.api.organization import DepartmentRequest
     from fairpool.cli.runai.session import Session
 
@@ -339,10 +358,11 @@ def update_department(here: Here, /, name: str, node_pool: str, description: str
         said = {
             "name": name,
             "description": before.description if description is None else description,
-            "resources": changed(before.resources, node_pool, asked),
+            "resources": department_changed(before.resources, node_pool, asked),
         }
-        client.replace_department(checked(DepartmentRequest, said), before.revision)
+        made = client.replace_department(checked(DepartmentRequest, said), before.revision)
     click.echo(f"Department {printable(name)} updated successfully.")
+    _warn(here, made.warnings)
 
 
 @click.command(
@@ -364,11 +384,22 @@ def delete_department(here: Here, name: str) -> None:
     click.echo(f"Department {printable(name)} deleted successfully.")
 
 
+def department_quota_text(found: Department) -> str:
+    """What a department is owed; where that was never set, what follows from its projects."""
+    owed = quota_text(found.total_resources.gpu_quota)
+    return owed if found.quota_is_set else f"not set (follows its projects: {owed})"
+
+
 def _department(client: Client, name: str) -> Department:
     found = {each.name: each for each in client.departments()}
     if name not in found:
         raise failure("department.unknown", f"there is no department {name}", hint=meant(name, found))
     return found[name]
+
+
+def _warn(here: Here, warnings: Iterable[str]) -> None:
+    for each in dict.fromkeys(warnings):
+        here.warn(f"Warning: {printable(each)}")
 
 
 # --- both --------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -11,8 +11,11 @@ from fairpool.cli.runai.command_tree import flag
 from fairpool.cli.runai.failure import failure
 
 if TYPE_CHECKING:
-    from fairpool.api.organization import PoolResources
+    from fairpool.api.organization import DepartmentResources, PoolResources, PoolTerms
 
+OwedT = TypeVar("OwedT", bound="PoolTerms")
+
+UNSET = "unset"
 QUOTA = "Quota, in one node pool"
 CHOICES = ("off", "lowest", "low", "medium", "high")
 NAMES = ("gpu_quota", "gpu_limit", "over_quota", "cpu_quota", "cpu_limit", "memory_quota", "memory_limit")
@@ -49,23 +52,41 @@ def quota_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def changed(before: Sequence[PoolResources], pool: str, asked: dict[str, Any]) -> list[PoolResources]:
-    """What is owed in every pool, after the flags had their say about one."""
-    from fairpool.api.organization import PoolReference, PoolResources
+    """What a project is owed in every pool, after the flags had their say about one."""
+    from fairpool.api.organization import PoolResources
+
+    return _changed(PoolResources, before, pool, asked)
+
+
+def department_changed(
+    before: Sequence[DepartmentResources], pool: str, asked: dict[str, Any]
+) -> list[DepartmentResources]:
+    """The same for a department, whose quotas may also be unset."""
+    from fairpool.api.organization import DepartmentResources
+
+    return _changed(DepartmentResources, before, pool, asked, may_be_unset=True)
+
+
+def _changed(
+    model: type[OwedT], before: Sequence[OwedT], pool: str, asked: dict[str, Any], *, may_be_unset: bool = False
+) -> list[OwedT]:
+    from fairpool.api.organization import PoolReference
     from fairpool.api.wire import ValidationError
 
-    known = next((each for each in before if (each.node_pool.name or each.node_pool.id) == pool), None)
-    owed = known or PoolResources(node_pool=PoolReference(id=pool))
+    known = next((each for each in before if each.pool == pool), None)
+    owed = known or model(node_pool=PoolReference(id=pool))
     document = owed.model_dump(mode="json", by_alias=True)
     for noun, unit in (("gpu", 1), ("cpu", 1000), ("memory", 1)):
         for flag_name, field in ((f"{noun}_quota", "deserved"), (f"{noun}_limit", "limit")):
             if asked[flag_name] is not None:
-                document[noun][field] = amount(flag_name, asked[flag_name], unit)
+                unset = may_be_unset and asked[flag_name].lower() == UNSET
+                document[noun][field] = None if unset else amount(flag_name, asked[flag_name], unit)
                 if noun == "memory":
                     document[noun]["units"] = "Mib"
     if asked["over_quota"] is not None:
         document["gpu"] |= {"overQuota": asked["over_quota"], "overQuotaWeight": None}
     try:
-        after = PoolResources.model_validate(document)
+        after = model.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise failure("flag.quota", f"{'.'.join(map(str, first['loc']))}: {first['msg']}", "correct it") from error
@@ -86,5 +107,5 @@ def amount(flag_name: str, text: str, unit: int = 1) -> int | float:
         number = -1.0
     if not 0 <= number < 1e12:
         name = f"--{flag_name.replace('_', '-')}"
-        raise failure("flag.amount", f"{name} {text!r} is no amount", "write 4, 0.5 or unlimited")
+        raise failure("flag.amount", f"{name} {text!r} is not a valid quantity", "write 4, 0.5 or unlimited")
     return int(number) if number == int(number) else number

@@ -16,6 +16,8 @@ from fairpool.cli.screen import Screen, printable
 if TYPE_CHECKING:
     from fairpool.api.organization import ClusterAnswer, NodeAnswer
 
+DRAIN = ("runai", "drain", "NoExecute")
+"""What `runai-adm node drain` puts on a node."""
 ROLE = "node-role.kubernetes.io/"
 GIB = 1024**3
 
@@ -69,8 +71,13 @@ def usable(each: NodeAnswer) -> int:
 
 
 def status(each: NodeAnswer) -> str:
-    """Its conditions, joined."""
-    return ",".join([each.status, *(["Unschedulable"] if each.cordoned else [])])
+    """Its conditions, joined, as `kubectl get nodes` does; and whether it was drained."""
+    conditions = [each.status]
+    if each.cordoned:
+        conditions.append("SchedulingDisabled")
+    if any((taint.key, taint.value, taint.effect) == DRAIN for taint in each.taints):
+        conditions.append("Draining" if each.pods else "Drained")
+    return ",".join(conditions)
 
 
 def role(each: NodeAnswer) -> str:
@@ -205,7 +212,7 @@ def _marked(each: ClusterAnswer, current: str | None, output: str | None) -> boo
 @click.argument("name")
 @click.pass_obj
 def config_cluster(here: Here, name: str) -> None:
-    """Choose the cluster that new jobs go to."""
+    """Choose the cluster that new projects are created in. A job runs in the cluster of its project."""
     from fairpool.cli.runai.session import Session
 
     session = Session(here)

@@ -13,7 +13,7 @@ from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, 
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
-    from fairpool.api.organization import PoolResources, Project
+    from fairpool.api.organization import DepartmentResources, PoolResources, Project
 
 
 @click.command(
@@ -116,16 +116,17 @@ def project_facts(found: Project) -> list[tuple[str, str]]:
     ]
 
 
-def pool_text(owed: PoolResources) -> str:
+def pool_text(owed: PoolResources | DepartmentResources) -> str:
     """What is owed in one pool, in a line."""
-    parts = [f"{quota_text(owed.gpu.deserved)} GPUs"]
+    quota = owed.gpu.deserved
+    parts = ["GPU quota not set (follows its projects)" if quota is None else f"{quota_text(quota)} GPUs"]
     if owed.gpu.limit is not None:
         parts.append(f"at most {quota_text(owed.gpu.limit)}")
     if owed.gpu.over_quota is not None:
         parts.append(f"over quota {owed.gpu.over_quota.value}")
-    if owed.cpu.deserved != -1:
+    if owed.cpu.deserved not in (None, -1):
         parts.append(f"{owed.cpu.deserved:g}m CPU")
-    if owed.memory.deserved != -1:
+    if owed.memory.deserved not in (None, -1):
         parts.append(f"{owed.memory.deserved:g} {owed.memory.units.value} memory")
     return ", ".join(parts)
 

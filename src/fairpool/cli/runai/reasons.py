@@ -61,7 +61,8 @@ def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) ->
     if found.phase.value == "Stopped" and found.reason == "suspended":
         said.append("Somebody suspended it: it holds nothing, and waits until it is resumed.")
     elif found.phase_message:
-        said.append(f"{found.phase_message[:1].upper()}{found.phase_message[1:].rstrip('.')}.")
+        # As it is: it may begin with the name of a node or project, and names are not to be changed.
+        said.append(f"Reason: {found.phase_message.rstrip('.')}.")
     elif found.reason:
         said.append(f"Reason: {found.reason}.")
     elif found.phase.value == "Creating":

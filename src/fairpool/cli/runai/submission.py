@@ -56,6 +56,8 @@ def document(asked: Mapping[str, Any], *, project: str, cluster: str | None, com
         body |= {"name": asked["name_prefix"], "useGivenNameAsPrefix": True}
     if cluster:
         body["clusterId"] = cluster
+    if asked["wait_anyway"]:
+        body["waitAnyway"] = True
     return body
 
 

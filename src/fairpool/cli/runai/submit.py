@@ -136,6 +136,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--completions", type=click.IntRange(1), section=LIFE, help="Runs that must end well.")
 @flag("--parallelism", type=click.IntRange(1), section=LIFE, help="Runs at a time; needs --completions.")
 @flag("--preemptible", is_flag=True, section=LIFE, help="Interactive work may exceed the quota, and be taken away.")
+@flag("--wait-anyway", is_flag=True, section=LIFE, help="Queue it even if it can never start as things are.")
 @flag("--priority", section=LIFE, metavar="CLASS", help="train, interactive-preemptible, build or inference.")
 @flag(
     "--ttl-after-finish",
@@ -190,7 +191,7 @@ def perform(ctx: click.Context, asked: dict[str, Any]) -> None:
         here.warn("Warning: Using the preemptible flag may lead to your resources being preempted without notice")
     with session.connected() as client:
         made = _submitted(client, request)
-        _say(made)
+        _say(made, size_text(made, with_master=not asked["no_master"]) if asked.get("framework") else "")
         if asked["service_type"]:
             here.warn(NO_INGRESS)
         if asked["attach"]:
@@ -241,9 +242,18 @@ def _submitted(client: Client, request: SubmitAny) -> Workload:
         return client.submit(request, key)
 
 
-def _say(made: Workload) -> None:
+def size_text(made: Workload, *, with_master: bool) -> str:
+    """How many pods a distributed job comes to, and GPUs in all: the master is one more than --workers says."""
+    pods, gpus = made.requested_pods, made.workload_requested_resources.gpu
+    workers = pods - 1 if with_master else pods
+    parts = [*(["1 master"] if with_master else []), f"{workers} worker{'' if workers == 1 else 's'}"]
+    total = f"{pods} pod{'' if pods == 1 else 's'} ({' + '.join(parts)})"
+    return f"{total}, {gpus:g} GPU{'' if gpus == 1 else 's'}"
+
+
+def _say(made: Workload, size: str) -> None:
     name, project = printable(made.name), printable(made.project_name)
-    click.echo(f"Job {name} submitted successfully.")
+    click.echo(f"Job {name} submitted successfully{f': {size}' if size else ''}.")
     click.echo("You can check the status of the job by running:")
     click.echo(f"        runai describe job {name} -p {project}")
 

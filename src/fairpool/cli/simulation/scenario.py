@@ -228,6 +228,8 @@ class Scenario:
     title: str = ""
     nodes: tuple[Node, ...]
     organization: Organization
+    followers: frozenset[tuple[PoolName, QueueId]] = frozenset()
+    """Departments that were given no quota in a pool: they are owed what their projects are owed there together."""
     phases: tuple[Phase, ...]
     behaviours: Mapping[WorkloadId, Behaviour] = field(default_factory=dict)
 

@@ -17,7 +17,7 @@ from fairpool.cli.simulation.step_tables import Cast, Reader
 from fairpool.cli.simulation.table import Findings, Table, twice
 from fairpool.model.ids import NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
-from fairpool.model.organization import Organization, OverQuota, ProjectRules, Queue, gpu_entitlement
+from fairpool.model.organization import Organization, OverQuota, ProjectRules, Queue, gpu_entitlement, with_followers
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED
 
@@ -36,7 +36,7 @@ def read(text: str, name: str) -> Scenario | list[Problem]:
     top = Table(findings, values, "")
     named, title, seed = top.text("name", name), top.text("title"), top.whole("seed", 0, most=2**31)
     nodes = _nodes(top.tables("nodes", "node"))
-    organization, projects = _organization(top, nodes)
+    organization, projects, followers = _organization(top, nodes)
     delays_table = top.table("delays")
     delays = Delays.read(delays_table, seed) if delays_table is not None else Delays(seed=seed)
     if delays_table is not None:
@@ -57,6 +57,7 @@ def read(text: str, name: str) -> Scenario | list[Problem]:
         title=title,
         nodes=tuple(nodes),
         organization=organization,
+        followers=followers,
         phases=phases,
         behaviours=reader.behaviours,
     )
@@ -120,12 +121,16 @@ def _alike(table: Table) -> list[Node]:
 # --- who owns quota -------------------------------------------------------------------------------------------------
 
 
+Followers = frozenset[tuple[PoolName, QueueId]]
+
+
 @dataclass
 class _Owners:
     """Departments and projects, in each pool."""
 
     pools: tuple[PoolName, ...]
     queues: dict[PoolName, list[Queue]] = field(default_factory=dict)
+    followers: set[tuple[PoolName, QueueId]] = field(default_factory=set)
     rules: dict[QueueId, ProjectRules] = field(default_factory=dict)
 
     def add(self, table: Table, noun: str, departments: Sequence[str]) -> None:
@@ -135,6 +140,10 @@ class _Owners:
             there = f"add it with [[departments]]; there are: {', '.join(departments) or 'none'}"
             what = f"there is no department {above!r}"
             table.complain("department", "unknown", what, did_you_mean(above, departments, there))
+        said = table.values.get("quota")
+        silent = [pool for pool in self.pools if pool not in (said if isinstance(said, dict) else (DEFAULT_POOL,))]
+        if noun == "a department":
+            self.followers |= {(pool, name) for pool in (self.pools if said is None else silent)}
         quotas, limit = _quotas(table, self.pools), table.bound("limit", UNLIMITED)
         over_quota = table.word("over_quota", OverQuota)
         priority = table.whole("priority", 100, most=1000)
@@ -157,8 +166,8 @@ class _Owners:
             self.queues.setdefault(pool, []).append(queue)
 
 
-def _organization(top: Table, nodes: Sequence[Node]) -> tuple[Organization, list[QueueId]]:
-    """All of it, and which queues are projects: only those hold jobs."""
+def _organization(top: Table, nodes: Sequence[Node]) -> tuple[Organization, list[QueueId], Followers]:
+    """All of it, which queues are projects, for only those hold jobs, and which departments follow theirs."""
     named = sorted({PoolName(node.labels[POOL_LABEL]) for node in nodes if POOL_LABEL in node.labels})
     pools = (NodePool(), *(NodePool(name=name, label_key=POOL_LABEL, label_value=name) for name in named))
     owners = _Owners(tuple(pool.name for pool in pools), {pool.name: [] for pool in pools})
@@ -172,9 +181,12 @@ def _organization(top: Table, nodes: Sequence[Node]) -> tuple[Organization, list
     for name in twice(queue.id for queue in owners.queues[DEFAULT_POOL]):
         what = f"there are two projects or departments {name!r}"
         top.complain("projects", "twice", what, "give each its own name")
-    queues = {pool: tuple(each) for pool, each in owners.queues.items()}
+    queues = {
+        pool: with_followers(each, {name for where, name in owners.followers if where == pool})
+        for pool, each in owners.queues.items()
+    }
     leaves = [QueueId(str(table.values["name"])) for table in projects if "name" in table]
-    return Organization(queues=queues, rules=owners.rules, pools=pools), leaves
+    return Organization(queues=queues, rules=owners.rules, pools=pools), leaves, frozenset(owners.followers)
 
 
 def _quotas(table: Table, pools: Sequence[PoolName]) -> dict[PoolName, int]:

@@ -29,8 +29,9 @@ from fairpool.cli.simulation.scenario import (
 )
 from fairpool.cli.simulation.stage import Stage
 from fairpool.model.ids import SECOND_MS, Instant, Revision, WorkloadId
+from fairpool.model.mentions import in_full
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.organization import NodeMarks, Organization, with_quota
+from fairpool.model.organization import NodeMarks, Organization, with_followers, with_quota
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
 
@@ -184,6 +185,9 @@ class Script:
         change = (self._stage.now, str(action.queue), str(action.pool), action.quota_milli)
         if change not in self._keeper.position.quotas:
             self._keeper.position.quotas.append(change)
+        given = {name for _, name, pool, _ in self._keeper.position.quotas if pool == action.pool}
+        following = {name for pool, name in self._stage.scenario.followers if pool == action.pool and name not in given}
+        queues = with_followers(queues, following)
         return control.set_organization(replace(organization, queues={**organization.queues, action.pool: queues}))
 
     def _strike(self, action: Strike) -> Problem | None:
@@ -252,7 +256,7 @@ class Script:
             if level is None:
                 said.append(f"{each} is gone")
             elif level.phase is not PHASES.get(action.condition):
-                said.append(f"{each} is {level.phase.value}" + (f", {level.detail}" if level.detail else ""))
+                said.append(f"{each} is {level.phase.value}" + (f", {in_full(level.detail)}" if level.detail else ""))
         return "; ".join(said) or "it never came to be so"
 
 

@@ -26,6 +26,7 @@ from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.journal import Journal
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, Revision, WorkloadId
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.mentions import in_full
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
@@ -127,7 +128,7 @@ class Stage:
         waits = level.phase is WorkloadPhase.PENDING and level.reason is Pause.QUEUED
         # What the level says may hold numbers of some seconds ago: those are told less often than they change.
         groups = [group for group in verdicts if workload_of(group) == workload] if waits else []
-        return explain(verdicts[groups[0]]) if groups else level.detail
+        return explain(verdicts[groups[0]]) if groups else in_full(level.detail)
 
     def project_of(self, workload: WorkloadId) -> QueueId:
         return self._submitted[workload].project

@@ -12,6 +12,7 @@ from fairpool.cli.simulation.scenario import START
 from fairpool.cli.simulation.tally import HOUR_MS, Spread, completions_ms, spread, waits_ms
 from fairpool.model.ids import SECOND_MS, Instant, WorkloadId
 from fairpool.model.life import Cause
+from fairpool.model.mentions import in_full
 from fairpool.model.quantity import gpus_text
 
 CAUSES = {
@@ -70,7 +71,13 @@ def draw_events(screen: Screen, outcome: Outcome, workload: str | None = None) -
     """History, line by line."""
     screen.title("History" if workload is None else f"History of {workload}")
     rows = [
-        (_clock(line.at), line.kind, line.pod or line.workload, line.node or "", _because(line.cause, line.detail))
+        (
+            _clock(line.at),
+            line.kind,
+            line.pod or line.workload,
+            line.node or "",
+            _because(line.cause, in_full(line.detail)),
+        )
         for line in lines_about(outcome.history, workload)
     ]
     screen.table(("TIME", "WHAT", "WHO", "NODE", "WHY"), rows)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from fairpool.api.clusters import EventReport
 from fairpool.cli.simulation.scenario import START, Scenario
 from fairpool.cluster.history import EventKind
-from fairpool.cluster.rollup import gpus_milli
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, PoolName, QueueId, WorkloadId
 from fairpool.model.life import Cause
 from fairpool.model.node import Node
+from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.quantity import UNLIMITED
 from fairpool.model.spec import WorkloadSpec
 
@@ -187,7 +187,7 @@ class _Sizes:
     def of(self, span: Span) -> int:
         index = int(span.pod.rsplit("-", 2)[1])
         shape = self._specs[span.workload].template_of(index).shape
-        return gpus_milli(shape, self._memory_mib.get(span.node or NodeName(""), self._usual_mib))
+        return gpus_charged_milli(shape.gpu, self._memory_mib.get(span.node or NodeName(""), self._usual_mib))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,36 @@
+"""What a caller may not see is not named to them: mentions in answers, turned into the words meant for them."""
+
+from __future__ import annotations
+
+from fastapi import Response
+
+from fairpool.control.plane import Caller, Plane
+from fairpool.control.rbac import Action
+from fairpool.control.store import organization as store
+from fairpool.model import mentions
+
+MARK = mentions.MARK.encode()
+
+
+async def told_to(plane: Plane, caller: Caller | None, body: bytes) -> bytes:
+    """A text as one caller may read it."""
+    if MARK not in body:
+        return body
+    text = body.decode()
+    if caller is None:
+        return mentions.anonymous(text).encode()
+    if caller.places(Action.WORKLOAD_READ) is None:
+        return mentions.in_full(text).encode()
+    parents = await plane.read(store.parents)
+    return mentions.as_told(
+        text, lambda project: caller.may(Action.WORKLOAD_READ, project, parents.get(project, ""))
+    ).encode()
+
+
+async def answer_told_to(plane: Plane, caller: Caller | None, response: Response) -> Response:
+    """An answer as one caller may read it; streams see to that themselves."""
+    body = getattr(response, "body", b"")
+    if MARK in body:
+        response.body = await told_to(plane, caller, bytes(body))
+        response.headers["content-length"] = str(len(response.body))
+    return response

@@ -1,0 +1,197 @@
+"""What can never start as things are, told at submit: larger than any node, than the pool, than a limit or quota. Pure.
+
+A pool is looked at as it would be with nothing in it: drained, cordoned and silent nodes count as there, and what the
+control plane is not told of (MIG instances, extended resources, taints) is left to the scheduler. A workload is refused
+when no pool that it names could ever take it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from fairpool.model.ids import PoolName
+from fairpool.model.node import Node
+from fairpool.model.organization import Entitlement, OverQuota, Queue, name_of_queue
+from fairpool.model.precedence import gpus_charged_milli, precedence
+from fairpool.model.problem import Problem
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, Amounts, gpus_text
+from fairpool.model.room import copies_when_empty, matches
+from fairpool.model.spec import Arrangement, WorkloadSpec
+from fairpool.model.workload import NO_GPU, PodShape
+
+ANYWAY = "queue it regardless with --wait-anyway (API: waitAnyway)"
+GB = 10**9
+
+Shapes = Counter[PodShape]
+"""Shapes of pods, and how many there are of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One node pool, as a workload of one project meets it."""
+
+    pool: PoolName
+    nodes: tuple[Node, ...] | None
+    """None: not known, because the cluster is away or has not reported any."""
+    owners: tuple[Queue, ...]
+    """Its project, and the department above where there is one."""
+
+
+def never_starts(spec: WorkloadSpec, places: Sequence[Place]) -> list[Problem]:
+    """Why it can never start, for each pool it may go to; none where one of them could take it."""
+    found = []
+    for place in places:
+        problem = _objection(spec, place)
+        if problem is None:
+            return []
+        found.append(problem)
+    return list(dict.fromkeys(found))
+
+
+def _objection(spec: WorkloadSpec, place: Place) -> Problem | None:
+    shapes = together(spec)
+    in_the_way = _too_large_for_pool(shapes, place.pool, place.nodes) if place.nodes is not None else None
+    if in_the_way is not None:
+        return in_the_way
+    sizes = [node.gpu_memory_mib for node in place.nodes or () if node.gpus and node.gpu_memory_mib]
+    asked = _asked(shapes, min(sizes, default=0))
+    firm = not precedence(spec.kind, spec.priority, spec.preemptible).preemptible
+    return next((problem for owner in place.owners if (problem := _over(owner, place, asked, firm))), None)
+
+
+def together(spec: WorkloadSpec) -> Shapes:
+    """Shapes of the pods that start together or not at all, and how many of each, as far as the control plane knows
+    what nodes have."""
+    count = spec.needed if spec.arrangement is Arrangement.TOGETHER else 1
+    leaders = 1 if spec.leader is not None and count else 0
+    shapes = Counter({_known(spec.template_of(0).shape): leaders})
+    shapes[_known(spec.template.shape)] += count - leaders
+    return +shapes
+
+
+def _known(shape: PodShape) -> PodShape:
+    return replace(shape, extended=(), gpu=NO_GPU if shape.gpu.mig else shape.gpu)
+
+
+def _asked(shapes: Shapes, device_memory_mib: int) -> Amounts:
+    total = Amounts()
+    for shape, count in shapes.items():
+        gpus = gpus_charged_milli(shape.gpu, device_memory_mib)
+        total += Amounts(count * gpus, count * shape.cpu_milli, count * shape.memory_bytes)
+    return total
+
+
+# --- nodes ---------------------------------------------------------------------------------------------------
+
+
+def _too_large_for_pool(shapes: Shapes, pool: PoolName, nodes: tuple[Node, ...]) -> Problem | None:
+    if not nodes:
+        return Problem("pool.empty", f"node pool {pool} has no nodes", f"choose another with --node-pools, or {ANYWAY}")
+    pods = shapes.total()
+    for shape, count in shapes.items():
+        fitting = [node for node in nodes if matches(shape, node)]
+        if not fitting:
+            return _no_such_node(shape, pool)
+        copies = sum(copies_when_empty(node, shape) for node in fitting)
+        if not copies:
+            return _too_large_for_node(shape, pool, fitting)
+        if copies < count:
+            return _too_many(pods, _asked(shapes, 0), copies, pool, fitting)
+    asked, there = _asked(shapes, 0).gpu_milli, WHOLE_GPU_MILLI * sum(node.gpus for node in nodes)
+    if asked > there and not any(shape.gpu.memory_mib for shape in shapes):
+        return _too_many(pods, _asked(shapes, 0), pods - 1, pool, nodes)
+    return None
+
+
+def _no_such_node(shape: PodShape, pool: PoolName) -> Problem:
+    wanted = " or ".join(" and ".join(str(rule) for rule in rules) for rules in shape.node_rules)
+    what = f"no node of node pool {pool} has {wanted}"
+    return Problem("node.none_matches", what, f"`runai list nodes` shows which there are; or {ANYWAY}")
+
+
+def _too_large_for_node(shape: PodShape, pool: PoolName, nodes: Sequence[Node]) -> Problem:
+    """Which of its amounts no node has; of several, GPUs first."""
+    gpu = shape.gpu
+    most = max(node.gpus for node in nodes)
+    checks: list[tuple[bool, str, str]] = [
+        (gpu.devices > most, f"{_gpus(gpu.devices)} in one pod", _gpus(most)),
+        (
+            gpu.memory_mib > max(node.gpu_memory_mib for node in nodes),
+            f"{gpu.memory_mib} MiB of memory of one GPU",
+            f"GPUs with {max(node.gpu_memory_mib for node in nodes)} MiB",
+        ),
+        _check(shape.cpu_milli, [node.cpu_milli for node in nodes], lambda milli: f"{gpus_text(milli)} CPUs"),
+        _check(shape.memory_bytes, [node.memory_bytes for node in nodes], lambda size: f"{size / GB:.3g} GB of memory"),
+    ]
+    for is_short, asked, there in checks:
+        if is_short:
+            what = f"this asks for {asked}, and the largest node of node pool {pool} has {there}"
+            return Problem("node.too_small", what, f"ask for less, use several pods, or {ANYWAY}")
+    what = f"no node of node pool {pool} has all that one pod asks for"
+    return Problem("node.too_small", what, f"ask for less, or {ANYWAY}")
+
+
+def _check(asked: int, there: Iterable[int], text: Callable[[int], str]) -> tuple[bool, str, str]:
+    most = max(there, default=0)
+    return asked > most, text(asked), text(most)
+
+
+def _too_many(pods: int, asked: Amounts, room: int, pool: PoolName, nodes: Sequence[Node]) -> Problem:
+    there = sum(node.gpus for node in nodes)
+    fix = f"ask for less, or {ANYWAY}"
+    if asked.gpu_milli > there * WHOLE_GPU_MILLI:
+        need = f"its {pods} pods start together and need {gpus_text(asked.gpu_milli)} GPUs"
+        what = f"{need}, and node pool {pool} has {there}"
+        return Problem("pool.too_small", what, fix)
+    what = f"its {pods} pods start together, and node pool {pool} has room for {room} of them even when it is empty"
+    return Problem("pool.too_small", what, fix)
+
+
+# --- limits and quotas ---------------------------------------------------------------------------------------
+
+
+def _over(owner: Queue, place: Place, asked: Amounts, firm: bool) -> Problem | None:
+    """The first limit, or quota for what may not be preempted, that it exceeds by itself."""
+    noun = "department" if name_of_queue(owner.id) != owner.id else "project"
+    name = f"{noun} {name_of_queue(owner.id)}"
+    for amount, owed, text in (
+        (asked.gpu_milli, owner.gpu, _gpus_of_milli),
+        (asked.cpu_milli, owner.cpu, _cpus_of_milli),
+        (asked.memory_bytes, owner.memory, _memory),
+    ):
+        if amount and UNLIMITED != owed.limit < amount:
+            return _over_limit(name, owner, owed, text(amount), text(owed.limit), place.pool)
+        if amount and firm and UNLIMITED != owed.quota < amount:
+            what = (
+                f"{name} has a quota of {text(owed.quota)} in node pool {place.pool}, and this asks for "
+                f"{text(amount)}: work that is not preemptible cannot exceed the quota"
+            )
+            fix = f"submit it with --preemptible, ask for less, have the quota raised, or {ANYWAY}"
+            return Problem(f"{noun}.over_quota", what, fix)
+    return None
+
+
+def _over_limit(name: str, owner: Queue, owed: Entitlement, asked: str, limit: str, pool: PoolName) -> Problem:
+    off = owner.over_quota is OverQuota.OFF and owed.limit == owed.quota
+    because = ", because it may not exceed its quota (over-quota is off)" if off else ""
+    what = f"{name} may hold at most {limit} in node pool {pool}{because}, and this asks for {asked}"
+    fix = f"ask for less, have the {'quota' if off else 'limit'} raised, or {ANYWAY}"
+    return Problem(f"{name.partition(' ')[0]}.over_limit", what, fix)
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _gpus_of_milli(milli: int) -> str:
+    return f"{gpus_text(milli)} GPU{'' if milli == WHOLE_GPU_MILLI else 's'}"
+
+
+def _cpus_of_milli(milli: int) -> str:
+    return f"{gpus_text(milli)} CPUs"
+
+
+def _memory(size: int) -> str:
+    return f"{size / GB:.3g} GB of memory"

@@ -1,0 +1,119 @@
+"""What a person may not see is not named to them: two researchers, an administrator, and work that takes turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.control.cluster import Cluster
+from tests.control.house import House, expect, house
+
+JOBS = "/researcher/api/v1/jobs"
+pytestmark = pytest.mark.slow
+
+SECRETS = ("owed-work", "speech")
+
+
+class Scene:
+    """Ann's training was taken for Bob's, and Ann's next one waits for his."""
+
+    def __init__(self, home: House) -> None:
+        self.home, self.cluster = home, Cluster(home)
+        for name in ("team-a", "speech"):
+            home.project(name, 8)
+        home.researcher("ann", "team-a")
+        home.researcher("bob", "speech")
+        home.researcher("both", "team-a", "speech")
+        self.victims = [home.train(f"victim-{n}", "team-a", by="ann", compute={"gpu": "8"}) for n in range(2)]
+        self.cluster.run(10)
+        self.winner = home.train("owed-work", "speech", by="bob", compute={"gpu": "8"})
+        self.cluster.run(90)
+        assert self.cluster.phase(self.winner) == "Running"
+        self.victim = next(each for each in self.victims if self.cluster.phase(each) == "Pending")
+
+    def texts(self, by: str) -> dict[str, str]:
+        """Everything that the API says to somebody about the victim."""
+        one = f"/api/v1/workloads/{self.victim['id']}"
+        paths = [
+            one,
+            f"{one}/events",
+            f"{one}/history",
+            f"{one}/pods",
+            "/api/v1/workloads?filterBy=projectName==team-a",
+        ]
+        answers = {path: self.home.call("GET", path, by=by) for path in [*paths, f"{JOBS}/team-a"]}
+        for answer in answers.values():
+            assert answer.status_code == 200, answer.text
+            assert int(answer.headers["content-length"]) == len(answer.content)
+        return {path: answer.text for path, answer in answers.items()}
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    with house() as home:
+        yield Scene(home)
+
+
+def test_a_victim_is_told_that_another_project_has_it_and_not_which(scene: Scene) -> None:
+    texts = scene.texts("ann")
+    for path, text in texts.items():
+        for secret in SECRETS:
+            assert secret not in text, f"{path} names {secret}: {text}"
+        assert "\ue000" not in text
+    events = texts[f"/api/v1/workloads/{scene.victim['id']}/events"]
+    assert "work of another project" in events
+    assert "another project holds 8" in texts[f"/api/v1/workloads/{scene.victim['id']}"]
+
+
+@pytest.mark.parametrize("by", ["admin", "both"])
+def test_those_who_may_see_both_are_told_which(scene: Scene, by: str) -> None:
+    texts = scene.texts(by)
+    assert "for owed-work" in texts[f"/api/v1/workloads/{scene.victim['id']}/events"]
+    assert "speech holds 8" in texts[f"/api/v1/workloads/{scene.victim['id']}"]
+    assert not any("another project" in text or "\ue000" in text for text in texts.values())
+
+
+def test_a_foreign_job_is_answered_as_one_that_does_not_exist(scene: Scene) -> None:
+    home = scene.home
+
+    def answer(method: str, path: str, project: str, name: str) -> Any:
+        (outcome,) = expect(home.call(method, path, [{"name": name, "project": project}], by="ann"), 200)
+        return outcome
+
+    for method, path in (("DELETE", JOBS), ("POST", f"{JOBS}/suspend"), ("POST", f"{JOBS}/resume")):
+        foreign, unknown = answer(method, path, "speech", "owed-work"), answer(method, path, "nobodys", "owed-work")
+        assert scene.winner["id"] not in str(foreign)
+        assert str(foreign).replace("speech", "nobodys") == str(unknown)
+    assert scene.cluster.phase(scene.winner) == "Running"
+    log = expect(home.call("GET", "/api/v1/audit/log?limit=50"), 200)["entries"]
+    tried = [(each["action"], each["entity_name"]) for each in log if each["result"] == "Failed"]
+    assert ("delete", "speech/owed-work") in tried
+    assert ("update", "speech/owed-work") in tried
+    assert not any("nobodys" in name for _, name in tried)
+
+
+def test_the_newer_routes_say_nothing_of_it_either(scene: Scene) -> None:
+    home, id_ = scene.home, scene.winner["id"]
+    missing = "00000000-0000-7000-8000-000000000000"
+    for method, path in (
+        ("GET", ""),
+        ("GET", "/events"),
+        ("GET", "/history"),
+        ("GET", "/pods"),
+        ("GET", "/logs"),
+        ("POST", "/suspend"),
+        ("POST", "/resume"),
+        ("DELETE", ""),
+    ):
+        foreign = home.call(method, f"/api/v1/workloads/{id_}{path}", by="ann")
+        unknown = home.call(method, f"/api/v1/workloads/{missing}{path}", by="ann")
+        assert foreign.status_code == unknown.status_code == 404, path
+        assert foreign.text.replace(id_, missing) == unknown.text
+    batch = {"action": "delete", "ids": [id_]}
+    assert "owed-work" not in home.call("POST", "/api/v1/workloads/batch", batch, by="ann").text
+    for path in ("/api/v1/workloads", "/api/v1/org-unit/projects", "/api/v1/org-unit/departments", "/api/v1/nodes"):
+        text = home.call("GET", path, by="ann").text
+        assert "owed-work" not in text
+        assert "speech" not in text

@@ -1,0 +1,163 @@
+"""What can never start is refused at submit, with the figure; whatever could start one day is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fairpool.control.feasibility import Place, never_starts
+from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
+from fairpool.model.node import DEFAULT_POOL, DRAIN, Node
+from fairpool.model.organization import Entitlement, OverQuota, Queue, department_queue, gpu_entitlement
+from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
+from fairpool.model.workload import (
+    GpuRequest,
+    LabelOperator,
+    LabelRule,
+    PodShape,
+    WorkloadKind,
+    gpu_memory,
+    gpu_portion,
+    whole_gpus,
+)
+
+GB = 10**9
+FAST = PoolName("fast")
+
+
+def node(name: str = "n1", gpus: int = 8, **more: object) -> Node:
+    row = Node(name=NodeName(name), cpu_milli=64_000, memory_bytes=256 * GB, gpus=gpus, gpu_memory_mib=40_000)
+    return replace(row, **more)  # type: ignore[arg-type]
+
+
+TWO = (node("n1"), node("n2"))
+
+
+def spec(shape: PodShape | GpuRequest, **more: object) -> WorkloadSpec:
+    template = PodTemplate(shape=shape if isinstance(shape, PodShape) else PodShape(gpu=shape, cpu_milli=1000))
+    made = WorkloadSpec(
+        id=WorkloadId("w"), name="w", project=QueueId("team-a"), created_at=Instant(0), template=template
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def project(gpu: Entitlement | None = None, **more: object) -> Queue:
+    row = Queue(id=QueueId("team-a"), gpu=gpu or gpu_entitlement(4000))
+    return replace(row, **more)  # type: ignore[arg-type]
+
+
+def place(nodes: tuple[Node, ...] | None = TWO, *owners: Queue, pool: PoolName = DEFAULT_POOL) -> Place:
+    return Place(pool=pool, nodes=nodes, owners=owners or (project(),))
+
+
+def on(value: str) -> PodShape:
+    return PodShape(gpu=whole_gpus(1), node_rules=((LabelRule("run.ai/type", LabelOperator.IN, (value,)),),))
+
+
+BUILD = {"kind": WorkloadKind.BUILD}
+LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000))}
+
+
+@pytest.mark.parametrize(
+    ("asked", "where", "words"),
+    [
+        pytest.param(
+            spec(whole_gpus(20)), place(), "20 GPUs in one pod, and the largest node of node pool default has 8"
+        ),
+        pytest.param(spec(whole_gpus(1), pods=20), place(), "20 pods start together and need 20 GPUs, and node pool"),
+        pytest.param(spec(whole_gpus(5), pods=3), place(), "has room for 2 of them even when it is empty"),
+        pytest.param(spec(whole_gpus(8), pods=2, **LEADER), place((node(gpus=8),)), "need 12 GPUs, and node pool"),
+        pytest.param(spec(gpu_portion(600), pods=17), place(), "room for 16 of them"),
+        pytest.param(spec(gpu_memory(50_000)), place(), "50000 MiB of memory of one GPU"),
+        pytest.param(
+            spec(PodShape(cpu_milli=65_000)), place(), "65 CPUs, and the largest node of node pool default has 64"
+        ),
+        pytest.param(spec(PodShape(memory_bytes=300 * GB)), place(), "300 GB of memory"),
+        pytest.param(spec(on("a100")), place(), "no node of node pool default has run.ai/type=a100"),
+        pytest.param(spec(whole_gpus(1)), place(()), "node pool default has no nodes"),
+        pytest.param(spec(whole_gpus(1)), place((node(gpus=0),)), "has 0 GPUs"),
+        pytest.param(
+            spec(whole_gpus(6)),
+            place(TWO, project(gpu_entitlement(4000, limit_milli=5000))),
+            "project team-a may hold at most 5 GPUs in node pool default, and this asks for 6 GPUs",
+        ),
+        pytest.param(
+            spec(whole_gpus(6)),
+            place(TWO, project(gpu_entitlement(4000, OverQuota.OFF), over_quota=OverQuota.OFF)),
+            "at most 4 GPUs in node pool default, because it may not exceed its quota (over-quota is off)",
+        ),
+        pytest.param(
+            spec(whole_gpus(6)),
+            place(TWO, project(), Queue(id=department_queue("research"), gpu=gpu_entitlement(4000, limit_milli=5000))),
+            "department research may hold at most 5 GPUs",
+        ),
+        pytest.param(
+            spec(whole_gpus(1), pods=4, **LEADER),
+            place(TWO, project(gpu_entitlement(4000, limit_milli=6000))),
+            "this asks for 7 GPUs",
+            id="the leader counts too",
+        ),
+        pytest.param(
+            spec(whole_gpus(6), **BUILD),
+            place(),
+            "project team-a has a quota of 4 GPUs in node pool default, and this asks for 6 GPUs: work that is not",
+        ),
+        pytest.param(
+            spec(whole_gpus(3), **BUILD),
+            place(TWO, project(), Queue(id=department_queue("research"), gpu=gpu_entitlement(2000))),
+            "department research has a quota of 2 GPUs",
+        ),
+        pytest.param(
+            spec(whole_gpus(3), priority=100),
+            place(TWO, project(gpu_entitlement(2000))),
+            "work that is not preemptible",
+            id="a training of class build is not preemptible",
+        ),
+        pytest.param(
+            spec(PodShape(cpu_milli=3000), **BUILD),
+            place(TWO, project(cpu=Entitlement(quota=2000))),
+            "a quota of 2 CPUs",
+        ),
+        pytest.param(
+            spec(whole_gpus(1)),
+            place(None, project(gpu_entitlement(0, OverQuota.OFF), over_quota=OverQuota.OFF)),
+            "at most 0 GPUs",
+            id="limits hold while the cluster is away",
+        ),
+    ],
+)
+def test_what_can_never_start_is_refused_with_the_figure(asked: WorkloadSpec, where: Place, words: str) -> None:
+    (problem,) = never_starts(asked, [where])
+    assert words in problem.what
+    assert "--wait-anyway" in problem.fix
+
+
+@pytest.mark.parametrize(
+    ("asked", "where"),
+    [
+        pytest.param(spec(whole_gpus(8)), place(), id="a whole node, over quota"),
+        pytest.param(spec(whole_gpus(8), pods=2), place(), id="the whole pool"),
+        pytest.param(spec(whole_gpus(1), pods=20, minimum=4), place(), id="elastic: the minimum is enough"),
+        pytest.param(spec(whole_gpus(1), pods=20, arrangement=Arrangement.SWEEP), place(), id="a sweep runs in turns"),
+        pytest.param(spec(whole_gpus(1), pods=20, arrangement=Arrangement.REPLICAS), place(), id="replicas one by one"),
+        pytest.param(spec(gpu_portion(500), pods=32), place(), id="halves"),
+        pytest.param(spec(gpu_memory(10_000), pods=64), place(), id="by memory"),
+        pytest.param(spec(whole_gpus(20)), place(None), id="the cluster is away"),
+        pytest.param(spec(whole_gpus(8)), place((node(cordoned=True, taints=(DRAIN,), ready=False),)), id="drained"),
+        pytest.param(spec(whole_gpus(8)), place((node(gpus_withheld=(0, 1)),)), id="GPUs in use by other processes"),
+        pytest.param(spec(on("a100")), place((node(labels={"run.ai/type": "a100"}),)), id="such a node"),
+        pytest.param(spec(whole_gpus(4), **BUILD), place(), id="all of its quota"),
+        pytest.param(spec(whole_gpus(6), **BUILD, preemptible=True), place(), id="preemptible beyond quota"),
+        pytest.param(spec(GpuRequest(mig=(("nvidia.com/mig-1g.5gb", 2),))), place(), id="MIG is not reported"),
+        pytest.param(spec(whole_gpus(6), **BUILD), place(TWO, project(gpu_entitlement(-1))), id="unlimited"),
+    ],
+)
+def test_what_could_start_one_day_is_not(asked: WorkloadSpec, where: Place) -> None:
+    assert never_starts(asked, [where]) == []
+
+
+def test_one_of_several_pools_is_enough() -> None:
+    large = place((node(gpus=16),), pool=FAST)
+    assert never_starts(spec(whole_gpus(16)), [place(), large]) == []
+    assert len(never_starts(spec(whole_gpus(20)), [place(), large])) == 2

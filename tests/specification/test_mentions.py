@@ -1,0 +1,58 @@
+"""Names that only those may read who may see the project they belong to."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fairpool.model.ids import GroupId, NodeName, PodId, QueueId
+from fairpool.model.mentions import anonymous, as_told, in_full, mention, projects_in
+from fairpool.model.organization import department_queue
+from fairpool.scheduler.decision import Evict, EvictionReason, QueueFigures
+from fairpool.scheduler.explain import explain_eviction, names_for
+from fairpool.scheduler.policy import Pass
+
+WINNER = mention("speech", "train-1", "work of another project")
+TEXT = f"for {WINNER}: {mention('speech', 'speech', 'another project')} is owed 4"
+
+
+def test_each_reader_gets_the_words_that_are_meant_for_them() -> None:
+    assert in_full(TEXT) == "for train-1: speech is owed 4"
+    assert anonymous(TEXT) == "for work of another project: another project is owed 4"
+    assert as_told(TEXT, lambda project: project == "speech") == in_full(TEXT)
+    assert as_told(TEXT, lambda project: project == "vision") == anonymous(TEXT)
+    assert projects_in(TEXT) == {"speech"}
+
+
+def test_a_text_without_mentions_stays_as_it_is() -> None:
+    assert anonymous("waits for 4 GPUs") == "waits for 4 GPUs"
+    assert projects_in("waits for 4 GPUs") == frozenset()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["\ue000", "\ue000a\ue001b", '\ue000a\ue001"\ue001c\ue002', "\ue000a\ue001\\\ue001c\ue002", "\ue002\ue001\ue000"],
+)
+def test_marks_that_a_pod_wrote_never_break_the_json_around_them(hostile: str) -> None:
+    document = json.dumps({"one": hostile, "two": TEXT}, ensure_ascii=False)
+    for told in (in_full(document), anonymous(document)):
+        assert set(json.loads(told)) == {"one", "two"}
+
+
+def test_an_eviction_names_the_winner_and_its_project_only_to_those_who_may_see_them() -> None:
+    taken = QueueFigures(QueueId("vision"), 4000, 4000, 8000)
+    gaining = QueueFigures(QueueId("speech"), 4000, 4000, 0)
+    reason = EvictionReason(Pass.RECLAIM, GroupId("g"), taken, gaining, 4000)
+    evict = Evict(PodId("p"), GroupId("v"), NodeName("n1"), reason)
+    said = explain_eviction(evict, WINNER, names_for(QueueId("vision")))
+    assert anonymous(said) == (
+        "for work of another project: vision is 4 GPUs over its quota of 4, another project is owed 4"
+    )
+    assert in_full(said) == explain_eviction(evict, "train-1")
+
+
+def test_departments_are_named_to_everybody() -> None:
+    called = names_for(QueueId("vision"))
+    assert called(department_queue("research")) == "department research"
+    assert called(QueueId("vision")) == "vision"
