@@ -453,6 +453,10 @@ class WorkloadItem(Answer):
     started_at: Moment | None = None
     completed_at: Moment | None = None
     phase_since: Moment | None = None
+    failed_tries: Annotated[int, Field(description="Tries that failed since it was submitted or resumed")] = 0
+    retries_left: Annotated[int, Field(description="Failures still forgiven; absent: any number")] | None = None
+    next_try_at: Annotated[Moment, Field(description="When it is tried again after a failure")] | None = None
+    suspended_by: Annotated[str, Field(description="Who suspended it, while it is suspended")] | None = None
     running_pods: int = 0
     pending_pods: int = 0
     requested_pods: int = 1
@@ -517,13 +521,26 @@ class PodItem(Answer):
 
 
 def life_to_read(lives: Sequence[PodItem]) -> PodItem | None:
-    """Whose log is meant by the log of a workload: of the first pod that runs; else of the first pod's newest life that
-    has one; else of its newest. Lives come by pod, each from its first to its newest."""
+    """Whose log is meant by the log of a workload: of the first pod that runs; else of the pod that failed last; else
+    of the first pod's newest life that has one; else of its newest. Lives come by pod, each from its first to its
+    newest."""
     running = next((life for life in lives if life.current and life.phase == "running"), None)
     if running is not None or not lives:
         return running
-    first = [life for life in lives if life.index == lives[0].index]
-    return next((life for life in reversed(first) if life.has_log), first[-1])
+    newest = {life.index: life for life in lives if life.has_log}
+    failed = [life for life in newest.values() if life.outcome == "error"]
+    if failed:
+        return max(failed, key=lambda life: (life.since, -life.index))
+    return newest.get(lives[0].index) or [life for life in lives if life.index == lives[0].index][-1]
+
+
+def life_called(lives: Sequence[PodItem], called: str) -> PodItem | None:
+    """The life that somebody means by an id, by a name such as `train-1-0-2`, or by the number of its pod."""
+    exact = next((life for life in lives if called in (life.id, life.name)), None)
+    if exact is not None or not called.isdecimal():
+        return exact
+    of_pod = [life for life in lives if str(life.index) == called]
+    return next((life for life in reversed(of_pod) if life.has_log), of_pod[-1] if of_pod else None)
 
 
 class PodPage(Page):

@@ -206,6 +206,7 @@ def _department(connection: Connection, row: Any, caller: Caller) -> wire.Depart
         if (each := store.project(connection, name)) is not None
     ]
     total = declared.totals(body.resources)
+    use = store.use_by_project(connection)
     warnings = []
     if places is None and total.gpu_quota >= 0 and sum(max(each, 0) for each in owed) > total.gpu_quota:
         below = sum(max(each, 0) for each in owed)
@@ -218,6 +219,7 @@ def _department(connection: Connection, row: Any, caller: Caller) -> wire.Depart
         resources=body.resources,
         total_resources=total,
         projects=[name for name in names if places is None or places.covers(name, row.name)],
+        allocated_gpus=sum(use[name][1] for name in names if name in use) / 1000,
         warnings=warnings,
         created_at=iso(row.created_at),
         updated_at=iso(row.updated_at),

@@ -127,6 +127,8 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
         submitted_by=caller.name,
         pod_host=plane.settings.pod_host,
     )
+    if body.suspended:
+        facts = items.suspended(facts, caller.name, now)
     revision = changes.record(
         connection, "workload", spec.id, "created", now, project=project.name, kept=plane.settings.changes_kept
     )
@@ -266,9 +268,10 @@ async def events(
     workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.EventPage:
     def unit(connection: Connection) -> wire.EventPage:
-        name = json.loads(_readable(connection, caller, workload_id).item)["name"]
+        row = _readable(connection, caller, workload_id)
+        name, known = json.loads(row.item)["name"], json.loads(row.facts)
         lines = cluster_store.events_of(connection, workload_id, offset, limit + 1)
-        listed = [items.event_item(name, line) for line in lines[:limit]]
+        listed = [items.event_item(name, line, known) for line in lines[:limit]]
         return wire.EventPage(events=listed, next=offset + limit if len(lines) > limit else None)
 
     return await plane.read(unit)
@@ -315,7 +318,7 @@ def lives_of(connection: Connection, caller: Caller, workload_id: str, action: A
     """Every life that was reported, by pod; the latest life of each pod is current."""
     row = _readable(connection, caller, workload_id)
     caller.require(action, row.project, row.department)
-    name = json.loads(row.item)["name"]
+    name, known = json.loads(row.item)["name"], json.loads(row.facts)
     rows = store.pods_of(connection, workload_id)
     lives = []
     for each, following in zip_longest(rows, rows[1:]):
@@ -324,7 +327,7 @@ def lives_of(connection: Connection, caller: Caller, workload_id: str, action: A
         if following is not None and not current and report.phase is not PodPhase.ENDED:
             # Its end was not told, or not yet; but it is over since there is the next.
             report, since = report.model_copy(update={"phase": PodPhase.ENDED, "trouble": ""}), following.seen_at
-        lives.append(items.pod_item(name, report, each.seen_at, since, current))
+        lives.append(items.pod_item(name, report, each.seen_at, since, current, known))
     return lives
 
 
@@ -376,7 +379,7 @@ async def _operate(
     def unit(connection: Connection) -> Done:
         row = operable(connection, caller, workload_id, kind)
         check_match(request, row.revision)
-        return operated(plane, connection, row, action)
+        return operated(plane, connection, row, action, caller.name)
 
     return await plane.perform(request, caller, unit)
 
@@ -388,9 +391,9 @@ WANTS = {
 }
 
 
-def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction) -> Done:
-    """Declare what is to become of it."""
-    changed = declarations.set_want(plane, connection, row, WANTS[action])
+def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction, by: str) -> Done:
+    """Declare what is to become of it, and at whose wish."""
+    changed = declarations.set_want(plane, connection, row, WANTS[action], by)
     now_is = store.shown(connection, row.id)
     assert now_is is not None
     return Done(
@@ -429,7 +432,7 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
         for workload_id in dict.fromkeys(body.ids):
             try:
                 row = operable(connection, caller, workload_id, None)
-                done.append(operated(plane, connection, row, body.action))
+                done.append(operated(plane, connection, row, body.action, caller.name))
             except Refused as refusal:
                 failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
                 if refusal.is_denial:
@@ -488,7 +491,9 @@ def _redeclared(
         submitted_by=row.submitted_by,
         pod_host=plane.settings.pod_host,
     )
-    facts["source"] = json.loads(row.facts)["source"]
+    before_facts = json.loads(row.facts)
+    facts["source"] = before_facts["source"]
+    facts["suspensions"] = before_facts.get("suspensions", [])
     revision = declarations.redeclare(
         plane,
         connection,

@@ -259,6 +259,7 @@ def list_departments(here: Here, output: str | None) -> None:
     columns: list[Column[Department]] = [
         Column("NAME", lambda each: each.name),
         Column("GPU QUOTA", lambda each: quota_text(each.total_resources.gpu_quota)),
+        Column("ALLOCATED", lambda each: f"{each.allocated_gpus:.2f}"),
         Column("PROJECTS", lambda each: ", ".join(each.projects) or "-"),
         Column("POOLS", lambda each: "; ".join(_pool_line(each) for each in each.resources), wide=True),
         Column("DESCRIPTION", lambda each: each.description, wide=True),
@@ -282,6 +283,7 @@ def get_department(here: Here, name: str, output: str | None) -> None:
         ("NAME", found.name),
         ("DESCRIPTION", found.description),
         ("GPU QUOTA", quota_text(found.total_resources.gpu_quota)),
+        ("ALLOCATED GPUS", f"{found.allocated_gpus:.2f}"),
         *(
             (f"NODE POOL {each.node_pool.name or each.node_pool.id}".upper(), pool_text(each))
             for each in found.resources

@@ -9,7 +9,7 @@ import click
 
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.listing import Column, output_flag, show
+from fairpool.cli.runai.listing import Column, natural, output_flag, show
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import WorkloadItem
@@ -31,6 +31,7 @@ def list_jobs(here: Here, all_projects: bool, output: str | None) -> None:
         found = client.all_workloads(filters=[] if project is None else [f"projectName=={project}"])
         if not found and project is not None:
             check_project(client, project)
+    found.sort(key=lambda each: (natural(each.project_name), natural(each.name)))
     documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
     title = "" if project is None else f"Showing jobs for project {project}"
     show(output, columns(ages.now(), one_project=project is not None), found, documents=documents, title=title)

@@ -237,6 +237,20 @@ pods = Table(
 """Each life of each pod, as last reported. Earlier lives are history: they go with their workload, or when many more
 have followed."""
 
+holdings = Table(
+    "holdings",
+    metadata,
+    Column("pod", String(128), primary_key=True),
+    Column("workload", String(64), nullable=False, index=True),
+    Column("cluster", String(64), nullable=False),
+    Column("node", String(256), nullable=False),
+    Column("devices", Text, nullable=False),
+    Column("gpus_milli", BigInteger, nullable=False),
+    Column("cpu_milli", BigInteger, nullable=False),
+    Column("memory_bytes", BigInteger, nullable=False),
+)
+"""What pods hold now. Written with what is shown of their workload, so that both always agree."""
+
 events = Table(
     "events",
     metadata,
