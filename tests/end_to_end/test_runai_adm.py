@@ -80,7 +80,7 @@ def test_the_life_of_a_department(server: Server) -> None:
     """F-23, F-24, F-25."""
     server.typed("runai-adm department create research --gpu-quota 8")
     server.typed("runai-adm project create lab --department research")
-    assert re.search(r"^research +8 +lab$", server.typed("runai-adm department list"), re.MULTILINE)
+    assert re.search(r"^research +8 +0.00 +lab$", server.typed("runai-adm department list"), re.MULTILINE)
     server.typed("runai-adm department update research -g 12")
     assert "GPU QUOTA: 12" in server.typed("runai-adm department get research")
     assert "still has projects: lab" in server.refused("runai-adm department delete research")

@@ -765,8 +765,9 @@ def test_a_file_of_version_1_is_migrated_with_all_its_rows_and_a_copy_is_kept(fi
         image = ledger.load()
         assert image.specs == FULL_ENTRY.specs
         assert image.lives == tuple(replace(each, trouble="") for each in FULL_ENTRY.lives)
-        unknown = {"refusals": 0, "failure": "", "first_incarnation": 0}
-        assert image.standings == tuple(replace(each, **unknown) for each in FULL_ENTRY.standings)
+        assert image.standings == tuple(
+            replace(each, refusals=0, failure="", first_incarnation=0) for each in FULL_ENTRY.standings
+        )
         assert (image.cursor, image.events_through) == (41, 17)
         assert ledger.events(0, 10) == [(17, replace(FULL_EVENT, outcome=None, exit_code=None))]
         token = ledger.acquire("us", NOON)

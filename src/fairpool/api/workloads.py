@@ -543,6 +543,19 @@ def life_called(lives: Sequence[PodItem], called: str) -> PodItem | None:
     return next((life for life in reversed(of_pod) if life.has_log), of_pod[-1] if of_pod else None)
 
 
+PODS_NAMED = 20
+
+
+def pods_there(lives: Sequence[PodItem]) -> str:
+    """Which pods can be named, by their number or by the name of their newest life."""
+    current = [life for life in lives if life.current]
+    if not current:
+        return "it has no pods yet"
+    named = ", ".join(f"{life.index} ({life.name})" for life in current[:PODS_NAMED])
+    more = f" and {len(current) - PODS_NAMED} more" if len(current) > PODS_NAMED else ""
+    return f"its pods are {named}{more}"
+
+
 class PodPage(Page):
     """Pods, the newest life of each first."""
 

@@ -21,7 +21,7 @@ from fastapi.responses import StreamingResponse
 
 from fairpool.api import shell
 from fairpool.api.problems import ProblemItem
-from fairpool.api.workloads import PodItem, life_called, life_to_read
+from fairpool.api.workloads import PodItem, life_called, life_to_read, pods_there
 from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.guard import identify
 from fairpool.control.lean_route import LeanRoute
@@ -273,24 +273,13 @@ async def _address(
     lives, cluster = await plane.read(unit)
     chosen = life_called(lives, pod) if pod is not None else life_to_read(lives)
     if chosen is None and pod is not None and lives:
-        raise refused(404, "pod.unknown", f"there is no pod {pod!r}", _pods_there(lives), "pod")
+        raise refused(404, "pod.unknown", f"there is no pod {pod!r}", pods_there(lives), "pod")
     if chosen is None:
         raise refused(404, "pod.unknown", "it has no pods yet", "see its events: runai why")
     if running and chosen.phase != "running":
         what = "Unable to run command in a pod that is not running"
         raise refused(409, "pod.not_running", what, "wait until it runs; its events say why it does not")
     return PodAddress(cluster, chosen.id, chosen.node, workload_id)
-
-
-PODS_NAMED = 20
-
-
-def _pods_there(lives: list[PodItem]) -> str:
-    """Which pods can be named, by their number or by the name of their newest life."""
-    current = [life for life in lives if life.current]
-    named = ", ".join(f"{life.index} ({life.name})" for life in current[:PODS_NAMED])
-    more = f" and {len(current) - PODS_NAMED} more" if len(current) > PODS_NAMED else ""
-    return f"its pods are {named}{more}"
 
 
 # --- shells --------------------------------------------------------------------------------------------------
