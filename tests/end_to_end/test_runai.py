@@ -890,7 +890,7 @@ MESSAGES = {
     "runai submit X_1 -i y": "Job names must consist of lower case alphanumeric characters or '-' and start with an "
     "alphabetic character (e.g. 'my-name',  or 'abc-123')",
     "runai submit x -i y -p team-aa": "project team-aa was not found. Please run 'runai list project' to view all "
-    "avaliable projects",
+    "available projects",
 }
 
 

@@ -277,6 +277,10 @@ class Client:
         except WebSocketUpgradeError as error:
             raise _refusal(error.response) from error
 
+    def claims(self, project: str) -> list[work.ClaimItem]:
+        """Volume claims of a project."""
+        return self._get(work.ClaimPage, "/api/v1/claims", {"projectId": project}).claims
+
     def priorities(self) -> list[work.PriorityClass]:
         return self._all("/api/v1/workload-priorities", "workloadPriorities", work.PriorityClass)
 

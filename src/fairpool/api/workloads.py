@@ -197,6 +197,22 @@ class Storage(Request):
     secret_volume: Annotated[list[NamedVolume], Field(max_length=64)] = Field(default_factory=list)
 
 
+class ClaimItem(Answer):
+    """A volume claim of a project."""
+
+    name: str
+    project_id: str
+    size: Annotated[str, Field(description="As asked for; the process runtime does not enforce it")] | None = None
+    created_at: Moment
+    created_by: str
+
+
+class ClaimPage(Page):
+    """Volume claims, by name."""
+
+    claims: list[ClaimItem]
+
+
 class ServiceType(StrEnum):
     """How a port is reached."""
 
@@ -374,6 +390,9 @@ class Submit(Request):
     cluster_id: ShortText | None = Field(default=None, description="Left out: the only cluster there is")
     use_given_name_as_prefix: StrictBool = False
     suspended: StrictBool = Field(default=False, description="Declare it without starting it")
+    wait_anyway: StrictBool = Field(
+        default=False, description="Queue it even if it can never start as the cluster and the quotas are now"
+    )
     template_id: ShortText | None = None
     source: Source = Source.OTHER
     command_line: LongText = Field(default="", description="What the person typed, shown again in the details")

@@ -19,7 +19,7 @@ from fairpool.api.clusters import PodReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import PAGE_DEFAULT, Count
-from fairpool.control import admission, declarations, filters, items
+from fairpool.control import admission, claims, declarations, filters, items
 from fairpool.control.doors import PodAddress
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.organization import cluster_of, pool_names
@@ -113,8 +113,9 @@ async def submit(request: Request, plane: Plane, caller: Caller, body: wire.Subm
 
 def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.SubmitAny, project: Any) -> Done:
     now = plane.now()
-    ground = _ground(connection, body, project)
     name = _name(connection, body, project.name)
+    body = claims.named(body, name)
+    ground = _ground(connection, body, project)
     spec = admission.admit(body, ground, workload_id=new_id(now), name=name, now=now)
     if isinstance(spec, list):
         raise Refused(422, spec)
@@ -162,6 +163,7 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
     if not is_added:
         what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
         raise refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
+    claims.make(connection, body, project.name, caller.name, now)
     return Done(
         body=items.detail(item, details),
         status=202,
@@ -176,7 +178,12 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
 def _ground(connection: Connection, body: wire.SubmitAny, project: Any) -> admission.Ground:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
-    return admission.Ground(project=declared, pools=pool_names(connection) if are_pools_named else frozenset())
+    return admission.Ground(
+        project=declared,
+        pools=pool_names(connection) if are_pools_named else frozenset(),
+        images=cluster_store.images(connection, project.cluster),
+        claims=claims.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
+    )
 
 
 def _cluster(connection: Connection, body: wire.SubmitAny, project: Any) -> str:
@@ -212,7 +219,7 @@ def _name(connection: Connection, body: wire.Submit, project: str) -> str:
 
 def _no_project(caller: Caller, name: str) -> Refused:
     if caller.may(Action.PROJECT_READ):
-        what = f"project {name} was not found. Please run 'runai list project' to view all avaliable projects"
+        what = f"project {name} was not found. Please run 'runai list project' to view all available projects"
         return refused(404, "project.unknown", what, "name one that exists", "projectId")
     # Whether there is such a project is nothing to tell to somebody who is not in it.
     return denied()
@@ -460,7 +467,8 @@ async def update_inference(
         row = operable(connection, caller, workload_id, wire.Kind.INFERENCE)
         check_match(request, row.revision)
         before = json.loads(row.request)
-        merged = before["spec"] | body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        merged = claims.as_existing(before["spec"]) | said
         spec_before = declarations.declaration_of(row)
         again = wire.SubmitInference(
             name=row.name,

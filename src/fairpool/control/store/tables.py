@@ -251,6 +251,17 @@ holdings = Table(
 )
 """What pods hold now. Written with what is shown of their workload, so that both always agree."""
 
+claims = Table(
+    "claims",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("name", String(256), primary_key=True),
+    Column("size", String(32), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+)
+"""Volume claims that were made. Of those from before they were written down the size is not known."""
+
 events = Table(
     "events",
     metadata,
