@@ -218,6 +218,11 @@ class Story:
                 self.settle({each.id: Look(node=self._sight(each)) for each in self._named(names)})
             case ["is" | "are", "preempted" | "moved" | "stale" as cause]:
                 self._set({each.id: each.leave(self.now, Cause(cause), "for b") for each in self._named(names)})
+            case ["lacks", "its", "image"]:
+                self._see(names, PodState.STARTING, words="ErrImagePull: no such image")
+            case ["is", "stopped"]:
+                looks = {each.id: Look(node=self._sight(each), stop_confirmed=True) for each in self._named(names)}
+                self.settle(looks)
             case ["is" | "are", "refused"]:
                 refused = answer(Reply.REFUSED, "no such image")
                 self.settle({each.id: Look(node=self._sight(each), answer=refused) for each in self._named(names)})

@@ -127,7 +127,16 @@ class Server(Typist):
         assert found is not None, name
         return found.id
 
-    def runs(self, project: str, name: str, *, gpus: float = 1, node: str = "dgx1-1", pods: int = 1) -> None:
+    def runs(
+        self,
+        project: str,
+        name: str,
+        *,
+        gpus: float = 1,
+        node: str = "dgx1-1",
+        pods: int = 1,
+        devices: tuple[int, ...] = (0,),
+    ) -> None:
         workload = self.id_of(project, name)
         now = Instant(time.time_ns() // 1_000_000)
         lives = tuple(
@@ -137,8 +146,9 @@ class Server(Typist):
                 incarnation=0,
                 phase=PodPhase.RUNNING,
                 node=NodeName(node if pods == 1 else f"{node}{index}"),
-                devices=(0,),
+                devices=devices,
                 started_at=now,
+                gpus_milli=int(gpus * 1000) // pods,
             )
             for index in range(pods)
         )
@@ -161,7 +171,7 @@ class Server(Typist):
         )
         self.report(workload, WorkloadPhase.FAILED, reason=Cause.RETRIES, pods=(life,))
 
-    def waits_again(self, project: str, name: str, *, exit_code: int) -> None:
+    def waits_again(self, project: str, name: str, *, exit_code: int, **more: Any) -> None:
         """Its first life failed, and the second waits: of the first, only the history tells."""
         workload = self.id_of(project, name)
         now = Instant(time.time_ns() // 1_000_000)
@@ -180,7 +190,7 @@ class Server(Typist):
             )
         )
         life = PodReport(id=PodId(f"{workload}-0-1"), index=0, incarnation=1, phase=PodPhase.WAITING)
-        self.report(workload, WorkloadPhase.PENDING, pods=(life,))
+        self.report(workload, WorkloadPhase.PENDING, pods=(life,), **more)
 
     def report(self, workload: str, phase: WorkloadPhase, **more: Any) -> None:
         now = Instant(time.time_ns() // 1_000_000)
@@ -188,23 +198,16 @@ class Server(Typist):
         self.levels[workload] = level
         self.push()
 
-    def happened(self, workload: str, kind: str, detail: str = "") -> None:
+    def happened(self, workload: str, kind: str, detail: str = "", **more: Any) -> None:
         now = Instant(time.time_ns() // 1_000_000)
-        number = len(self.events) + 1
-        self.events.append(EventReport(number=number, at=now, kind=kind, workload=WorkloadId(workload), detail=detail))
+        line = EventReport(
+            number=len(self.events) + 1, at=now, kind=kind, workload=WorkloadId(workload), detail=detail, **more
+        )
+        self.events.append(line)
         self.push()
 
-    def node(self, name: str, gpus: int = 8, used: float = 0) -> None:
-        pool = PoolName("default")
-        devices = tuple(max(0, min(1000, int(used * 1000) - 1000 * index)) for index in range(gpus))
-        self.nodes[name] = NodeReport(
-            name=NodeName(name),
-            pool=pool,
-            gpus=gpus,
-            gpus_used_milli=sum(devices),
-            devices_used_milli=devices,
-            pods=1 if used else 0,
-        )
+    def node(self, name: str, gpus: int = 8, **more: Any) -> None:
+        self.nodes[name] = NodeReport(name=NodeName(name), pool=PoolName("default"), gpus=gpus, **more)
         self.push()
 
     def push(self) -> None:

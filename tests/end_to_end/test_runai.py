@@ -16,6 +16,7 @@ import termios
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
@@ -24,8 +25,12 @@ import yaml
 
 from fairpool import __version__
 from fairpool.api.client import Client, Refused
+from fairpool.api.clusters import PodReport
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
-from fairpool.model.status import WorkloadPhase
+from fairpool.model.ids import Instant, PodId
+from fairpool.model.life import Cause, Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.status import Pause, WorkloadPhase
 from tests.end_to_end.runai_server import DANGEROUS, LOG, Server, real_environment, serving
 
 pytestmark = pytest.mark.slow
@@ -233,8 +238,12 @@ def test_projects_are_listed_with_what_they_are_owed(server: Server, project: st
 
 def test_nodes_are_listed_with_what_is_free(server: Server, project: str) -> None:
     """F-120."""
-    server.node("dgx1-1", gpus=8, used=2.5)
+    server.node("dgx1-1", gpus=8)
     server.node("dgx1-2", gpus=8)
+    server.typed("runai submit two -i img -g 2")
+    server.typed("runai submit half -i img -g 0.5")
+    server.runs(project, "two", gpus=2, devices=(0, 1))
+    server.runs(project, "half", gpus=0.5, devices=(2,))
     lines = server.typed("runai list nodes").splitlines()
     assert re.split(r" {2,}", lines[0])[:4] == ["NAME", "STATUS", "IP Address", "ROLE"]
     assert re.search(r"^dgx1-1 +Ready +- +<none> .* 8 +5.50$", lines[1])
@@ -242,6 +251,10 @@ def test_nodes_are_listed_with_what_is_free(server: Server, project: str) -> Non
     said = server.typed("runai describe node dgx1-1")
     assert "ALLOCATED GPUS: 2.50" in said
     assert re.search(r"^NODE GPUs INFO:\nGPU +ALLOCATED\n0 +1.00\n1 +1.00\n2 +0.50\n3 +0.00$", said, re.MULTILINE)
+    assert re.search(
+        rf"^NODE PODS:\nPOD +PROJECT .*\nhalf-0-0 +{project} .* 0.50 +2\ntwo-0-0 +{project} .* 2.00 +0,1$", said, re.M
+    )
+    assert "NODE PODS:\nNo pods\n" in server.typed("runai describe node dgx1-2")
     said = server.refused("runai describe node dgx1-3")
     assert said.startswith("No match found for node(s) dgx1-3\nAvailable node names:\n  dgx1-1\n  dgx1-2\n")
     said = server.typed("runai top node")
@@ -306,7 +319,7 @@ def test_who_asks_why_is_told_what_the_scheduler_said(server: Server, project: s
     server.typed("runai submit w -i img -g 2")
     server.waits(project, "w", "project is at its quota of 4 GPUs, and nothing can be taken")
     said = server.typed("runai why w")
-    assert "Job w has been Pending for" in said
+    assert "Job w is Pending, for" in said
     assert "Reason: project is at its quota of 4 GPUs, and nothing can be taken." in said
     assert f"It asks for 2 GPUs; project {project} holds 0 of a quota of 4." in said
 
@@ -328,7 +341,92 @@ def test_an_earlier_life_is_over_and_its_log_is_shown_while_the_next_waits(serve
     assert re.search(r"again-0-0 +\[Ended\] on dgx1-1: exit code 3$", said, re.MULTILINE)
     answer = server.type("runai logs again")
     assert (answer.code, answer.out) == (0, LOG.decode())
-    assert answer.err == "The log of again-0-0, which has ended; again-0-1 has not started yet.\n"
+    assert answer.err == "Showing again-0-0, which ended (exit code 3); again-0-1 has not started yet.\n"
+
+
+def test_a_job_that_backs_off_says_which_try_is_next_and_when(server: Server, project: str) -> None:
+    server.typed("runai submit fails -i img -g 1")
+    server.runs(project, "fails")
+    detail = "failed with exit code 3; waiting for try 2 of 7; no GPU is held until then"
+    at = Instant(time.time_ns() // 1_000_000 + 1_000_000)
+    server.waits_again(project, "fails", exit_code=3, reason=Pause.BACK_OFF, detail=detail, failures=1, next_try_at=at)
+    when = rf"{datetime.fromtimestamp(at // 1000, UTC).astimezone():%H:%M:%S} \(in 16m\)"
+    assert re.search(r"^fails +Error ", server.typed("runai list"), re.MULTILINE)
+    said = server.typed("runai why fails")
+    assert "Job fails is Error, for" in said
+    assert "Failed with exit code 3; waiting for try 2 of 7; no GPU is held until then." in said
+    assert re.search(rf"^Next try at (\S+ )?{when}\.$", said, re.MULTILINE)
+    said = server.typed("runai describe job fails")
+    assert "FAILED TRIES: 1 (retries left: 5)\n" in said
+    assert re.search(rf"^NEXT TRY: (\S+ )?{when}$", said, re.MULTILINE)
+    (item,) = [each for each in json.loads(server.typed("runai list -o json")) if each["name"] == "fails"]
+    assert (item["phase"], item["reason"], item["failedTries"], item["retriesLeft"]) == ("Pending", "back-off", 1, 5)
+    assert item["nextTryAt"].startswith(f"{datetime.fromtimestamp(at // 1000, UTC):%Y-%m-%dT%H:%M:%S}")
+    answer = server.type("runai logs fails")
+    assert re.search(r"fails-0-1 has not started yet\. It starts at .*\(in 16m\)\.$", answer.err.strip())
+
+
+def test_a_job_whose_image_cannot_be_had_says_why_there_is_no_output(server: Server, project: str) -> None:
+    server.typed("runai submit unpulled -i img -g 1")
+    server.report(
+        server.id_of(project, "unpulled"),
+        WorkloadPhase.PENDING,
+        reason=Pause.IMAGE,
+        detail="ErrImagePull: no such image; waiting for try 2 of 11; no GPU is held until then",
+        next_try_at=Instant(time.time_ns() // 1_000_000 + 1_000_000),
+    )
+    said = server.refused("runai logs unpulled")
+    assert said.startswith("Job unpulled has no output yet: it is ImagePullBackOff: ErrImagePull: no such image; ")
+    assert "next try at " in said
+
+
+def test_who_suspended_a_job_is_named(server: Server, project: str) -> None:
+    server.typed("runai submit still -i img -g 1")
+    server.runs(project, "still")
+    server.typed("runai suspend still")
+    workload = server.id_of(project, "still")
+    server.report(workload, WorkloadPhase.STOPPED, reason=Cause.SUSPENDED)
+    server.happened(workload, "halted", cause="suspended")
+    said = server.typed("runai why still")
+    assert f"It was suspended by {FIRST_USER}. It holds no GPU until it is resumed." in said
+    assert f"[Halted] suspended by {FIRST_USER}" in said
+    assert f"MESSAGE: suspended by {FIRST_USER}" in server.typed("runai describe job still")
+    assert f"[Halted] suspended by {FIRST_USER}" in server.typed("runai history still --events")
+    assert json.loads(server.typed("runai describe job still -o json"))["workload"]["suspendedBy"] == FIRST_USER
+    server.typed("runai resume still")
+    assert "suspended by" not in server.typed("runai describe job still").partition("Events:")[0]
+
+
+def test_the_log_of_a_job_with_several_pods_is_that_of_the_one_that_failed(server: Server, project: str) -> None:
+    server.typed("runai submit sweep -i img --completions 3 --parallelism 3")
+    workload = server.id_of(project, "sweep")
+    ends = [(Outcome.OK, 0), (Outcome.ERROR, 3), (Outcome.STOPPED, 143)]
+    lives = tuple(
+        PodReport(
+            id=PodId(f"{workload}-{index}-0"),
+            index=index,
+            incarnation=0,
+            phase=PodPhase.ENDED,
+            outcome=outcome,
+            exit_code=code,
+        )
+        for index, (outcome, code) in enumerate(ends)
+    )
+    server.report(workload, WorkloadPhase.FAILED, reason=Cause.RETRIES, pods=lives)
+    answer = server.type("runai logs sweep")
+    assert answer.code == 0
+    assert answer.err == "sweep has 3 pods; showing pod 1, which failed; others: --pod 0, 2\n"
+    assert server.doors.read[-1] == f"{workload}-1-0"
+    assert server.type("runai logs sweep --pod 2").code == 0
+    assert server.doors.read[-1] == f"{workload}-2-0"
+    said = server.refused("runai logs sweep --pod 9")
+    assert said == "there is no pod '9': its pods are 0 (sweep-0-0), 1 (sweep-1-0), 2 (sweep-2-0)\n"
+
+
+def test_jobs_are_listed_as_people_count(server: Server, project: str) -> None:
+    for name in ("v10", "v2", "v1"):
+        server.typed(f"runai submit {name} -i img")
+    assert server.typed("runai list -o name").split() == ["v1", "v2", "v10"]
 
 
 def test_people_see_names_of_pods_and_programs_their_ids_too(server: Server, project: str) -> None:
@@ -376,7 +474,7 @@ def test_suspend_and_resume_say_so(server: Server, project: str) -> None:
 def test_logs_come_whole_by_their_tail_and_as_they_are_written(server: Server, project: str) -> None:
     """F-115."""
     server.typed("runai submit l -i img")
-    assert server.refused("runai logs l").startswith("Job l has written nothing yet: it is Pending: ")
+    assert server.refused("runai logs l").startswith("Job l has not started yet, so it has no output: it is Pending: ")
     server.runs(project, "l", gpus=0)
     assert server.typed("runai logs l") == LOG.decode()
     assert server.typed("runai logs l --tail 1") == "Epoch 2/2 loss 0.12\n"
@@ -482,7 +580,7 @@ def test_who_follows_a_waiting_job_sees_its_first_line(server: Server, project: 
     answer = server.type("runai logs f -f")
     timer.join()
     assert answer.out.endswith("and on\n")
-    assert "waiting for its first line" in answer.err
+    assert "waiting for its output" in answer.err
 
 
 def test_a_command_in_a_pod_passes_its_exit_code_on(server: Server, project: str) -> None:
@@ -495,7 +593,7 @@ def test_a_command_in_a_pod_passes_its_exit_code_on(server: Server, project: str
     answer = server.type("runai exec -i e -- cat", stdin="hello")
     assert (answer.code, answer.out) == (0, "$ cat\nHELLO")
     assert server.type("runai exec e -i cat", stdin="exit 7").code == 7
-    assert "the job has no pod nope" in server.refused("runai exec --pod nope e ls")
+    assert "there is no pod 'nope': its pods are 0 (e-0-0)" in server.refused("runai exec --pod nope e ls")
     server.doors.shut = True
     assert server.refused("runai exec e ls") == "its node is away: wait for it\n"  # in the server's words
 
@@ -609,7 +707,7 @@ def test_a_narrow_terminal_gets_what_matters_and_is_told_what_is_missing(server:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text).replace("\r", "")
     assert all(len(line) <= 80 for line in plain.splitlines()), plain
     assert "long-name-of-a-job" in plain
-    assert "-o wide shows all" in plain.replace("\n", " ")
+    assert "-o wide shows them" in plain.replace("\n", " ")
     assert "\x1b[" in terminal.text
 
 
@@ -650,11 +748,13 @@ def test_escapes_in_what_the_scheduler_says_do_not_reach_a_terminal(server: Serv
 
 
 def test_top_is_drawn_once_or_again_and_again(server: Server, project: str) -> None:
-    server.node("dgx1-1", gpus=8, used=4)
+    server.levels.clear()
+    server.nodes.clear()
+    server.node("dgx1-1", gpus=8)
     server.typed("runai submit t -i img -g 4")
-    server.runs(project, "t", gpus=4)
+    server.runs(project, "t", gpus=4, devices=(0, 1, 2, 3))
     said = server.typed("runai top")
-    assert re.search(r"GPUs allocated, \d+ jobs run", said)
+    assert said.startswith("4 of 8 GPUs allocated; 1 job running, ")
     assert re.search(r"^dgx1-1 +Ready +default +8 +4.00 +#{10}\.{10} +1$", said, re.MULTILINE)
     assert len(re.findall("^PROJECT +QUOTA", server.typed("runai top -w --rounds 2 --interval 0.2"), re.MULTILINE)) == 2
     assert re.search(rf"^t +{project} .* 4.00", server.typed("runai top job"), re.MULTILINE)
@@ -879,7 +979,7 @@ MESSAGES = {
     "runai submit X_1 -i y": "Job names must consist of lower case alphanumeric characters or '-' and start with an "
     "alphabetic character (e.g. 'my-name',  or 'abc-123')",
     "runai submit x -i y -p team-aa": "project team-aa was not found. Please run 'runai list project' to view all "
-    "avaliable projects",
+    "available projects",
 }
 
 

@@ -260,7 +260,7 @@ def test_a_second_start_says_who_is_up(platform: Running) -> None:
     platform.up()
     second = platform.command("up", "--foreground", "--listen", "127.0.0.1:0")
     assert second.returncode == 1
-    assert f"error: Fairpool is already up at {platform.status['address']} (process {platform.pid})" in second.stderr
+    assert f"Fairpool is already up at {platform.status['address']} (process {platform.pid})" in second.stderr
     assert "fairpool down" in second.stderr
     again = platform.command("up", "--detach")
     assert (again.returncode, "already up" in again.stdout) == (0, True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairpool.engines.simulated.course import Course
 from fairpool.model.ids import SECOND_MS, NodeName, PoolName, QueueId, WorkloadId
+from fairpool.model.lifecycle import HOLDS_DEVICES
 from fairpool.model.node import Node, TaintEffect, nodes_by_pool
 from fairpool.model.organization import Organization, ProjectRules
 from fairpool.model.spec import Arrangement, Want
@@ -98,8 +99,15 @@ def _nodes_are_true(world: World, courses: list[Course]) -> Iterator[Wrong]:
         node = marked(world, name)
         answers = node.ready and not world.engine.host(name).is_silent
         truth[name] = (node.gpus, used[name], pods[name], answers, node.cordoned)
+    held: Counter[NodeName] = Counter()
+    placed: Counter[NodeName] = Counter()
+    for level in world.control.workloads():
+        for pod in level.pods:
+            if pod.node is not None and pod.phase in HOLDS_DEVICES:
+                held[pod.node] += pod.gpus_milli
+                placed[pod.node] += 1
     told = {
-        each.name: (each.gpus, each.gpus_used_milli, each.pods, each.ready, each.cordoned)
+        each.name: (each.gpus, held[each.name], placed[each.name], each.ready, each.cordoned)
         for each in world.control.nodes()
     }
     for name in sorted(truth.keys() | told.keys()):

@@ -28,7 +28,7 @@ def answer(kind: str = "train", project: ProjectRequest = PROJECT, name: str = "
     """What becomes of one submit."""
     body = {"name": name, "projectId": "team-a", "spec": {"image": "i", **spec}}
     submit: Any = KINDS[kind].model_validate(body)
-    ground = Ground(project=project, pools=frozenset({"default", "a100"}))
+    ground = Ground(project=project, pools=frozenset({"default", "a100"}), claims=frozenset({"home", "data"}))
     return admit(submit, ground, workload_id=WorkloadId("w"), name=name, now=Instant(1))
 
 
@@ -106,10 +106,63 @@ def test_workers_start_together_and_a_master_is_one_more() -> None:
     assert complaints("dist", minReplicas=5, maxReplicas=4) == ["spec.elastic_range"]
 
 
-def test_a_model_needs_a_port_and_somebody_who_decides_how_many() -> None:
+def test_a_model_needs_a_port_and_has_a_fixed_number_of_replicas() -> None:
     assert complaints("inference") == ["spec.no_serving_port"]
-    scaling = {"minReplicas": 1, "maxReplicas": 4}
-    assert complaints("inference", servingPort={"container": 1}, autoscaling=scaling) == ["spec.no_metric"]
+    port = {"container": 8000}
+    assert declared("inference", servingPort=port, autoscaling={"minReplicas": 3, "maxReplicas": 3}).pods == 3
+    scaling = {"minReplicas": 1, "maxReplicas": 4, "metric": "concurrency", "metricThreshold": 3}
+    refused = answer("inference", servingPort=port, autoscaling=scaling)
+    assert [each.field for each in refused] == [
+        "spec.autoscaling.maxReplicas",
+        "spec.autoscaling.metric",
+        "spec.autoscaling.metricThreshold",
+    ]
+
+
+IMAGES = ("python", "ubuntu", "*/quickstart")
+
+
+def of_image(image: str, **more: Any) -> Any:
+    submit = wire.SubmitTraining.model_validate({"name": "a", "projectId": "team-a", "spec": {"image": image}, **more})
+    ground = Ground(project=PROJECT, pools=frozenset(), images=IMAGES)
+    return admit(submit, ground, workload_id=WorkloadId("w"), name="a", now=Instant(1))
+
+
+@pytest.mark.parametrize("image", ["python", "python:3.12", "docker.io/library/ubuntu", "r.example/a/quickstart"])
+def test_an_image_that_the_cluster_has_is_taken(image: str) -> None:
+    assert isinstance(of_image(image), WorkloadSpec)
+
+
+def test_an_image_that_the_cluster_does_not_have_is_refused_with_what_may_be_meant() -> None:
+    (problem,) = of_image("pyhton:3.12")
+    assert (problem.code, problem.field) == ("image.unknown", "spec.image")
+    assert problem.what == "there is no image pyhton:3.12 on this cluster"
+    assert problem.fix.startswith("did you mean python? Images here: python, ubuntu, */quickstart; --wait-anyway")
+    assert isinstance(of_image("pyhton:3.12", waitAnyway=True), WorkloadSpec)
+
+
+def claims(**pvc: Any) -> Any:
+    return answer(storage={"pvc": [{"path": "/d", **pvc}]})
+
+
+def test_a_claim_that_nobody_made_is_refused_with_what_may_be_meant() -> None:
+    (problem,) = claims(claimName="dat")
+    assert (problem.code, problem.what) == ("claim.unknown", "project team-a has no volume claim dat")
+    assert problem.fix == (
+        "did you mean data? its claims are data, home; a new one: --new-pvc claimname=dat,size=10Gi,path=/d"
+    )
+    assert claims(claimName="data").template.program.volumes == (Volume(target="/d", claim="data"),)
+
+
+def test_a_new_claim_needs_a_size_and_a_name_that_is_free() -> None:
+    new = claims(claimName="fresh", existingPvc=False, claimInfo={"size": "10Gi"})
+    assert new.template.program.volumes == (Volume(target="/d", claim="fresh"),)
+    assert [each.code for each in claims(claimName="fresh", existingPvc=False)] == ["claim.no_size"]
+    taken = claims(claimName="data", existingPvc=False, claimInfo={"size": "10Gi"})
+    assert [each.code for each in taken] == ["claim.exists"]
+    assert [each.code for each in claims(claimName="../x", existingPvc=False, claimInfo={"size": "1Gi"})] == [
+        "claim.name"
+    ]
 
 
 def test_what_pods_cannot_be_given_is_refused_and_never_ignored() -> None:

@@ -19,7 +19,7 @@ import pytest
 from fairpool.agent import fractions, log_segments, nursery
 from fairpool.agent.data_folder import DataFolder, Unidentified
 from fairpool.agent.devices import machine_nodes, simulated_pair
-from fairpool.agent.images import Image, ImageTable, without_registry, without_tag
+from fairpool.agent.images import Image, ImageTable
 from fairpool.agent.life_folder import folder_name, pod_of
 from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_from, segment_starts, tail_offset
 from fairpool.agent.nvml import Gpu, NoGpus, NvmlGpus
@@ -28,6 +28,7 @@ from fairpool.agent.pod import notebook, nvidia_smi, reporter, trainer
 from fairpool.agent.pod_log import read_log
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import PodId, WorkloadId
+from fairpool.model.image_name import without_registry, without_tag
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Program, Volume
 from fairpool.model.workload import LabelOperator, LabelRule, PodShape, Toleration, gpu_memory, gpu_portion, whole_gpus

@@ -138,7 +138,7 @@ def test_columns_are_two_spaces_apart_and_lines_have_no_tail() -> None:
 def test_what_has_no_room_is_left_out_and_named() -> None:
     lines = table(20, [("a", "Running", "registry.example/long")])
     assert lines[:2] == ["NAME  STATUS", "a     Running"]
-    assert " ".join(lines[2:]) == "Not shown for want of room: IMAGE (-o wide shows all)"
+    assert " ".join(lines[2:]) == "Hidden columns: IMAGE (-o wide shows them)"
     assert table(8, [("a", "Running", "")])[:2] == ["NAME", "a"]
 
 

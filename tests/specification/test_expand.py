@@ -9,6 +9,8 @@ from __future__ import annotations
 import pytest
 
 from fairpool.cluster.expand import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
+from fairpool.model.life import Cause
+from fairpool.model.status import WorkloadPhase
 from tests.lives import Story, life, standing, tell
 
 
@@ -1151,6 +1153,74 @@ def test_numbers(story: str) -> None:
 # --- words ---------------------------------------------------------------------------------------------------------
 
 
+IMAGES = {
+    "a pod that cannot get its image gives its place back and is tried again after a back-off": """
+        train a: retries 0
+        a-0-0 is bound to n1
+        a-0-0 lacks its image
+        then a-0-0 is leaving: image-pull
+        a-0-0 is stopped
+        then a-0-0 ended: error image-pull
+        then a-0-1 waits 10s
+        then 0 failures
+        then goes on
+        then avoids
+        then reads ImagePullBackOff
+    """,
+    "it waits longer each time, also where a failure of its own would not be forgiven": """
+        build a
+        a-0-0 is bound to n1
+        a-0-0 lacks its image
+        a-0-0 is stopped
+        after 10s
+        then reads Pending
+        a-0-1 is bound to n1
+        a-0-1 lacks its image
+        then reads ImagePullBackOff
+        a-0-1 is stopped
+        then a-0-2 waits 20s
+    """,
+    "its peers leave with it, and the gang comes back together": """
+        train a: 2 pods
+        a-0-0 a-1-0 are bound to n1
+        a-1-0 lacks its image
+        a-1-0 is stopped
+        then a-0-0 is leaving: peer
+    """,
+    "once it has run the tries are forgotten": """
+        train a: retries 3
+        a-0-0 is bound to n1
+        a-0-0 lacks its image
+        a-0-0 is stopped
+        after 10s
+        a-0-1 runs on n1
+        a-0-1 exits 1
+        then a-0-2 waits 10s
+        then 1 failure
+        then reads Error
+    """,
+}
+
+
+@stories(**IMAGES)
+def test_images(story: str) -> None:
+    tell(story)
+
+
+def test_an_image_that_never_comes_is_given_up_in_the_end() -> None:
+    story = tell("train a")
+    for number in range(11):
+        story.line("after 300s")
+        story.line(f"a-0-{number} is bound to n1")
+        story.line(f"a-0-{number} lacks its image")
+        story.line(f"a-0-{number} is stopped")
+    halt = story.expansion.standing.halt
+    assert halt is not None
+    assert (halt.phase, halt.cause) == (WorkloadPhase.FAILED, Cause.IMAGE)
+    assert halt.detail == "ErrImagePull: no such image; given up after 11 tries"
+    assert story.reads() == "ContainerCannotRun"
+
+
 def halt_in_words(story: Story) -> str:
     halt = story.expansion.standing.halt
     assert halt is not None
@@ -1162,13 +1232,18 @@ def halt_in_words(story: Story) -> str:
     [
         pytest.param(
             "train a: retries 0\na-0-0 runs on n1\na-0-0 exits 3",
-            "a-0-0: exit code 3",
-            id="a failure names the pod and what it said",
+            "failed with exit code 3",
+            id="a failure says how it ended",
         ),
         pytest.param(
             "train a: retries 1\na-0-0 runs on n1\na-0-0 exits 3\nafter 10s\na-0-1 runs on n1\na-0-1 exits 4",
-            "a-0-1: exit code 4; 1 retries are used up",
+            "failed with exit code 4; no retries left (1 allowed)",
             id="the last failure counts, and how many were forgiven",
+        ),
+        pytest.param(
+            "train a: 2 pods, retries 0\na-0-0 a-1-0 run on n1\na-1-0 exits 3",
+            "pod 1 of a (try 1) failed with exit code 3",
+            id="of several pods it names the one that failed, and not by its id",
         ),
         pytest.param(
             "build a: interactive limit 60s\na-0-0 runs on n1\nafter 60s",
@@ -1192,7 +1267,7 @@ def test_why_it_ended(story: str, words: str) -> None:
         pytest.param(
             "train a: 2 pods\na-0-0 a-1-0 run on n1\na-0-0 exits 1",
             "a-1-0",
-            "a-0-0 ended, and its gang restarts as a whole",
+            "pod 0 of a (try 1) ended; all pods of a restart together",
             id="a peer is told whose end it follows",
         ),
         pytest.param(

@@ -152,6 +152,7 @@ FULL_STANDING = Standing(
     run=7,
     failures=1,
     refusals=2,
+    failure="failed with exit code 3",
     first_incarnation=3,
     halt=Halt(WorkloadPhase.FAILED, Cause.RETRIES, NOON, "three times"),
     active_since=NOON,
@@ -725,7 +726,11 @@ def test_file_and_log_stop_growing(file: Path) -> None:
 
 def version_1(path: Path) -> None:
     """A file as the first version wrote it, with every kind of row."""
-    missing = {"lives": {"trouble"}, "standings": {"refusals", "first_incarnation"}, "events": {"outcome", "exit_code"}}
+    missing = {
+        "lives": {"trouble"},
+        "standings": {"refusals", "failure", "first_incarnation"},
+        "events": {"outcome", "exit_code"},
+    }
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN")
         for statement in ledger_schema.MIGRATIONS[0]:
@@ -760,7 +765,9 @@ def test_a_file_of_version_1_is_migrated_with_all_its_rows_and_a_copy_is_kept(fi
         image = ledger.load()
         assert image.specs == FULL_ENTRY.specs
         assert image.lives == tuple(replace(each, trouble="") for each in FULL_ENTRY.lives)
-        assert image.standings == tuple(replace(each, refusals=0, first_incarnation=0) for each in FULL_ENTRY.standings)
+        assert image.standings == tuple(
+            replace(each, refusals=0, failure="", first_incarnation=0) for each in FULL_ENTRY.standings
+        )
         assert (image.cursor, image.events_through) == (41, 17)
         assert ledger.events(0, 10) == [(17, replace(FULL_EVENT, outcome=None, exit_code=None))]
         token = ledger.acquire("us", NOON)

@@ -224,13 +224,15 @@ def test_reports_that_nobody_takes_are_known_as_trouble_until_they_are_taken() -
     assert cluster.loop.link_trouble == ""
 
 
-def test_the_use_of_nodes_is_told_even_if_nothing_else_happens() -> None:
+def test_what_nodes_have_in_use_follows_from_the_pods_that_are_told() -> None:
     cluster = Cluster()
     cluster.submit("a")
     cluster.run(2)
     cluster.submit("b", gpus=2)
     cluster.run(30)
     (node,) = cluster.control.nodes()
-    assert (node.gpus_used_milli, node.pods) == (3000, 2)
-    assert (node.cpu_used_milli, node.memory_used_bytes) == (1000, 8192)
-    assert sorted(node.devices_used_milli, reverse=True)[:4] == [1000, 1000, 1000, 0]
+    pods = [pod for level in cluster.control.workloads() for pod in level.pods]
+    assert {pod.node for pod in pods} == {node.name}
+    assert (sum(pod.gpus_milli for pod in pods), len(pods)) == (3000, 2)
+    assert (sum(pod.cpu_milli for pod in pods), sum(pod.memory_bytes for pod in pods)) == (1000, 8192)
+    assert sum(level.gpus_milli for level in cluster.control.workloads()) == 3000

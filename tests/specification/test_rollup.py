@@ -110,7 +110,28 @@ STATUSES = {
     ),
     "one that has failed waits for another try": When(
         lives=(ended("a-0-0", Outcome.ERROR), backs_off("a-0-1")),
-        then="Pending, back-off: failed, and waits before it is tried again",
+        stand=standing(failures=1, failure="failed with exit code 3"),
+        then="Pending, back-off: failed with exit code 3; waiting for try 2 of 7; no GPU is held until then",
+    ),
+    "one that may fail as often as it likes does not say of how many": When(
+        of=SERVERS,
+        lives=(backs_off("a-0-1"), backs_off("a-1-1")),
+        stand=standing(failures=4, failure="pod 1 of a (try 2) failed with exit code 3"),
+        then="Pending, back-off: pod 1 of a (try 2) failed with exit code 3; waiting for retry 4; "
+        "no GPU is held until then",
+    ),
+    "one that was lost without a failure says that it comes back": When(
+        lives=(backs_off("a-0-1"),),
+        then="Pending, back-off: ended; waiting for a restart; no GPU is held until then",
+    ),
+    "one that cannot get its image waits for another try": When(
+        lives=(backs_off("a-0-2"),),
+        stand=standing(refusals=2, failures=1, failure="ErrImagePull: no such image"),
+        then="Pending, image: ErrImagePull: no such image; waiting for try 3 of 11; no GPU is held until then",
+    ),
+    "one that gives its place back for want of its image says so": When(
+        lives=(leaves("a-0-0", Cause.IMAGE, "ErrImagePull: no such image"),),
+        then="Pending, image: ErrImagePull: no such image",
     ),
     "one whose wait is over waits for a place": When(
         lives=(ended("a-0-0", Outcome.ERROR), life("a-0-1", not_before=NOW)),

@@ -9,7 +9,7 @@ import pytest
 
 from fairpool.cluster.settle import LONGEST_RETRY_S, Look, settle
 from fairpool.model.ids import SECOND_MS
-from fairpool.model.life import Cause, Life
+from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Reply
 from tests.lives import (
     BOUND,
@@ -208,10 +208,21 @@ def test_one_that_was_told_to_leave_keeps_the_reason_for_which_it_was_told() -> 
 
 def test_trouble_with_the_start_is_written_down_once() -> None:
     bound = life("a-0-0", BOUND, on="n1")
-    look = Look(pod_sight(bound, PodState.STARTING, words="ErrImagePull: no such image"), node_sight())
+    look = Look(pod_sight(bound, PodState.STARTING, words="the disk is full"), node_sight())
     troubled = settle(bound, look, NOW)
-    assert troubled.trouble == "ErrImagePull: no such image"
+    assert (troubled.phase, troubled.trouble) == (BOUND, "the disk is full")
     assert settle(troubled, look, NOW) is troubled
+
+
+@pytest.mark.parametrize("words", ["ErrImagePull: no such image", "ImagePullBackOff"])
+def test_one_whose_image_cannot_be_had_gives_its_devices_back(words: str) -> None:
+    bound = life("a-0-0", BOUND, on="n1")
+    look = Look(pod_sight(bound, PodState.STARTING, words=words), node_sight())
+    leaving = settle(bound, look, NOW)
+    assert (leaving.phase, leaving.cause, leaving.detail) == (RELEASING, Cause.IMAGE, words)
+    assert settle(leaving, look, NOW) is leaving, "it holds its devices until the engine has confirmed the stop"
+    after = settle(leaving, Look(None, node_sight(), stop_confirmed=True), NOW)
+    assert (after.outcome, after.cause, after.detail) == (Outcome.ERROR, Cause.IMAGE, words)
 
 
 def test_trouble_is_forgotten_when_it_is_over() -> None:

@@ -17,7 +17,8 @@ WORDS = """
 | Creating                       | Pending            | Pending            | Pending            |
 | Pending                        | Pending            | Pending            | Pending            |
 | Pending, queued                | Pending            | Pending            | Pending            |
-| Pending, back-off              | CrashLoopBackOff   | Pending            | Pending            |
+| Pending, back-off              | CrashLoopBackOff   | Error              | CrashLoopBackOff   |
+| Pending, image                 | ImagePullBackOff   | ImagePullBackOff   | ImagePullBackOff   |
 | Pending, evicted               | Terminating        | Terminating        | Terminating        |
 | Initializing, starting         | ContainerCreating  | ContainerCreating  | ContainerCreating  |
 | Initializing, image            | ImagePullBackOff   | ImagePullBackOff   | ImagePullBackOff   |
@@ -34,11 +35,12 @@ WORDS = """
 | Failed, exited                 | Failed             | Failed             | Failed             |
 | Failed, retries-used-up        | Failed             | Failed             | Failed             |
 | Failed, deadline               | Failed             | Failed             | Failed             |
+| Failed, image-pull             | ContainerCannotRun | ContainerCannotRun | ContainerCannotRun |
 | Failed, refused                | ContainerCannotRun | ContainerCannotRun | ContainerCannotRun |
 | Completed, finished            | Succeeded          | Succeeded          | Succeeded          |
 """
 
-IN_USE = "Pending, ContainerCreating, Running, Terminating, CrashLoopBackOff, ImagePullBackOff"
+IN_USE = "Pending, ContainerCreating, Running, Terminating, Error, CrashLoopBackOff, ImagePullBackOff"
 AT_THE_END = "Succeeded, Failed, ContainerCannotRun, Suspended, TimedOut, Preempted"
 KNOWN = frozenset({*IN_USE.split(", "), *AT_THE_END.split(", ")})
 
@@ -103,8 +105,9 @@ STORIES = [
         train a: retries 1
         a-0-0 runs on n1
         a-0-0 exits 1
-        then reads Pending
+        then reads Error
         after 10s
+        then reads Pending
         a-0-1 runs on n1
         a-0-1 exits 1
         then reads Failed

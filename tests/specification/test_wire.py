@@ -6,6 +6,7 @@ import dataclasses
 import json
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType, NoneType, UnionType
@@ -134,6 +135,9 @@ POD = PodReport(
     detail="out of memory",
     exit_code=137,
     trouble="slow",
+    gpus_milli=500,
+    cpu_milli=1500,
+    memory_bytes=4096,
 )
 WORKLOAD = WorkloadReport(
     id=WorkloadId("w"),
@@ -148,6 +152,7 @@ WORKLOAD = WorkloadReport(
     pods=(POD,),
     since=Instant(9),
     failures=3,
+    next_try_at=Instant(12),
     waiting_since=Instant(8),
 )
 NODE = NodeReport(
@@ -157,17 +162,13 @@ NODE = NodeReport(
     cordoned=True,
     silent_since=Instant(3),
     gpus=8,
-    gpus_used_milli=500,
-    devices_used_milli=(500, 0),
-    pods=1,
     cpu_milli=80_000,
-    cpu_used_milli=1500,
     memory_bytes=512 * 10**9,
-    memory_used_bytes=4096,
     gpu_memory_mib=32_510,
     gpus_withheld=(3,),
     words="GPU 3 is not given out: the driver says GPU is lost",
     labels={"fairpool/simulated": "true"},
+    images=("python", "*/quickstart"),
 )
 QUEUE = QueueReport(
     pool=PoolName("a100"), queue=QueueId("vision"), quota_milli=-1, fair_share_milli=1500, held_milli=500
@@ -251,8 +252,11 @@ def test_a_life_is_reported_as_the_ledger_holds_it() -> None:
         devices=(2,),
         started_at=Instant(3),
     )
-    report = PodReport.from_life(life)
-    assert all(getattr(report, name) == getattr(life, name) for name in PodReport.model_fields)
+    report = PodReport.from_life(life, gpus_milli=500)
+    held = {"gpus_milli": 500, "cpu_milli": life.shape.cpu_milli, "memory_bytes": life.shape.memory_bytes}
+    assert all(getattr(report, name) == held.get(name, getattr(life, name, None)) for name in PodReport.model_fields)
+    left = PodReport.from_life(replace(life, phase=PodPhase.ENDED), gpus_milli=500)
+    assert (left.gpus_milli, left.cpu_milli, left.memory_bytes) == (0, 0, 0), "what is over holds nothing"
 
 
 @pytest.mark.parametrize("phase", WorkloadPhase, ids=str)
@@ -266,11 +270,11 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
 
 
 def test_a_message_of_another_version_is_refused_with_that_one_reason() -> None:
-    later = json.dumps({"version": 2, "after": 1, "revision": 2, "colour": "green"})
+    later = json.dumps({"version": 3, "after": 1, "revision": 2, "colour": "green"})
     assert read(PullAnswer, later) == [
         Problem(
             "wire.version",
-            "this PullAnswer speaks version 2 of the wire, we speak 1",
+            "this PullAnswer speaks version 3 of the wire, we speak 2",
             "run the same release of Fairpool on both sides",
         )
     ]

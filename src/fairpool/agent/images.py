@@ -10,11 +10,11 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from fairpool.agent.durable import write_durably
+from fairpool.model.image_name import fits
 from fairpool.model.problem import Problem
 
 SHIPPED = Path(__file__).with_name("images.toml")
@@ -70,6 +70,11 @@ class ImageTable:
             self._trouble = f"{self.path} cannot be read: {error}"
         return True
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The images there are."""
+        return tuple(image.name for image in self._images)
+
     def find(self, name: str) -> Image | Problem:
         """What an image name stands for."""
         if name not in self._answers:
@@ -77,9 +82,8 @@ class ImageTable:
         return self._answers[name]
 
     def _look_up(self, name: str) -> Image | Problem:
-        wanted = without_registry(name)
         for image in self._images:
-            if fnmatchcase(wanted, image.name) or fnmatchcase(without_tag(wanted), image.name):
+            if fits(name, image.name):
                 return image
         what = self._trouble or f'no alias for the image "{name}" on a machine without containers'
         return Problem("image.unknown", what, f"add one to {self.path}, or use an image that is in it")
@@ -129,17 +133,3 @@ def _pairs(row: Mapping[str, Any], key: str, where: str) -> list[tuple[str, str]
     if wrong := next((name for name in pairs if not name or "=" in name or "\0" in name), None):
         raise ValueError(f"{where}, {key} has {wrong!r}, which is no name")
     return [(name, str(value)) for name, value in pairs.items()]
-
-
-def without_registry(name: str) -> str:
-    """The name without the host it is pulled from: the first part, if it can only be a host."""
-    host, slash, rest = name.partition("/")
-    is_host = bool(slash) and ("." in host or ":" in host or host == "localhost")
-    return (rest if is_host else name).removeprefix("library/")
-
-
-def without_tag(name: str) -> str:
-    """The name without tag and digest."""
-    plain = name.partition("@")[0]
-    head, colon, tag = plain.rpartition(":")
-    return head if colon and "/" not in tag else plain

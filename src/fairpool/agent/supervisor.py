@@ -231,6 +231,11 @@ class Supervisor:
         missing = {"limits": self._limiter.missing} if self._limiter.missing else {}
         return {**self._launcher.forbidden, **missing}
 
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Patterns of the images that pods can have on this machine."""
+        return self._images.patterns
+
     def ours(self, pids: Collection[int]) -> set[int]:
         """Those of these processes that belong to our pods: by their mark, or as descendants of a keeper or a program.
 

@@ -23,7 +23,7 @@ from fairpool.api.wire import PAGE_MAX, Answer, Request
 if TYPE_CHECKING:
     import httpx2
 
-    from fairpool.api import access, organization, problems
+    from fairpool.api import access, organization, overview, problems
     from fairpool.api import workloads as work
     from fairpool.api.shell import Shell
 else:
@@ -31,6 +31,7 @@ else:
     problems = Later("fairpool.api.problems")
     access = Later("fairpool.api.access")
     organization = Later("fairpool.api.organization")
+    overview = Later("fairpool.api.overview")
     work = Later("fairpool.api.workloads")
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -278,6 +279,10 @@ class Client:
         except WebSocketUpgradeError as error:
             raise _refusal(error.response) from error
 
+    def claims(self, project: str) -> list[work.ClaimItem]:
+        """Volume claims of a project."""
+        return self._get(work.ClaimPage, "/api/v1/claims", {"projectId": project}).claims
+
     def priorities(self) -> list[work.PriorityClass]:
         return self._all("/api/v1/workload-priorities", "workloadPriorities", work.PriorityClass)
 
@@ -338,8 +343,12 @@ class Client:
     def nodes(self) -> list[organization.NodeAnswer]:
         return self._all("/api/v1/nodes", "nodes", organization.NodeAnswer)
 
-    def node(self, name: str) -> organization.NodeAnswer:
-        return self._get(organization.NodeAnswer, f"/api/v1/nodes/{name}")
+    def node(self, name: str) -> organization.NodeDetail:
+        return self._get(organization.NodeDetail, f"/api/v1/nodes/{name}")
+
+    def overview(self) -> overview.Overview:
+        """Nodes, projects and running work as they were at one moment."""
+        return self._get(overview.Overview, "/api/v1/overview")
 
     def mark_node(
         self, node: str, marks: organization.NodeMarksRequest, revision: int | None = None

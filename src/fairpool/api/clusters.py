@@ -120,10 +120,18 @@ class PodReport(Wire):
     detail: str = ""
     exit_code: int | None = None
     trouble: str = ""
+    gpus_milli: Count = 0
+    """Held now, as are the next two: what a node and a project have in use is added up from these."""
+    cpu_milli: Count = 0
+    memory_bytes: Count = 0
 
     @classmethod
-    def from_life(cls, life: Life) -> PodReport:
-        return cls.of(life)
+    def from_life(cls, life: Life, gpus_milli: int = 0) -> PodReport:
+        report = cls.of(life)
+        if not life.is_placed:
+            return report
+        held = {"cpu_milli": life.shape.cpu_milli, "memory_bytes": life.shape.memory_bytes, "gpus_milli": gpus_milli}
+        return report.model_copy(update=held)
 
 
 class WorkloadReport(Wire):
@@ -144,6 +152,8 @@ class WorkloadReport(Wire):
     since: Instant
     """When it came into this phase."""
     failures: Count = 0
+    next_try_at: Instant | None = None
+    """Of one that failed and waits before it is tried again: when that is."""
     waiting_since: Instant | None = None
 
     @property
@@ -160,7 +170,7 @@ class GoneReport(Wire):
 
 
 class NodeReport(Wire):
-    """One node, and how much of it is in use."""
+    """One node and what it has. What is in use of it follows from the pods that are reported."""
 
     name: NodeName
     pool: PoolName | None = None
@@ -168,22 +178,16 @@ class NodeReport(Wire):
     cordoned: bool = False
     silent_since: Instant | None = None
     gpus: Count = 0
-    gpus_used_milli: Count = 0
-    devices_used_milli: tuple[int, ...] = ()
-    """How much of each device is given away, by its number."""
-    pods: Count = 0
-    """How many hold something on it."""
     cpu_milli: Count = 0
-    cpu_used_milli: Count = 0
-    """Asked for by those pods, not measured."""
     memory_bytes: Count = 0
-    memory_used_bytes: Count = 0
     gpu_memory_mib: Count = 0
     gpus_withheld: tuple[int, ...] = ()
     words: str = ""
     """Why they are withheld, for people."""
     labels: dict[str, str] = Field(default_factory=dict)
     """As the engine says: the model of its GPUs, and whether they are simulated."""
+    images: tuple[str, ...] | None = None
+    """Patterns of the images it can run; None: whatever can be pulled."""
 
 
 class QueueReport(Wire):

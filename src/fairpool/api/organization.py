@@ -485,6 +485,27 @@ class NodeAnswer(Answer):
     revision: int = 0
 
 
+class NodePod(Answer):
+    """A pod that holds something on a node; of work that the caller may not see, only what it holds."""
+
+    id: str | None = None
+    name: Annotated[str, Field(examples=["train-1-0-0"])]
+    workload_id: str | None = None
+    workload_name: str | None = None
+    project_name: str | None = None
+    submitted_by: str | None = None
+    devices: list[int] = Field(default_factory=list)
+    gpu: float = 0.0
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+
+
+class NodeDetail(NodeAnswer):
+    """A node with the pods on it."""
+
+    pods_there: list[NodePod] = Field(default_factory=list)
+
+
 class NodePage(Page):
     """Nodes."""
 

@@ -197,6 +197,22 @@ class Storage(Request):
     secret_volume: Annotated[list[NamedVolume], Field(max_length=64)] = Field(default_factory=list)
 
 
+class ClaimItem(Answer):
+    """A volume claim of a project."""
+
+    name: str
+    project_id: str
+    size: Annotated[str, Field(description="As asked for; the process runtime does not enforce it")] | None = None
+    created_at: Moment
+    created_by: str
+
+
+class ClaimPage(Page):
+    """Volume claims, by name."""
+
+    claims: list[ClaimItem]
+
+
 class ServiceType(StrEnum):
     """How a port is reached."""
 
@@ -456,6 +472,10 @@ class WorkloadItem(Answer):
     started_at: Moment | None = None
     completed_at: Moment | None = None
     phase_since: Moment | None = None
+    failed_tries: Annotated[int, Field(description="Tries that failed since it was submitted or resumed")] = 0
+    retries_left: Annotated[int, Field(description="Failures still forgiven; absent: any number")] | None = None
+    next_try_at: Annotated[Moment, Field(description="When it is tried again after a failure")] | None = None
+    suspended_by: Annotated[str, Field(description="Who suspended it, while it is suspended")] | None = None
     running_pods: int = 0
     pending_pods: int = 0
     requested_pods: int = 1
@@ -521,13 +541,39 @@ class PodItem(Answer):
 
 
 def life_to_read(lives: Sequence[PodItem]) -> PodItem | None:
-    """Whose log is meant by the log of a workload: of the first pod that runs; else of the first pod's newest life that
-    has one; else of its newest. Lives come by pod, each from its first to its newest."""
+    """Whose log is meant by the log of a workload: of the first pod that runs; else of the pod that failed last; else
+    of the first pod's newest life that has one; else of its newest. Lives come by pod, each from its first to its
+    newest."""
     running = next((life for life in lives if life.current and life.phase == "running"), None)
     if running is not None or not lives:
         return running
-    first = [life for life in lives if life.index == lives[0].index]
-    return next((life for life in reversed(first) if life.has_log), first[-1])
+    newest = {life.index: life for life in lives if life.has_log}
+    failed = [life for life in newest.values() if life.outcome == "error"]
+    if failed:
+        return max(failed, key=lambda life: (life.since, -life.index))
+    return newest.get(lives[0].index) or [life for life in lives if life.index == lives[0].index][-1]
+
+
+def life_called(lives: Sequence[PodItem], called: str) -> PodItem | None:
+    """The life that somebody means by an id, by a name such as `train-1-0-2`, or by the number of its pod."""
+    exact = next((life for life in lives if called in (life.id, life.name)), None)
+    if exact is not None or not called.isdecimal():
+        return exact
+    of_pod = [life for life in lives if str(life.index) == called]
+    return next((life for life in reversed(of_pod) if life.has_log), of_pod[-1] if of_pod else None)
+
+
+PODS_NAMED = 20
+
+
+def pods_there(lives: Sequence[PodItem]) -> str:
+    """Which pods can be named, by their number or by the name of their newest life."""
+    current = [life for life in lives if life.current]
+    if not current:
+        return "it has no pods yet"
+    named = ", ".join(f"{life.index} ({life.name})" for life in current[:PODS_NAMED])
+    more = f" and {len(current) - PODS_NAMED} more" if len(current) > PODS_NAMED else ""
+    return f"its pods are {named}{more}"
 
 
 class PodPage(Page):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Iterable
 from typing import NoReturn
 
@@ -20,12 +19,14 @@ UNUSABLE = 2
 
 def fail(problems: Iterable[Problem], exit_code: int) -> NoReturn:
     """Say what is wrong on standard error, and end."""
-    colour = False if os.environ.get("NO_COLOR") else None  # None: as the terminal can
     for problem in problems:
-        click.echo(f"{click.style('error:', fg='red')} {printable(problem.what)}", err=True, color=colour)
-        if problem.fix:
-            click.echo(f"  fix: {printable(problem.fix)}", err=True)
+        complain(str(problem))
     raise click.exceptions.Exit(exit_code)
+
+
+def complain(text: str) -> None:
+    """One thing that is wrong, in one line on standard error: every command of ours says it in this way."""
+    click.echo(printable(text), err=True)
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -101,8 +101,7 @@ class OnDemand(click.Group):
 
 def _unanswerable(why: str) -> NoReturn:
     with suppress(OSError):
-        click.echo(f"error: the answer cannot be written: {why}", err=True)
-        click.echo("  fix: check where standard output is redirected", err=True)
+        click.echo(f"the answer cannot be written: {why}: check where standard output is redirected", err=True)
     sys.exit(2)
 
 

@@ -119,7 +119,7 @@ def _this_run(standing: Standing, spec: WorkloadSpec) -> Standing:
     """A workload that was resumed starts with a clean slate."""
     if spec.run <= standing.run:
         return standing
-    return replace(standing, run=spec.run, failures=0, refusals=0, halt=None, active_since=None)
+    return replace(standing, run=spec.run, failures=0, refusals=0, failure="", halt=None, active_since=None)
 
 
 def _of_this_run(lives: tuple[Life, ...], spec: WorkloadSpec) -> tuple[Life, ...]:
@@ -133,6 +133,7 @@ def _counted(standing: Standing, case: Case, now: Instant) -> Standing:
     """Failures and refusals of lives that ended just now, and the nodes to keep away from."""
     failed = [life for life in case.ended if life.outcome is Outcome.ERROR and life.run == standing.run]
     refused = [life for life in failed if life.cause is Cause.REFUSED]
+    unstarted = [life for life in failed if life.cause in UNSTARTED]
     avoided = tuple(each for each in standing.avoided if each.until > now)
     for life in refused:
         assert life.node is not None
@@ -142,15 +143,36 @@ def _counted(standing: Standing, case: Case, now: Instant) -> Standing:
         )
     if not failed and avoided == standing.avoided:
         return standing
-    failures = len(failed) - len(refused)
+    failures = len(failed) - len(unstarted)
     if case.spec is not None and case.spec.arrangement is Arrangement.TOGETHER:
         failures = min(failures, 1)  # one of them drags the others down: that is one failure
     return replace(
         standing,
         failures=standing.failures + failures,
-        refusals=standing.refusals + len({life.node for life in refused}),  # one bad node is one refusal
+        refusals=standing.refusals + len({life.node for life in unstarted}),  # one bad node is one refusal
+        failure=failure_words(case.spec, standing, failed[-1]) if failed else standing.failure,
         avoided=avoided,
     )
+
+
+UNSTARTED = frozenset({Cause.REFUSED, Cause.IMAGE})
+"""Failures before the program was started: they do not count against the workload's own retries."""
+
+
+def failure_words(spec: WorkloadSpec | None, standing: Standing, life: Life) -> str:
+    """How a life failed, in words for people: `pod 1 of sweep3 (try 2) failed with exit code 3`."""
+    words = life.detail or "its end is not known"
+    if life.cause not in UNSTARTED:
+        words = f"failed with {words}" if words.startswith("exit code") else f"failed: {words}"
+    if spec is None or max(spec.pods, spec.completions or 1) == 1:
+        return words
+    return f"{pod_words(spec, standing, life)}{':' if life.cause in UNSTARTED else ''} {words}"
+
+
+def pod_words(spec: WorkloadSpec, standing: Standing, life: Life) -> str:
+    """What people call one life of a pod; ids are for programs."""
+    first = standing.first_incarnation if life.incarnation >= standing.first_incarnation else 0
+    return f"pod {life.index} of {spec.name} (try {life.incarnation - first + 1})"
 
 
 def _activated(standing: Standing, lives: Sequence[Life]) -> Standing:
@@ -214,18 +236,19 @@ def _used_up(spec: WorkloadSpec, standing: Standing, ended: Sequence[Life], now:
     """Failed more often than is forgiven, with the words of the last failure."""
     failed = [life for life in ended if life.outcome is Outcome.ERROR and life.run == standing.run]
     if standing.refusals > REFUSALS_MAX and failed:
-        return Halt(WorkloadPhase.FAILED, Cause.REFUSED, now, failed[-1].detail)
-    failed = [life for life in failed if life.cause is not Cause.REFUSED]
+        cause = Cause.IMAGE if failed[-1].cause is Cause.IMAGE else Cause.REFUSED
+        return Halt(WorkloadPhase.FAILED, cause, now, f"{failed[-1].detail}; given up after {standing.refusals} tries")
+    failed = [life for life in failed if life.cause not in UNSTARTED]
     if not failed:
         return None
     rule = spec.end_rule
-    last = f"{failed[-1].id}: {failed[-1].detail}"
+    last = failure_words(spec, standing, failed[-1])
     if rule.restart is RestartPolicy.NEVER:
         return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)
     if rule.retries is not None and standing.failures > rule.retries:
         if rule.retries == 0:
             return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)
-        return Halt(WorkloadPhase.FAILED, Cause.RETRIES, now, f"{last}; {rule.retries} retries are used up")
+        return Halt(WorkloadPhase.FAILED, Cause.RETRIES, now, f"{last}; no retries left ({rule.retries} allowed)")
     return None
 
 
@@ -267,7 +290,7 @@ def _deaths(spec: WorkloadSpec, standing: Standing, case: Case, now: Instant) ->
     lives = _without_the_done(spec, case.lives, now)
     lives = tuple(_drained(life, case.drains, now) for life in lives)
     lives = _scaled_down(spec, lives, now)
-    return _with_peers(spec, lives, now) if is_rigid(spec) else lives
+    return _with_peers(spec, standing, lives, now) if is_rigid(spec) else lives
 
 
 def _without_the_done(spec: WorkloadSpec, lives: tuple[Life, ...], now: Instant) -> tuple[Life, ...]:
@@ -303,12 +326,13 @@ def _scaled_down(spec: WorkloadSpec, lives: tuple[Life, ...], now: Instant) -> t
     return tuple(life.leave(now, Cause.SCALED_DOWN, words) if life.id in surplus else life for life in lives)
 
 
-def _with_peers(spec: WorkloadSpec, lives: tuple[Life, ...], now: Instant) -> tuple[Life, ...]:
+def _with_peers(spec: WorkloadSpec, standing: Standing, lives: tuple[Life, ...], now: Instant) -> tuple[Life, ...]:
     """A gang restarts as a whole: when one pod has left or must leave, the others follow."""
     broken = next((life for life in wanted_slots(spec, lives).values() if _breaks_gang(life)), None)
     if broken is None:
         return lives
-    words = f"{broken.id} {'ended' if broken.is_over else 'leaves'}, and its gang restarts as a whole"
+    verb = "ended" if broken.is_over else "is leaving"
+    words = f"{pod_words(spec, standing, broken)} {verb}; all pods of {spec.name} restart together"
     return tuple(
         life.leave(now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life
         for life in lives
@@ -393,7 +417,7 @@ def _not_before(standing: Standing, last: Life | None, now: Instant) -> Instant:
     if last is None or last.run != standing.run or not fell:
         return Instant(0)
     ran_long = last.started_at is not None and last.since - last.started_at >= LONG_RUN_S * SECOND_MS
-    tries = standing.refusals if last.cause is Cause.REFUSED else standing.failures
+    tries = standing.refusals if last.cause in UNSTARTED else standing.failures
     doublings = 0 if ran_long else max(tries - 1, 0)
     wait_s = min(FIRST_BACK_OFF_S << min(doublings, 10), LONGEST_BACK_OFF_S)
     return Instant(now + wait_s * SECOND_MS)

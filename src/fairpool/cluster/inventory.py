@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from fairpool.api.clusters import NodeReport, QueueReport
 from fairpool.cluster.books import Books, Draft
-from fairpool.cluster.rollup import gpus_held_milli
-from fairpool.model.ids import SECOND_MS, Instant, NodeName, WorkloadId
-
-NODES_S = 5
-"""How often the use of nodes is counted, at most."""
+from fairpool.model.ids import WorkloadId
 
 
 class Inventory:
@@ -18,64 +14,37 @@ class Inventory:
 
     def __init__(self) -> None:
         self.changed_levels: set[WorkloadId] = set()
-        self._nodes_differ = True
+        self._told_of: tuple[object, ...] = ()
         self._queues_differ = True
-        self._counted_at: Instant | None = None
 
     def note(self, draft: Draft) -> None:
         """A draft was recorded."""
         self.changed_levels |= draft.levels.keys() | draft.dropped | draft.undesired
-        self._nodes_differ |= bool(draft.lives) or draft.must_plan
         self._queues_differ |= bool(draft.plans)
 
-    @property
-    def due_at(self) -> Instant | None:
-        """When the use of nodes should be counted again; None: it is as it was counted."""
-        if not self._nodes_differ or self._counted_at is None:
+    def nodes(self, books: Books) -> Sequence[NodeReport] | None:
+        """All nodes as they are; None: as before."""
+        if books.observation is None:
             return None
-        return Instant(self._counted_at + NODES_S * SECOND_MS)
-
-    def nodes(self, books: Books, now: Instant) -> Sequence[NodeReport] | None:
-        """All nodes with what is used of them; None: as before, or counted too lately."""
-        recent = self._counted_at is not None and 0 <= now - self._counted_at < NODES_S * SECOND_MS
-        if not self._nodes_differ or recent or books.observation is None:
+        sights, marks, pool_of = books.observation.nodes, books.organization.marks, books.ground.pool_of
+        if self._told_of and all(new is old for new, old in zip((sights, marks, pool_of), self._told_of, strict=True)):
             return None
-        self._nodes_differ, self._counted_at = False, now
-        sights = books.observation.nodes
-        used: dict[NodeName, int] = dict.fromkeys(sights, 0)
-        cpu, memory, pods = used.copy(), used.copy(), used.copy()
-        devices = {name: [0] * sight.node.gpus for name, sight in sights.items()}
-        for workload in books.rows:
-            for life in books.lives[workload]:
-                if life.is_placed and life.node in used:
-                    held = gpus_held_milli(life, sights)
-                    used[life.node] += held
-                    cpu[life.node] += life.shape.cpu_milli
-                    memory[life.node] += life.shape.memory_bytes
-                    pods[life.node] += 1
-                    there = [device for device in life.devices if device < len(devices[life.node])]
-                    for device in there:  # a node may have fewer than it had
-                        devices[life.node][device] += held // len(there)
-        marks = books.organization.marks
+        self._told_of = (sights, marks, pool_of)
         return [
             NodeReport(
                 name=name,
-                pool=books.ground.pool_of.get(name),
+                pool=pool_of.get(name),
                 ready=sight.node.ready and sight.silent_since is None,
                 cordoned=sight.node.cordoned or (name in marks and marks[name].cordoned),
                 silent_since=sight.silent_since,
                 gpus=sight.node.gpus,
-                gpus_used_milli=used[name],
-                devices_used_milli=tuple(devices[name]),
-                pods=pods[name],
                 cpu_milli=sight.node.cpu_milli,
-                cpu_used_milli=cpu[name],
                 memory_bytes=sight.node.memory_bytes,
-                memory_used_bytes=memory[name],
                 gpu_memory_mib=sight.node.gpu_memory_mib,
                 gpus_withheld=sight.node.gpus_withheld,
                 words=sight.words,
                 labels=dict(sight.node.labels),
+                images=sight.images,
             )
             for name, sight in sights.items()
         ]

@@ -116,7 +116,9 @@ TROUBLES: Step = (
     "ALTER TABLE events ADD COLUMN exit_code INTEGER",
 )
 
-MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES)
+LAST_FAILURE: Step = ("ALTER TABLE standings ADD COLUMN failure TEXT NOT NULL DEFAULT ''",)
+
+MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, LAST_FAILURE)
 """Step n leads from version n to version n + 1; an empty file is version 0."""
 
 VERSION = len(MIGRATIONS)

@@ -119,7 +119,6 @@ class Loop:
             self.books.next_wake(),
             self._link.retry_at,
             self._act_again_at,
-            self._inventory.due_at,
             self._tell_at,
         ]
         return min((each for each in moments if each is not None), default=None)
@@ -262,7 +261,7 @@ class Loop:
             workloads=books.levels,
             changed=self._inventory.changed_levels,
             gone=books.gone,
-            nodes=self._inventory.nodes(books, now),
+            nodes=self._inventory.nodes(books),
             queues=self._inventory.queues(books),
             events=self._events,
         )

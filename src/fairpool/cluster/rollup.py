@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairpool.api.clusters import PodReport, WorkloadReport
-from fairpool.cluster.expand import LONGEST_BACK_OFF_S, is_rigid, wanted_slots
+from fairpool.cluster.expand import LONGEST_BACK_OFF_S, REFUSALS_MAX, is_rigid, wanted_slots
+from fairpool.cluster.settle import IMAGE_TROUBLES
 from fairpool.cluster.standing import Halt, Standing
 from fairpool.cluster.survey import pool_of
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, is_ahead
@@ -28,6 +29,7 @@ class Status:
     phase: WorkloadPhase
     reason: Reason = None
     detail: str = ""
+    next_try_at: Instant | None = None
 
 
 def rollup(
@@ -59,9 +61,10 @@ def rollup(
         gpus_milli=sum(gpus_held_milli(life, nodes) for life in shown),
         cpu_milli=sum(life.shape.cpu_milli for life in shown if life.is_placed),
         memory_bytes=sum(life.shape.memory_bytes for life in shown if life.is_placed),
-        pods=tuple(PodReport.from_life(life) for life in shown),
+        pods=tuple(PodReport.from_life(life, gpus_held_milli(life, nodes)) for life in shown),
         since=_since(spec, standing, shown),
         failures=standing.failures,
+        next_try_at=status.next_try_at,
         waiting_since=min(
             (spec.created_at if life.incarnation == 0 else life.born_at for life in waiting), default=None
         ),
@@ -92,7 +95,7 @@ def status_of(
         return _going(spec, running, nodes)
     if any(life.phase in (PodPhase.BOUND, PodPhase.RUNNING) for life in placed):
         return _starting(placed)
-    return _pending(spec, lives, verdicts, now)
+    return _pending(spec, standing, lives, verdicts, now)
 
 
 def _going(spec: WorkloadSpec, running: Sequence[Life], nodes: Mapping[NodeName, NodeSight]) -> Status:
@@ -110,23 +113,52 @@ def _going(spec: WorkloadSpec, running: Sequence[Life], nodes: Mapping[NodeName,
 def _starting(placed: Sequence[Life]) -> Status:
     for life in placed:
         if life.trouble:
-            image = life.trouble.startswith(("ErrImagePull", "ImagePullBackOff"))
+            image = life.trouble.startswith(IMAGE_TROUBLES)
             return Status(WorkloadPhase.INITIALIZING, Pause.IMAGE if image else Pause.STARTING, life.trouble)
     return Status(WorkloadPhase.INITIALIZING, Pause.STARTING)
 
 
-def _pending(spec: WorkloadSpec, lives: Sequence[Life], verdicts: Mapping[GroupId, Verdict], now: Instant) -> Status:
+def _pending(
+    spec: WorkloadSpec,
+    standing: Standing,
+    lives: Sequence[Life],
+    verdicts: Mapping[GroupId, Verdict],
+    now: Instant,
+) -> Status:
     leaving = [life for life in lives if life.phase is PodPhase.RELEASING]
     if leaving:
         first = min(leaving, key=lambda life: life.cause is Cause.PEER)  # the one for which the others have to leave
-        return Status(WorkloadPhase.PENDING, Pause.EVICTED, first.detail)
+        reason = Pause.IMAGE if first.cause is Cause.IMAGE else Pause.EVICTED
+        return Status(WorkloadPhase.PENDING, reason, first.detail)
     waiting = [life for life in lives if not life.is_over]
     held_back = [life for life in waiting if is_ahead(life.not_before, now, LONGEST_BACK_OFF_S)]
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
-        return Status(WorkloadPhase.PENDING, Pause.BACK_OFF, "failed, and waits before it is tried again")
+        return _backing_off(spec, standing, held_back)
     said = [verdicts[life.group] for life in waiting if life.group in verdicts]
     words = explain(said[0], called=names_for(spec.project)) if said else "has not been looked at yet"
     return Status(WorkloadPhase.PENDING, Pause.QUEUED, words)
+
+
+def _backing_off(spec: WorkloadSpec, standing: Standing, held_back: Sequence[Life]) -> Status:
+    """Failed, and waits before it is tried again: which try is next, of how many. When that is, is data."""
+    at = [life.not_before for life in held_back]
+    next_try_at = max(at) if is_rigid(spec) else min(at)
+    words = standing.failure or "ended"
+    of_image = standing.refusals > 0 and any(trouble in words for trouble in IMAGE_TROUBLES)
+    detail = f"{words}; waiting for {_next_try(spec, standing)}; no GPU is held until then"
+    return Status(WorkloadPhase.PENDING, Pause.IMAGE if of_image else Pause.BACK_OFF, detail, next_try_at)
+
+
+def _next_try(spec: WorkloadSpec, standing: Standing) -> str:
+    if standing.refusals:
+        return f"try {standing.refusals + 1} of {REFUSALS_MAX + 1}"
+    if not standing.failures:
+        return "a restart"
+    retries = spec.end_rule.retries
+    of = "" if retries is None else f" of {retries}"
+    if spec.arrangement is not Arrangement.TOGETHER:
+        return f"retry {standing.failures}{of}"  # of all its pods together
+    return f"try {standing.failures + 1}" + ("" if retries is None else f" of {retries + 1}")
 
 
 def _since(spec: WorkloadSpec, standing: Standing, lives: Sequence[Life]) -> Instant:

@@ -2,12 +2,13 @@
 
 | ledger    | starting | running   | exited  | nothing        | node silent | node gone or rebooted |
 |-----------|----------|-----------|---------|----------------|-------------|-----------------------|
-| BOUND     | –        | → RUNNING | → ENDED | – (start owed)²| –           | → ENDED, lost         |
+| BOUND     | –³       | → RUNNING | → ENDED | – (start owed)²| –           | → ENDED, lost         |
 | RUNNING   | –        | –         | → ENDED | → ENDED, lost  | –           | → ENDED, lost         |
 | RELEASING | –        | –         | → ENDED | → ENDED¹       | –           | → ENDED               |
 
 ¹ Only after the engine has confirmed the stop: until then a start that is still under way could come after it.
 ² If its node still offers its devices; otherwise → RELEASING.
+³ If its image cannot be had → RELEASING: it gives its devices back, and is tried again after a back-off.
 An observation always begins after the last thing was written (the loop looks first), so that absence means absence.
 """
 
@@ -23,6 +24,8 @@ from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Re
 
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
+IMAGE_TROUBLES = ("ErrImagePull", "ImagePullBackOff")
+"""What engines begin with when a pod does not start for want of its image."""
 
 
 class Seen(StrEnum):
@@ -69,7 +72,7 @@ def settle(life: Life, look: Look, now: Instant) -> Life:
             since = look.pod.running_since if look.pod is not None else None
             return life.move(PodPhase.RUNNING, now, started_at=since if since is not None else now, trouble="")
         case PodPhase.BOUND, Seen.STARTING:
-            return _troubled(life, look.pod)
+            return _troubled(life, look.pod, now)
         case PodPhase.BOUND, Seen.NOTHING if look.node is not None and not look.node.node.offers(life.devices):
             return life.leave(now, Cause.NODE_LOST, f"{life.node} does not offer {_gpus(life)} any more")
         case PodPhase.BOUND, Seen.NOTHING:
@@ -107,11 +110,15 @@ def _exited(life: Life, pod: PodSight | None, now: Instant) -> Life:
 
 
 def _when_told(life: Life) -> Outcome:
+    if life.cause is Cause.IMAGE:
+        return Outcome.ERROR
     return Outcome.EVICTED if life.cause in EVICTIONS else Outcome.STOPPED
 
 
-def _troubled(life: Life, pod: PodSight | None) -> Life:
+def _troubled(life: Life, pod: PodSight | None, now: Instant) -> Life:
     words = pod.words if pod is not None else ""
+    if words.startswith(IMAGE_TROUBLES):
+        return life.leave(now, Cause.IMAGE, words)
     return life if words == life.trouble else replace(life, trouble=words)
 
 

@@ -44,6 +44,9 @@ class Standing:
     run: int = 0
     failures: int = 0
     refusals: int = 0
+    """Starts that did not happen since one last did: a node refused, or the image could not be had."""
+    failure: str = ""
+    """The latest failure or refusal of this run, in words."""
     first_incarnation: int = 0
     """Lives are counted from here: above 0 when the ledger was lost and earlier numbers may have been used."""
     halt: Halt | None = None

@@ -6,9 +6,10 @@ something that is accepted and then ignored would be a promise broken.
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from types import MappingProxyType
@@ -18,7 +19,9 @@ from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, item
 from fairpool.api.wire import NAME_PATTERN, WORKLOAD_NAME_MAX
+from fairpool.control.unsupported import refusals
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
+from fairpool.model.image_name import fits, without_registry, without_tag
 from fairpool.model.node import TaintEffect
 from fairpool.model.precedence import PRIORITY_CLASSES, gpus_charged_milli
 from fairpool.model.problem import Problem
@@ -98,6 +101,10 @@ class Ground:
     project: ProjectRequest
     pools: frozenset[str]
     """Names of the node pools there are; none where none is asked for."""
+    images: tuple[str, ...] | None = None
+    """Patterns of the images that the cluster can run; None: whatever can be pulled."""
+    claims: frozenset[str] = frozenset()
+    """Names of the project's volume claims; none where none is asked for."""
 
 
 @dataclass(slots=True)
@@ -134,13 +141,15 @@ def admit(
     if len(name) > WORKLOAD_NAME_MAX or not NAME.fullmatch(name):
         fix = f"use at most {WORKLOAD_NAME_MAX} of a-z, 0-9 and -"
         complaints.add("workload.name", BAD_NAME, fix, "name")
-    _refuse_what_is_not_carried(spec, complaints)
+    complaints.items += refusals(submit)
     if not spec.image and not spec.command:
         complaints.add("spec.no_image", "-i, --image must be set", "name the image to run", "spec.image")
     if spec.tty and not spec.stdin:
         what = "--stdin is required for containers with -t/--tty=true"
         complaints.add("spec.tty_without_stdin", what, "set stdin too", "spec.stdin")
     _check_words(spec, complaints)
+    _check_images(submit, ground, complaints)
+    _check_claims(spec.storage, ground, complaints)
     size = _size(submit, complaints)
     shape = _shape(spec, kind, ground, complaints)
     leader = _leader(submit, shape, complaints)
@@ -170,6 +179,47 @@ def admit(
         pools=pools,
         want=Want.STOP if submit.suspended else Want.RUN,
     )
+
+
+# --- what there must be -----------------------------------------------------------------------------------------
+
+
+def _check_images(submit: wire.SubmitAny, ground: Ground, complaints: _Complaints) -> None:
+    """An image that the cluster is known not to have would never start, unless somebody puts it there meanwhile."""
+    if ground.images is None or submit.wait_anyway:
+        return
+    asked = {"spec.image": submit.spec.image}
+    if isinstance(submit, wire.SubmitDistributed) and submit.spec.master_spec is not None:
+        asked["spec.masterSpec.image"] = submit.spec.master_spec.image
+    for place, name in asked.items():
+        if not name or any(fits(name, pattern) for pattern in ground.images):
+            continue
+        near = difflib.get_close_matches(without_tag(without_registry(name)), ground.images, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        fix = f"{meant}Images here: {', '.join(ground.images)}; --wait-anyway (waitAnyway) queues it all the same"
+        complaints.add("image.unknown", f"there is no image {name} on this cluster", fix, place)
+
+
+def _check_claims(storage: wire.Storage, ground: Ground, complaints: _Complaints) -> None:
+    for each in storage.pvc:
+        name, place = each.claim_name or "", "spec.storage.pvc"
+        if each.existing_pvc and not name:
+            complaints.add("claim.unnamed", "an existing claim has a name", "give claimName", f"{place}.claimName")
+        elif each.existing_pvc and name not in ground.claims:
+            near = difflib.get_close_matches(name, sorted(ground.claims), n=1)
+            known = f"its claims are {', '.join(sorted(ground.claims))}" if ground.claims else "it has none yet"
+            meant = f"did you mean {near[0]}? " if near else ""
+            fix = f"{meant}{known}; a new one: --new-pvc claimname={name},size=10Gi,path={each.path}"
+            what = f"project {ground.project.name} has no volume claim {name}"
+            complaints.add("claim.unknown", what, fix, f"{place}.claimName")
+        elif not each.existing_pvc and each.claim_info is None:
+            complaints.add("claim.no_size", "a new claim needs a size", "give claimInfo.size, as in 10Gi", place)
+        elif not each.existing_pvc and name in ground.claims:
+            what = f"project {ground.project.name} has a volume claim {name} already"
+            complaints.add("claim.exists", what, f"mount it: --pvc {name}:{each.path}", f"{place}.claimName")
+        elif name and not NAME.fullmatch(name):
+            what = f"{name!r} is not a valid name of a claim"
+            complaints.add("claim.name", what, "use a-z, 0-9 and -, beginning with a letter", f"{place}.claimName")
 
 
 # --- how many ------------------------------------------------------------------------------------------------
@@ -222,10 +272,6 @@ def _replicas(spec: wire.InferenceSpec, complaints: _Complaints) -> _Size:
     if most < least:
         what = f"at least {least} replicas is more than at most {most}"
         complaints.add("spec.replica_range", what, "lower one or raise the other", "spec.autoscaling.maxReplicas")
-    if least < most and (least, most) != (0, 1) and (scaling.metric is None or scaling.metric_threshold is None):
-        what = f"between {least} and {most} replicas somebody must decide"
-        fix = "give metric and metricThreshold, such as concurrency and 3"
-        complaints.add("spec.no_metric", what, fix, "spec.autoscaling.metric")
     if spec.serving_port is None and not spec.ports:
         fix = "give the port it answers on, such as 8000"
         complaints.add("spec.no_serving_port", "inference needs a serving port", fix, "spec.servingPort")
@@ -454,6 +500,7 @@ def _leader(submit: wire.SubmitAny, shape: PodShape, complaints: _Complaints) ->
         gpu=gpu,
         cpu_milli=_cpu(master.compute, gpu),
         memory_bytes=_memory(master.compute, gpu),
+        extended=tuple(sorted((each.resource, each.quantity) for each in master.compute.extended_resources)),
         node_rules=shape.node_rules,
         tolerations=shape.tolerations,
         labels=shape.labels,
@@ -471,35 +518,6 @@ def _precedence(spec: wire.CommonSpec, complaints: _Complaints) -> tuple[bool | 
             "spec.priority_class", f"there is no priority {spec.priority_class!r}", fix, "spec.priorityClass"
         )
     return preemptible, PRIORITY_CLASSES.get(spec.priority_class or "")
-
-
-# --- what cannot be carried yet ------------------------------------------------------------------------------
-
-
-def _refuse_what_is_not_carried(spec: wire.CommonSpec, complaints: _Complaints) -> None:
-    storage, compute = spec.storage, spec.compute
-    new_claims = [each for each in storage.pvc if not each.claim_name or not each.existing_pvc]
-    propagated = [each for each in storage.host_path if each.mount_propagation != "None"]
-    asked = {
-        "spec.storage": _is_given(storage, but={"host_path", "pvc"}),
-        "spec.storage.pvc": bool(new_claims),
-        "spec.storage.hostPath.mountPropagation": bool(propagated),
-        "spec.security": _is_given(spec.security),
-        "spec.compute.gpuPortionLimit": compute.gpu_portion_limit is not None,
-        "spec.compute.gpuMemoryLimit": compute.gpu_memory_limit is not None,
-        "spec.topology": spec.topology is not None,
-        "spec.template": spec.template is not None,
-    }
-    for place, is_asked in asked.items():
-        if is_asked:
-            what = f"{place.removeprefix('spec.')} cannot be given to pods yet"
-            complaints.add("spec.not_carried", what, "leave it out", place)
-
-
-def _is_given(part: wire.Storage | wire.Security, but: Collection[str] = ()) -> bool:
-    """Whether somebody asks for something in it; what is spelled out as it would be anyway is no wish."""
-    said = part.model_fields_set.difference(but)
-    return bool(said) and not part.model_dump(exclude_defaults=True).keys().isdisjoint(said)
 
 
 def _or(value: int | None, default: int) -> int:

@@ -24,6 +24,7 @@ from fairpool.control import (
     access_rules,
     applications,
     audit,
+    claims,
     classic,
     clusters,
     departments,
@@ -33,6 +34,7 @@ from fairpool.control import (
     nodes,
     older_paths,
     organization,
+    overview,
     preferences,
     projects,
     sign_in,
@@ -57,7 +59,7 @@ from fairpool.model.problem import Problem
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(streams, link, clusters, projects, departments, nodes),
+    *(streams, link, clusters, projects, departments, nodes, overview, claims),
     *(sign_in, users, applications, access_rules, audit, preferences),
     *(classic, older_paths),
 )

@@ -105,7 +105,7 @@ async def _operate(
                 )
                 outcomes.append(wire.ClassicOutcome(name=each.name, ok=False, error=error))
             else:
-                done.append(workloads.operated(plane, connection, row, action))
+                done.append(workloads.operated(plane, connection, row, action, caller.name))
                 outcomes.append(wire.ClassicOutcome(name=each.name, ok=True))
         text = ",".join(each.model_dump_json(by_alias=True, exclude_none=True) for each in outcomes)
         return Done(body=f"[{text}]", also=tuple(done))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairpool.api.clusters import Over, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
-from fairpool.control import items
+from fairpool.control import claims, items
 from fairpool.control.refusal import refused
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as store
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 VERBS = {Want.STOP: "suspended", Want.DELETE: "deleted"}
 
 
-def set_want(plane: Plane, connection: Connection, row: Any, want: Want) -> bool:
-    """Run, stop or delete it; False: it is so already."""
+def set_want(plane: Plane, connection: Connection, row: Any, want: Want, by: str = "") -> bool:
+    """Run, stop or delete it, at the wish of somebody; False: it is so already."""
     spec = declaration_of(row)
     if spec.want is Want.DELETE:
         if want is Want.DELETE:
@@ -37,6 +37,10 @@ def set_want(plane: Plane, connection: Connection, row: Any, want: Want) -> bool
         return _resume(plane, connection, row, spec)
     if spec.want is want:
         return False
+    if want is Want.STOP and by:
+        facts = items.text(items.suspended(json.loads(row.facts), by, plane.now()))
+        store.change(connection, row.id, facts=facts)
+        row = store.one(connection, row.id)
     _declare(plane, connection, row, spec.model_copy(update={"want": want}), VERBS[want])
     return True
 
@@ -56,6 +60,8 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
         department=project.department,
         facts=items.text(facts),
     )
+    volumes = [each for template in (spec.template, spec.leader) if template for each in template.program.volumes]
+    claims.note(connection, project.name, [(each.claim, "") for each in volumes if each.claim], "", plane.now())
     _declare(plane, connection, store.one(connection, row.id), spec, "moved")
 
 
@@ -110,10 +116,10 @@ def _declare(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire,
     revision = changes.record(
         connection, "workload", row.id, verb, plane.now(), project=spec.project, kept=plane.settings.changes_kept
     )
-    report = report_of(row)
-    if report is not None and report.run != spec.run:
-        report = None  # what was said of an earlier run is no longer so
-    item = items.state(json.loads(row.facts), spec.want, report, revision)
+    last = report_of(row)
+    # What was said of an earlier run is no longer so, except what its pods still hold.
+    report = last if last is not None and last.run == spec.run else None
+    item = items.state(json.loads(row.facts), spec.want, report, revision, held=last)
     store.change(
         connection,
         row.id,

@@ -11,11 +11,12 @@ from fairpool.api.wire import compact
 from fairpool.control import admission
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.model.ids import place_of
+from fairpool.model.life import Cause
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.precedence import class_name, precedence
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import Want, WorkloadSpec
-from fairpool.model.status import WorkloadPhase, classic_word
+from fairpool.model.status import Pause, WorkloadPhase, classic_word
 from fairpool.model.workload import GpuKind, WorkloadKind
 
 DESIRED = {
@@ -23,10 +24,14 @@ DESIRED = {
     Want.STOP: wire.DesiredPhase.STOPPED,
     Want.DELETE: wire.DesiredPhase.DELETED,
 }
-UNSHOWN = frozenset({"modelKind", "addresses"})
+UNSHOWN = frozenset({"modelKind", "addresses", "retries", "suspensions"})
 """Facts that an item is made from and that are not in it."""
 REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
 """Reported values that are shown, and letters of each; a job may write what it likes."""
+NOTHING: Mapping[str, Any] = {}
+SUSPENSIONS_KEPT = 20
+CLOCKS_DIFFER_MS = 5_000
+"""How far the clocks of a cluster and of the control plane may differ without a wrong name beside an event."""
 FINISHED = frozenset({WorkloadPhase.COMPLETED, WorkloadPhase.FAILED})
 
 
@@ -64,6 +69,7 @@ def facts(
         "priority": rule.priority,
         "source": submit.source.value,
         "modelKind": spec.kind.value,
+        "retries": spec.end_rule.retries,
         "addresses": [f"http://{pod_host}:{port}" for port in asked_ports(submit)] if pod_host else [],
     }
     if spec.template.shape.labels:
@@ -81,9 +87,16 @@ def asked_ports(submit: wire.SubmitAny) -> list[int]:
 
 
 def state(
-    known: dict[str, Any], want: Want, report: WorkloadReport | None, revision: int, *, gone: bool = False
+    known: dict[str, Any],
+    want: Want,
+    report: WorkloadReport | None,
+    revision: int,
+    *,
+    gone: bool = False,
+    held: WorkloadReport | None = None,
 ) -> dict[str, Any]:
-    """An item: the facts, and where it stands."""
+    """An item: the facts, and where it stands. `held` says what its pods hold where there is no report of this run."""
+    held = report or held
     kind = WorkloadKind(known["modelKind"])
     phase = report.phase if report is not None else WorkloadPhase.CREATING
     shown_phase: str = phase.value
@@ -99,7 +112,7 @@ def state(
         **{name: value for name, value in known.items() if name not in UNSHOWN},
         "phase": shown_phase,
         "reason": reason.value if reason is not None else "",
-        "phaseMessage": report.detail if report is not None else "",
+        "phaseMessage": _message(known, want, report),
         "classicStatus": "Deleted" if gone else classic_word(phase, reason, kind),
         "desiredPhase": DESIRED[want].value,
         "phaseSince": iso_or_none(report.since if report is not None else None),
@@ -107,13 +120,40 @@ def state(
         "completedAt": iso_or_none(completed_at(report)),
         "runningPods": running,
         "pendingPods": len(live) - running,
-        "allocatedResources": _held(report) if report is not None and not gone else {"gpu": 0.0},
+        "failedTries": report.failures if report is not None else 0,
+        "retriesLeft": _retries_left(known, report),
+        "nextTryAt": iso_or_none(report.next_try_at if report is not None and not gone else None),
+        "suspendedBy": suspended_by(known) if want is Want.STOP and not gone else None,
+        "allocatedResources": _held(held) if held is not None and not gone else {"gpu": 0.0},
         "currentNodes": sorted({pod.node for pod in live if pod.node and pod.phase in HOLDS_DEVICES}),
         "currentNodePools": [report.pool] if report is not None and report.pool else [],
         "urls": known.get("addresses", []) if running and not gone else [],
         "revision": revision,
     }
     return {name: value for name, value in item.items() if value is not None}
+
+
+def _message(known: Mapping[str, Any], want: Want, report: WorkloadReport | None) -> str:
+    by = suspended_by(known) if want is Want.STOP else None
+    if by is not None and (report is None or report.reason in (Cause.SUSPENDED, Pause.STOPPING)):
+        return f"suspended by {by}"
+    return report.detail if report is not None else ""
+
+
+def _retries_left(known: Mapping[str, Any], report: WorkloadReport | None) -> int | None:
+    retries = known.get("retries")
+    return None if retries is None else max(0, int(retries) - (report.failures if report is not None else 0))
+
+
+def suspended(known: dict[str, Any], by: str, at: int) -> dict[str, Any]:
+    """The facts, with who suspended it and when."""
+    return {**known, "suspensions": [*known.get("suspensions", []), [at, by]][-SUSPENSIONS_KEPT:]}
+
+
+def suspended_by(known: Mapping[str, Any], at: int | None = None) -> str | None:
+    """Who suspended it last, or last before a moment in the cluster's time; None: nobody knows any more."""
+    told = [by for when, by in known.get("suspensions", []) if at is None or when <= at + CLOCKS_DIFFER_MS]
+    return str(told[-1]) if told else None
 
 
 def _held(report: WorkloadReport) -> dict[str, float]:
@@ -155,7 +195,7 @@ def completed_at(report: WorkloadReport | None) -> int | None:
     return report.since if report is not None and report.phase in FINISHED else None
 
 
-def event_item(workload_name: str, line: EventReport) -> wire.EventItem:
+def event_item(workload_name: str, line: EventReport, known: Mapping[str, Any] = NOTHING) -> wire.EventItem:
     """One line of history."""
     place = place_of(line.workload, line.pod) if line.pod is not None else None
     return wire.EventItem(
@@ -166,10 +206,15 @@ def event_item(workload_name: str, line: EventReport) -> wire.EventItem:
         pod_name=pod_name(workload_name, *place) if place is not None else line.pod,
         node=line.node,
         cause=line.cause,
-        detail=line.detail,
+        detail=line.detail or _who(known, line.cause, line.at),
         outcome=line.outcome.value if line.outcome else None,
         exit_code=line.exit_code,
     )
+
+
+def _who(known: Mapping[str, Any], cause: str, at: int) -> str:
+    by = suspended_by(known, at) if cause == Cause.SUSPENDED else None
+    return f"suspended by {by}" if by is not None else ""
 
 
 def pod_name(workload_name: str, index: int, incarnation: int) -> str:
@@ -177,7 +222,14 @@ def pod_name(workload_name: str, index: int, incarnation: int) -> str:
     return f"{workload_name}-{index}-{incarnation}"
 
 
-def pod_item(workload_name: str, report: PodReport, seen_at: int, since: int, current: bool) -> wire.PodItem:
+def pod_item(
+    workload_name: str,
+    report: PodReport,
+    seen_at: int,
+    since: int,
+    current: bool,
+    known: Mapping[str, Any] = NOTHING,
+) -> wire.PodItem:
     """One life of one pod."""
     return wire.PodItem(
         id=report.id,
@@ -188,7 +240,7 @@ def pod_item(workload_name: str, report: PodReport, seen_at: int, since: int, cu
         node=report.node,
         devices=list(report.devices),
         cause=report.cause.value if report.cause else None,
-        detail=report.detail,
+        detail=report.detail or _who(known, report.cause or "", since),
         outcome=report.outcome.value if report.outcome else None,
         exit_code=report.exit_code,
         trouble=report.trouble,

@@ -24,7 +24,7 @@ from fairpool.control.past_lives import close_ended
 from fairpool.control.plane import CallerDep, Plane, PlaneDep
 from fairpool.control.refusal import Refused
 from fairpool.control.removal import remove_project
-from fairpool.control.store import changes
+from fairpool.control.store import changes, holdings
 from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
@@ -237,6 +237,7 @@ def _show(plane: Plane, connection: Connection, row: Any, report: link.WorkloadR
     )
     item = items.state(json.loads(row.facts), Want(row.want), report, row.revision)
     live = [pod for pod in report.pods if pod.phase is PodPhase.RUNNING] if report is not None else []
+    holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
     workload_store.change(
         connection,
         row.id,

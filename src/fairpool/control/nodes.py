@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,17 +11,19 @@ from fastapi import APIRouter, Request, Response
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
 from fairpool.api.wire import Count
+from fairpool.control.items import pod_name
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
-from fairpool.control.store import changes
+from fairpool.control.store import changes, holdings
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import node_pools
+from fairpool.model.ids import PodId, WorkloadId, place_of
 from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL, SIMULATED_LABEL
 
 router = APIRouter(tags=["nodes"], route_class=LeanRoute)
@@ -51,19 +54,25 @@ POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
 
 @router.get("/api/v1/nodes", response_model=wire.NodePage, summary="Nodes as their clusters last saw them")
 async def nodes(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.NodePage:
-    listed, following = page(chosen(await plane.read(_nodes), NODE_FIELDS, wish), wish)
+    listed, following = page(chosen(await plane.read(all_nodes), NODE_FIELDS, wish), wish)
     return wire.NodePage(nodes=listed, next=following)
 
 
 @router.get("/api/v1/nodes/count", response_model=Count, summary="How many nodes there are")
 async def node_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
-    return Count(count=len(chosen(await plane.read(_nodes), NODE_FIELDS, counting(filter_by, search))))
+    return Count(count=len(chosen(await plane.read(all_nodes), NODE_FIELDS, counting(filter_by, search))))
 
 
-@router.get("/api/v1/nodes/{node}", response_model=wire.NodeAnswer, summary="One node")
-async def node(node: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.NodeAnswer:
+@router.get("/api/v1/nodes/{node}", response_model=wire.NodeDetail, summary="One node and the pods on it")
+async def node(node: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.NodeDetail:
     """Its ETag is that of its marks: what the cluster sees changes all the time, and nobody edits that."""
-    found = await plane.read(lambda connection: _known_node(connection, node))
+
+    def unit(connection: Connection) -> wire.NodeDetail:
+        known = _known_node(connection, node)
+        there = _pods_there(connection, caller, known)
+        return wire.NodeDetail(**{name: getattr(known, name) for name in type(known).model_fields}, pods_there=there)
+
+    found = await plane.read(unit)
     response.headers["ETag"] = f'"{found.revision}"'
     return found
 
@@ -224,12 +233,12 @@ def _known_pool(connection: Connection, name: str) -> Any:
 
 
 def _pools(connection: Connection) -> list[wire.NodePoolAnswer]:
-    members = _nodes(connection)
+    members = all_nodes(connection)
     return [_pool_of(row, members) for row in store.all_node_pools(connection)]
 
 
 def _pool(connection: Connection, row: Any) -> wire.NodePoolAnswer:
-    return _pool_of(row, _nodes(connection))
+    return _pool_of(row, all_nodes(connection))
 
 
 def _pool_of(row: Any, there: list[wire.NodeAnswer]) -> wire.NodePoolAnswer:
@@ -251,19 +260,47 @@ def _pool_of(row: Any, there: list[wire.NodeAnswer]) -> wire.NodePoolAnswer:
     )
 
 
-def _nodes(connection: Connection) -> list[wire.NodeAnswer]:
+def all_nodes(connection: Connection) -> list[wire.NodeAnswer]:
+    """Every node, with what the pods on it hold."""
     marks = {(row.cluster, row.node): row for row in store.marks(connection)}
-    return [_node(row, marks.get((row.cluster, row.name))) for row in cluster_store.all_nodes(connection)]
+    in_use = holdings.by_node(connection)
+    return [
+        _node(row, marks.get((row.cluster, row.name)), in_use.get((row.cluster, row.name), holdings.Use()))
+        for row in cluster_store.all_nodes(connection)
+    ]
 
 
 def _known_node(connection: Connection, name: str) -> wire.NodeAnswer:
-    found = next((each for each in _nodes(connection) if each.name == name), None)
+    found = next((each for each in all_nodes(connection) if each.name == name), None)
     if found is None:
         raise unknown("node", name)
     return found
 
 
-def _node(row: Any, mark: Any) -> wire.NodeAnswer:
+def _pods_there(connection: Connection, caller: Caller, node: wire.NodeAnswer) -> list[wire.NodePod]:
+    """Who holds what on a node. Work that the caller may not see is counted, and not named."""
+    rows = holdings.on_node(connection, node.cluster_uuid, node.name)
+    return [_node_pod(row, caller.may(Action.WORKLOAD_READ, row.project, row.department)) for row in rows]
+
+
+def _node_pod(row: Any, is_visible: bool) -> wire.NodePod:
+    held = {"devices": json.loads(row.devices), "gpu": row.gpus_milli / 1000, "cpu_milli": row.cpu_milli}
+    if not is_visible:
+        return wire.NodePod(name="(another project)", **held, memory_bytes=row.memory_bytes)
+    place = place_of(WorkloadId(row.workload), PodId(row.pod))
+    return wire.NodePod(
+        id=row.pod,
+        name=pod_name(row.name, *place) if place is not None else row.pod,
+        workload_id=row.workload,
+        workload_name=row.name,
+        project_name=row.project,
+        submitted_by=row.submitted_by,
+        memory_bytes=row.memory_bytes,
+        **held,
+    )
+
+
+def _node(row: Any, mark: Any, use: holdings.Use) -> wire.NodeAnswer:
     report = NodeReport.from_json(row.document)
     marks = wire.NodeMarksRequest.model_validate_json(mark.document) if mark is not None else wire.NodeMarksRequest()
     status = "Unknown" if report.silent_since is not None else "Ready" if report.ready else "NotReady"
@@ -280,15 +317,15 @@ def _node(row: Any, mark: Any) -> wire.NodeAnswer:
             gpu_memory_mib=report.gpu_memory_mib,
             withheld=list(report.gpus_withheld),
             withheld_because=report.words,
-            allocated=report.gpus_used_milli / 1000,
-            allocated_by_device=[milli / 1000 for milli in report.devices_used_milli],
+            allocated=use.gpus_milli / 1000,
+            allocated_by_device=[use.devices_milli.get(device, 0) / 1000 for device in range(report.gpus)],
             simulated=report.labels.get(SIMULATED_LABEL) == "true",
         ),
-        pods=report.pods,
+        pods=use.pods,
         cpu_milli=report.cpu_milli or None,
         memory_bytes=report.memory_bytes or None,
-        cpu_allocated_milli=report.cpu_used_milli,
-        memory_allocated_bytes=report.memory_used_bytes,
+        cpu_allocated_milli=use.cpu_milli,
+        memory_allocated_bytes=use.memory_bytes,
         labels={**report.labels, **marks.labels},
         taints=marks.taints,
         cordoned=report.cordoned or marks.cordoned,

@@ -248,6 +248,8 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("PUT", f"{_DEPARTMENTS}/{{department_id}}/resources"): Action.DEPARTMENT_WRITE,
         ("PATCH", f"{_DEPARTMENTS}/{{department_id}}/resources"): Action.DEPARTMENT_WRITE,
         # nodes, pools, clusters
+        ("GET", "/api/v1/claims"): Action.WORKLOAD_READ,
+        ("GET", "/api/v1/overview"): Action.NODE_READ,
         ("GET", "/api/v1/nodes"): Action.NODE_READ,
         ("GET", "/api/v1/nodes/count"): Action.NODE_READ,
         ("GET", "/api/v1/nodes/{node}"): Action.NODE_READ,

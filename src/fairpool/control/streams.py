@@ -21,7 +21,7 @@ from fastapi.responses import StreamingResponse
 
 from fairpool.api import shell
 from fairpool.api.problems import ProblemItem
-from fairpool.api.workloads import PodItem, life_to_read
+from fairpool.api.workloads import PodItem, life_called, life_to_read, pods_there
 from fairpool.control.discretion import told_to
 from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.guard import identify
@@ -272,13 +272,11 @@ async def _address(
         return lives, row.cluster
 
     lives, cluster = await plane.read(unit)
-    if pod is not None:
-        chosen = next((life for life in lives if pod in (life.id, life.name)), None)
-    else:
-        chosen = life_to_read(lives)
+    chosen = life_called(lives, pod) if pod is not None else life_to_read(lives)
+    if chosen is None and pod is not None and lives:
+        raise refused(404, "pod.unknown", f"there is no pod {pod!r}", pods_there(lives), "pod")
     if chosen is None:
-        what = f"it has no pod {pod!r}" if pod else "it has no pod yet"
-        raise refused(404, "pod.unknown", what, "look at its pods and its events")
+        raise refused(404, "pod.unknown", "it has no pods yet", "see its events: runai why")
     if running and chosen.phase != "running":
         what = "Unable to run command in a pod that is not running"
         raise refused(409, "pod.not_running", what, "wait until it runs; its events say why it does not")

@@ -20,7 +20,7 @@ from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import item as problem_item
 from fairpool.api.wire import PAGE_DEFAULT, Count
-from fairpool.control import admission, declarations, filters, items
+from fairpool.control import admission, claims, declarations, filters, items
 from fairpool.control.doors import PodAddress
 from fairpool.control.feasibility import never_starts
 from fairpool.control.lean_route import LeanRoute
@@ -117,8 +117,9 @@ async def submit(request: Request, plane: Plane, caller: Caller, body: wire.Subm
 
 def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.SubmitAny, project: Any) -> Done:
     now = plane.now()
-    ground = _ground(connection, body, project)
     name = _name(connection, body, project.name)
+    body = claims.named(body, name)
+    ground = _ground(connection, body, project)
     spec = admission.admit(body, ground, workload_id=new_id(now), name=name, now=now)
     if isinstance(spec, list):
         raise Refused(422, spec)
@@ -133,6 +134,8 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
         submitted_by=caller.name,
         pod_host=plane.settings.pod_host,
     )
+    if body.suspended:
+        facts = items.suspended(facts, caller.name, now)
     revision = changes.record(
         connection, "workload", spec.id, "created", now, project=project.name, kept=plane.settings.changes_kept
     )
@@ -166,6 +169,7 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
     if not is_added:
         what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
         raise refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
+    claims.make(connection, body, project.name, caller.name, now)
     return Done(
         body=items.detail(item, details),
         status=202,
@@ -187,7 +191,12 @@ def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: Worklo
 def _ground(connection: Connection, body: wire.SubmitAny, project: Any) -> admission.Ground:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
-    return admission.Ground(project=declared, pools=pool_names(connection) if are_pools_named else frozenset())
+    return admission.Ground(
+        project=declared,
+        pools=pool_names(connection) if are_pools_named else frozenset(),
+        images=cluster_store.images(connection, project.cluster),
+        claims=claims.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
+    )
 
 
 def _cluster(connection: Connection, body: wire.SubmitAny, project: Any) -> str:
@@ -223,7 +232,7 @@ def _name(connection: Connection, body: wire.Submit, project: str) -> str:
 
 def _no_project(caller: Caller, name: str) -> Refused:
     if caller.may(Action.PROJECT_READ):
-        what = f"project {name} was not found. Please run 'runai list project' to view all avaliable projects"
+        what = f"project {name} was not found. Please run 'runai list project' to view all available projects"
         return refused(404, "project.unknown", what, "name one that exists", "projectId")
     # Whether there is such a project is nothing to tell to somebody who is not in it.
     return denied()
@@ -279,9 +288,10 @@ async def events(
     workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.EventPage:
     def unit(connection: Connection) -> wire.EventPage:
-        name = json.loads(_readable(connection, caller, workload_id).item)["name"]
+        row = _readable(connection, caller, workload_id)
+        name, known = json.loads(row.item)["name"], json.loads(row.facts)
         lines = cluster_store.events_of(connection, workload_id, offset, limit + 1)
-        listed = [items.event_item(name, line) for line in lines[:limit]]
+        listed = [items.event_item(name, line, known) for line in lines[:limit]]
         return wire.EventPage(events=listed, next=offset + limit if len(lines) > limit else None)
 
     return await plane.read(unit)
@@ -328,7 +338,7 @@ def lives_of(connection: Connection, caller: Caller, workload_id: str, action: A
     """Every life that was reported, by pod; the latest life of each pod is current."""
     row = _readable(connection, caller, workload_id)
     caller.require(action, row.project, row.department)
-    name = json.loads(row.item)["name"]
+    name, known = json.loads(row.item)["name"], json.loads(row.facts)
     rows = store.pods_of(connection, workload_id)
     lives = []
     for each, following in zip_longest(rows, rows[1:]):
@@ -337,7 +347,7 @@ def lives_of(connection: Connection, caller: Caller, workload_id: str, action: A
         if following is not None and not current and report.phase is not PodPhase.ENDED:
             # Its end was not told, or not yet; but it is over since there is the next.
             report, since = report.model_copy(update={"phase": PodPhase.ENDED, "trouble": ""}), following.seen_at
-        lives.append(items.pod_item(name, report, each.seen_at, since, current))
+        lives.append(items.pod_item(name, report, each.seen_at, since, current, known))
     return lives
 
 
@@ -389,7 +399,7 @@ async def _operate(
     def unit(connection: Connection) -> Done:
         row = operable(connection, caller, workload_id, kind)
         check_match(request, row.revision)
-        return operated(plane, connection, row, action)
+        return operated(plane, connection, row, action, caller.name)
 
     return await plane.perform(request, caller, unit)
 
@@ -401,9 +411,9 @@ WANTS = {
 }
 
 
-def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction) -> Done:
-    """Declare what is to become of it."""
-    changed = declarations.set_want(plane, connection, row, WANTS[action])
+def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction, by: str) -> Done:
+    """Declare what is to become of it, and at whose wish."""
+    changed = declarations.set_want(plane, connection, row, WANTS[action], by)
     now_is = store.shown(connection, row.id)
     assert now_is is not None
     return Done(
@@ -442,7 +452,7 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
         for workload_id in dict.fromkeys(body.ids):
             try:
                 row = operable(connection, caller, workload_id, None)
-                done.append(operated(plane, connection, row, body.action))
+                done.append(operated(plane, connection, row, body.action, caller.name))
             except Refused as refusal:
                 failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
                 if refusal.is_denial:
@@ -470,7 +480,8 @@ async def update_inference(
         row = operable(connection, caller, workload_id, wire.Kind.INFERENCE)
         check_match(request, row.revision)
         before = json.loads(row.request)
-        merged = before["spec"] | body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        merged = claims.as_existing(before["spec"]) | said
         spec_before = declarations.declaration_of(row)
         again = wire.SubmitInference(
             name=row.name,
@@ -501,7 +512,9 @@ def _redeclared(
         submitted_by=row.submitted_by,
         pod_host=plane.settings.pod_host,
     )
-    facts["source"] = json.loads(row.facts)["source"]
+    before_facts = json.loads(row.facts)
+    facts["source"] = before_facts["source"]
+    facts["suspensions"] = before_facts.get("suspensions", [])
     revision = declarations.redeclare(
         plane,
         connection,

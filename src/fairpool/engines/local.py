@@ -117,7 +117,10 @@ class LocalEngine:
         self._foreign_looked_at = time.monotonic()
         boot_id = self.supervisor.boot_id
         seen = self._lookout.look(self._nodes, self._belongings)
-        sights = {each.node.name: NodeSight(node=each.node, boot_id=boot_id, words=each.words) for each in seen}
+        images = self.supervisor.images
+        sights = {
+            each.node.name: NodeSight(node=each.node, boot_id=boot_id, words=each.words, images=images) for each in seen
+        }
         if sights != self._sights:
             self._sights = sights
         return self._sights

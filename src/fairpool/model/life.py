@@ -48,6 +48,8 @@ class Cause(StrEnum):
     """Another pod of its gang ended, and the gang restarts as a whole."""
     REFUSED = "refused"
     """The node would not start it."""
+    IMAGE = "image-pull"
+    """Its image could not be had."""
     RETRIES = "retries-used-up"
     UNWANTED = "unwanted"
     """Nobody declared it (any more)."""

@@ -121,6 +121,8 @@ class NodeSight:
     The engine decides it, by a clock that does not jump."""
     words: str = ""
     """What the engine has to say about it: which of its devices are withheld, and why."""
+    images: tuple[str, ...] | None = None
+    """Patterns of the images it can run, see `model.image_name`; None: whatever can be pulled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

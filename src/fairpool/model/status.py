@@ -44,10 +44,10 @@ class Pause(StrEnum):
     QUEUED = "queued"
     """The scheduler has not placed it; its verdict says why."""
     BACK_OFF = "back-off"
-    """Failed, and waits before it is tried again."""
+    """Failed, and waits before it is tried again. Holds nothing meanwhile."""
     STARTING = "starting"
     IMAGE = "image"
-    """The image cannot be fetched."""
+    """The image cannot be fetched; after the first attempt it holds nothing and waits before it is tried again."""
     EVICTED = "evicted"
     """On its way out of a place; it comes back."""
     STOPPING = "stopping"
@@ -62,7 +62,9 @@ ANY = None
 
 CLASSIC: tuple[tuple[WorkloadPhase, Reason, WorkloadKind | None, str], ...] = (
     # The first row that matches counts; None matches everything.
-    (WorkloadPhase.PENDING, Pause.BACK_OFF, WorkloadKind.BUILD, "CrashLoopBackOff"),
+    (WorkloadPhase.PENDING, Pause.BACK_OFF, WorkloadKind.TRAIN, "Error"),
+    (WorkloadPhase.PENDING, Pause.BACK_OFF, ANY, "CrashLoopBackOff"),
+    (WorkloadPhase.PENDING, Pause.IMAGE, ANY, "ImagePullBackOff"),
     (WorkloadPhase.PENDING, Pause.EVICTED, ANY, "Terminating"),
     (WorkloadPhase.INITIALIZING, Pause.IMAGE, ANY, "ImagePullBackOff"),
     (WorkloadPhase.INITIALIZING, ANY, ANY, "ContainerCreating"),
@@ -73,6 +75,7 @@ CLASSIC: tuple[tuple[WorkloadPhase, Reason, WorkloadKind | None, str], ...] = (
     (WorkloadPhase.STOPPED, ANY, ANY, "Suspended"),
     (WorkloadPhase.DELETING, ANY, ANY, "Terminating"),
     (WorkloadPhase.FAILED, Cause.REFUSED, ANY, "ContainerCannotRun"),
+    (WorkloadPhase.FAILED, Cause.IMAGE, ANY, "ContainerCannotRun"),
     (WorkloadPhase.COMPLETED, ANY, ANY, "Succeeded"),
     (WorkloadPhase.CREATING, ANY, ANY, "Pending"),
 )

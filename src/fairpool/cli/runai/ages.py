@@ -56,6 +56,14 @@ def local(text: str) -> str:
     return moment(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def ahead(text: str, at: datetime | None = None) -> str:
+    """A moment that is yet to come: `14:02:10 (in 20s)`, with the day where it is another."""
+    there, here = moment(text).astimezone(), (at or now()).astimezone()
+    day = "" if there.date() == here.date() else "%Y-%m-%d "
+    left = (there - here).total_seconds()
+    return f"{there.strftime(f'{day}%H:%M:%S')} ({f'in {brief(left)}' if left >= 1 else 'now'})"
+
+
 def seconds(text: str) -> int | Problem:
     """`5s`, `2m`, `3h`, `1h30m`; 0 needs no unit."""
     if text == "0":

@@ -244,12 +244,31 @@ class Branch(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from fairpool import __version__
+
+        click.echo(f"{ctx.command_path} {__version__}")
+        ctx.exit()
+
+
 class Root(Branch):
     """The whole command: what went wrong is one line, and ends with 1."""
 
     def __init__(self, *args: Any, with_project: bool = True, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.params += everywhere(with_project=with_project)
+        self.params.append(
+            Flag(
+                ["--version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_print_version,
+                section=EVERYWHERE,
+                help="Print the version and exit.",
+            )
+        )
 
     def main(
         self,

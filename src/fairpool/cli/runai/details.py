@@ -15,7 +15,7 @@ from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import Screen, printable
 
 if TYPE_CHECKING:
-    from fairpool.api.workloads import EventItem, PodItem, Workload
+    from fairpool.api.workloads import EventItem, PodItem, Workload, WorkloadItem
 
 EVENTS_SHOWN = 50
 POD_WORDS = {
@@ -92,6 +92,7 @@ def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
         ("ALLOCATED GPUS", gpus(found).split(" ", maxsplit=1)[0]),
         ("ALLOCATED GPUS MEMORY", "-" if memory is None else f"{memory} MiB"),
+        *tries(found),
         ("RUNNING PODS", str(found.running_pods)),
         ("PENDING PODS", str(found.pending_pods)),
         ("PARALLELISM", str(found.spec.get("parallelism", 1))),
@@ -109,6 +110,15 @@ def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("CREATED", ages.local(found.created_at)),
     ]
     return [*pairs, *reported(lives), *([("MESSAGE", found.phase_message)] if found.phase_message else [])]
+
+
+def tries(found: WorkloadItem) -> list[tuple[str, str]]:
+    """How often it failed, and when it is tried again; nothing where nothing failed."""
+    if not found.failed_tries and found.next_try_at is None:
+        return []
+    left = "" if found.retries_left is None else f" (retries left: {found.retries_left})"
+    rows = [("FAILED TRIES", f"{found.failed_tries}{left}")]
+    return [*rows, *([("NEXT TRY", ages.ahead(found.next_try_at))] if found.next_try_at else [])]
 
 
 def reported(lives: Sequence[PodItem]) -> list[tuple[str, str]]:

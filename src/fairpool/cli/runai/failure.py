@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from fairpool.cli import complaint
 from fairpool.cli.complaint import did_you_mean
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
@@ -70,5 +71,4 @@ def tell(failed: Failure) -> None:
 
 def complain(problem: Problem) -> None:
     """One problem, in one line."""
-    text = problem.what if problem.code in COMPLETE_SENTENCES else str(problem)
-    click.echo(printable(text), err=True)
+    complaint.complain(problem.what if problem.code in COMPLETE_SENTENCES else str(problem))

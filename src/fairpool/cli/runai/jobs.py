@@ -13,7 +13,7 @@ from fairpool.cli.complaint import did_you_mean
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.failure import Failure, failure
-from fairpool.cli.runai.listing import Column, draw, output_flag, show
+from fairpool.cli.runai.listing import Column, draw, natural, output_flag, show
 from fairpool.cli.runai.watching import redraw, watch_flags
 from fairpool.cli.screen import Screen
 from fairpool.model.problem import Problem
@@ -91,7 +91,9 @@ class Chosen:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, jobs: Sequence[WorkloadItem]) -> list[WorkloadItem]:
-        return [each for each in jobs if self._holds(each)]
+        """By project and name, numbers in names by value: v2 before v10."""
+        chosen = [each for each in jobs if self._holds(each)]
+        return sorted(chosen, key=lambda each: (natural(each.project_name), natural(each.name)))
 
     def _holds(self, each: WorkloadItem) -> bool:
         words = {each.classic_status.lower(), each.phase.value.lower()}

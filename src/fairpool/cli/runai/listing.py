@@ -7,6 +7,7 @@ nothing is coloured. What comes from elsewhere never reaches a terminal as an es
 from __future__ import annotations
 
 import json
+import re
 import sys
 import textwrap
 import unicodedata
@@ -23,16 +24,18 @@ RowT = TypeVar("RowT")
 GAP = "  "
 PROSE_LEAST = 30
 FORMATS = ("json", "yaml", "wide", "name")
+NUMBERS = re.compile(r"(\d+)")
 
 COLOURS = {
     "Running": "green",
     "Ready": "green",
-    "Succeeded": "green",
+    "Succeeded": "cyan",
     "Pending": "yellow",
     "ContainerCreating": "yellow",
     "Terminating": "yellow",
     "Suspended": "yellow",
     "Failed": "red",
+    "Error": "red",
     "CrashLoopBackOff": "red",
     "ImagePullBackOff": "red",
     "ContainerCannotRun": "red",
@@ -106,6 +109,11 @@ def yaml_text(document: Any) -> str:
     return escaped
 
 
+def natural(text: str) -> tuple[tuple[int, str], ...]:
+    """For sorting as people count: v1, v2, v10."""
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in NUMBERS.split(text) if part)
+
+
 def draw(screen: Screen, columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, whole: bool = False) -> None:
     """Headings, and a line a row; what is left out is named below."""
     bodies = [[printable(each.cell(row)) for row in rows] for each in columns]
@@ -136,7 +144,7 @@ def draw(screen: Screen, columns: Sequence[Column[RowT]], rows: Sequence[RowT], 
         screen.lines += further
     hidden = [column.heading for index, column in enumerate(columns) if index not in shown and any(bodies[index])]
     if hidden:
-        screen.text(f"Not shown for want of room: {', '.join(hidden)} (-o wide shows all)")
+        screen.text(f"Hidden columns: {', '.join(hidden)} (-o wide shows them)")
 
 
 def width_of(text: str) -> int:

@@ -20,10 +20,11 @@ from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.workloads import PodItem
+    from fairpool.api.workloads import PodItem, WorkloadItem
     from fairpool.cli.runai.session import Session
 
 LOOK_AGAIN_S = 1.0
+PODS_NAMED = 20
 OVER = frozenset({"Completed", "Failed", "Stopped", "Deleted"})
 FOLLOWED_MAX = 50
 """Each followed pod is a connection and a thread."""
@@ -49,7 +50,7 @@ class Wanted:
 @click.command("logs", cls=Leaf, short_help="Show a job's output.", example="runai logs hyper1 --tail 100 -f")
 @click.argument("name", shell_complete=job_names)
 @flag("-f", "--follow", is_flag=True, help="Stream new output until the pod ends.")
-@flag("--pod", metavar="POD", help="Show this pod, by name or number.")
+@flag("--pod", metavar="POD", help="Pod by number or name; default: the one that runs, or that failed.")
 @flag("-i", "--instance", metavar="POD", hidden=True)
 @flag("--all-pods", is_flag=True, help="Show every pod; each line starts with the pod's name.")
 @flag("-t", "--tail", type=int, default=-1, metavar="LINES", help="Show only the last lines; -1 for all.")
@@ -73,10 +74,7 @@ def logs(
     previous: bool,
     raw: bool,
 ) -> None:
-    """Show what the pods of a job wrote.
-
-    Without --pod: the pod that runs; of a job that is over, its first pod.
-    """
+    """Show the output of a job: of the pod that runs, or that failed last, or that you name."""
     from fairpool.cli.runai.session import Session, job
 
     pod = pod or instance
@@ -85,19 +83,19 @@ def logs(
     session = Session(here)
     project = session.project()
     with session.connected() as client:
-        workload = job(client, project, name).id
+        found = job(client, project, name)
         if all_pods and follow:
-            follow_all(session, client, workload, name, wanted, raw=raw)
+            follow_all(session, client, found, wanted, raw=raw)
             return
         if all_pods:
-            show_all(here, client, workload, name, wanted, previous=previous, raw=raw)
+            show_all(here, client, found, wanted, previous=previous, raw=raw)
             return
         if follow:
-            _wait_for_a_pod(here, client, workload, name, pod)
-        chosen = _named(client, workload, name, pod) if pod else _choice(here, client, workload, name)
+            found = _wait_for_a_pod(here, client, found, pod)
+        chosen = _named(client, found, pod) if pod else _choice(here, client, found)
         if previous:
-            chosen = _previous(client, workload, name, chosen)
-        write(wanted.chunks(client, workload, chosen.id), raw=raw)
+            chosen = _previous(client, found, chosen)
+        write(wanted.chunks(client, found.id, chosen.id), raw=raw)
 
 
 def _refuse_contradictions(
@@ -128,69 +126,93 @@ def _since(text: str | None) -> str | None:
 # --- which pod -----------------------------------------------------------------------------------------------
 
 
-def _named(client: Client, workload: str, name: str, pod: str) -> PodItem:
+def _named(client: Client, found: WorkloadItem, pod: str) -> PodItem:
     """By the id or name of one of its tries, or by the number of the pod (its latest try with output)."""
-    lives = client.history(workload)
-    exact = next((life for life in lives if pod in (life.id, life.name)), None)
-    if exact is not None:
-        return exact
-    numbered = [life for life in lives if pod.isascii() and pod.isdigit() and life.index == int(pod)]
-    if numbered:
-        return next((life for life in reversed(numbered) if life.has_log), numbered[-1])
-    names = [life.name for life in lives if life.current]
-    there = f"its pods are: {_listed(names)}" if names else "it has no pods yet"
-    raise failure("pod.unknown", f"job {name} has no pod {pod}", there)
+    from fairpool.api.workloads import life_called, pods_there
 
-
-def _listed(names: Sequence[str], most: int = 10) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
-def _choice(here: Here, client: Client, workload: str, name: str) -> PodItem:
-    """Whose log is shown where none was named; an earlier try's is announced."""
-    from fairpool.api.workloads import life_to_read
-
-    lives = client.history(workload)
-    chosen = life_to_read(lives)
-    if chosen is None or not chosen.has_log:
-        raise _no_log(client, workload, name)
-    newest = next(life for life in lives if life.current and life.index == chosen.index)
-    if newest is not chosen:
-        here.notice(f"The log of {chosen.name}, which has ended; {newest.name} has not started yet.")
+    lives = client.history(found.id)
+    chosen = life_called(lives, pod)
+    if chosen is None:
+        raise failure("pod.unknown", f"job {found.name} has no pod {pod}", pods_there(lives))
     return chosen
 
 
-def _no_log(client: Client, workload: str, name: str) -> Failure:
-    found = client.workload(workload)
-    why = f" ({found.phase_message})" if found.phase_message else ""
-    what = f"Job {name} has written nothing yet: it is {found.classic_status or found.phase.value}{why}"
-    return failure("job.no_log", what, f"ask again when it runs, or wait with runai logs -f {name}")
+def _choice(here: Here, client: Client, found: WorkloadItem) -> PodItem:
+    """Whose log is shown where no pod was named; where others could be meant, the reader is told."""
+    from fairpool.api.workloads import life_to_read
+
+    lives = client.history(found.id)
+    chosen = life_to_read(lives)
+    if chosen is None or not chosen.has_log:
+        raise failure("job.no_log", *no_output(found, lives))
+    for line in notices(found, lives, chosen):
+        here.notice(line)
+    return chosen
 
 
-def _previous(client: Client, workload: str, name: str, chosen: PodItem) -> PodItem:
+def notices(found: WorkloadItem, lives: Sequence[PodItem], chosen: PodItem) -> list[str]:
+    """What a reader should know who named no pod: which one this is, and which there are."""
+    said = []
+    pods = [life for life in lives if life.current]
+    if len(pods) > 1:
+        others = [str(life.index) for life in pods if life.index != chosen.index]
+        listed = f"{', '.join(others[:PODS_NAMED])}{', ...' if len(others) > PODS_NAMED else ''}"
+        failed = ", which failed" if chosen.outcome == "error" else ""
+        said.append(f"{found.name} has {len(pods)} pods; showing pod {chosen.index}{failed}; others: --pod {listed}")
+    newest = next(life for life in pods if life.index == chosen.index)
+    if newest is not chosen:
+        how = f" ({chosen.detail})" if chosen.detail else ""
+        when = f" It starts at {ages.ahead(found.next_try_at)}." if found.next_try_at else ""
+        said.append(f"Showing {chosen.name}, which ended{how}; {newest.name} has not started yet.{when}")
+    return said
+
+
+def no_output(found: WorkloadItem, lives: Sequence[PodItem]) -> tuple[str, str]:
+    """Why a job has no output, and what to do."""
+    name, status = found.name, found.classic_status or found.phase.value
+    ended = [life for life in lives if life.phase == "ended" and life.outcome == "error"]
+    why = found.phase_message
+    if not why and ended:
+        last = max(ended, key=lambda life: life.since)
+        why = last.detail or last.trouble or ""
+    trouble = next((life.trouble for life in lives if life.current and life.trouble), "")
+    because = f": {why or trouble}" if why or trouble else ""
+    if found.phase.value in OVER:
+        return f"Job {name} has no output: it is {status} and never started{because}", f"see: runai why {name}"
+    if found.next_try_at:
+        after = f"wait with runai logs -f {name}, or see: runai why {name}"
+        return (
+            f"Job {name} has no output yet: it is {status}{because}; next try at {ages.ahead(found.next_try_at)}",
+            after,
+        )
+    after = f"wait with runai logs -f {name}, or see why: runai why {name}"
+    return f"Job {name} has not started yet, so it has no output: it is {status}{because}", after
+
+
+def _previous(client: Client, found: WorkloadItem, chosen: PodItem) -> PodItem:
     """The try before the newest one of this pod that has output."""
-    tries = [life for life in client.history(workload) if life.index == chosen.index]
+    tries = [life for life in client.history(found.id) if life.index == chosen.index]
     newest = max(tries, key=lambda life: life.incarnation)
     earlier = [life for life in tries if life.incarnation < newest.incarnation and life.has_log]
     if not earlier:
-        what = f"pod {chosen.index} of job {name} has no earlier try with output"
-        raise failure("pod.no_previous", what, f"see its tries: runai history {name}")
+        what = f"pod {chosen.index} of job {found.name} has no earlier try with output"
+        raise failure("pod.no_previous", what, f"see its tries: runai history {found.name}")
     return earlier[-1]
 
 
-def _wait_for_a_pod(here: Here, client: Client, workload: str, name: str, pod: str | None) -> None:
+def _wait_for_a_pod(here: Here, client: Client, found: WorkloadItem, pod: str | None) -> WorkloadItem:
     """Who follows a job that is still waiting wants to see its first line, and not that there is none."""
-    told = False
-    while pod is None and not any(life.started_at or life.phase == "ended" for life in client.pods(workload)):
-        found = client.workload(workload)
+    told = ""
+    while pod is None and not any(life.started_at or life.phase == "ended" for life in client.pods(found.id)):
+        found = client.workload(found.id)
         if found.phase.value in OVER or found.desired_phase.value != "Running":
-            return
-        if not told:
-            why = f" ({found.phase_message})" if found.phase_message else ""
-            here.notice(f"Job {name} is {found.classic_status}{why}; waiting for its first line ...")
-            told = True
+            return found
+        if told != found.classic_status:
+            because = f" ({found.phase_message})" if found.phase_message else ""
+            here.notice(f"Job {found.name} is {found.classic_status}{because}; waiting for its output ...")
+            told = found.classic_status
         time.sleep(LOOK_AGAIN_S)
+    return found
 
 
 # --- one pod -------------------------------------------------------------------------------------------------
@@ -243,20 +265,18 @@ class Interleaved:
             sys.stdout.buffer.flush()
 
 
-def show_all(
-    here: Here, client: Client, workload: str, name: str, wanted: Wanted, *, previous: bool, raw: bool
-) -> None:
+def show_all(here: Here, client: Client, found: WorkloadItem, wanted: Wanted, *, previous: bool, raw: bool) -> None:
     """One pod after the other."""
-    lives = client.history(workload)
+    lives = client.history(found.id)
     chosen = _with_output(lives, previous=previous)
     if not chosen:
-        raise _no_log(client, workload, name)
+        raise failure("job.no_log", *no_output(found, lives))
     silent = len({life.index for life in lives}) - len(chosen)
     if silent:
         here.notice(f"{silent} of {silent + len(chosen)} pods have no output yet.")
     out = Interleaved(raw=raw)
     for life in chosen:
-        out.copy(life.name, wanted.chunks(client, workload, life.id))
+        out.copy(life.name, wanted.chunks(client, found.id, life.id))
 
 
 def _with_output(lives: Sequence[PodItem], *, previous: bool) -> list[PodItem]:
@@ -268,33 +288,33 @@ def _with_output(lives: Sequence[PodItem], *, previous: bool) -> list[PodItem]:
     return [max(tries[index], key=lambda life: life.incarnation) for index in sorted(tries)]
 
 
-def follow_all(session: Session, client: Client, workload: str, name: str, wanted: Wanted, *, raw: bool) -> None:
+def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Wanted, *, raw: bool) -> None:
     """Every pod as it writes, also those that start later, until the job is over."""
     out = Interleaved(raw=raw)
     followed: dict[str, threading.Thread] = {}
     failures: list[Failure] = []
     told = False
     while True:
-        found = client.workload(workload)
-        fresh = [life for life in client.pods(workload) if life.has_log and life.id not in followed]
+        found = client.workload(found.id)
+        fresh = [life for life in client.pods(found.id) if life.has_log and life.id not in followed]
         if len(fresh) + sum(thread.is_alive() for thread in followed.values()) > FOLLOWED_MAX:
-            what = f"job {name} has more than {FOLLOWED_MAX} pods to follow"
+            what = f"job {found.name} has more than {FOLLOWED_MAX} pods to follow"
             raise failure("logs.too_many", what, "name one with --pod, or leave out --follow")
         for life in fresh:
-            read = _reading(session, workload, life, wanted, out, failures)
+            read = _reading(session, found.id, life, wanted, out, failures)
             followed[life.id] = threading.Thread(target=read, daemon=True)
             followed[life.id].start()
         is_over = found.phase.value in OVER or found.desired_phase.value != "Running"
         if is_over and not any(thread.is_alive() for thread in followed.values()):
             break
         if not followed and not told:
-            session.here.notice(f"Job {name} is {found.classic_status}; waiting for its first line ...")
+            session.here.notice(f"Job {found.name} is {found.classic_status}; waiting for its output ...")
             told = True
         time.sleep(LOOK_AGAIN_S)
     if failures:
         raise Failure([problem for each in failures for problem in each.problems], exit_code=ERROR)
     if not followed:
-        raise _no_log(client, workload, name)
+        raise failure("job.no_log", *no_output(found, client.history(found.id)))
 
 
 def _reading(

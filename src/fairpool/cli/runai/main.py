@@ -43,6 +43,12 @@ def _list_clusters() -> click.Command:
     return list_clusters
 
 
+def _list_claims() -> click.Command:
+    from fairpool.cli.runai.claims import list_claims
+
+    return list_claims
+
+
 def _describe_job() -> click.Command:
     from fairpool.cli.runai.details import describe_job
 
@@ -212,6 +218,7 @@ def _list() -> click.Command:
             "projects": Twig("Projects with their quotas.", _list_projects),
             "nodes": Twig("Nodes with their GPUs.", _list_nodes),
             "clusters": Twig("Clusters, and the default project.", _list_clusters),
+            "pvc": Twig("Volume claims of a project.", _list_claims),
             "templates": _unsupported("templates"),
         },
         aliases={
@@ -219,6 +226,7 @@ def _list() -> click.Command:
             "project": "projects",
             "node": "nodes",
             "cluster": "clusters",
+            "pvcs": "pvc",
             "template": "templates",
         },
         default="jobs",
@@ -324,7 +332,7 @@ TWIGS = {
 main = Root(
     "runai",
     help="Submit work to shared GPUs, and look after it.",
-    example="runai submit hyper1 -i quickstart -g 1 -p team-a",
+    example="runai submit hello -i python -g 0.5 -- python -c 'print(1)'",
     twigs=TWIGS,
 )
 

@@ -9,12 +9,12 @@ import click
 
 from fairpool.cli.runai.command_tree import Here, Leaf
 from fairpool.cli.runai.failure import Failure, failure, meant
-from fairpool.cli.runai.listing import Column, draw, facts, output_flag, screen_here, show, show_document
+from fairpool.cli.runai.listing import Column, draw, facts, natural, output_flag, screen_here, show, show_document
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Screen, printable
 
 if TYPE_CHECKING:
-    from fairpool.api.organization import ClusterAnswer, NodeAnswer
+    from fairpool.api.organization import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
 
 DRAIN = ("runai", "drain", "NoExecute")
 """What `runai-adm node drain` puts on a node."""
@@ -103,8 +103,8 @@ def _gib(size: int) -> str:
 @output_flag
 @click.pass_obj
 def describe_node(here: Here, names: tuple[str, ...], output: str | None) -> None:
-    """Nodes in detail. Without a name: all of them."""
-    found = _asked_for(here, names)
+    """Nodes in detail, with their GPUs and pods. Without a name: all of them."""
+    found = _in_detail(here, names)
     if output in ("json", "yaml"):
         show_document(output, [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found])
         return
@@ -117,6 +117,7 @@ def describe_node(here: Here, names: tuple[str, ...], output: str | None) -> Non
             screen.text()
         facts(screen, node_facts(each))
         draw_gpus(screen, each)
+        draw_pods(screen, each)
     screen.show()
 
 
@@ -130,6 +131,22 @@ def draw_gpus(screen: Screen, each: NodeAnswer) -> None:
         Column("ALLOCATED", lambda index: _device_text(each, index)),
     ]
     draw(screen, columns, range(each.gpu_info.gpu_count))
+
+
+def draw_pods(screen: Screen, each: NodeDetail) -> None:
+    """The pods that hold something on it."""
+    screen.title("NODE PODS:")
+    if not each.pods_there:
+        screen.text("No pods")
+        return
+    columns: list[Column[NodePod]] = [
+        Column("POD", lambda pod: pod.name),
+        Column("PROJECT", lambda pod: pod.project_name or "-"),
+        Column("USER", lambda pod: pod.submitted_by or "-", spare=2),
+        Column("GPU ALLOCATED", lambda pod: f"{pod.gpu:.2f}"),
+        Column("GPUS", lambda pod: ",".join(map(str, pod.devices)) or "-", spare=1),
+    ]
+    draw(screen, columns, sorted(each.pods_there, key=lambda pod: (pod.project_name or "~", natural(pod.name))))
 
 
 def _device_text(each: NodeAnswer, index: int) -> str:
@@ -163,6 +180,15 @@ def _asked_for(here: Here, names: Sequence[str]) -> list[NodeAnswer]:
     if unknown:
         raise unknown_node(unknown, [each.name for each in found])
     return [each for each in found if not names or each.name in names]
+
+
+def _in_detail(here: Here, names: Sequence[str]) -> list[NodeDetail]:
+    """Each with the pods on it, as they were at one moment."""
+    from fairpool.cli.runai.session import Session
+
+    listed = _asked_for(here, names)
+    with Session(here).connected() as client:
+        return [client.node(each.name) for each in listed]
 
 
 def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:

@@ -57,9 +57,10 @@ def why(here: Here, name: str) -> None:
 def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) -> list[str]:
     """What there is to say, from the verdict to the quota."""
     status, since = found.classic_status or found.phase.value, found.phase_since
-    said = [f"Job {found.name} " + (f"has been {status} for {ages.age(since)}." if since else f"is {status}.")]
+    said = [f"Job {found.name} is {status}" + (f", for {ages.age(since)}." if since else ".")]
     if found.phase.value == "Stopped" and found.reason == "suspended":
-        said.append("Somebody suspended it: it holds nothing, and waits until it is resumed.")
+        by = f" by {found.suspended_by}" if found.suspended_by else ""
+        said.append(f"It was suspended{by}. It holds no GPU until it is resumed.")
     elif found.phase_message:
         # As it is: it may begin with the name of a node or project, and names are not to be changed.
         said.append(f"Reason: {found.phase_message.rstrip('.')}.")
@@ -67,6 +68,8 @@ def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) ->
         said.append(f"Reason: {found.reason}.")
     elif found.phase.value == "Creating":
         said.append("Its cluster has not looked at it yet.")
+    if found.next_try_at:
+        said.append(f"Next try at {ages.ahead(found.next_try_at)}.")
     said += _last_end(found, lives)
     asked = found.workload_requested_resources.gpu
     said.append(

@@ -129,7 +129,10 @@ class Session:
             return ""
 
     def _problems(self, refusal: Refused) -> list[Problem]:
-        return [self._problem(each) for each in refusal.problems]
+        from fairpool.cli.runai.submission import refused_flag
+
+        said = [refused_flag(each.problem(), each.field or "") for each in refusal.items]
+        return [self._problem(each) for each in dict.fromkeys(said)]
 
     def _problem(self, problem: Problem) -> Problem:
         match problem.code:
@@ -183,7 +186,7 @@ def check_project(client: Client, project: str) -> None:
     """Whether there is such a project for this caller; if not, a failure that says what there is."""
     names = [each.name for each in client.projects()]
     if project not in names:
-        what = f"project {project} was not found. Please run 'runai list project' to view all avaliable projects"
+        what = f"project {project} was not found. Please run 'runai list project' to view all available projects"
         raise failure("project.unknown", what, hint=project_hint(project, names))
 
 

@@ -340,6 +340,35 @@ def _given(**values: Any) -> dict[str, Any]:
 
 
 FLAGS = {
+    "spec.imagePullPolicy": "--image-pull-policy",
+    "spec.compute.gpuPortionLimit": "--gpu",
+    "spec.compute.migProfile": "--mig-profile",
+    "spec.compute.largeShmRequest": "--large-shm",
+    "spec.compute.gpu": "--gpu",
+    "spec.storage.pvc.claimInfo": "--new-pvc",
+    "spec.storage.pvc.ephemeral": "--new-pvc",
+    "spec.storage.hostPath.mountPropagation": "--mount-propagation",
+    "spec.security.createHomeDir": "--create-home-dir",
+    "spec.security.capabilities": "--add-capability",
+    "spec.security.allowPrivilegeEscalation": "--prevent-privilege-escalation",
+    "spec.security.hostIpc": "--host-ipc",
+    "spec.security.hostNetwork": "--host-network",
+    "spec.topology.required": "--required-pod-topology-key",
+    "spec.topology.preferred": "--preferred-pod-topology-key",
+    "spec.template": "--template",
+    "spec.priorityClass": "--priority",
+    "spec.preemptibility": "--preemptible",
+    "spec.autoDeletionTimeAfterCompletionSeconds": "--ttl-after-finish",
+    "spec.terminationGracePeriodSeconds": "--grace-period",
+    "spec.stdin": "--stdin",
+    "spec.tty": "--tty",
+    "spec.exposedUrls.url": "--custom-url",
+    "spec.exposedUrls": "--service-type",
+    "spec.distributedFramework": "the framework",
+    "spec.cleanPodPolicy": "--clean-pod-policy",
+    "spec.slotsPerWorker": "--slots-per-worker",
+    "waitAnyway": "--wait-anyway",
+    "clusterId": "--cluster",
     "name": "name",
     "projectId": "--project",
     "spec.image": "--image",
@@ -380,4 +409,20 @@ FLAGS = {
 def _flag(place: Sequence[int | str]) -> str:
     """Which flag a place in the request comes from."""
     path = ".".join(str(part) for part in place if not isinstance(part, int))
-    return next((flag for known, flag in FLAGS.items() if path == known or path.startswith(f"{known}.")), path)
+    return flag_of(path) or path
+
+
+def flag_of(path: str) -> str:
+    """The flag from which a field of the request comes; empty: none that we know of."""
+    if path.startswith("spec.security.runAs"):
+        return "--run-as-user"  # which says three things at once
+    return next((flag for known, flag in FLAGS.items() if path == known or path.startswith(f"{known}.")), "")
+
+
+def refused_flag(problem: Problem, field: str) -> Problem:
+    """A refusal of the control plane in the words of who typed flags: `--run-as-user is not supported`."""
+    flag = flag_of(field)
+    named = next((name for name in (field, field.removeprefix("spec.")) if problem.what.startswith(name)), "")
+    if not flag or not named:
+        return problem
+    return Problem(problem.code, f"{flag}{problem.what.removeprefix(named)}", problem.fix)

@@ -28,6 +28,7 @@ NO_INGRESS = (
     "Note: there is no ingress yet. The job uses the ports of the machine it runs on; while it runs, "
     "`runai list -o wide` shows its address under SERVICE URL(S)."
 )
+NOT_HERE = "Not supported by the process runtime."
 OLDER_FORM = "--command with a value and --args are an older form; write: runai submit NAME ... --command -- {words}"
 
 
@@ -58,7 +59,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     "submit",
     cls=Submit,
     short_help="Submit a job.",
-    example="runai submit hyper1 -i quickstart -g 1 -p team-a",
+    example="runai submit hello -i python -g 0.5 -- python -c 'print(1)'",
 )
 @click.argument("name", required=False)
 @flag("--name", "named", section=NAMING, metavar="NAME", help="The same as NAME before it.")
@@ -67,7 +68,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--inference", is_flag=True, section=NAMING, help="A model that answers on --port.")
 @flag("--replicas", type=click.IntRange(1), hidden=True, help="Of inference.")
 @flag("--jupyter", is_flag=True, hidden=True)
-@flag("--template", section=NAMING, metavar="NAME", help="Take values from a template.")
+@flag("--template", section=NAMING, metavar="NAME", help=NOT_HERE)
 @flag("--dry-run", is_flag=True, section=NAMING, help="Print what would be sent; submit nothing.")
 @flag("--old-job", is_flag=True, hidden=True, expose_value=False)
 @flag("-i", "--image", section=CONTAINER, help="Image to run: [HOST[:PORT]/]PATH[:TAG].")
@@ -76,7 +77,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     section=CONTAINER,
     metavar="POLICY",
     shell_complete=_policies,
-    help="Always, IfNotPresent or Never.",
+    help="IfNotPresent or Never; Always is not supported by the process runtime.",
 )
 @flag("--always-pull-image", is_flag=True, hidden=True)
 @flag("--local-image", is_flag=True, section=CONTAINER, help="Take the image from the node (Never).")
@@ -90,7 +91,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--working-dir", section=CONTAINER, metavar="PATH", help="Where it starts.")
 @flag("-l", "--label", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Label; repeatable.")
 @flag("-a", "--annotation", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Annotation; repeatable.")
-@flag("--add-capability", multiple=True, section=CONTAINER, metavar="NAME", help="Linux capability; repeatable.")
+@flag("--add-capability", multiple=True, section=CONTAINER, metavar="NAME", help=NOT_HERE)
 @flag("-g", "--gpu", section=RESOURCES, metavar="GPUS", help="0.5 of one GPU, or 2 whole ones.")
 @flag("--gpu-memory", section=RESOURCES, metavar="SIZE", help="A part of a GPU by its memory, as in 4G.")
 @flag("--mig-profile", "--mig", section=RESOURCES, metavar="PROFILE", help="A MIG partition, as in 1g.5gb.")
@@ -110,14 +111,14 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     metavar="HOST:PATH[:ro]",
     help="Folder of the node at PATH; repeatable.",
 )
-@flag("--nfs-server", section=STORAGE, metavar="HOST", help="-v means folders of this file server.")
-@flag("--mount-propagation", is_flag=True, section=STORAGE, help="-v shows what is mounted on the node later.")
+@flag("--nfs-server", section=STORAGE, metavar="HOST", help=NOT_HERE)
+@flag("--mount-propagation", is_flag=True, section=STORAGE, help=NOT_HERE)
 @flag("--pvc", multiple=True, section=STORAGE, metavar="NAME:PATH[:ro]", help="Existing claim; repeatable.")
 @flag("--pvc-exists", multiple=True, section=STORAGE, metavar="KEYS", help="claimname=NAME,path=PATH.")
 @flag("--new-pvc", "--pvc-new", multiple=True, section=STORAGE, metavar="KEYS", help="size=10G,path=PATH,...")
-@flag("--git-sync", multiple=True, section=STORAGE, metavar="KEYS", help="source=REPOSITORY,branch=NAME,target=PATH.")
+@flag("--git-sync", multiple=True, section=STORAGE, metavar="KEYS", help=NOT_HERE)
 @flag("--s3", multiple=True, hidden=True)
-@flag("--configmap-volume", multiple=True, section=STORAGE, metavar="KEYS", help="name=NAME,path=PATH.")
+@flag("--configmap-volume", multiple=True, section=STORAGE, metavar="KEYS", help=NOT_HERE)
 @flag(
     "-s",
     "--service-type",
@@ -128,10 +129,10 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     help="ingress, external-url, nodeport or loadbalancer, with --port.",
 )
 @flag("--port", multiple=True, section=NETWORK, metavar="PORT", help="8888, or EXTERNAL:CONTAINER; repeatable.")
-@flag("--custom-url", section=NETWORK, metavar="URL", help="With external-url.")
+@flag("--custom-url", section=NETWORK, metavar="URL", help=NOT_HERE)
 @flag("--address", hidden=True)
-@flag("--host-ipc", is_flag=True, section=NETWORK, help="The node's own inter-process communication.")
-@flag("--host-network", is_flag=True, section=NETWORK, help="The node's own network.")
+@flag("--host-ipc", is_flag=True, section=NETWORK, help=NOT_HERE)
+@flag("--host-network", is_flag=True, section=NETWORK, help=NOT_HERE)
 @flag("--backoff-limit", "--backoffLimit", type=click.IntRange(0), section=LIFE, help="Retries: 6; interactive 0.")
 @flag("--completions", type=click.IntRange(1), section=LIFE, help="Runs that must end well.")
 @flag("--parallelism", type=click.IntRange(1), section=LIFE, help="Runs at a time; needs --completions.")
@@ -150,10 +151,10 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--node-type", section=LIFE, metavar="TYPE", help="Nodes with this run.ai/type.")
 @flag("--node-pools", multiple=True, section=LIFE, metavar="NAMES", help="Pools to try, in this order.")
 @flag("--toleration", multiple=True, section=LIFE, metavar="KEYS", help="operator=Exists,key=KEY,effect=NoSchedule.")
-@flag("--preferred-pod-topology-key", section=LIFE, metavar="KEY", help="Keep pods together by a label if possible.")
-@flag("--required-pod-topology-key", section=LIFE, metavar="KEY", help="Keep pods together by a label.")
-@flag("--run-as-user", is_flag=True, section=LIFE, help="As you, not as root.")
-@flag("--create-home-dir/--no-create-home-dir", default=None, section=LIFE, help="A home of its own.")
+@flag("--preferred-pod-topology-key", section=LIFE, metavar="KEY", help=NOT_HERE)
+@flag("--required-pod-topology-key", section=LIFE, metavar="KEY", help=NOT_HERE)
+@flag("--run-as-user", is_flag=True, section=LIFE, help=NOT_HERE)
+@flag("--create-home-dir/--no-create-home-dir", default=None, section=LIFE, help=NOT_HERE)
 @flag("--prevent-privilege-escalation", is_flag=True, hidden=True)
 @flag("--allow-privilege-escalation/--no-allow-privilege-escalation", default=None, hidden=True)
 @flag("--seccomp-profile", hidden=True)

@@ -5,7 +5,6 @@ What nobody measures yet (utilisation, memory in use) is shown as `-`, not as a 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.failure import Failure, not_yet
 from fairpool.cli.runai.jobs import node, running_seconds, type_word
-from fairpool.cli.runai.listing import Column, draw, screen_here
+from fairpool.cli.runai.listing import Column, draw, natural, screen_here
 from fairpool.cli.runai.nodes import status, unknown_node, usable
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.suggestions import node_names
@@ -31,51 +30,63 @@ GIB = 1024**3
 BAR = 20
 
 
+_output = flag("-o", "--output", type=click.Choice(["wide"]), help="wide: every column, whatever the terminal's width.")
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One look at everything."""
+    """One look at everything, at one moment."""
 
     nodes: list[NodeAnswer]
     projects: list[Project]
     running: list[WorkloadItem]
     waiting: dict[str, int]
+    hidden: int = 0
+    """Jobs in projects that the caller may not see."""
 
 
 @click.command("overview", cls=Leaf, short_help="GPUs, projects and running jobs.", example="runai top --watch")
 @watch_flags
+@_output
 @click.pass_obj
-def top_overview(here: Here, watch: bool, interval: float, rounds: int | None) -> None:
+def top_overview(here: Here, watch: bool, interval: float, rounds: int | None, output: str | None) -> None:
     """GPUs of every node and project, and the jobs that run."""
     from fairpool.cli.runai.session import Session
 
     session = Session(here)
     with session.connected() as client:
         if watch:
-            redraw(lambda screen: draw_overview(screen, look(client)), interval, rounds)
+            redraw(lambda screen: draw_overview(screen, look(client), whole=output == "wide"), interval, rounds)
             return
         screen = screen_here()
-        draw_overview(screen, look(client))
+        draw_overview(screen, look(client), whole=output == "wide")
         screen.show()
 
 
 def look(client: Client) -> Seen:
-    found = client.all_workloads(filters=["desiredPhase==Running"])
-    waiting = Counter(each.project_name for each in found if each.phase.value in ("Creating", "Pending"))
-    running = [each for each in found if each.phase.value in ("Running", "Degraded", "Initializing")]
+    found = client.overview()
     return Seen(
-        sorted(client.nodes(), key=lambda each: each.name),
-        sorted(client.projects(), key=lambda each: each.name),
-        running,
-        dict(waiting),
+        sorted(found.nodes, key=lambda each: natural(each.name)),
+        sorted(found.projects, key=lambda each: natural(each.name)),
+        sorted(found.workloads, key=lambda each: (natural(each.project_name), natural(each.name))),
+        found.waiting,
+        found.hidden_workloads,
     )
 
 
-def draw_overview(screen: Screen, seen: Seen) -> None:
-    """Three tables: nodes, projects, jobs."""
+def headline(seen: Seen) -> str:
+    """`8 of 16 GPUs allocated; 3 jobs running, 1 waiting`."""
     total = sum(usable(each) for each in seen.nodes)
-    held = sum(each.gpu_info.allocated for each in seen.nodes)
-    waiting = sum(seen.waiting.values())
-    screen.text(f"{held:g} of {total} GPUs allocated, {len(seen.running)} jobs run, {waiting} wait")
+    held = round(sum(each.gpu_info.allocated for each in seen.nodes), 3)
+    running = len(seen.running) + seen.hidden
+    hidden = f" ({seen.hidden} in projects that you cannot see)" if seen.hidden else ""
+    jobs = "1 job" if running == 1 else f"{running} jobs"
+    return f"{held:g} of {total} GPUs allocated; {jobs} running{hidden}, {sum(seen.waiting.values())} waiting"
+
+
+def draw_overview(screen: Screen, seen: Seen, *, whole: bool = False) -> None:
+    """Three tables: nodes, projects, jobs."""
+    screen.text(headline(seen))
     screen.text()
     nodes: list[Column[NodeAnswer]] = [
         Column("NODE", lambda each: each.name),
@@ -86,7 +97,7 @@ def draw_overview(screen: Screen, seen: Seen) -> None:
         Column("", lambda each: bar(each.gpu_info.allocated, usable(each)), spare=1),
         Column("PODS", lambda each: str(each.pods), spare=3),
     ]
-    draw(screen, nodes, seen.nodes)
+    draw(screen, nodes, seen.nodes, whole=whole)
     screen.text()
     projects: list[Column[Project]] = [
         Column("PROJECT", lambda each: each.name),
@@ -95,9 +106,9 @@ def draw_overview(screen: Screen, seen: Seen) -> None:
         Column("", lambda each: bar(each.allocated_gpus, each.total_resources.gpu_quota), spare=1),
         Column("WAITING", lambda each: str(seen.waiting.get(each.name, 0))),
     ]
-    draw(screen, projects, seen.projects)
+    draw(screen, projects, seen.projects, whole=whole)
     screen.text()
-    draw(screen, job_columns(), seen.running)
+    draw(screen, job_columns(), seen.running, whole=whole)
 
 
 def bar(held: float, total: float) -> str:
@@ -134,8 +145,9 @@ def _memory(each: WorkloadItem) -> str:
 @click.command("job", cls=Leaf, short_help="Running jobs and what they hold.", example="runai top job -A")
 @flag("-A", "--all-projects", is_flag=True, help="Of every project that you may see.")
 @flag("-d", "--details", is_flag=True, hidden=True)
+@_output
 @click.pass_obj
-def top_job(here: Here, all_projects: bool, details: bool) -> None:
+def top_job(here: Here, all_projects: bool, details: bool, output: str | None) -> None:
     """Jobs that run, and what they hold."""
     from fairpool.cli.runai.session import Session, check_project
 
@@ -147,8 +159,9 @@ def top_job(here: Here, all_projects: bool, details: bool) -> None:
             check_project(client, project)
         chosen = ["phase==Running", *([f"projectName=={project}"] if project is not None else [])]
         found = client.all_workloads(filters=chosen)
+    found.sort(key=lambda each: (natural(each.project_name), natural(each.name)))
     screen = screen_here()
-    draw(screen, job_columns(), found)
+    draw(screen, job_columns(), found, whole=output == "wide")
     screen.show()
 
 
@@ -157,8 +170,9 @@ def top_job(here: Here, all_projects: bool, details: bool) -> None:
 )
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @flag("-d", "--details", is_flag=True, hidden=True)
+@_output
 @click.pass_obj
-def top_node(here: Here, names: tuple[str, ...], details: bool) -> None:
+def top_node(here: Here, names: tuple[str, ...], details: bool, output: str | None) -> None:
     """Nodes: capacity, and how much of it is allocated."""
     from fairpool.cli.runai.session import Session
 
@@ -170,7 +184,8 @@ def top_node(here: Here, names: tuple[str, ...], details: bool) -> None:
     if unknown:
         raise unknown_node(unknown, [each.name for each in found])
     screen = screen_here()
-    draw(screen, node_columns(), [each for each in found if not names or each.name in names])
+    shown = [each for each in found if not names or each.name in names]
+    draw(screen, node_columns(), shown, whole=output == "wide")
     screen.show()
 
 

@@ -138,8 +138,10 @@ def _visit(ctx: click.Context, name: str, command: Sequence[str], *, pod: str | 
 
 
 def _running(client: Client, workload: str, pod: str | None) -> PodItem | None:
-    lives = client.pods(workload)
-    return next((life for life in lives if life.phase == "running" and pod in (None, life.id, life.name)), None)
+    from fairpool.api.workloads import life_called
+
+    lives = [life for life in client.pods(workload) if life.phase == "running"]
+    return next(iter(lives), None) if pod is None else life_called(lives, pod)
 
 
 def _converse(
@@ -150,10 +152,11 @@ def _converse(
     from httpx2.websockets import HTTPXWSException
 
     if _running(client, workload, pod) is None:
+        from fairpool.api.workloads import life_called, pods_there
+
         lives = client.pods(workload)
-        names = [life.name for life in lives]
-        if pod is not None and pod not in [*names, *(life.id for life in lives)]:
-            raise failure("pod.unknown", f"the job has no pod {pod}", f"it has: {', '.join(names) or 'none yet'}")
+        if pod is not None and life_called(lives, pod) is None:
+            raise failure("pod.unknown", f"there is no pod {pod!r}", pods_there(lives))
         raise failure("pod.not_running", "Unable to run command in a pod that is not running")
     try:
         with client.shell(workload, command, pod=pod, tty=tty) as shell, _raw_terminal(shell, wanted=tty):

@@ -95,6 +95,17 @@ def all_nodes(connection: Connection) -> list[Row[Any]]:
     return list(connection.execute(select(nodes).order_by(nodes.c.name, nodes.c.cluster)))
 
 
+def images(connection: Connection, cluster_id: str) -> tuple[str, ...] | None:
+    """Patterns of the images that a cluster can run; None: whatever can be pulled, or nobody knows."""
+    mine = nodes.c.cluster == cluster_id
+    anything = select(nodes.c.name).where(mine, nodes.c.document.contains('"images":null')).limit(1)
+    if connection.execute(anything).first() is not None:
+        return None
+    rows = connection.execute(select(nodes.c.document).where(mine).order_by(nodes.c.name)).scalars()
+    found = [pattern for document in rows for pattern in NodeReport.from_json(document).images or ()]
+    return tuple(dict.fromkeys(found)) or None
+
+
 def set_queue(connection: Connection, cluster_id: str, report: QueueReport) -> None:
     drop_queue(connection, cluster_id, report.pool, report.queue)
     values = {"cluster": cluster_id, "pool": report.pool, "queue": report.queue, "document": report.to_json()}

@@ -237,6 +237,31 @@ pods = Table(
 """Each life of each pod, as last reported. Earlier lives are history: they go with their workload, or when many more
 have followed."""
 
+holdings = Table(
+    "holdings",
+    metadata,
+    Column("pod", String(128), primary_key=True),
+    Column("workload", String(64), nullable=False, index=True),
+    Column("cluster", String(64), nullable=False),
+    Column("node", String(256), nullable=False),
+    Column("devices", Text, nullable=False),
+    Column("gpus_milli", BigInteger, nullable=False),
+    Column("cpu_milli", BigInteger, nullable=False),
+    Column("memory_bytes", BigInteger, nullable=False),
+)
+"""What pods hold now. Written with what is shown of their workload, so that both always agree."""
+
+claims = Table(
+    "claims",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("name", String(256), primary_key=True),
+    Column("size", String(32), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+)
+"""Volume claims that were made. Of those from before they were written down the size is not known."""
+
 events = Table(
     "events",
     metadata,

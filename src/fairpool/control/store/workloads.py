@@ -25,7 +25,7 @@ from sqlalchemy.engine import Row
 
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.store.prepared import IntegrityError, Prepared, PreparedIn
-from fairpool.control.store.tables import events, pods, workloads
+from fairpool.control.store.tables import events, holdings, pods, workloads
 from fairpool.model.ids import Instant
 
 _INSERT = Prepared(insert(workloads))
@@ -33,6 +33,7 @@ _ONE = Prepared(select(workloads).where(workloads.c.id == bindparam("id")))
 _SHOWN = Prepared(
     select(
         workloads.c.item,
+        workloads.c.facts,
         workloads.c.request,
         workloads.c.project,
         workloads.c.department,
@@ -169,6 +170,28 @@ def count(connection: Connection, listing: Listing) -> int:
     return int(_count_of(_shape(listing)).column(connection, _values(listing))[0])
 
 
+RUNS = ("Running", "Degraded", "Initializing")
+WAITS = ("Creating", "Pending")
+
+
+def busy(connection: Connection) -> list[Row[Any]]:
+    """What is shown of everything that runs, starts or holds a GPU, by project and name."""
+    there = workloads.c.gone_at.is_(None)
+    query = select(workloads.c.item, workloads.c.project, workloads.c.department).where(
+        there, or_(workloads.c.phase.in_(RUNS), workloads.c.allocated_gpus_milli > 0)
+    )
+    return list(connection.execute(query.order_by(workloads.c.project, workloads.c.name, workloads.c.id)))
+
+
+def waiting(connection: Connection) -> list[Row[Any]]:
+    """Project, department, and how many workloads wait there without holding anything."""
+    columns = (workloads.c.project, workloads.c.department)
+    query = select(*columns, func.count().label("number")).where(
+        workloads.c.gone_at.is_(None), workloads.c.phase.in_(WAITS), workloads.c.allocated_gpus_milli == 0
+    )
+    return list(connection.execute(query.group_by(*columns).order_by(*columns)))
+
+
 def set_pod(connection: Connection, known: bool, row: dict[str, Any]) -> None:
     if known:
         _CHANGE_POD.run(connection, {"of": row["id"], **row})
@@ -206,6 +229,7 @@ def projects_with_work(connection: Connection, project: str) -> bool:
 def gone(connection: Connection, workload_id: str, now: Instant, item: str, revision: int) -> None:
     values = {"gone_at": now, "name_key": None, "phase": "Deleted", "item": item, "revision": revision}
     change(connection, workload_id, **values, allocated_gpus_milli=0, running_pods=0)
+    connection.execute(delete(holdings).where(holdings.c.workload == workload_id))
 
 
 def bury(connection: Connection, column: Column[str], name: str, revision: int) -> None:
@@ -231,7 +255,7 @@ def drop_gone(connection: Connection, before: int, most: int) -> int:
     """Let go of workloads that went earlier than this, with all that is known of them; says how many."""
     query = select(workloads.c.id).where(workloads.c.gone_at < before).order_by(workloads.c.gone_at).limit(most)
     old = list(connection.execute(query).scalars())
-    for column in (events.c.workload, pods.c.workload, workloads.c.id):
+    for column in (events.c.workload, pods.c.workload, holdings.c.workload, workloads.c.id):
         connection.execute(delete(column.table).where(column.in_(old)))
     return len(old)
 

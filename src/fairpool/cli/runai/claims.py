@@ -1,0 +1,39 @@
+"""Volume claims of a project: `runai list pvc`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.cli.runai import ages
+from fairpool.cli.runai.command_tree import Here, Leaf
+from fairpool.cli.runai.listing import Column, output_flag, show
+
+if TYPE_CHECKING:
+    from fairpool.api.workloads import ClaimItem
+
+
+@click.command("pvc", cls=Leaf, short_help="Volume claims of a project.", example="runai list pvc -p team-a")
+@output_flag
+@click.pass_obj
+def list_claims(here: Here, output: str | None) -> None:
+    """Volume claims of a project. They are made by `runai submit --new-pvc`."""
+    from fairpool.cli.runai.session import Session, check_project
+
+    session = Session(here)
+    project = session.project()
+    with session.connected() as client:
+        check_project(client, project)
+        found = client.claims(project)
+    columns: list[Column[ClaimItem]] = [
+        Column("NAME", lambda each: each.name),
+        Column("SIZE", lambda each: each.size or "-"),
+        Column("AGE", lambda each: ages.age(each.created_at)),
+        Column("USER", lambda each: each.created_by or "-", spare=1),
+    ]
+    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    show(output, columns, found, documents=documents, title=f"Showing volume claims of project {project}")
+    if not found and output in (None, "wide"):
+        example = "runai submit NAME -i IMAGE --new-pvc claimname=data,size=10Gi,path=/data"
+        here.notice(f"There are no volume claims in project {project}. To make one: {example}")

@@ -1,0 +1,100 @@
+"""Volume claims of projects: made by the submit that asks for a new one, listed for those who may submit there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from sqlalchemy import insert, select
+
+from fairpool.api import workloads as wire
+from fairpool.control.lean_route import LeanRoute
+from fairpool.control.moments import iso
+from fairpool.control.plane import CallerDep, PlaneDep
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import unknown
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store.database import Connection
+from fairpool.control.store.tables import claims
+
+router = APIRouter(tags=["workloads"], route_class=LeanRoute)
+
+
+@router.get("/api/v1/claims", response_model=wire.ClaimPage, summary="Volume claims of a project")
+async def list_claims(
+    plane: PlaneDep,
+    caller: CallerDep,
+    project: Annotated[str, Query(alias="projectId", min_length=1, max_length=64)],
+) -> wire.ClaimPage:
+    def unit(connection: Connection) -> wire.ClaimPage:
+        row = organization_store.project(connection, project)
+        if row is None or not caller.may(Action.WORKLOAD_READ, row.name, row.department):
+            raise unknown("project", project, is_hidden=row is not None)
+        query = select(claims).where(claims.c.project == project).order_by(claims.c.name)
+        return wire.ClaimPage(claims=[_claim(each) for each in connection.execute(query)])
+
+    return await plane.read(unit)
+
+
+def _claim(row: Any) -> wire.ClaimItem:
+    return wire.ClaimItem(
+        name=row.name,
+        project_id=row.project,
+        size=row.size or None,
+        created_at=iso(row.created_at),
+        created_by=row.created_by,
+    )
+
+
+def names(connection: Connection, project: str) -> frozenset[str]:
+    """The claims that a project has."""
+    return frozenset(connection.execute(select(claims.c.name).where(claims.c.project == project)).scalars())
+
+
+def named(body: wire.SubmitAny, workload: str) -> wire.SubmitAny:
+    """The same, with a name for every new claim that has none."""
+    wanted = body.spec.storage.pvc
+    if all(each.claim_name or each.existing_pvc for each in wanted):
+        return body
+    pvc = [_named(each, f"pvc-{workload}-{place}") for place, each in enumerate(wanted)]
+    storage = body.spec.storage.model_copy(update={"pvc": pvc})
+    return body.model_copy(update={"spec": body.spec.model_copy(update={"storage": storage})})
+
+
+def _named(claim: wire.Pvc, name: str) -> wire.Pvc:
+    return claim if claim.claim_name or claim.existing_pvc else claim.model_copy(update={"claim_name": name})
+
+
+def as_existing(spec: dict[str, Any]) -> dict[str, Any]:
+    """A specification that was admitted, as it would be said again: the claims it asked for exist by now."""
+    storage = spec.get("storage") or {}
+    made = [
+        {key: value for key, value in each.items() if key != "claimInfo"} | {"existingPvc": True}
+        for each in storage.get("pvc") or []
+    ]
+    return {**spec, "storage": {**storage, "pvc": made}} if made else spec
+
+
+def make(connection: Connection, body: wire.SubmitAny, project: str, by: str, now: int) -> None:
+    """Write down the new claims of a request that was admitted."""
+    new = [each for each in body.spec.storage.pvc if not each.existing_pvc]
+    note(
+        connection,
+        project,
+        [(each.claim_name or "", each.claim_info.size if each.claim_info else "") for each in new],
+        by,
+        now,
+    )
+
+
+def note(connection: Connection, project: str, made: Iterable[tuple[str, str]], by: str, now: int) -> None:
+    """Names and sizes of claims that a project has from now on."""
+    known = names(connection, project)
+    rows = [
+        {"project": project, "name": name, "size": size, "created_at": now, "created_by": by}
+        for name, size in dict(made).items()
+        if name not in known
+    ]
+    if rows:
+        connection.execute(insert(claims), rows)

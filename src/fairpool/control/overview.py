@@ -1,0 +1,43 @@
+"""Nodes, projects and jobs in one answer, from one read of the database: the figures add up."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from fairpool.api import overview as wire
+from fairpool.control.lean_route import LeanRoute
+from fairpool.control.nodes import all_nodes
+from fairpool.control.plane import CallerDep, PlaneDep
+from fairpool.control.projects import visible_projects
+from fairpool.control.rbac import Action
+from fairpool.control.store import workloads as store
+from fairpool.control.store.database import Connection
+
+router = APIRouter(tags=["nodes"], route_class=LeanRoute)
+
+
+@router.get("/api/v1/overview", response_model=wire.Overview, summary="Nodes, projects and running jobs at one moment")
+async def overview(plane: PlaneDep, caller: CallerDep) -> Response:
+    def unit(connection: Connection) -> str:
+        places = caller.places(Action.WORKLOAD_READ)
+        busy, hidden = [], 0
+        for row in store.busy(connection):
+            if places is None or places.covers(row.project, row.department):
+                busy.append(row.item)
+            else:
+                hidden += 1
+        waiting = {
+            row.project: row.number
+            for row in store.waiting(connection)
+            if places is None or places.covers(row.project, row.department)
+        }
+        rest = wire.Overview(
+            nodes=all_nodes(connection),
+            projects=visible_projects(connection, caller),
+            waiting=waiting,
+            hidden_workloads=hidden,
+            workloads=[],
+        ).model_dump_json(by_alias=True, exclude_none=True, exclude={"workloads"})
+        return f'{rest[:-1]},"workloads":[{",".join(busy)}]}}'  # items are texts already
+
+    return Response(await plane.read(unit), media_type="application/json")

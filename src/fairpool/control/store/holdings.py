@@ -1,0 +1,78 @@
+"""What pods hold on nodes now, as rows. Each workload's rows are replaced together with what is shown of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import bindparam, delete, insert, select
+
+from fairpool.api.clusters import PodReport
+from fairpool.control.store.database import Connection
+from fairpool.control.store.prepared import Prepared
+from fairpool.control.store.tables import holdings, workloads
+from fairpool.model.lifecycle import HOLDS_DEVICES
+
+_OF_WORKLOAD = Prepared(select(holdings).where(holdings.c.workload == bindparam("of")).order_by(holdings.c.pod))
+_DROP = Prepared(delete(holdings).where(holdings.c.workload == bindparam("of")))
+_ADD = Prepared(insert(holdings))
+
+
+@dataclass(slots=True)
+class Use:
+    """What is in use of one node."""
+
+    gpus_milli: int = 0
+    devices_milli: dict[int, int] = field(default_factory=dict)
+    pods: int = 0
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+
+
+def replace(connection: Connection, cluster: str, workload: str, pods: Iterable[PodReport]) -> None:
+    """What the pods of a workload hold from now on."""
+    rows = [
+        {
+            "pod": pod.id,
+            "workload": workload,
+            "cluster": cluster,
+            "node": pod.node,
+            "devices": json.dumps(pod.devices),
+            "gpus_milli": pod.gpus_milli,
+            "cpu_milli": pod.cpu_milli,
+            "memory_bytes": pod.memory_bytes,
+        }
+        for pod in sorted(pods, key=lambda pod: pod.id)
+        if pod.node is not None and pod.phase in HOLDS_DEVICES
+    ]
+    before = [row._asdict() for row in _OF_WORKLOAD.rows(connection, {"of": workload})]
+    if before == rows:
+        return
+    if before:
+        _DROP.run(connection, {"of": workload})
+    _ADD.run_all(connection, rows)
+
+
+def by_node(connection: Connection) -> dict[tuple[str, str], Use]:
+    """What is in use, by cluster and node."""
+    found: dict[tuple[str, str], Use] = {}
+    for row in connection.execute(select(holdings)):
+        use = found.setdefault((row.cluster, row.node), Use())
+        use.gpus_milli += row.gpus_milli
+        use.cpu_milli += row.cpu_milli
+        use.memory_bytes += row.memory_bytes
+        use.pods += 1
+        devices = json.loads(row.devices)
+        for device in devices:
+            use.devices_milli[device] = use.devices_milli.get(device, 0) + row.gpus_milli // len(devices)
+    return found
+
+
+def on_node(connection: Connection, cluster: str, node: str) -> list[Any]:
+    """The pods that hold something on a node, with whose they are."""
+    columns = (workloads.c.name, workloads.c.project, workloads.c.department, workloads.c.submitted_by)
+    query = select(holdings, *columns).join(workloads, workloads.c.id == holdings.c.workload)
+    mine = (holdings.c.cluster == cluster, holdings.c.node == node)
+    return list(connection.execute(query.where(*mine).order_by(workloads.c.project, workloads.c.name, holdings.c.pod)))

@@ -1,0 +1,180 @@
+"""What a request may say and nothing here can carry out: refused by name, with what to do instead. Pure.
+
+A field that is accepted and then ignored would be a promise broken. `tests/specification/test_every_field.py` walks
+through every field of every request and holds this against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fairpool.api import workloads as wire
+from fairpool.api.organization import ProjectRequest
+from fairpool.api.problems import ProblemItem
+
+LEAVE_OUT = "leave it out"
+NO_GATEWAY = "leave it out: there is no gateway yet, pods are reached on the ports of their machine"
+MASTER = "spec.masterSpec"
+
+
+def refusals(submit: wire.SubmitAny) -> list[ProblemItem]:
+    """Everything in a request that cannot be carried out."""
+    return [
+        ProblemItem(
+            code="spec.not_carried",
+            what=f"{_plain(place)} is not supported by the process runtime",
+            fix=fix,
+            field=place,
+        )
+        for place, fix in _asked(submit)
+    ]
+
+
+def _plain(place: str) -> str:
+    return place.removeprefix("spec.")
+
+
+def project_refusals(project: ProjectRequest) -> list[ProblemItem]:
+    """Everything in a project that cannot be carried out."""
+    found = []
+    for name, value in project.scheduling_rules.model_dump(by_alias=True, exclude_none=True).items():
+        if "Idle" in name and value:
+            what, fix = f"{name} is not supported: idle time is not measured yet", "leave it out, or set a time limit"
+            found.append(ProblemItem(code="rules.not_carried", what=what, fix=fix, field=f"schedulingRules.{name}"))
+    if project.enforce_runai_scheduler is False:
+        what, fix = "enforceRunaiScheduler cannot be false: nothing else schedules here", LEAVE_OUT
+        found.append(ProblemItem(code="rules.not_carried", what=what, fix=fix, field="enforceRunaiScheduler"))
+    return found
+
+
+Asked = Iterator[tuple[str, str]]
+
+
+def _asked(submit: wire.SubmitAny) -> Asked:
+    """Field and remedy of each."""
+    spec = submit.spec
+    if submit.template_id is not None:
+        yield "templateId", LEAVE_OUT
+    if spec.template is not None:
+        yield "spec.template", LEAVE_OUT
+    if spec.topology is not None:
+        yield "spec.topology", LEAVE_OUT
+    if any(each.seconds is not None for each in spec.tolerations):
+        yield "spec.tolerations.seconds", "leave it out: a pod that tolerates a taint stays"
+    yield from ((f"spec.security.{name}", LEAVE_OUT) for name in _given(spec.security))
+    yield from _of_pod(spec, "spec")
+    yield from _of_storage(spec.storage)
+    yield from _of_ports(spec)
+    match submit:
+        case wire.SubmitDistributed(spec=gang):
+            yield from _of_gang(gang)
+        case wire.SubmitInference(spec=model):
+            yield from _of_model(model)
+
+
+def _of_pod(pod: wire.PodSpecWire, place: str) -> Asked:
+    compute = pod.compute
+    if pod.image_pull_policy == "Always":
+        yield f"{place}.imagePullPolicy", "use IfNotPresent, or leave it out: nothing is pulled"
+    if compute.gpu_portion_limit is not None:
+        yield f"{place}.compute.gpuPortionLimit", "leave it out: the limit is what is requested"
+    if compute.gpu_memory_limit is not None:
+        yield f"{place}.compute.gpuMemoryLimit", "leave it out: the limit is what is requested"
+    needs = {
+        wire.GpuRequestType.PORTION: (compute.gpu_portion_request, "gpuPortionRequest"),
+        wire.GpuRequestType.MEMORY: (compute.gpu_memory_request, "gpuMemoryRequest"),
+        wire.GpuRequestType.MIG_PROFILE: (compute.mig_profile, "migProfile"),
+    }
+    if compute.gpu_request_type is not None and needs[compute.gpu_request_type][0] is None:
+        name = needs[compute.gpu_request_type][1]
+        yield f"{place}.compute.gpuRequestType", f"give {name} with {compute.gpu_request_type.value}, or leave it out"
+
+
+def _of_storage(storage: wire.Storage) -> Asked:
+    mounts = {
+        "nfs": (storage.nfs, "mount it on the machine, and mount that folder with hostPath"),
+        "git": (storage.git, "clone it in the job's command"),
+        "s3": (storage.s3, "fetch the data in the job's command"),
+        "configMapVolume": (storage.config_map_volume, "put the file into a claim, or mount a folder with hostPath"),
+        "secretVolume": (storage.secret_volume, "put the file into a claim, or mount a folder with hostPath"),
+    }
+    yield from ((f"spec.storage.{name}", fix) for name, (asked, fix) in mounts.items() if asked)
+    if any(each.mount_propagation != "None" for each in storage.host_path):
+        yield "spec.storage.hostPath.mountPropagation", LEAVE_OUT
+    for claim in storage.pvc:
+        yield from _of_claim(claim)
+
+
+def _of_claim(claim: wire.Pvc) -> Asked:
+    if claim.ephemeral:
+        yield "spec.storage.pvc.ephemeral", "leave it out: a claim stays until it is deleted"
+    info = claim.claim_info
+    if info is not None and claim.existing_pvc:
+        yield "spec.storage.pvc.claimInfo", "leave it out, or say existingPvc: false to make a new claim"
+    if info is not None and info.storage_class is not None:
+        yield "spec.storage.pvc.claimInfo.storageClass", "leave it out: claims are folders of the machine"
+    if info is not None and info.access_mode == "rom":
+        yield "spec.storage.pvc.claimInfo.accessMode", "mount it read-only instead"
+
+
+def _of_ports(spec: wire.CommonSpec) -> Asked:
+    if any(each.external not in (None, each.container) for each in spec.ports):
+        yield "spec.ports.external", "use the same number on both sides: pods listen on the ports of their machine"
+    if any(each.url is not None for each in spec.exposed_urls):
+        yield "spec.exposedUrls.url", NO_GATEWAY
+    if any(each.authorization_type is not None for each in spec.exposed_urls):
+        yield "spec.exposedUrls.authorizationType", NO_GATEWAY
+
+
+def _of_gang(gang: wire.DistributedSpec) -> Asked:
+    if gang.distributed_framework != "PyTorch":
+        yield "spec.distributedFramework", "use PyTorch: MASTER_ADDR, RANK and WORLD_SIZE tell pods of each other"
+    if gang.slots_per_worker is not None:
+        yield "spec.slotsPerWorker", "leave it out: it is a setting of MPI's launcher, which is not there"
+    if gang.ssh_auth_mount_path is not None:
+        yield "spec.sshAuthMountPath", "leave it out: it is a setting of MPI's launcher, which is not there"
+    if gang.clean_pod_policy != "Running":
+        yield "spec.cleanPodPolicy", "use Running: pods that still run when the work is done are stopped"
+    if "master_spec_same_as_worker" in gang.model_fields_set and gang.master_spec is None and not gang.no_master:
+        yield "spec.masterSpecSameAsWorker", "give masterSpec for a master, or noMaster: true for workers alone"
+    if gang.master_spec is not None:
+        yield from _of_pod(gang.master_spec, MASTER)
+
+
+def _of_model(model: wire.InferenceSpec) -> Asked:
+    port, scaling = model.serving_port, model.autoscaling
+    if port is not None:
+        if port.protocol != "http":
+            yield "spec.servingPort.protocol", NO_GATEWAY
+        if port.authorization_type != "public":
+            yield "spec.servingPort.authorizationType", NO_GATEWAY
+        if port.authorized_users:
+            yield "spec.servingPort.authorizedUsers", NO_GATEWAY
+        if port.authorized_groups:
+            yield "spec.servingPort.authorizedGroups", NO_GATEWAY
+        if port.cluster_local_access_only:
+            yield "spec.servingPort.clusterLocalAccessOnly", NO_GATEWAY
+    fixed = "give minReplicas alone: the number of replicas is fixed, nothing scales it yet"
+    if scaling.min_replicas == 0:
+        yield "spec.autoscaling.minReplicas", "use 1 or more: nothing scales to zero yet"
+    if scaling.max_replicas not in (None, max(scaling.min_replicas, 1)):
+        yield "spec.autoscaling.maxReplicas", fixed
+    if scaling.initial_replicas not in (None, max(scaling.min_replicas, 1)):
+        yield "spec.autoscaling.initialReplicas", fixed
+    others = {
+        "activationReplicas": scaling.activation_replicas,
+        "metric": scaling.metric,
+        "metricName": scaling.metric_name,
+        "metricThreshold": scaling.metric_threshold,
+        "metricThresholdPercentage": scaling.metric_threshold_percentage,
+        "concurrencyHardLimit": scaling.concurrency_hard_limit,
+        "scaleToZeroRetentionSeconds": scaling.scale_to_zero_retention_seconds,
+        "scaleDownDelaySeconds": scaling.scale_down_delay_seconds,
+    }
+    yield from ((f"spec.autoscaling.{name}", fixed) for name, value in others.items() if value is not None)
+
+
+def _given(part: wire.Security) -> list[str]:
+    """What somebody asks for in it; what is spelled out as it would be anyway is no wish."""
+    said = part.model_dump(by_alias=True, exclude_defaults=True)
+    return [name for name, value in said.items() if value is not None]

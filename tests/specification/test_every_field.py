@@ -1,0 +1,432 @@
+"""Every field of every request is carried out, refused by name, or kept for people to read with a reason.
+
+A new field fails here until somebody says which. For workloads that is not only said: each field is sent, and the
+declaration must differ, or the refusal must name it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from fairpool.api import access, classic, organization, settings, workloads
+from fairpool.api.organization import ProjectRequest, SchedulingRules
+from fairpool.api.wire import Request
+from fairpool.control import classic as classic_jobs
+from fairpool.control import items
+from fairpool.control.admission import Ground, admit
+from fairpool.control.unsupported import project_refusals
+from fairpool.model.ids import Instant, WorkloadId
+from fairpool.model.spec import WorkloadSpec
+
+TRAIN, DIST, MODEL = workloads.SubmitTraining, workloads.SubmitDistributed, workloads.SubmitInference
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request with one field said otherwise than before."""
+
+    spec: dict[str, Any]
+    kind: type[workloads.Submit] = TRAIN
+    before: dict[str, Any] | None = None
+    """What is said without the field, where it cannot be said alone."""
+
+
+@dataclass(frozen=True)
+class Carried(Sent):
+    """The declaration differs."""
+
+
+@dataclass(frozen=True)
+class Refused(Sent):
+    """A problem names the field."""
+
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Carried out, and shown to be by another test; or kept for people to read. Which, and why."""
+
+    why: str
+
+
+def compute(**said: Any) -> Carried:
+    return Carried({"compute": said})
+
+
+def pvc(**said: Any) -> dict[str, Any]:
+    return {"storage": {"pvc": [{"claimName": "data", "path": "/d", **said}]}}
+
+
+def new_pvc(**info: Any) -> dict[str, Any]:
+    said = {"claimName": "new", "path": "/d", "existingPvc": False, "claimInfo": {"size": "1Gi", **info}}
+    return {"storage": {"pvc": [said]}}
+
+
+def host(**said: Any) -> dict[str, Any]:
+    return {"storage": {"hostPath": [{"path": "/a", "mountPath": "/b", **said}]}}
+
+
+def security(name: str, value: Any) -> Refused:
+    return Refused({"security": {name: value}}, place=f"spec.security.{name}")
+
+
+def scaling(name: str, value: Any) -> Refused:
+    return Refused({"autoscaling": {name: value}}, MODEL, place=f"spec.autoscaling.{name}")
+
+
+def port(name: str, value: Any) -> Refused:
+    said = {"servingPort": {"container": 8000, name: value}}
+    return Refused(said, MODEL, place=f"spec.servingPort.{name}")
+
+
+def stored(kind: str, **said: Any) -> Refused:
+    return Refused({"storage": {kind: [said]}}, place=f"spec.storage.{kind}")
+
+
+URL, EXPOSED = {"container": 8080}, {"container": 8080, "serviceType": "NodePort"}
+TAINT = {"key": "k", "operator": "Equal", "value": "v"}
+IN_DETAILS = Elsewhere("kept and shown with the workload; it is for people and their programs, nothing acts on it")
+WITH_OTHERS = Elsewhere("part of a mount or claim; the other fields of it show that it is carried")
+
+FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
+    ("Submit", "name"): Elsewhere("the name of the workload: test_control.py"),
+    ("Submit", "project_id"): Elsewhere("its project: test_control.py"),
+    ("Submit", "cluster_id"): Elsewhere("must be the project's: control.workloads._cluster"),
+    ("Submit", "use_given_name_as_prefix"): Elsewhere("test_control.py, control.workloads._name"),
+    ("Submit", "suspended"): Elsewhere("test_submit_says_more_than_its_specification"),
+    ("Submit", "wait_anyway"): Elsewhere("test_admission.py, of an image that is not there"),
+    ("Submit", "template_id"): Elsewhere("test_submit_says_more_than_its_specification"),
+    ("Submit", "source"): IN_DETAILS,
+    ("Submit", "command_line"): IN_DETAILS,
+    ("PodSpecWire", "image"): Carried({"image": "python:3"}),
+    ("PodSpecWire", "image_pull_policy"): Refused({"imagePullPolicy": "Always"}, place="spec.imagePullPolicy"),
+    ("PodSpecWire", "command"): Carried({"command": ["x"]}),
+    ("PodSpecWire", "args"): Carried({"args": ["x"]}),
+    ("PodSpecWire", "working_dir"): Carried({"workingDir": "/w"}),
+    ("PodSpecWire", "environment_variables"): Carried({"environmentVariables": [{"name": "A", "value": "1"}]}),
+    ("PodSpecWire", "compute"): compute(gpu=1),
+    ("EnvironmentVariable", "name"): Carried({"environmentVariables": [{"name": "A"}]}),
+    ("EnvironmentVariable", "value"): Carried(
+        {"environmentVariables": [{"name": "A", "value": "1"}]}, before={"environmentVariables": [{"name": "A"}]}
+    ),
+    ("Compute", "gpu"): compute(gpu=0.5),
+    ("Compute", "gpu_devices_request"): compute(gpuDevicesRequest=2),
+    ("Compute", "gpu_request_type"): Refused(
+        {"compute": {"gpuRequestType": "memory", "gpuPortionRequest": 0.5}}, place="spec.compute.gpuRequestType"
+    ),
+    ("Compute", "gpu_portion_request"): compute(gpuPortionRequest=0.5),
+    ("Compute", "gpu_portion_limit"): Refused(
+        {"compute": {"gpu": 0.5, "gpuPortionLimit": 1}}, place="spec.compute.gpuPortionLimit"
+    ),
+    ("Compute", "gpu_memory_request"): compute(gpuMemoryRequest="4Gi"),
+    ("Compute", "gpu_memory_limit"): Refused(
+        {"compute": {"gpuMemoryRequest": "4Gi", "gpuMemoryLimit": "8Gi"}}, place="spec.compute.gpuMemoryLimit"
+    ),
+    ("Compute", "mig_profile"): compute(migProfile="1g.5gb"),
+    ("Compute", "cpu_core_request"): compute(cpuCoreRequest=2),
+    ("Compute", "cpu_core_limit"): compute(cpuCoreLimit=2),
+    ("Compute", "cpu_memory_request"): compute(cpuMemoryRequest="1Gi"),
+    ("Compute", "cpu_memory_limit"): compute(cpuMemoryLimit="1Gi"),
+    ("Compute", "large_shm_request"): compute(largeShmRequest=True),
+    ("Compute", "extended_resources"): compute(extendedResources=[{"resource": "a/b", "quantity": 1}]),
+    ("ExtendedResource", "resource"): Carried(
+        {"compute": {"extendedResources": [{"resource": "a/c", "quantity": 1}]}},
+        before={"compute": {"extendedResources": [{"resource": "a/b", "quantity": 1}]}},
+    ),
+    ("ExtendedResource", "quantity"): Carried(
+        {"compute": {"extendedResources": [{"resource": "a/b", "quantity": 2}]}},
+        before={"compute": {"extendedResources": [{"resource": "a/b", "quantity": 1}]}},
+    ),
+    ("HostPath", "path"): Carried(host(path="/c"), before=host()),
+    ("HostPath", "mount_path"): Carried(host(mountPath="/c"), before=host()),
+    ("HostPath", "read_only"): Carried(host(readOnly=True), before=host()),
+    ("HostPath", "mount_propagation"): Refused(
+        host(mountPropagation="HostToContainer"), place="spec.storage.hostPath.mountPropagation"
+    ),
+    ("ClaimInfo", "size"): Elsewhere(
+        "kept with the claim and shown by `runai list pvc`, not enforced: its help says so"
+    ),
+    ("ClaimInfo", "storage_class"): Refused(
+        new_pvc(storageClass="fast"), place="spec.storage.pvc.claimInfo.storageClass"
+    ),
+    ("ClaimInfo", "access_mode"): Refused(new_pvc(accessMode="rom"), place="spec.storage.pvc.claimInfo.accessMode"),
+    ("Pvc", "claim_name"): Carried(pvc(), before=pvc(claimName="other")),
+    ("Pvc", "path"): Carried(pvc(path="/e"), before=pvc()),
+    ("Pvc", "existing_pvc"): Refused(pvc(claimName="nope"), place="spec.storage.pvc.claimName"),
+    ("Pvc", "read_only"): Carried(pvc(readOnly=True), before=pvc()),
+    ("Pvc", "ephemeral"): Refused(pvc(ephemeral=True), place="spec.storage.pvc.ephemeral"),
+    ("Pvc", "claim_info"): Refused(pvc(claimInfo={"size": "1Gi"}), place="spec.storage.pvc.claimInfo"),
+    ("Nfs", "server"): stored("nfs", server="s", path="/a", mountPath="/b"),
+    ("Nfs", "path"): WITH_OTHERS,
+    ("Nfs", "mount_path"): WITH_OTHERS,
+    ("Nfs", "read_only"): WITH_OTHERS,
+    ("GitSource", "repository"): stored("git", repository="r"),
+    ("GitSource", "branch"): WITH_OTHERS,
+    ("GitSource", "revision"): WITH_OTHERS,
+    ("GitSource", "path"): WITH_OTHERS,
+    ("S3Source", "bucket"): stored("s3", bucket="b", path="/b"),
+    ("S3Source", "path"): WITH_OTHERS,
+    ("S3Source", "url"): WITH_OTHERS,
+    ("S3Source", "credential"): WITH_OTHERS,
+    ("NamedVolume", "name"): stored("configMapVolume", name="c", mountPath="/c"),
+    ("NamedVolume", "mount_path"): stored("secretVolume", name="c", mountPath="/c"),
+    ("Storage", "pvc"): Carried(pvc()),
+    ("Storage", "nfs"): stored("nfs", server="s", path="/a", mountPath="/b"),
+    ("Storage", "git"): stored("git", repository="r"),
+    ("Storage", "s3"): stored("s3", bucket="b", path="/b"),
+    ("Storage", "host_path"): Carried(host()),
+    ("Storage", "config_map_volume"): stored("configMapVolume", name="c", mountPath="/c"),
+    ("Storage", "secret_volume"): stored("secretVolume", name="c", mountPath="/c"),
+    ("ExposedPort", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
+    ("ExposedPort", "external"): Refused({"ports": [{**EXPOSED, "external": 30022}]}, place="spec.ports.external"),
+    ("ExposedPort", "service_type"): Elsewhere("whether an address is shown: test_runai_on_one_machine.py"),
+    ("ExposedPort", "tool_type"): IN_DETAILS,
+    ("ExposedPort", "tool_name"): IN_DETAILS,
+    ("ExposedUrl", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
+    ("ExposedUrl", "url"): Refused({"exposedUrls": [{**URL, "url": "x"}]}, place="spec.exposedUrls.url"),
+    ("ExposedUrl", "authorization_type"): Refused(
+        {"exposedUrls": [{**URL, "authorizationType": "authorizedUsers"}]}, place="spec.exposedUrls.authorizationType"
+    ),
+    ("ExposedUrl", "tool_type"): IN_DETAILS,
+    ("ExposedUrl", "tool_name"): IN_DETAILS,
+    ("TolerationWire", "key"): Carried({"tolerations": [{**TAINT, "key": "l"}]}, before={"tolerations": [TAINT]}),
+    ("TolerationWire", "operator"): Carried(
+        {"tolerations": [{**TAINT, "operator": "Exists"}]}, before={"tolerations": [TAINT]}
+    ),
+    ("TolerationWire", "value"): Carried({"tolerations": [{**TAINT, "value": "w"}]}, before={"tolerations": [TAINT]}),
+    ("TolerationWire", "effect"): Carried(
+        {"tolerations": [{**TAINT, "effect": "NoSchedule"}]}, before={"tolerations": [TAINT]}
+    ),
+    ("TolerationWire", "seconds"): Refused(
+        {"tolerations": [{**TAINT, "seconds": 5}]}, place="spec.tolerations.seconds"
+    ),
+    ("Security", "run_as_uid"): security("runAsUid", 5),
+    ("Security", "run_as_gid"): security("runAsGid", 5),
+    ("Security", "supplemental_groups"): security("supplementalGroups", "5"),
+    ("Security", "uid_gid_source"): security("uidGidSource", "custom"),
+    ("Security", "run_as_user"): security("runAsUser", True),
+    ("Security", "create_home_dir"): security("createHomeDir", True),
+    ("Security", "capabilities"): security("capabilities", ["NET_ADMIN"]),
+    ("Security", "allow_privilege_escalation"): security("allowPrivilegeEscalation", False),
+    ("Security", "host_ipc"): security("hostIpc", True),
+    ("Security", "host_network"): security("hostNetwork", True),
+    ("TopologyWire", "required"): Refused({"topology": {"required": "rack"}}, place="spec.topology"),
+    ("TopologyWire", "preferred"): Refused({"topology": {"preferred": "rack"}}, place="spec.topology"),
+    ("CommonSpec", "storage"): Carried(host()),
+    ("CommonSpec", "ports"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
+    ("CommonSpec", "exposed_urls"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
+    ("CommonSpec", "node_pools"): Carried({"nodePools": ["a100"]}),
+    ("CommonSpec", "node_type"): Carried({"nodeType": "dgx"}),
+    ("CommonSpec", "node_affinity_required"): Carried(
+        {
+            "nodeAffinityRequired": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}]
+            }
+        }
+    ),
+    ("CommonSpec", "tolerations"): Carried({"tolerations": [TAINT]}),
+    ("CommonSpec", "topology"): Refused({"topology": {"required": "rack"}}, place="spec.topology"),
+    ("CommonSpec", "security"): security("hostIpc", True),
+    ("CommonSpec", "labels"): Carried({"labels": {"a": "b"}}),
+    ("CommonSpec", "annotations"): IN_DETAILS,
+    ("CommonSpec", "preemptibility"): Carried({"preemptibility": "non-preemptible"}),
+    ("CommonSpec", "priority_class"): Carried({"priorityClass": "build"}),
+    ("CommonSpec", "backoff_limit"): Carried({"backoffLimit": 2}),
+    ("CommonSpec", "auto_deletion_time_after_completion_seconds"): Carried(
+        {"autoDeletionTimeAfterCompletionSeconds": 60}
+    ),
+    ("CommonSpec", "termination_grace_period_seconds"): Carried({"terminationGracePeriodSeconds": 5}),
+    ("CommonSpec", "deadline_seconds"): Carried({"deadlineSeconds": 60}),
+    ("CommonSpec", "restart_policy"): Carried({"restartPolicy": "Never"}),
+    ("CommonSpec", "stdin"): Carried({"stdin": True}),
+    ("CommonSpec", "tty"): Carried({"stdin": True, "tty": True}, before={"stdin": True}),
+    ("CommonSpec", "template"): Refused({"template": "t"}, place="spec.template"),
+    ("TrainingSpec", "completions"): Carried({"completions": 3}),
+    ("TrainingSpec", "parallelism"): Carried({"completions": 3, "parallelism": 2}, before={"completions": 3}),
+    ("DistributedSpec", "distributed_framework"): Refused(
+        {"distributedFramework": "MPI"}, DIST, place="spec.distributedFramework"
+    ),
+    ("DistributedSpec", "num_workers"): Carried({"numWorkers": 3}, DIST),
+    ("DistributedSpec", "min_replicas"): Carried({"numWorkers": 3, "minReplicas": 2}, DIST, {"numWorkers": 3}),
+    ("DistributedSpec", "max_replicas"): Carried({"maxReplicas": 3}, DIST),
+    ("DistributedSpec", "slots_per_worker"): Refused({"slotsPerWorker": 2}, DIST, place="spec.slotsPerWorker"),
+    ("DistributedSpec", "ssh_auth_mount_path"): Refused(
+        {"sshAuthMountPath": "/root/.ssh"}, DIST, place="spec.sshAuthMountPath"
+    ),
+    ("DistributedSpec", "clean_pod_policy"): Refused({"cleanPodPolicy": "None"}, DIST, place="spec.cleanPodPolicy"),
+    ("DistributedSpec", "master_spec"): Carried({"masterSpec": {"image": "m"}}, DIST),
+    ("DistributedSpec", "master_spec_same_as_worker"): Refused(
+        {"masterSpecSameAsWorker": True}, DIST, place="spec.masterSpecSameAsWorker"
+    ),
+    ("DistributedSpec", "no_master"): Carried(
+        {"masterSpec": {"image": "m"}, "noMaster": True}, DIST, {"masterSpec": {"image": "m"}}
+    ),
+    ("ServingPort", "container"): Elsewhere("the address that is shown: test_control.py"),
+    ("ServingPort", "protocol"): port("protocol", "grpc"),
+    ("ServingPort", "authorization_type"): port("authorizationType", "authorizedUsers"),
+    ("ServingPort", "authorized_users"): port("authorizedUsers", ["a"]),
+    ("ServingPort", "authorized_groups"): port("authorizedGroups", ["a"]),
+    ("ServingPort", "cluster_local_access_only"): port("clusterLocalAccessOnly", True),
+    ("Autoscaling", "min_replicas"): Carried({"autoscaling": {"minReplicas": 2}}, MODEL),
+    ("Autoscaling", "max_replicas"): scaling("maxReplicas", 4),
+    ("Autoscaling", "initial_replicas"): scaling("initialReplicas", 4),
+    ("Autoscaling", "activation_replicas"): scaling("activationReplicas", 4),
+    ("Autoscaling", "metric"): scaling("metric", "concurrency"),
+    ("Autoscaling", "metric_name"): scaling("metricName", "x"),
+    ("Autoscaling", "metric_threshold"): scaling("metricThreshold", 3),
+    ("Autoscaling", "metric_threshold_percentage"): scaling("metricThresholdPercentage", 30),
+    ("Autoscaling", "concurrency_hard_limit"): scaling("concurrencyHardLimit", 3),
+    ("Autoscaling", "scale_to_zero_retention_seconds"): scaling("scaleToZeroRetentionSeconds", 3),
+    ("Autoscaling", "scale_down_delay_seconds"): scaling("scaleDownDelaySeconds", 3),
+    ("InferenceSpec", "serving_port"): Elsewhere("the address that is shown: test_control.py"),
+    ("InferenceSpec", "autoscaling"): Carried({"autoscaling": {"minReplicas": 2}}, MODEL),
+    ("SubmitWorkspace", "spec"): Elsewhere("each of its fields is here"),
+    ("SubmitTraining", "spec"): Elsewhere("each of its fields is here"),
+    ("SubmitDistributed", "spec"): Elsewhere("each of its fields is here"),
+    ("SubmitInference", "spec"): Elsewhere("each of its fields is here"),
+    ("InferenceUpdate", "spec"): Elsewhere("as a submit of the whole: control.workloads.update_inference"),
+    ("BatchRequest", "ids"): Elsewhere("test_control.py"),
+    ("BatchRequest", "action"): Elsewhere("test_control.py"),
+}
+
+
+def own_fields(module: Any) -> set[tuple[str, str]]:
+    """Model and field of every request that a module defines, each where it is first said."""
+    models = [
+        each
+        for _, each in inspect.getmembers(module, inspect.isclass)
+        if issubclass(each, Request) and each.__module__ == module.__name__
+    ]
+    return {
+        (model.__name__, name)
+        for model in models
+        for name in inspect.get_annotations(model)
+        if name in model.model_fields
+    }
+
+
+def test_every_field_of_a_workload_is_listed_here_and_no_other() -> None:
+    assert own_fields(workloads) == FIELDS.keys()
+
+
+def answer(sent: Sent, spec: dict[str, Any]) -> Any:
+    model = sent.kind is MODEL
+    body = {"image": "i", **({"servingPort": {"container": 8000}} if model else {}), **spec}
+    submit: Any = sent.kind.model_validate({"name": "a", "projectId": "p", "spec": body})
+    ground = Ground(project=ProjectRequest(name="p"), pools=frozenset({"a100"}), claims=frozenset({"data", "other"}))
+    return admit(submit, ground, workload_id=WorkloadId("w"), name="a", now=Instant(1))
+
+
+SENT = [pytest.param(case, id=".".join(key)) for key, case in FIELDS.items() if isinstance(case, Sent)]
+
+
+@pytest.mark.parametrize("case", SENT)
+def test_it_is_carried_out_or_refused_by_name(case: Sent) -> None:
+    found = answer(case, case.spec)
+    if isinstance(case, Refused):
+        assert not isinstance(found, WorkloadSpec), "it was accepted, and nothing carries it out"
+        assert case.place in [each.field for each in found]
+        assert all(each.fix for each in found), "who is refused is told what to do"
+        return
+    assert isinstance(found, WorkloadSpec), found
+    assert found != answer(case, case.before or {}), "it was accepted, and makes no difference"
+
+
+def test_submit_says_more_than_its_specification() -> None:
+    body = {"name": "a", "projectId": "p", "spec": {"image": "i"}}
+    ground = Ground(project=ProjectRequest(name="p"), pools=frozenset())
+
+    def admitted(**more: Any) -> Any:
+        submit = TRAIN.model_validate({**body, **more})
+        return admit(submit, ground, workload_id=WorkloadId("w"), name="a", now=Instant(1))
+
+    assert admitted(suspended=True) != admitted()
+    assert [each.field for each in admitted(templateId="t")] == ["templateId"]
+    submit = TRAIN.model_validate({**body, "commandLine": "runai submit a", "source": "CLI"})
+    assert "runai submit a" in items.details(submit, admitted(), "me")
+
+
+OTHERS: dict[str, set[str]] = {
+    # control.clusters; domain and version are kept and shown
+    "ClusterRequest": {"name", "domain", "version"},
+    # control.declared: what queues are owed
+    "CpuResource": {"deserved", "limit", "over_quota_weight"},
+    "GpuResource": {"deserved", "limit", "over_quota", "over_quota_weight"},
+    "MemoryResource": {"deserved", "limit", "over_quota_weight", "units"},
+    "PoolReference": {"id", "name"},
+    "PoolResources": {"node_pool", "gpu", "cpu", "memory", "priority"},
+    "ResourcesUpdate": {"resources"},
+    # control.departments; a department is of every cluster, the one that is named is only shown
+    "DepartmentRequest": {"name", "cluster_id", "description", "resources"},
+    "DepartmentUpdate": {"description", "resources"},
+    # control.nodes; a pool is of every cluster, the one that is named is only shown
+    "NodeMarksRequest": {"cordoned", "taints", "labels"},
+    "NodePoolRequest": {"name", "label_key", "label_value", "cluster_id", "placement_strategy"},
+    "NodePoolUpdate": {"label_key", "label_value", "placement_strategy"},
+    "PlacementStrategy": {"gpu", "cpu"},
+    "TaintWire": {"key", "value", "effect"},
+    # control.projects, control.admission; of the rules, idle times are refused: test_rules_that_nothing_keeps
+    "NodeTypes": {"training", "workspace"},
+    "ProjectRequest": {
+        *("name", "cluster_id", "parent_id", "requested_namespace", "enforce_runai_scheduler", "description"),
+        *("default_node_pools", "node_types", "scheduling_rules", "resources"),
+    },
+    "ProjectUpdate": {
+        *("parent_id", "description", "default_node_pools", "node_types", "scheduling_rules", "resources"),
+    },
+    "SchedulingRules": {
+        "interactive_job_time_limit_seconds",
+        "interactive_job_max_idle_duration_seconds",
+        "interactive_job_preempt_idle_duration_seconds",
+        "training_job_max_idle_duration_seconds",
+        "training_job_time_limit_seconds",
+    },
+    # control.access_rules, applications, sign_in, users
+    "AccessRuleBatch": {"ids", "action"},
+    "AccessRuleBatchCreate": {"payload"},
+    "AccessRuleRequest": {"subject_id", "subject_type", "role_id", "scope_id", "scope_type"},
+    "ApplicationRequest": {"name", "roles"},
+    "PasswordChange": {"current_password", "new_password"},
+    "ScopesRequest": {"permission"},
+    "TokenRequest": {"grant_type", "username", "password", "client_id", "client_secret", "refresh_token"},
+    "UserRequest": {"email", "password", "need_to_change_password", "roles"},
+    # control.preferences
+    "NamedSettingRequest": {"key"},
+    "SettingRequest": {"value"},
+}
+"""Fields of requests that are not about workloads, by the module that carries them out."""
+
+
+def test_every_field_of_the_other_requests_is_known() -> None:
+    found: dict[str, set[str]] = {}
+    for module in (organization, access, settings):
+        for model, name in own_fields(module):
+            found.setdefault(model, set()).add(name)
+    assert found == OTHERS
+
+
+def test_the_older_words_for_a_job_are_all_turned_into_newer_ones() -> None:
+    """Whatever an older client may say of a job has a field in the newer request, which is held to account above."""
+    said = {name for model, name in own_fields(classic) if model == "ClassicSubmit"}
+    source = inspect.getsource(classic_jobs)
+    assert not [name for name in said if f"body.{name}" not in source]
+
+
+def test_rules_that_nothing_keeps_are_refused() -> None:
+    idle = {name: 60 for name in SchedulingRules.model_fields if "idle" in name}
+    rules = SchedulingRules(**idle, training_job_time_limit_seconds=60)
+    refused = project_refusals(ProjectRequest(name="p", scheduling_rules=rules))
+    assert [each.field for each in refused] == [
+        "schedulingRules.interactiveJobMaxIdleDurationSeconds",
+        "schedulingRules.interactiveJobPreemptIdleDurationSeconds",
+        "schedulingRules.trainingJobMaxIdleDurationSeconds",
+    ]
+    assert [each.field for each in project_refusals(ProjectRequest(name="p", enforce_runai_scheduler=False))] == [
+        "enforceRunaiScheduler"
+    ]
+    assert project_refusals(ProjectRequest(name="p")) == []
