@@ -116,7 +116,13 @@ TROUBLES: Step = (
     "ALTER TABLE events ADD COLUMN exit_code INTEGER",
 )
 
-MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES)
+DEPENDENCIES: Step = (
+    "ALTER TABLE specs ADD COLUMN after TEXT NOT NULL DEFAULT '[]'",
+    "ALTER TABLE specs ADD COLUMN array TEXT",
+    "ALTER TABLE standings ADD COLUMN met TEXT NOT NULL DEFAULT '[]'",
+)
+
+MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, DEPENDENCIES)
 """Step n leads from version n to version n + 1; an empty file is version 0."""
 
 VERSION = len(MIGRATIONS)

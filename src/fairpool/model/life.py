@@ -49,6 +49,8 @@ class Cause(StrEnum):
     REFUSED = "refused"
     """The node would not start it."""
     RETRIES = "retries-used-up"
+    DEPENDENCY = "dependency-failed"
+    """A workload it had to wait for did not complete."""
     UNWANTED = "unwanted"
     """Nobody declared it (any more)."""
     VANISHED = "vanished"
