@@ -208,9 +208,7 @@ class Draft:
     def waiting_for(self, workloads: set[WorkloadId]) -> set[WorkloadId]:
         """Those that wait for one of these, and have not come to an end."""
         named = {each for workload in workloads for each in self.books.dependents.get(workload, ())}
-        named |= {
-            spec.id for spec in self.specs.values() if any(each.workload in workloads for each in spec.after)
-        }
+        named |= {spec.id for spec in self.specs.values() if any(each.workload in workloads for each in spec.after)}
         found = set()
         for each in named:
             spec, standing = self.spec(each), self.standing(each)

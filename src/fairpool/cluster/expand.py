@@ -257,7 +257,15 @@ def _time_limits(spec: WorkloadSpec, since: Instant, rules: ProjectRules) -> Ite
         yield moment, Halt(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, moment, words)
     if spec.deadline_s is not None:
         moment = Instant(since + spec.deadline_s * SECOND_MS)
-        yield moment, Halt(WorkloadPhase.FAILED, Cause.DEADLINE, moment, f"reached its time limit of {length_text(spec.deadline_s)}")
+        yield (
+            moment,
+            Halt(
+                WorkloadPhase.FAILED,
+                Cause.DEADLINE,
+                moment,
+                f"reached its time limit of {length_text(spec.deadline_s)}",
+            ),
+        )
 
 
 # --- who leaves ----------------------------------------------------------------------------------------------------

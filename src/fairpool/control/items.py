@@ -56,6 +56,7 @@ def facts(
         "departmentName": department,
         "clusterId": cluster,
         "submittedBy": submitted_by,
+        "labels": dict(submit.spec.labels),
         "createdAt": iso(spec.created_at),
         "requestedPods": spec.pods,
         "workloadRequestedResources": requested,
