@@ -7,6 +7,7 @@ A story applies `settle` and `expand` step by step, with a clock of its own; the
     a-0-0 exits 1                     by itself
     a-1-0 leaves                      as it was told to
     n1 is lost                        also: drained, returned
+    b completes                       another workload; also: fails, is deleted, reopens
     after 10s
     then a-0-1 waits 10s              the words are in `Story.holds`
 """
@@ -18,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from fairpool.api.clusters import WorkloadReport
+from fairpool.cluster.dependencies import Course
 from fairpool.cluster.expand import Case, Expansion, expand
 from fairpool.cluster.outstanding import start_order
 from fairpool.cluster.rollup import rollup
@@ -29,7 +32,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node, Taint, TaintEffect
 from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Reply, StartOrder
 from fairpool.model.organization import ProjectRules
-from fairpool.model.spec import Arrangement, PodTemplate, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, Dependency, PodTemplate, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import classic_word
 from fairpool.model.workload import PodShape, Toleration, WorkloadKind, whole_gpus
 
@@ -138,6 +141,8 @@ class Story:
         self.expansion = Expansion(standing=standing(), lives=())
         self.nodes = {NodeName(name): node_sight(name) for name in ("n1", "n2")}
         self.drained: set[NodeName] = set()
+        self.courses: dict[str, Course] = {}
+        """What became of other workloads; open where nothing is said."""
 
     def __str__(self) -> str:
         head = f"after {(self.now - at(0)) // SECOND_MS}s: {self.expansion.standing}"
@@ -158,6 +163,11 @@ class Story:
             case ["change", *_]:
                 assert self.spec is not None
                 self.spec = declared(self.spec.kind, line.removeprefix("change"), self.spec)
+            case [other, "completes" | "fails" | "reopens"] if "-" not in other:
+                courses = {"completes": Course.COMPLETED, "fails": Course.FAILED, "reopens": Course.OPEN}
+                self.courses[other] = courses[words[1]]
+            case [other, "is", "deleted"] if "-" not in other:
+                self.courses[other] = Course.GONE
             case ["suspend" | "resume" | "delete" | "undeclare"]:
                 self._wanted(words[0])
             case ["after", seconds]:
@@ -279,6 +289,7 @@ class Story:
             ended=ended,
             rules=self.rules,
             drains=lambda node: (DRAIN,) if node in self.drained else (),
+            courses=lambda other: self.courses.get(other, Course.OPEN),
         )
         return expand(case, self.now)
 
@@ -302,6 +313,8 @@ class Story:
                 assert self.expansion.wake_at == self._in(seconds), self.expansion.wake_at
             case ["avoids", *nodes]:
                 assert [each.node for each in self.expansion.standing.avoided if each.until > self.now] == nodes
+            case ["says", *_]:
+                assert self.said().detail == claim.removeprefix("says "), self.said().detail
             case ["reads", word]:
                 assert self.reads() == word, self.reads()
             case [phase, cause] if phase.endswith(":"):
@@ -318,8 +331,12 @@ class Story:
     def reads(self) -> str:
         """The classic word for it."""
         assert self.spec is not None
-        said = rollup(self.spec, self.expansion.standing, self.lives, verdicts={}, nodes=self.nodes, now=self.now)
-        return classic_word(said.phase, said.reason, self.spec.kind)
+        return classic_word(self.said().phase, self.said().reason, self.spec.kind)
+
+    def said(self) -> WorkloadReport:
+        """What people are told of it."""
+        assert self.spec is not None
+        return rollup(self.spec, self.expansion.standing, self.lives, verdicts={}, nodes=self.nodes, now=self.now)
 
 
 def is_so(one: Life, state: list[str], now: Instant) -> bool:
@@ -380,6 +397,13 @@ def _option(text: str) -> dict[str, Any]:
             return {name: int(count)}
         case ["deadline" | "ttl" as name, seconds]:
             return {f"{name}_s": int(seconds.removesuffix("s"))}
+        case ["after", *others]:
+            return {
+                "after": tuple(
+                    Dependency(workload=WorkloadId(name), name=name, any_end=how == "any")
+                    for name, _, how in (other.partition(":") for other in others)
+                )
+            }
         case ["leader"]:
             return {"leader": PodTemplate()}
         case ["tolerant"]:

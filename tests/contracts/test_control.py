@@ -754,6 +754,9 @@ def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> No
             "security.accessTokenSeconds": 36000,
             "security.passwordMinLength": 8,
             "security.refreshTokenSeconds": 2592000,
+            "uploads.maxFiles": 20000,
+            "uploads.maxMebibytes": 256,
+            "uploads.totalMebibytes": 20480,
         }
         made = expect(home.call("PUT", f"{SETTINGS}/security.accessTokenSeconds", {"value": 600}), 200)
         assert (made["value"], made["default"], made["updatedBy"]) == (600, 36000, "test@run.ai")

@@ -27,7 +27,7 @@ from fairpool.cli.compose import archive
 from fairpool.cli.compose.premises import Premises
 from fairpool.control import declarations
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
-from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
+from fairpool.control.doors import Excerpt, NoUploads, PodAddress, ShellEnd, Shut
 from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
 from fairpool.control.store import organization as organization_store
@@ -65,7 +65,7 @@ class Echo:
 
 
 @dataclass
-class Doors:
+class Doors(NoUploads):
     """Pods that write three lines, and a fourth to those who follow."""
 
     shells: list[Echo] = field(default_factory=list)

@@ -22,7 +22,7 @@ from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import EventReport, NodeReport, PodReport, PushReport, WorkloadReport
 from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
-from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
+from fairpool.control.doors import Excerpt, NoUploads, PodAddress, ShellEnd, Shut
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
 from fairpool.model.life import Cause, Outcome
@@ -70,7 +70,7 @@ class Echo:
 
 
 @dataclass
-class Doors:
+class Doors(NoUploads):
     """Ways into pods that only exist here."""
 
     log: bytes = LOG

@@ -11,7 +11,7 @@ import pytest
 from fairpool.cli.runai import mounts, submission
 from fairpool.cli.runai.command_tree import Here
 from fairpool.cli.runai.distributed import NOT_HERE, pytorch
-from fairpool.cli.runai.submit import _settle_command, submit
+from fairpool.cli.runai.submit import settle_command, submit
 from fairpool.model.problem import Problem
 
 
@@ -19,7 +19,7 @@ def asked(line: str) -> dict[str, Any]:
     """The flags of one line, settled."""
     context = submit.make_context("runai submit", shlex.split(line), obj=Here(loglevel="error"))
     flags = dict(context.params)
-    _settle_command(context, context.obj, flags)
+    settle_command(context, context.obj, flags)
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]
     return flags
 
@@ -149,7 +149,7 @@ def gang(line: str) -> Any:
     """What `runai submit-dist pytorch` sends."""
     context = pytorch().make_context("runai submit-dist pytorch", shlex.split(line), obj=Here(loglevel="error"))
     flags = {**NOT_HERE, **context.params, "framework": "PyTorch"}
-    _settle_command(context, context.obj, flags)
+    settle_command(context, context.obj, flags)
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]
     assert submission.problems(flags) == []
     body = submission.document(flags, project="p", cluster=None, command_line=line)

@@ -6,12 +6,20 @@ change nothing.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from fairpool.cluster.dependencies import Course, course_of
 from fairpool.cluster.expand import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
+from fairpool.cluster.standing import Halt
 from fairpool.model.life import Cause
+from fairpool.model.spec import Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
-from tests.lives import Story, life, standing, tell
+from tests.lives import Story, at, life, standing, tell
+from tests.lives import spec as spec_of
+
+SPEC = spec_of(name="b")
 
 
 def stories(**told: str) -> pytest.MarkDecorator:
@@ -1286,3 +1294,128 @@ def test_why_it_ended(story: str, words: str) -> None:
 )
 def test_why_it_leaves(story: str, pod: str, words: str) -> None:
     assert [each.detail for each in tell(story).lives if each.id == pod] == [words]
+
+
+# --- after others ------------------------------------------------------------------------------------------------
+
+DEPENDENCIES = {
+    "nothing is born before all that it waits for have completed": """
+        train a: after b c
+        then alive:
+        then goes on
+        then reads Pending
+        then says waits for b and c to finish
+        b completes
+        then alive:
+        then says waits for c to finish
+        c completes
+        then a-0-0 waits
+    """,
+    "what was met stays met, also when it is deleted or resumed": """
+        train a: after b c
+        b completes
+        b is deleted
+        then goes on
+        then says waits for c to finish
+        c completes
+        then a-0-0 waits
+        c reopens
+        then a-0-0 waits
+        a-0-0 runs on n1
+        c fails
+        then goes on
+        a-0-0 exits 0
+        then Completed: finished
+    """,
+    "it fails with its dependency, and says which": """
+        train a: after b c
+        c fails
+        then Failed: dependency-failed
+        then alive:
+        then reads Failed
+        then says dependency failed: c failed, and this job starts only after it completes
+    """,
+    "a dependency that was deleted before it completed will not complete": """
+        train a: after b
+        b is deleted
+        then Failed: dependency-failed
+        then says dependency failed: b was deleted, and this job starts only after it completes
+    """,
+    "any end will do where it was said so": """
+        train a: after b:any c:any
+        b fails
+        then says waits for c to finish
+        c is deleted
+        then a-0-0 waits
+    """,
+    "resumed after its dependency failed, it waits if the dependency was resumed too": """
+        train a: after b
+        b fails
+        then Failed: dependency-failed
+        b reopens
+        resume
+        then goes on
+        then says waits for b to finish
+        b completes
+        then a-0-0 waits
+    """,
+    "resumed while its dependency still has failed, it fails again": """
+        train a: after b
+        b fails
+        resume
+        then Failed: dependency-failed
+    """,
+    "suspended, it neither starts nor fails": """
+        train a: after b c
+        suspend
+        b fails
+        then goes on
+        then alive:
+        then reads Suspended
+    """,
+    "deleted while it waits, nothing is left of it": """
+        train a: after b
+        delete
+        then gone
+    """,
+    "the time limit counts from its own start": """
+        train a: after b, deadline 60s
+        after 1000s
+        b completes
+        a-0-0 runs on n1
+        then wakes in 60s
+        after 60s
+        then Failed: deadline
+    """,
+}
+
+
+@stories(**DEPENDENCIES)
+def test_waiting_for_others(story: str) -> None:
+    tell(story)
+
+
+def test_at_its_time_limit_it_says_so() -> None:
+    story = tell("train a: deadline 5400s\na-0-0 runs on n1\nafter 5400s\nthen Failed: deadline\na-0-0 leaves")
+    assert halt_in_words(story) == "reached its time limit of 1h30m"
+
+
+@pytest.mark.parametrize(
+    ("spec", "halt", "course"),
+    [
+        pytest.param(SPEC, None, Course.OPEN, id="it may still complete"),
+        pytest.param(SPEC, WorkloadPhase.STOPPED, Course.OPEN, id="suspended, it can be resumed"),
+        pytest.param(SPEC, WorkloadPhase.COMPLETED, Course.COMPLETED, id="completed"),
+        pytest.param(SPEC, WorkloadPhase.FAILED, Course.FAILED, id="failed"),
+        pytest.param(replace(SPEC, run=1), WorkloadPhase.FAILED, Course.OPEN, id="resumed, which nobody noticed yet"),
+        pytest.param(replace(SPEC, want=Want.DELETE), None, Course.GONE, id="deleted before its end"),
+        pytest.param(
+            replace(SPEC, want=Want.DELETE), WorkloadPhase.COMPLETED, Course.COMPLETED, id="deleted after it completed"
+        ),
+        pytest.param(None, None, Course.GONE, id="not declared any more"),
+        pytest.param(None, WorkloadPhase.COMPLETED, Course.COMPLETED, id="removed after it completed"),
+    ],
+)
+def test_what_became_of_a_dependency(spec: WorkloadSpec | None, halt: WorkloadPhase | None, course: Course) -> None:
+    ended = Halt(halt, Cause.EXITED, at(0)) if halt is not None else None
+    assert course_of(spec, standing(halt=ended)) is course

@@ -76,6 +76,11 @@ class DataFolder:
         return self.root / "claims"
 
     @property
+    def uploads(self) -> Path:
+        """Folders that came with a workload, by its id."""
+        return self.root / "uploads"
+
+    @property
     def rehearsal(self) -> Path:
         """Where the nursery keeps lives that are none, as deep in the folder as those that are."""
         return self.root / "rehearsal" / "life"
@@ -85,7 +90,7 @@ class DataFolder:
 
         Raises `Unidentified`.
         """
-        own = [self.pods, self.logs, self.scratch, self.claims, self.rehearsal.parent]
+        own = [self.pods, self.logs, self.scratch, self.claims, self.uploads, self.rehearsal.parent]
         own += [self.root / "checkpoints", self.root / "rendezvous"]
         self.root.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.root, *own):

@@ -16,6 +16,7 @@ from fairpool.agent.environment import Places, variables
 from fairpool.agent.fractions import hold_to_portion
 from fairpool.agent.images import Image
 from fairpool.agent.nvml import Gpu
+from fairpool.agent.uploads import Uploads
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
@@ -43,6 +44,8 @@ class Conditions:
     limiter: Limiter
     claims: Path
     """Where claims live, by project."""
+    uploads: Uploads
+    """Folders that came with workloads."""
     rotation: LogRotation = DEFAULT_ROTATION
 
 
@@ -115,6 +118,8 @@ def _mounts(order: StartOrder, image: Image, places: Places, conditions: Conditi
     """What is bound into the pod's view; empty when everything is already where it is wanted."""
     mounts: list[dict[str, str]] = []
     for volume in order.program.volumes:
+        if volume.uploaded and "mounts" in conditions.forbidden:
+            continue  # its program is started where the folder really is
         source = _source(order, volume, conditions)
         if isinstance(source, Problem):
             return source
@@ -143,6 +148,12 @@ def _mounts(order: StartOrder, image: Image, places: Places, conditions: Conditi
 
 
 def _source(order: StartOrder, volume: Volume, conditions: Conditions) -> str | Problem:
+    if volume.uploaded:
+        files = conditions.uploads.files_of(order.workload)
+        if files.is_dir():
+            return str(files)
+        what = f"the folder that was uploaded for {order.name} is not on this machine"
+        return Problem("upload.missing", what, "submit the job again with --workdir")
     if volume.claim:
         if "/" in volume.claim or volume.claim in (".", ".."):
             return Problem("volume.claim_name", f"{volume.claim!r} is no name for a claim", "use letters and digits")
@@ -171,6 +182,8 @@ def _working_folder(
     wanted = order.program.working_dir or image.working_dir
     if not wanted:
         return places.scratch, mounts
+    if "mounts" in conditions.forbidden:
+        wanted = _in_uploaded(order, wanted, conditions)
     covered = any(wanted == mount["target"] or wanted.startswith(f"{mount['target']}/") for mount in mounts)
     if covered or os.path.isdir(wanted) or not wanted.startswith("/"):
         return wanted, mounts
@@ -179,6 +192,14 @@ def _working_folder(
         return (wanted if order.program.working_dir else places.scratch), mounts
     own = {"source": places.scratch, "target": os.path.normpath(wanted), "mode": "rw"}
     return wanted, [*mounts, own]
+
+
+def _in_uploaded(order: StartOrder, wanted: str, conditions: Conditions) -> str:
+    """Where a path in the uploaded folder really is."""
+    for volume in order.program.volumes:
+        if volume.uploaded and (wanted == volume.target or wanted.startswith(f"{volume.target}/")):
+            return str(conditions.uploads.files_of(order.workload)) + wanted.removeprefix(volume.target)
+    return wanted
 
 
 def _limits(order: StartOrder, mark: str, limiter: Limiter) -> tuple[dict[str, Any] | None, str]:

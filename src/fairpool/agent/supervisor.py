@@ -35,6 +35,7 @@ from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.shim import UNKNOWN_END
 from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
+from fairpool.agent.uploads import Uploads
 from fairpool.agent.watch import Life, Watch, is_readable
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.observation import (
@@ -90,10 +91,12 @@ class Supervisor:
         self._limiter = find_limiter(f"fairpool-{installation}")
         self._launcher = Launcher(self.data.root / "nursery.log", self.data.rehearsal)
         self._launcher.open()
+        self.uploads = Uploads(self.data.uploads)
         self._conditions = Conditions(
             forbidden=self._launcher.forbidden,
             limiter=self._limiter,
             claims=self.data.claims,
+            uploads=self.uploads,
             rotation=rotation,
         )
         self._tombstones = Tombstones(self.data.root / "ended", self.boot_id)

@@ -23,7 +23,7 @@ from fairpool.api.wire import PAGE_MAX, Answer, Request
 if TYPE_CHECKING:
     import httpx2
 
-    from fairpool.api import access, organization, overview, problems
+    from fairpool.api import access, organization, overview, problems, uploads
     from fairpool.api import workloads as work
     from fairpool.api.shell import Shell
 else:
@@ -33,6 +33,7 @@ else:
     organization = Later("fairpool.api.organization")
     overview = Later("fairpool.api.overview")
     work = Later("fairpool.api.workloads")
+    uploads = Later("fairpool.api.uploads")
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
@@ -175,6 +176,31 @@ class Client:
     def submit(self, request: work.SubmitAny, key: str | None = None) -> work.Workload:
         """Declare a workload. With the same key it is declared once, however often this is called."""
         return self._post(work.Workload, f"/api/v1/workloads/{PATHS[type(request).__name__]}", request, key)
+
+    def check(self, request: work.SubmitAny) -> work.Workload:
+        """What submitting this would answer; nothing is submitted."""
+        path = f"/api/v1/workloads/{PATHS[type(request).__name__]}"
+        return self._read(work.Workload, self._call("POST", path, request, params={"dryRun": "true"}))
+
+    def begin_upload(self, project: str, archive_bytes: int) -> uploads.UploadAnswer:
+        """Announce the archive of a folder."""
+        body = uploads.UploadRequest(project_id=project, archive_bytes=archive_bytes)
+        return self._read(uploads.UploadAnswer, self._call("POST", "/api/v1/uploads", body))
+
+    def write_upload(self, upload_id: str, offset: int, piece: bytes) -> uploads.UploadAnswer:
+        """Send a piece of it; one whose answer was lost may be sent again."""
+        headers = {**self._headers(), "Content-Type": "application/octet-stream"}
+        path = f"/api/v1/uploads/{upload_id}"
+        answer = self._sent("PUT", path, content=piece, params={"offset": offset}, headers=headers)
+        return self._read(uploads.UploadAnswer, answer)
+
+    def finish_upload(self, upload_id: str) -> uploads.UploadAnswer:
+        """Have it unpacked."""
+        return self._read(uploads.UploadAnswer, self._call("POST", f"/api/v1/uploads/{upload_id}/complete"))
+
+    def remove_upload(self, upload_id: str) -> None:
+        """Of one that no job uses."""
+        self._call("DELETE", f"/api/v1/uploads/{upload_id}")
 
     def workloads(
         self,
@@ -462,8 +488,19 @@ class Client:
         said = {**self._headers(), **(headers or {})}
         if content is not None:
             said["Content-Type"] = "application/json"
+        return self._sent(method, path, content=content, params=params, headers=said)
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: str | bytes | None,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+    ) -> httpx2.Response | Reply:
         try:
-            answer = self._http.request(method, path, content=content, params=params, headers=said)
+            answer = self._http.request(method, path, content=content, params=params, headers=headers)
         except httpx2.TransportError as error:
             raise Unreachable(f"{self._http.base_url} does not answer: {error}") from error
         if answer.is_error:

@@ -10,11 +10,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from fairpool.api.message import Wire
+from fairpool.model.array import Array
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
 from fairpool.model.organization import Entitlement, NodeMarks, Organization, OverQuota, ProjectRules, Queue
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
-from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, Volume, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, Dependency, PodTemplate, Program, RestartPolicy, Volume, Want, WorkloadSpec
 from fairpool.model.workload import (
     GpuRequest,
     LabelOperator,
@@ -80,6 +81,7 @@ class VolumeWire(Wire):
     source: str
     claim: str
     read_only: bool
+    uploaded: bool = False  # what was kept before lacks it
 
 
 class ProgramWire(Wire):
@@ -110,6 +112,20 @@ class ConstraintWire(Wire):
     preferred: str | None
 
 
+class DependencyWire(Wire):
+    mirrors: ClassVar[Any] = Dependency
+    workload: Annotated[WorkloadId, Field(min_length=1)]
+    name: str
+    any_end: bool
+
+
+class ArrayWire(Wire):
+    mirrors: ClassVar[Any] = Array
+    ranges: tuple[tuple[Count, Count, Count], ...]
+    parameters: tuple[tuple[str, tuple[str, ...]], ...]
+    arguments: tuple[tuple[str, ...], ...]
+
+
 class WorkloadWire(Wire):
     """One workload as declared."""
 
@@ -136,6 +152,9 @@ class WorkloadWire(Wire):
     constraint: ConstraintWire | None
     want: Want
     run: Count
+    # With defaults: declarations that were kept before lack them.
+    after: tuple[DependencyWire, ...] = ()
+    array: ArrayWire | None = None
 
     def to_spec(self) -> WorkloadSpec:
         spec = self.to_model()

@@ -62,7 +62,7 @@ class LoopbackHttp:
         method: str,
         path: str,
         *,
-        content: str | None = None,
+        content: str | bytes | None = None,
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str],
     ) -> Reply:
@@ -70,7 +70,8 @@ class LoopbackHttp:
         target = f"{self._prefix}{path}" + (f"?{urlencode(params)}" if params else "")
         self._connect()
         try:
-            self._connection.request(method, target, content.encode() if content is not None else None, dict(headers))
+            body = content.encode() if isinstance(content, str) else content
+            self._connection.request(method, target, body, dict(headers))
             answer = self._connection.getresponse()
             return Reply(answer.status, answer.reason, answer.read())
         except (OSError, http.client.HTTPException) as error:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
+from fairpool.api.uploads import UploadId
 from fairpool.api.wire import (
     Answer,
     LongText,
@@ -36,6 +37,9 @@ Seconds = Annotated[StrictInt, Field(ge=0, le=315_360_000)]
 GpuAmount = Annotated[
     StrictInt | StrictFloat | Annotated[str, StringConstraints(max_length=32)],
     Field(description="As a person writes it: 0.5 of one GPU, or 2 whole ones", examples=["0.5", 2]),
+]
+AfterText = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?(:any)?$"), Field(examples=["prep", "prep:any"])
 ]
 Pairs = Annotated[
     dict[Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,317}$")], LongText], Field(max_length=256)
@@ -275,6 +279,34 @@ class TopologyWire(Request):
     preferred: ShortText | None = None
 
 
+class Workdir(Request):
+    """An uploaded folder that every pod of the workload finds at `path`, and starts in. It is removed with it."""
+
+    upload: UploadId
+    path: PathText = "/workdir"
+
+
+class ArrayParameter(Request):
+    """A name and the values it takes, one after the other."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"), Field(examples=["lr"])]
+    values: Annotated[list[Argument], Field(min_length=1, max_length=PODS_MAX)]
+
+
+class JobArray(Request):
+    """Runs of one workload that differ. `{index}` and `{NAME}` in command, arguments and environment are filled in."""
+
+    indices: Annotated[str, StringConstraints(max_length=4096), Field(examples=["0-9"])] | None = Field(
+        default=None, description="Numbers of the runs, as in 0-9, 1,3,5-9 or 0-20:5"
+    )
+    parameters: Annotated[list[ArrayParameter], Field(max_length=16)] = Field(
+        default_factory=list, description="Every combination of their values is one run"
+    )
+    arguments: Annotated[
+        list[Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)]], Field(max_length=PODS_MAX)
+    ] = Field(default_factory=list, description="Arguments of each run, after those of all")
+
+
 class PodSpecWire(Request):
     """What one pod runs, and what it needs for it."""
 
@@ -315,6 +347,11 @@ class CommonSpec(PodSpecWire):
     stdin: StrictBool = False
     tty: StrictBool = False
     template: ShortText | None = None
+    after: Annotated[list[AfterText], Field(max_length=64)] = Field(
+        default_factory=list,
+        description="Start after these have completed; `:any` after a name: also after it failed or was deleted",
+    )
+    workdir: Workdir | None = None
 
 
 class WorkspaceSpec(CommonSpec):
@@ -322,10 +359,11 @@ class WorkspaceSpec(CommonSpec):
 
 
 class TrainingSpec(CommonSpec):
-    """Unattended work; with `completions`, a sweep of independent runs."""
+    """Unattended work; with `completions` or `array`, a sweep of independent runs."""
 
     completions: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
     parallelism: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
+    array: JobArray | None = None
 
 
 class DistributedSpec(CommonSpec):
@@ -468,6 +506,7 @@ class WorkloadItem(Answer):
     department_name: str
     cluster_id: str
     submitted_by: str
+    labels: dict[str, str] = Field(default_factory=dict)
     created_at: Moment
     started_at: Moment | None = None
     completed_at: Moment | None = None
@@ -490,7 +529,6 @@ class WorkloadItem(Answer):
     priority: int = 0
     distributed_framework: str | None = None
     source: Source = Source.OTHER
-    labels: dict[str, str] = Field(default_factory=dict)
     revision: int = 0
 
 

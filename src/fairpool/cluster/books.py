@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from fairpool.api.clusters import WorkloadReport
+from fairpool.cluster.dependencies import unmet
 from fairpool.cluster.entry import Entry, Image
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.standing import Standing
@@ -70,6 +71,14 @@ class Books:
         self.stale_sentences: set[WorkloadId] = set()
         """Workloads whose reason for waiting holds old numbers."""
         self.sentences_at = Instant(0)
+        self.dependents: dict[WorkloadId, set[WorkloadId]] = {}
+        """Which workloads name one as what they wait for."""
+        self._note_dependents(self.specs.values())
+
+    def _note_dependents(self, specs: Iterable[WorkloadSpec]) -> None:
+        for spec in specs:
+            for each in spec.after:
+                self.dependents.setdefault(each.workload, set()).add(spec.id)
 
     def confirm(self, workloads: Iterable[WorkloadId]) -> None:
         """The control plane knows the present levels of these."""
@@ -91,8 +100,11 @@ class Books:
     def absorb(self, draft: Draft) -> None:
         """Take over what has been recorded."""
         self.specs.update(draft.specs)
+        self._note_dependents(draft.specs.values())
         for workload in draft.undesired | draft.dropped:
-            self.specs.pop(workload, None)
+            spec = self.specs.pop(workload, None)
+            for each in spec.after if spec is not None else ():
+                self.dependents.get(each.workload, set()).discard(workload)
         self.standings.update(draft.standings)
         for workload, lives in draft.lives.items():
             self.lives[workload] = lives
@@ -144,7 +156,7 @@ class Books:
         for life in self.lives.pop(workload, ()):
             self.workload_of.pop(life.id, None)
             self.stops_confirmed.discard(life.id)
-        for each in (self.standings, self.rows, self.wakes, self.levels, self.rounds, self.gone):
+        for each in (self.standings, self.rows, self.wakes, self.levels, self.rounds, self.gone, self.dependents):
             each.pop(workload, None)
         self.owing.discard(workload)
         self.reported.discard(workload)
@@ -192,6 +204,17 @@ class Draft:
     def standing(self, workload: WorkloadId) -> Standing:
         known = self.standings.get(workload) or self.books.standings.get(workload)
         return known or Standing(workload=workload)
+
+    def waiting_for(self, workloads: set[WorkloadId]) -> set[WorkloadId]:
+        """Those that wait for one of these, and have not come to an end."""
+        named = {each for workload in workloads for each in self.books.dependents.get(workload, ())}
+        named |= {spec.id for spec in self.specs.values() if any(each.workload in workloads for each in spec.after)}
+        found = set()
+        for each in named:
+            spec, standing = self.spec(each), self.standing(each)
+            if spec is not None and standing.halt is None and unmet(spec, standing):
+                found.add(each)
+        return found
 
     def lives_of(self, workload: WorkloadId) -> tuple[Life, ...]:
         return self.lives[workload] if workload in self.lives else self.books.lives.get(workload, ())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from fairpool.api.clusters import DesiredWorkload, PullAnswer
 from fairpool.cluster.books import NO_NODES, NO_PODS, SENTENCES_S, Books, Draft
+from fairpool.cluster.dependencies import Course, course_of
 from fairpool.cluster.enact import enact, workload_of
 from fairpool.cluster.expand import Case, expand, group_of, pod_set_of, slots_of
 from fairpool.cluster.history import Event, EventKind
@@ -60,8 +61,7 @@ def cycle(books: Books, view: View, watch: Watcher | None = None) -> Draft:
     moved = _look_at_nodes(draft, view)
     adopted_by = _adopt(draft, view)  # 2. what runs that we did not know of
     touched = _touched(draft, view, declared | moved | adopted_by)
-    for workload in sorted(touched):
-        _bring_up_to_date(draft, view, workload)  # 3. what has happened, and who should exist
+    touched = _bring_all_up_to_date(draft, view, touched)  # 3. what has happened, and who should exist
     decided = _decide(draft, view, watch)  # 4. who goes where
     decided |= _refresh_sentences(draft)
     _report(draft, touched | decided)  # 5. what people are told
@@ -80,6 +80,7 @@ def _take_in(draft: Draft, view: View) -> set[WorkloadId]:
         return set()
     draft.cursor = pulled.revision
     concerned: set[WorkloadId] = set()
+    known = {wanted.id for wanted in pulled.workloads} | draft.books.specs.keys()
     for wanted in pulled.workloads:
         spec = wanted.to_spec()
         if draft.books.specs.get(spec.id) == spec:
@@ -92,7 +93,10 @@ def _take_in(draft: Draft, view: View) -> set[WorkloadId]:
             if over is not None and over.run == spec.run:
                 halt = Halt(over.phase, over.cause, Instant(over.at), over.detail)
             first = LOST_NUMBERS + max(wanted.incarnations.values(), default=0) if view.recovered else 0
-            draft.put_standing(Standing(workload=spec.id, run=spec.run, halt=halt, first_incarnation=first))
+            # It would have been reported as failed if one of those that are gone had not met what it waited for.
+            met = tuple(each.workload for each in spec.after if view.recovered and each.workload not in known)
+            standing = Standing(workload=spec.id, run=spec.run, halt=halt, first_incarnation=first, met=met)
+            draft.put_standing(standing)
             if view.recovered:
                 draft.put_lives(spec.id, tuple(_remembered(spec, wanted, index, view.now) for index in wanted.done))
     removed = {WorkloadId(each) for each in pulled.removed}
@@ -235,6 +239,18 @@ def _look(draft: Draft, view: View, life: Life) -> Look:
     )
 
 
+def _bring_all_up_to_date(draft: Draft, view: View, touched: set[WorkloadId]) -> set[WorkloadId]:
+    """These, then those that wait for one of them, and so on; the answer is all of them."""
+    everybody, due = set(touched), touched
+    while due:
+        for workload in sorted(due):
+            _bring_up_to_date(draft, view, workload)
+        over = {each for each in due if course_of(draft.spec(each), draft.standing(each)) is not Course.OPEN}
+        due = draft.waiting_for(over)
+        everybody |= due
+    return everybody
+
+
 def _bring_up_to_date(draft: Draft, view: View, workload: WorkloadId) -> None:
     now = view.now
     spec = draft.spec(workload)
@@ -250,6 +266,7 @@ def _bring_up_to_date(draft: Draft, view: View, workload: WorkloadId) -> None:
             ended=ended,
             rules=rules,
             drains=lambda node: _drains(draft, node),
+            courses=lambda other: course_of(draft.spec(other), draft.standing(other)),
         ),
         now,
     )

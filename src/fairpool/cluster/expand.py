@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from fairpool.cluster.dependencies import Course, Courses, hopeless, unmet, with_met
 from fairpool.cluster.standing import Avoided, Halt, Standing
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, pod_id
 from fairpool.model.life import EVICTIONS, Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint
 from fairpool.model.organization import ProjectRules
+from fairpool.model.quantity import length_text
 from fairpool.model.spec import Arrangement, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind
@@ -44,6 +46,8 @@ class Case:
     """Those of them that came to their end just now: each is counted once."""
     rules: ProjectRules = ProjectRules()
     drains: Drains = lambda node: ()
+    courses: Courses = lambda workload: Course.GONE
+    """What became of the workloads it waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +72,11 @@ def expand(case: Case, now: Instant) -> Expansion:
     standing = _this_run(case.standing, spec)  # 1. what is remembered
     standing = _counted(standing, case, now)
     standing = _activated(standing, case.lives)
+    standing = with_met(spec, standing, case.lives, case.courses)
     if standing.halt is None and spec.want is Want.RUN:  # 2. whether it came to an end
         standing = replace(standing, halt=_halt(spec, standing, case, now))
     lives = _deaths(spec, standing, case, now)  # 3. who leaves
-    if standing.halt is None and spec.want is Want.RUN:
+    if standing.halt is None and spec.want is Want.RUN and not unmet(spec, standing):
         lives += _births(spec, standing, lives, now)  # 4. who comes
     return Expansion(
         standing=standing,
@@ -192,6 +197,8 @@ def _activated(standing: Standing, lives: Sequence[Life]) -> Standing:
 
 def _halt(spec: WorkloadSpec, standing: Standing, case: Case, now: Instant) -> Halt | None:
     """The end of a workload, and why; None while it goes on."""
+    if spec.after and (failure := hopeless(spec, standing, case.courses, now)) is not None:
+        return failure
     slots = wanted_slots(spec, case.lives)
     if _is_complete(spec, standing, slots):
         return Halt(WorkloadPhase.COMPLETED, Cause.FINISHED, now)
@@ -273,7 +280,15 @@ def _time_limits(spec: WorkloadSpec, since: Instant, rules: ProjectRules) -> Ite
         yield moment, Halt(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, moment, words)
     if spec.deadline_s is not None:
         moment = Instant(since + spec.deadline_s * SECOND_MS)
-        yield moment, Halt(WorkloadPhase.FAILED, Cause.DEADLINE, moment, f"it had {spec.deadline_s} s")
+        yield (
+            moment,
+            Halt(
+                WorkloadPhase.FAILED,
+                Cause.DEADLINE,
+                moment,
+                f"reached its time limit of {length_text(spec.deadline_s)}",
+            ),
+        )
 
 
 # --- who leaves ----------------------------------------------------------------------------------------------------

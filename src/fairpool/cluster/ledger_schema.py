@@ -118,7 +118,13 @@ TROUBLES: Step = (
 
 LAST_FAILURE: Step = ("ALTER TABLE standings ADD COLUMN failure TEXT NOT NULL DEFAULT ''",)
 
-MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, LAST_FAILURE)
+DEPENDENCIES: Step = (
+    "ALTER TABLE specs ADD COLUMN after TEXT NOT NULL DEFAULT '[]'",
+    "ALTER TABLE specs ADD COLUMN array TEXT",
+    "ALTER TABLE standings ADD COLUMN met TEXT NOT NULL DEFAULT '[]'",
+)
+
+MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, LAST_FAILURE, DEPENDENCIES)
 """Step n leads from version n to version n + 1; an empty file is version 0."""
 
 VERSION = len(MIGRATIONS)

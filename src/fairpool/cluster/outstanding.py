@@ -60,7 +60,7 @@ def start_order(life: Life, spec: WorkloadSpec) -> StartOrder:
         boot_id=life.boot_id,
         devices=life.devices,
         shape=life.shape,
-        program=spec.template_of(life.index).program,
+        program=spec.program_of(life.index),
         born_at=life.born_at,
         grace_s=life.grace_s,
         pods=spec.pods,

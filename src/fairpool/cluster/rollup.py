@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairpool.api.clusters import PodReport, WorkloadReport
+from fairpool.cluster.dependencies import unmet, waiting_words
 from fairpool.cluster.expand import LONGEST_BACK_OFF_S, REFUSALS_MAX, is_rigid, wanted_slots
 from fairpool.cluster.settle import IMAGE_TROUBLES
 from fairpool.cluster.standing import Halt, Standing
@@ -95,6 +96,9 @@ def status_of(
         return _going(spec, running, nodes)
     if any(life.phase in (PodPhase.BOUND, PodPhase.RUNNING) for life in placed):
         return _starting(placed)
+    awaited = unmet(spec, standing)
+    if awaited:
+        return Status(WorkloadPhase.PENDING, Pause.DEPENDENCY, waiting_words(awaited))
     return _pending(spec, standing, lives, verdicts, now)
 
 

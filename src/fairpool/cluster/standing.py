@@ -56,6 +56,8 @@ class Standing:
     """The node pool it tries now."""
     groups: tuple[GroupDates, ...] = ()
     avoided: tuple[Avoided, ...] = ()
+    met: tuple[WorkloadId, ...] = ()
+    """Workloads it had to wait for and that have ended as it wanted: they may be gone by now."""
 
     def next_incarnation(self, last: Life | None) -> int:
         """The number of the life after this one. Only a pod that never lived has the first: also an adopted one did."""

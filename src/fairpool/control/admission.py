@@ -20,6 +20,7 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, item
 from fairpool.api.wire import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.control.unsupported import refusals
+from fairpool.model.array import Array, parse_numbers, problems_of
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
 from fairpool.model.image_name import fits, without_registry, without_tag
 from fairpool.model.node import TaintEffect
@@ -29,6 +30,7 @@ from fairpool.model.quantity import WHOLE_GPU_MILLI, parse_gpus
 from fairpool.model.spec import (
     DEFAULT_GRACE_S,
     Arrangement,
+    Dependency,
     PodTemplate,
     Program,
     RestartPolicy,
@@ -105,6 +107,10 @@ class Ground:
     """Patterns of the images that the cluster can run; None: whatever can be pulled."""
     claims: frozenset[str] = frozenset()
     """Names of the project's volume claims; none where none is asked for."""
+    work: Mapping[str, WorkloadId] = field(default_factory=dict)
+    """The workloads that it names to start after, by what it calls them."""
+    has_upload: bool = False
+    """The folder that it names was uploaded, by the same person, for this project, and no other workload has it."""
 
 
 @dataclass(slots=True)
@@ -155,6 +161,8 @@ def admit(
     leader = _leader(submit, shape, complaints)
     preemptible, priority = _precedence(spec, complaints)
     pools = _pools(spec, ground, complaints)
+    after = _after(spec, ground, complaints)
+    _check_workdir(spec, ground, complaints)
     if complaints.items:
         return complaints.items
     return WorkloadSpec(
@@ -178,6 +186,8 @@ def admit(
         grace_s=_or(spec.termination_grace_period_seconds, DEFAULT_GRACE_S),
         pools=pools,
         want=Want.STOP if submit.suspended else Want.RUN,
+        after=after,
+        array=size.array,
     )
 
 
@@ -231,6 +241,7 @@ class _Size:
     pods: int = 1
     minimum: int | None = None
     completions: int | None = None
+    array: Array | None = None
 
 
 def _size(submit: wire.SubmitAny, complaints: _Complaints) -> _Size:
@@ -246,6 +257,8 @@ def _size(submit: wire.SubmitAny, complaints: _Complaints) -> _Size:
 
 
 def _sweep(spec: wire.TrainingSpec, complaints: _Complaints) -> _Size:
+    if spec.array is not None:
+        return _array_size(spec, spec.array, complaints)
     if spec.completions is None and _or(spec.parallelism, 1) > 1:
         what = "if the parallelism flag is set, you must also set the number of successful pod completions"
         complaints.add("spec.parallelism_alone", what, "set completions too", "spec.completions")
@@ -253,6 +266,31 @@ def _sweep(spec: wire.TrainingSpec, complaints: _Complaints) -> _Size:
         return _Size()
     parallel = min(_or(spec.parallelism, 1), spec.completions)
     return _Size(Arrangement.SWEEP, parallel, None, spec.completions)
+
+
+def _array_size(spec: wire.TrainingSpec, asked: wire.JobArray, complaints: _Complaints) -> _Size:
+    """A sweep whose runs differ: all of them at once, unless it says how many."""
+    numbers = parse_numbers(asked.indices) if asked.indices is not None else ()
+    if isinstance(numbers, Problem):
+        complaints.add_problem(numbers, "spec.array.indices")
+        return _Size()
+    array = Array(
+        ranges=numbers,
+        parameters=tuple((each.name, tuple(each.values)) for each in asked.parameters),
+        arguments=tuple(map(tuple, asked.arguments)),
+    )
+    for problem in problems_of(array):
+        complaints.add_problem(problem, "spec.array")
+        return _Size()
+    words = sum(len(word.encode()) for row in array.arguments for word in row)
+    words += sum(len(value.encode()) for _, values in array.parameters for value in values)
+    if words > WORDS_MAX_BYTES:
+        what = f"the values of the array are {words} bytes, and it may have {WORDS_MAX_BYTES}"
+        complaints.add("array.too_long", what, "put them into a file that each run reads", "spec.array")
+    if spec.completions is not None and spec.completions != array.count:
+        what = f"the array has {array.count} runs, and completions says {spec.completions}"
+        complaints.add("array.completions", what, "leave completions out", "spec.completions")
+    return _Size(Arrangement.SWEEP, min(_or(spec.parallelism, array.count), array.count), None, array.count, array)
 
 
 def _gang(spec: wire.DistributedSpec, complaints: _Complaints) -> _Size:
@@ -448,6 +486,34 @@ def _pools(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> tu
     return tuple(PoolName(name) for name in dict.fromkeys(chosen))
 
 
+# --- after others, and with which folder -------------------------------------------------------------------------
+
+
+def _after(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> tuple[Dependency, ...]:
+    found: dict[WorkloadId, Dependency] = {}
+    for said in spec.after:
+        name, _, how = said.partition(":")
+        known = ground.work.get(name)
+        if known is None:
+            what = f"there is no job {name} in project {ground.project.name} to start after"
+            complaints.add("spec.after", what, "name a job that exists", "spec.after")
+            continue
+        if known in found:
+            complaints.add("spec.after", f"{name} is named twice", "name each job once", "spec.after")
+        found[known] = Dependency(workload=known, name=name, any_end=how == "any")
+    return tuple(found.values())
+
+
+def _check_workdir(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> None:
+    if spec.workdir is None:
+        return
+    if not ground.has_upload:
+        what = "there is no such upload of yours for this project, or another job has it"
+        complaints.add("spec.upload", what, "upload the folder again", "spec.workdir.upload")
+    if spec.workdir.path.strip("/") == "":
+        complaints.add("spec.workdir", "/ is no place for a folder", "use /workdir", "spec.workdir.path")
+
+
 # --- what runs, and how it ranks -----------------------------------------------------------------------------
 
 
@@ -458,8 +524,8 @@ def _program(spec: wire.PodSpecWire, common: wire.CommonSpec) -> Program:
         command=_words(spec.command),
         arguments=_words(spec.args),
         environment=tuple({each.name: each.value for each in spec.environment_variables}.items()),
-        working_dir=spec.working_dir or "",
-        volumes=_volumes(common.storage),
+        working_dir=_working_dir(spec.working_dir or "", common.workdir),
+        volumes=_volumes(common),
         tty=common.tty,
         stdin=common.stdin,
         cpu_limit_milli=_milli(compute.cpu_core_limit) if compute.cpu_core_limit is not None else 0,
@@ -468,14 +534,23 @@ def _program(spec: wire.PodSpecWire, common: wire.CommonSpec) -> Program:
     )
 
 
-def _volumes(storage: wire.Storage) -> tuple[Volume, ...]:
+def _working_dir(wanted: str, workdir: wire.Workdir | None) -> str:
+    """Where it starts: in the folder that came with it, unless it says otherwise."""
+    if workdir is None or wanted.startswith("/"):
+        return wanted
+    return f"{workdir.path.rstrip('/')}/{wanted}".rstrip("/")
+
+
+def _volumes(common: wire.CommonSpec) -> tuple[Volume, ...]:
+    storage = common.storage
+    uploaded = [Volume(target=common.workdir.path.rstrip("/"), uploaded=True)] if common.workdir is not None else []
     folders = [Volume(target=each.mount_path, source=each.path, read_only=each.read_only) for each in storage.host_path]
     claims = [
         Volume(target=each.path, claim=each.claim_name, read_only=each.read_only)
         for each in storage.pvc
         if each.claim_name
     ]
-    return (*folders, *claims)
+    return (*uploaded, *folders, *claims)
 
 
 def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from fairpool.control import (
     projects,
     sign_in,
     streams,
+    uploads,
     users,
     workloads,
 )
@@ -59,7 +60,7 @@ from fairpool.model.problem import Problem
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(streams, link, clusters, projects, departments, nodes, overview, claims),
+    *(streams, uploads, link, clusters, projects, departments, nodes, overview, claims),
     *(sign_in, users, applications, access_rules, audit, preferences),
     *(classic, older_paths),
 )
@@ -111,12 +112,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         problem = await users.listening_problem(plane, plane.settings.is_local)
         if problem is not None:
             raise NotReady(problem)
-        tidying = asyncio.create_task(housekeeping.keep_tidy(plane), name="housekeeping")
+        tidying = {
+            asyncio.create_task(housekeeping.keep_tidy(plane), name="housekeeping"),
+            asyncio.create_task(uploads.keep_tidy(plane), name="uploads"),
+        }
         try:
             yield
         finally:
-            tidying.cancel()
-            await asyncio.wait({tidying})
+            for each in tidying:
+                each.cancel()
+            await asyncio.wait(tidying)
     finally:
         await plane.database.close()
 

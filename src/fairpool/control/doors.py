@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from fairpool.api.shell import Frame
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
+from fairpool.model.upload import Bounds, Upload
 
 
 class Shut(Exception):
@@ -61,7 +62,29 @@ class ShellEnd(Protocol):
         """The person has left. May be called twice."""
 
 
-class PodDoors(Protocol):
+class UploadDoors(Protocol):
+    """Folders for workloads, kept where their pods will run. The first three verbs raise `Shut`."""
+
+    async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
+        """Make room for an archive; all uploads together may take up so much."""
+
+    async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
+        """Put a piece of it in its place; says how much there is."""
+
+    async def finish_upload(self, upload_id: str, bounds: Bounds) -> Upload:
+        """Unpack it."""
+
+    async def claim_upload(self, upload_id: str) -> Upload | None:
+        """What is known of it; from now on it stays for another hour, whether or not a workload follows."""
+
+    async def uploads(self) -> list[Upload]:
+        """All there are."""
+
+    async def remove_upload(self, upload_id: str) -> None:
+        """With all that is in it. May be called twice."""
+
+
+class PodDoors(UploadDoors, Protocol):
     """Ways into pods. The first two verbs raise `Shut`."""
 
     def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
@@ -74,7 +97,32 @@ class PodDoors(Protocol):
         """What the job says about itself, as it said it: `metrics` and `parameters`. Empty where nothing is known."""
 
 
-class NoDoors:
+class NoUploads:
+    """Where folders cannot be brought to."""
+
+    async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
+        raise Shut(_NO_UPLOADS)
+
+    async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
+        raise Shut(_NO_UPLOADS)
+
+    async def finish_upload(self, upload_id: str, bounds: Bounds) -> Upload:
+        raise Shut(_NO_UPLOADS)
+
+    async def claim_upload(self, upload_id: str) -> Upload | None:
+        return None
+
+    async def uploads(self) -> list[Upload]:
+        return []
+
+    async def remove_upload(self, upload_id: str) -> None:
+        return None
+
+
+_NO_UPLOADS = Problem("upload.unreachable", "folders cannot be uploaded to this cluster", "use a volume or an image")
+
+
+class NoDoors(NoUploads):
     """Where no engine's side was handed over."""
 
     def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:

@@ -16,7 +16,9 @@ CONDITIONS_MAX = 32
 TEXT_MAX = 4096
 INTEGER_MAX = 2**62
 
-CONDITION = re.compile(r"(?P<field>[A-Za-z]+)(?P<operator>==|!=|<=|>=|=@|!@|=\^|=\$)(?P<value>.*)", re.DOTALL)
+CONDITION = re.compile(
+    r"(?P<field>[A-Za-z]+(\.[^=!<>\"'\\]{1,317})?)(?P<operator>==|!=|<=|>=|=@|!@|=\^|=\$)(?P<value>.*)", re.DOTALL
+)
 
 
 class Operator(StrEnum):
@@ -42,6 +44,8 @@ class Sort(StrEnum):
     NUMBER = "number"
     MOMENT = "moment"
     GPUS = "gpus"
+    LABELS = "labels"
+    """Texts by name: `labels.team==vision`. One that is not there is empty. Lists are not sorted by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,11 @@ def _one(
         return Problem("filter.not_a_condition", f"{piece[:64]!r} is not a condition", fix)
     field, operator, text = match["field"], Operator(match["operator"]), match["value"]
     kind = fields.get(field)
+    if kind is None and fields.get(field.partition(".")[0]) is Sort.LABELS:
+        return Filter(field, operator, text)
+    if kind is Sort.LABELS:
+        fix = f"write {field}.KEY{operator}{text[:64]}"
+        return Problem("filter.no_key", f"{field} holds several values, and none is named", fix)
     if kind is None:
         return Problem("filter.unknown_field", f"there is no field {field[:64]!r} to filter by", _one_of(fields))
     if kind is Sort.TEXT:

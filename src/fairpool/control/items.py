@@ -60,6 +60,7 @@ def facts(
         "departmentName": department,
         "clusterId": cluster,
         "submittedBy": submitted_by,
+        "labels": dict(submit.spec.labels),
         "createdAt": iso(spec.created_at),
         "requestedPods": spec.pods,
         "workloadRequestedResources": requested,
@@ -72,8 +73,6 @@ def facts(
         "retries": spec.end_rule.retries,
         "addresses": [f"http://{pod_host}:{port}" for port in asked_ports(submit)] if pod_host else [],
     }
-    if spec.template.shape.labels:
-        stated["labels"] = dict(spec.template.shape.labels)
     return {**stated, "distributedFramework": framework} if framework else stated
 
 

@@ -122,7 +122,8 @@ def parsed(
     moments = {each: instant(each) for each in filters.moments_in(filter_by, fields)}
     conditions, problems = filters.parse(filter_by, fields, moments, words)
     wrong = [problem_item(each, "filterBy") for each in problems]
-    wrong_sort = filters.sort_problem(sort_by, fields)
+    sortable = [name for name, kind in fields.items() if kind is not filters.Sort.LABELS]
+    wrong_sort = filters.sort_problem(sort_by, sortable)
     if wrong_sort is not None:
         wrong.append(problem_item(wrong_sort, "sortBy"))
     if wrong:

@@ -50,6 +50,9 @@ DEPARTMENTS = "department.use"
 ACCESS_TOKEN = "security.accessTokenSeconds"
 REFRESH_TOKEN = "security.refreshTokenSeconds"
 PASSWORD_LENGTH = "security.passwordMinLength"
+UPLOAD_SIZE = "uploads.maxMebibytes"
+UPLOAD_FILES = "uploads.maxFiles"
+UPLOADS_TOTAL = "uploads.totalMebibytes"
 
 PREFERENCES: Mapping[str, Preference] = MappingProxyType(
     {
@@ -76,6 +79,13 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         PASSWORD_LENGTH: Preference(
             "Security", "Least length of a password", "Of passwords that are chosen from now on", 8, 128
         ),
+        UPLOAD_SIZE: Preference(
+            "Uploads", "Largest folder, in MiB", "What `runai submit --workdir` may upload for one job", 1, 1 << 20
+        ),
+        UPLOAD_FILES: Preference("Uploads", "Most files in a folder", "Files and folders of one upload", 1, 1_000_000),
+        UPLOADS_TOTAL: Preference(
+            "Uploads", "All folders together, in MiB", "Beyond it no further folder is uploaded", 1, 1 << 30
+        ),
     }
 )
 
@@ -86,6 +96,9 @@ def _defaults(settings: Settings) -> dict[str, bool | int]:
         ACCESS_TOKEN: settings.access_token_s,
         REFRESH_TOKEN: settings.refresh_token_s,
         PASSWORD_LENGTH: 8,
+        UPLOAD_SIZE: 256,
+        UPLOAD_FILES: 20_000,
+        UPLOADS_TOTAL: 20 << 10,
     }
 
 

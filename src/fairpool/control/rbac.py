@@ -276,6 +276,10 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("POST", "/api/v1/workloads/distributed"): Action.WORKLOAD_SUBMIT,
         ("POST", "/api/v1/workloads/inferences"): Action.WORKLOAD_SUBMIT,
         ("POST", "/api/v1/workloads/batch"): Action.WORKLOAD_OPERATE,
+        ("POST", "/api/v1/uploads"): Action.WORKLOAD_SUBMIT,
+        ("PUT", "/api/v1/uploads/{upload_id}"): Action.WORKLOAD_SUBMIT,
+        ("POST", "/api/v1/uploads/{upload_id}/complete"): Action.WORKLOAD_SUBMIT,
+        ("DELETE", "/api/v1/uploads/{upload_id}"): Action.WORKLOAD_SUBMIT,
         **{
             (method, f"{base}{{workload_id}}{suffix}"): action
             for base in ("/api/v1/workloads/", *(

@@ -39,6 +39,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.precedence import PRIORITY_CLASSES
 from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.upload import Upload
 
 # Of two routes that fit, the first counts: so the lists come before the one, because `count` could be an id.
 lists = APIRouter(tags=["workloads"], route_class=LeanRoute)
@@ -59,9 +60,13 @@ FIELDS = {
     "runningPods": filters.Sort.NUMBER,
     "requestedGPU": filters.Sort.GPUS,
     "allocatedGPU": filters.Sort.GPUS,
+    "labels": filters.Sort.LABELS,
 }
 WORDS = {"desiredPhase": {desired.value: want.value for want, desired in items.DESIRED.items()}}
 
+DryRun = Annotated[
+    bool, Query(alias="dryRun", description="Check it, and say what is wrong with it; nothing is submitted")
+]
 Deleted = Annotated[bool, Query(description="Also those that are gone")]
 
 
@@ -70,14 +75,16 @@ Deleted = Annotated[bool, Query(description="Also those that are gone")]
 
 @router.post("/api/v1/workloads/workspaces", response_model=wire.Workload, status_code=202, summary="Submit build work")
 async def submit_workspace(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitWorkspace
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitWorkspace, dry_run: DryRun = False
 ) -> Response:
-    return await submit(request, plane, caller, body)
+    return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
 @router.post("/api/v1/workloads/trainings", response_model=wire.Workload, status_code=202, summary="Submit training")
-async def submit_training(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitTraining) -> Response:
-    return await submit(request, plane, caller, body)
+async def submit_training(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitTraining, dry_run: DryRun = False
+) -> Response:
+    return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
 @router.post(
@@ -87,20 +94,24 @@ async def submit_training(request: Request, plane: PlaneDep, caller: CallerDep, 
     summary="Submit distributed training",
 )
 async def submit_distributed(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitDistributed
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitDistributed, dry_run: DryRun = False
 ) -> Response:
-    return await submit(request, plane, caller, body)
+    return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
 @router.post("/api/v1/workloads/inferences", response_model=wire.Workload, status_code=202, summary="Submit inference")
 async def submit_inference(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitInference
+    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitInference, dry_run: DryRun = False
 ) -> Response:
-    return await submit(request, plane, caller, body)
+    return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
-async def submit(request: Request, plane: Plane, caller: Caller, body: wire.SubmitAny) -> Response:
-    """Declare it. When this answers, the declaration survives a power cut."""
+async def submit(
+    request: Request, plane: Plane, caller: Caller, body: wire.SubmitAny, *, dry_run: bool = False
+) -> Response:
+    """Declare it. When this answers, the declaration survives a power cut. A dry run answers alike and does nothing."""
+    workdir = body.spec.workdir
+    upload = await plane.doors.claim_upload(workdir.upload) if workdir is not None else None
 
     def unit(connection: Connection) -> Done:
         project = organization_store.project(connection, body.project_id)
@@ -110,19 +121,35 @@ async def submit(request: Request, plane: Plane, caller: Caller, body: wire.Subm
             raise refused(
                 409, "project.deleting", f"project {project.name} is being deleted", "use another", "projectId"
             )
-        return _declared(plane, connection, caller, body, project)
+        return _declared(plane, connection, caller, body, project, upload=upload, dry_run=dry_run)
 
+    if dry_run:
+        return answered(await plane.read(unit))
     return await plane.perform(request, caller, unit)
 
 
-def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.SubmitAny, project: Any) -> Done:
+def _declared(
+    plane: Plane,
+    connection: Connection,
+    caller: Caller,
+    body: wire.SubmitAny,
+    project: Any,
+    *,
+    upload: Upload | None = None,
+    dry_run: bool = False,
+) -> Done:
     now = plane.now()
     name = _name(connection, body, project.name)
     body = claims.named(body, name)
-    ground = _ground(connection, body, project)
-    spec = admission.admit(body, ground, workload_id=new_id(now), name=name, now=now)
+    ground = _ground(connection, body, project, has_upload=_is_free(connection, caller, project.name, upload))
+    # A folder that was uploaded lies under the id of the workload that it is for.
+    workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
+    spec = admission.admit(body, ground, workload_id=workload_id, name=name, now=now)
+    taken = _taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
     if isinstance(spec, list):
-        raise Refused(422, spec)
+        raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])
+    if taken is not None:
+        raise taken
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
         _refuse_what_never_starts(plane, connection, spec, project)
@@ -136,6 +163,9 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
     )
     if body.suspended:
         facts = items.suspended(facts, caller.name, now)
+    if dry_run:
+        shown = items.text(items.state({**facts, "id": ""}, spec.want, None, 0))
+        return Done(body=items.detail(shown, items.details(body, spec, caller.name)))
     revision = changes.record(
         connection, "workload", spec.id, "created", now, project=project.name, kept=plane.settings.changes_kept
     )
@@ -167,8 +197,7 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
         },
     )
     if not is_added:
-        what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
-        raise refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
+        raise _taken(name)
     claims.make(connection, body, project.name, caller.name, now)
     return Done(
         body=items.detail(item, details),
@@ -188,14 +217,44 @@ def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: Worklo
         raise Refused(422, [problem_item(each, "spec") for each in problems])
 
 
-def _ground(connection: Connection, body: wire.SubmitAny, project: Any) -> admission.Ground:
+def _taken(name: str) -> Refused:
+    what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
+    return refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
+
+
+def _ground(
+    connection: Connection, body: wire.SubmitAny, project: Any, *, has_upload: bool = False
+) -> admission.Ground:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
+    named = {said.partition(":")[0] for said in body.spec.after}
     return admission.Ground(
         project=declared,
         pools=pool_names(connection) if are_pools_named else frozenset(),
         images=cluster_store.images(connection, project.cluster),
         claims=claims.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
+        work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
+        has_upload=has_upload,
+    )
+
+
+def _named(connection: Connection, project: str, name: str) -> WorkloadId | None:
+    """A workload of the project, by its name or its id."""
+    found = store.named(connection, project, name)
+    if found is None:
+        row = store.one(connection, name)
+        found = row.id if row is not None and row.project == project and row.gone_at is None else None
+    return None if found is None else WorkloadId(found)
+
+
+def _is_free(connection: Connection, caller: Caller, project: str, upload: Upload | None) -> bool:
+    """Whether this folder is complete, the caller's, meant for this project, and no other job's."""
+    return (
+        upload is not None
+        and upload.is_complete
+        and upload.owner == caller.id
+        and upload.project == project
+        and store.one(connection, upload.id) is None
     )
 
 
@@ -491,7 +550,12 @@ async def update_inference(
         )
         project = organization_store.project(connection, row.project)
         assert project is not None, "a project stays as long as it has work"
-        ground = _ground(connection, again, project)
+        # What it waited for at first and the folder that came with it are its own, whatever became of them.
+        ground = replace(
+            _ground(connection, again, project),
+            work={each.name: each.workload for each in spec_before.after},
+            has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,
+        )
         spec = admission.admit(again, ground, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
         if isinstance(spec, list):
             raise Refused(422, spec)

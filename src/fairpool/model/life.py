@@ -51,6 +51,8 @@ class Cause(StrEnum):
     IMAGE = "image-pull"
     """Its image could not be had."""
     RETRIES = "retries-used-up"
+    DEPENDENCY = "dependency-failed"
+    """A workload it had to wait for did not complete."""
     UNWANTED = "unwanted"
     """Nobody declared it (any more)."""
     VANISHED = "vanished"

@@ -89,3 +89,14 @@ def memory_portion_milli(memory_mib: int, device_memory_mib: int, step_milli: in
     """Portion of a device that holds this much GPU memory, rounded up to a multiple of `step_milli`."""
     steps = -(-memory_mib * WHOLE_GPU_MILLI // (device_memory_mib * step_milli))
     return steps * step_milli
+
+
+def length_text(seconds: int) -> str:
+    """A length of time as people write it: `2h`, `1h30m`, `45s`."""
+    parts = []
+    rest = max(0, seconds)
+    for name, unit in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        amount, rest = divmod(rest, unit)
+        if amount:
+            parts.append(f"{amount}{name}")
+    return "".join(parts) or "0s"

@@ -6,10 +6,11 @@ A declaration says what should be so. Which pods exist because of it is worked o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
+from fairpool.model.array import Array
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
 from fairpool.model.workload import PodShape, TopologyConstraint, WorkloadKind
 
@@ -64,13 +65,16 @@ END_RULES: Mapping[WorkloadKind, EndRule] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """A folder or file a pod sees at `target`: one of the machine, or a claim that pods of its project share."""
+    """A folder or file a pod sees at `target`: one of the machine, a claim that pods of its project share, or the
+    folder that was uploaded with its workload."""
 
     target: str
     source: str = ""
-    """A path on the machine; empty where a claim is meant."""
+    """A path on the machine; empty where a claim or the uploaded folder is meant."""
     claim: str = ""
     read_only: bool = False
+    uploaded: bool = False
+    """The workload's uploaded folder: one writable copy, shared by its pods, removed with the workload."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,17 @@ class PodTemplate:
 
     shape: PodShape = PodShape()
     program: Program = Program()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependency:
+    """A workload that has to end before another one starts."""
+
+    workload: WorkloadId
+    name: str
+    """For people: what it was called when it was named."""
+    any_end: bool = False
+    """It may also have failed or been deleted; otherwise it has to complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +155,10 @@ class WorkloadSpec:
     want: Want = Want.RUN
     run: int = 0
     """Rises each time it is resumed: failures and clocks begin anew."""
+    after: tuple[Dependency, ...] = ()
+    """Its pods are born when all of these have ended. They exist before it does, so there are no cycles."""
+    array: Array | None = None
+    """Of a sweep: how its runs differ. None: they are alike but for their number."""
 
     @property
     def end_rule(self) -> EndRule:
@@ -164,3 +183,24 @@ class WorkloadSpec:
 
     def template_of(self, index: int) -> PodTemplate:
         return self.leader if index == 0 and self.leader is not None else self.template
+
+    def program_of(self, index: int) -> Program:
+        """What one pod runs: for the runs of a sweep, with their number and their values filled in."""
+        program = self.template_of(index).program
+        if self.arrangement is not Arrangement.SWEEP:
+            return program
+        array = self.array or Array(ranges=((0, self.runs_needed - 1, 1),))
+        own = {
+            "JOB_COMPLETION_INDEX": str(index),
+            "FAIRPOOL_ARRAY_INDEX": str(array.number(index)),
+            "FAIRPOOL_ARRAY_COUNT": str(self.runs_needed),
+        }
+        if self.array is None:
+            return replace(program, environment=tuple((dict(program.environment) | own).items()))
+        filled = {name: array.filled(value, index) for name, value in program.environment}
+        return replace(
+            program,
+            command=tuple(array.filled(word, index) for word in program.command),
+            arguments=(*(array.filled(word, index) for word in program.arguments), *array.arguments_of(index)),
+            environment=tuple((filled | own).items()),
+        )

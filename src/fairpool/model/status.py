@@ -41,6 +41,8 @@ HOLDS_NOTHING = frozenset({WorkloadPhase.STOPPED, WorkloadPhase.FAILED, Workload
 class Pause(StrEnum):
     """Why a workload that is wanted is not running yet. Beside `Cause`, which is about ends."""
 
+    DEPENDENCY = "dependency"
+    """Waits for another workload to end."""
     QUEUED = "queued"
     """The scheduler has not placed it; its verdict says why."""
     BACK_OFF = "back-off"

@@ -21,6 +21,7 @@ from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.model.ids import PodId
 from fairpool.model.problem import Problem
+from fairpool.model.upload import Bounds, Upload
 
 T = TypeVar("T")
 
@@ -39,8 +40,10 @@ class LocalDoors:
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._threads = ThreadPoolExecutor(8, "doors")
+        self._unpackers = ThreadPoolExecutor(1, "uploads")
 
     def close(self) -> None:
+        self._unpackers.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
@@ -80,6 +83,39 @@ class LocalDoors:
     async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
         """What the job says about itself; read when somebody asks, so it costs nothing while nobody does."""
         return await self._in_thread(lambda: self._supervisor.reports(PodId(pod.pod)))
+
+    # --- folders ---
+
+    async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
+        """Make room for an archive; raises `Shut`."""
+        problem = await self._in_thread(lambda: self._supervisor.uploads.begin(upload, total_bytes))
+        if problem is not None:
+            raise Shut(problem)
+
+    async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
+        """Put a piece of it in its place; raises `Shut`."""
+        written = await self._in_thread(lambda: self._supervisor.uploads.write(upload_id, offset, piece))
+        if isinstance(written, Problem):
+            raise Shut(written)
+        return written
+
+    async def finish_upload(self, upload_id: str, bounds: Bounds) -> Upload:
+        """Unpack it; raises `Shut`. It may take a while, and others read logs meanwhile: one at a time."""
+        loop = asyncio.get_running_loop()
+        done = await loop.run_in_executor(self._unpackers, lambda: self._supervisor.uploads.finish(upload_id, bounds))
+        if isinstance(done, Problem):
+            raise Shut(done)
+        return done
+
+    async def claim_upload(self, upload_id: str) -> Upload | None:
+        return await self._in_thread(lambda: self._supervisor.uploads.claim(upload_id))
+
+    async def uploads(self) -> list[Upload]:
+        return await self._in_thread(self._supervisor.uploads.all)
+
+    async def remove_upload(self, upload_id: str) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._unpackers, lambda: self._supervisor.uploads.remove(upload_id))
 
     async def _chunk(self, pod: PodAddress, **wanted: int | None) -> LogChunk:
         chunk = await self._in_thread(lambda: self._supervisor.read_log(PodId(pod.pod), **wanted))

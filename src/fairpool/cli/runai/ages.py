@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 
 from fairpool.model.problem import Problem
+from fairpool.model.quantity import length_text
 
 UNITS = (("y", 365 * 86_400), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "d": 86_400.0}
@@ -42,13 +43,7 @@ def clock(seconds: float) -> str:
 
 def exact(seconds: int) -> str:
     """`8h`, `1h30m`: every unit that is not nought."""
-    parts = []
-    rest = max(0, seconds)
-    for name, unit in UNITS[1:]:
-        amount, rest = divmod(rest, unit)
-        if amount:
-            parts.append(f"{amount}{name}")
-    return "".join(parts) or "0s"
+    return length_text(seconds)
 
 
 def local(text: str) -> str:

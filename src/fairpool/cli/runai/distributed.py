@@ -30,6 +30,9 @@ NOT_HERE = {
     "parallelism": None,
     "custom_url": None,
     "elastic": False,
+    "array": None,
+    "array_for": (),
+    "array_args": None,
 }
 """Flags of `runai submit` that are not taken, and what they would say by themselves."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -44,6 +45,23 @@ def storage(asked: Mapping[str, Any], problems: list[Problem]) -> Storage:
     if asked["s3"]:
         problems.append(not_yet("--s3", "fetch the data in the job, with credentials from its environment"))
     return found
+
+
+def on_this_machine(text: str, folder: str | None) -> str | Problem:
+    """`-v .:/w` with the caller's folder put in, where the job runs on this machine; `folder` is None where not."""
+    host, colon, rest = text.partition(":")
+    if not colon or not host or host.startswith("/"):
+        return text
+    if folder is None:
+        what = f"-v {text}: {host} is a path on your machine, and the job runs on another"
+        return Problem("flag.volume_elsewhere", what, "upload the folder with --workdir, or give a full path there")
+    full = os.path.normpath(os.path.join(folder, host))
+    if not host.startswith(".") and not os.path.exists(full):
+        what = f"-v {text}: there is no folder {host} here"
+        return Problem(
+            "flag.volume_missing", what, f"for a claim write --pvc {text}; for a folder, ./{host} or a full path"
+        )
+    return f"{full}:{rest}"
 
 
 def volume(text: str, nfs_server: str | None = None, *, propagated: bool = False) -> dict[str, Any] | Problem:

@@ -7,6 +7,7 @@ Nothing that somebody typed is ignored.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fairpool.api.workloads import SubmitAny
 
 COMMAND_LINE_MAX = 4096
+ARRAY_FILE_MAX = 1 << 20
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 SERVICE_TYPES = {
     "loadbalancer": "LoadBalancer",
@@ -67,7 +69,7 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
     if asked["name"] and asked["named"]:
         what = f"the name is given twice, {asked['name']} and --name {asked['named']}"
         found.append(Problem("flag.name_twice", what, "give one of them"))
-    if not asked["image"] and not asked["jupyter"] and not asked["template"]:
+    if not asked["image"] and not asked["jupyter"] and not asked["template"] and not asked["file"]:
         found.append(Problem("spec.no_image", "-i, --image must be set", ""))
     if asked["inference"] and asked["interactive"]:
         what = "The flags --inference and --interactive cannot be used together"
@@ -94,7 +96,8 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
         ("--extended-resource", "extended_resource"),
     ):
         found += [_no_pair(flag, text) for text in asked[name] if "=" not in text.strip("=")]
-    found += [each for each in (ttl(asked),) if isinstance(each, Problem)]
+    found += [each for each in (ttl(asked), time_limit(asked), array(asked)) if isinstance(each, Problem)]
+    found += _array_problems(asked)
     found += _port_problems(asked)
     return found
 
@@ -106,11 +109,11 @@ def request(body: dict[str, Any], kind: str) -> SubmitAny | list[Problem]:
 
     try:
         match kind:
-            case "interactive":
+            case "Workspace":
                 return wire.SubmitWorkspace.model_validate(body)
-            case "inference":
+            case "Inference":
                 return wire.SubmitInference.model_validate(body)
-            case "distributed":
+            case "Distributed":
                 return wire.SubmitDistributed.model_validate(body)
             case _:
                 return wire.SubmitTraining.model_validate(body)
@@ -123,10 +126,57 @@ def request(body: dict[str, Any], kind: str) -> SubmitAny | list[Problem]:
         ]
 
 
-def kind_of(asked: Mapping[str, Any]) -> str:
+def kind_of(asked: Mapping[str, Any], otherwise: str = "Training") -> str:
+    """What the flags say it is, or what it is otherwise."""
     if asked.get("framework"):
-        return "distributed"
-    return "interactive" if asked["interactive"] else "inference" if asked["inference"] else "train"
+        return "Distributed"
+    return "Workspace" if asked["interactive"] else "Inference" if asked["inference"] else otherwise
+
+
+# --- flags over a job file ---------------------------------------------------------------------------------------
+
+GPU_WAYS = (
+    "gpu",
+    "gpuDevicesRequest",
+    "gpuRequestType",
+    "gpuPortionRequest",
+    "gpuMemoryRequest",
+    "migProfile",
+)
+
+
+def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A job of a file with what flags say besides. Flags win; variables, labels and mounts are added."""
+    merged = {**body, **{name: value for name, value in said.items() if name != "spec"}}
+    mine, theirs = said["spec"], body.get("spec")
+    if not isinstance(theirs, Mapping):
+        return {**merged, "spec": mine if theirs is None else theirs}
+    spec = {**theirs, **mine}
+    for name in ("labels", "annotations", "security", "topology"):
+        spec |= _both(name, theirs, mine)
+    if isinstance(theirs.get("compute"), Mapping) and "compute" in mine:
+        is_gpu = any(way in mine["compute"] for way in GPU_WAYS)
+        kept = {name: value for name, value in theirs["compute"].items() if not is_gpu or name not in GPU_WAYS}
+        spec["compute"] = {**kept, **mine["compute"]}
+    if isinstance(theirs.get("storage"), Mapping) and "storage" in mine:
+        spec["storage"] = {
+            **theirs["storage"],
+            **{kind: [*(theirs["storage"].get(kind) or []), *mounts_of] for kind, mounts_of in mine["storage"].items()},
+        }
+    variables = theirs.get("environmentVariables")
+    if isinstance(variables, list) and "environmentVariables" in mine:
+        names = {each["name"] for each in mine["environmentVariables"]}
+        kept_ones = [each for each in variables if not isinstance(each, Mapping) or each.get("name") not in names]
+        spec["environmentVariables"] = [*kept_ones, *mine["environmentVariables"]]
+    if asked["command"] and not asked["args"]:
+        spec.pop("args", None)  # all of what runs was said anew
+    return {**merged, "spec": spec}
+
+
+def _both(name: str, theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(theirs.get(name), Mapping) and name in mine:
+        return {name: {**theirs[name], **mine[name]}}
+    return {}
 
 
 # --- the specification -------------------------------------------------------------------------------------------
@@ -155,6 +205,8 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
         "backoffLimit": asked["backoff_limit"],
         "autoDeletionTimeAfterCompletionSeconds": ttl(asked),
         "terminationGracePeriodSeconds": asked["grace_period"],
+        "deadlineSeconds": time_limit(asked),
+        "after": [name for text in asked["after"] for name in text.split(",") if name],
         "stdin": asked["stdin"] or asked["attach"] or None,
         "tty": tty or None,
         "template": asked["template"],
@@ -166,6 +218,7 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
         spec |= _gang(asked, {name: value for name, value in spec.items() if value not in (None, [], {})})
     elif not interactive and not asked["inference"]:
         spec |= {"parallelism": asked["parallelism"], "completions": asked["completions"]}
+        spec |= _given(array=array(asked), parallelism=at_a_time(asked))
     if asked["inference"]:
         spec |= _inference(asked)
     return {name: value for name, value in spec.items() if value not in (None, [], {})}
@@ -327,6 +380,76 @@ def ttl(asked: Mapping[str, Any]) -> int | Problem | None:
     return None if text is None else ages.seconds(text)
 
 
+def time_limit(asked: Mapping[str, Any]) -> int | Problem | None:
+    """How long it may run, from its first start on."""
+    text = asked["time_limit"]
+    found = None if text is None else ages.seconds(text)
+    if isinstance(found, int) and found < 1:
+        return Problem("value.not_understood", f"--time-limit {text!r} is no time at all", "write 30m, 2h or 1h30m")
+    return found
+
+
+def array(asked: Mapping[str, Any]) -> dict[str, Any] | Problem | None:
+    """How the runs of an array differ: by number, by named values, or by lines of a file."""
+    numbers = (asked["array"] or "").partition("%")[0]
+    parameters = []
+    for text in asked["array_for"]:
+        name, equals, values = text.partition("=")
+        if not name or not equals or not values:
+            return Problem("flag.for", f"--for {text!r} is not NAME=VALUE,VALUE", "write --for lr=0.1,0.01")
+        parameters.append({"name": name, "values": values.split(",")})
+    lines: list[list[str]] = []
+    if asked["array_args"] is not None:
+        found = _lines_of(asked["array_args"])
+        if isinstance(found, Problem):
+            return found
+        lines = found
+    return _given(indices=numbers or None, parameters=parameters or None, arguments=lines or None) or None
+
+
+def at_a_time(asked: Mapping[str, Any]) -> int | None:
+    """`--array 0-99%10`: ten at a time."""
+    limit = (asked["array"] or "").partition("%")[2]
+    return int(limit) if limit.isdecimal() and limit.isascii() else None
+
+
+def _lines_of(file: str) -> list[list[str]] | Problem:
+    """The arguments of each run: one line each, in words as a shell takes them."""
+    try:
+        with open(file, encoding="utf-8") as opened:
+            text = opened.read(ARRAY_FILE_MAX + 1)
+        if len(text) > ARRAY_FILE_MAX:
+            return Problem("flag.array_args", f"--array-args {file} is larger than 1 MiB", "make it shorter")
+        lines = [line for each in text.splitlines() if (line := each.strip()) and not line.startswith("#")]
+        found = [shlex.split(line) for line in lines]
+    except OSError as error:
+        return Problem("flag.array_args", f"--array-args {file} cannot be read ({error.strerror})", "name a file")
+    except ValueError as error:
+        return Problem("flag.array_args", f"--array-args {file}: {str(error).lower()}", "close the quote")
+    if not found:
+        return Problem("flag.array_args", f"--array-args {file} has no lines", "write the arguments of one run a line")
+    return found
+
+
+def _array_problems(asked: Mapping[str, Any]) -> list[Problem]:
+    found = []
+    is_array = bool(asked["array"] or asked["array_for"] or asked["array_args"])
+    limit = (asked["array"] or "").partition("%")
+    if limit[1] and not at_a_time(asked):
+        what = f"--array {asked['array']!r} does not say how many run at a time"
+        found.append(Problem("flag.array", what, "write --array 0-99%10"))
+    if limit[1] and asked["parallelism"]:
+        what = "how many run at a time is given twice, by --array and by --parallelism"
+        found.append(Problem("flag.array", what, "leave one of them out"))
+    if is_array and (asked["interactive"] or asked["inference"]):
+        found.append(Problem("flag.array", "arrays are for training", "leave out --interactive and --inference"))
+    if is_array and asked["completions"]:
+        found.append(
+            Problem("flag.array", "--array and --completions both say how many runs there are", "leave out one")
+        )
+    return found
+
+
 def _mapping(texts: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in (text.partition("=") for text in texts)}
 
@@ -393,6 +516,13 @@ FLAGS = {
     "spec.labels": "--label",
     "spec.annotations": "--annotation",
     "spec.backoffLimit": "--backoff-limit",
+    "spec.deadlineSeconds": "--time-limit",
+    "spec.after": "--after",
+    "spec.array.parameters": "--for",
+    "spec.array.arguments": "--array-args",
+    "spec.array": "--array",
+    "spec.workdir": "--workdir",
+    "spec.topology": "--preferred-pod-topology-key",
     "spec.completions": "--completions",
     "spec.parallelism": "--parallelism",
     "spec.ports": "--port",

@@ -1,34 +1,25 @@
-"""`runai submit`: its flags, in sections, and what is said when it was done. The rest is in `submission`."""
+"""`runai submit`: its flags, in sections. What is sent is put together in `submission`, and sent by `sending`."""
 
 from __future__ import annotations
 
 import shlex
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, failure
-from fairpool.cli.screen import printable
+from fairpool.cli.runai.failure import failure
 
-if TYPE_CHECKING:
-    from fairpool.api.client import Client
-    from fairpool.api.workloads import SubmitAny, Workload
-
-NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE = (
+NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
     "What",
     "Container",
     "Resources",
     "Storage",
     "Network",
     "Life cycle, scheduling, access",
+    "Arrays",
+    "Not supported yet (refused)",
 )
-NO_INGRESS = (
-    "Note: there is no ingress yet. The job uses the ports of the machine it runs on; while it runs, "
-    "`runai list -o wide` shows its address under SERVICE URL(S)."
-)
-NOT_HERE = "Not supported by the process runtime."
 OLDER_FORM = "--command with a value and --args are an older form; write: runai submit NAME ... --command -- {words}"
 
 
@@ -41,10 +32,40 @@ class Submit(Leaf):
             split = args.index("--")
             ctx.meta["words"] = args[split + 1 :]
             args = ["--command-replaced" if each == "--command" else each for each in args[:split]]
-        return super().parse_args(ctx, args)
+            return super().parse_args(ctx, args)
+        typed = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            begins = _where_the_command_begins(self, ctx, typed)
+            if begins is None:
+                raise
+            corrected = shlex.join([*ctx.command_path.split(), *typed[:begins], "--", *typed[begins:]])
+            raise click.UsageError(f"the command to run comes after --: {corrected}", ctx) from error
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND ARGS...]"]
+
+
+def _where_the_command_begins(command: click.Command, ctx: click.Context, args: list[str]) -> int | None:
+    """Where somebody who forgot `--` began with what is to run: at the first word after the name."""
+    options = {name: each for each in command.get_params(ctx) if isinstance(each, click.Option) for name in each.opts}
+    has_name = any(arg == "--name" or arg.startswith("--name=") for arg in args)
+    place = 0
+    while place < len(args):
+        arg = args[place]
+        if not arg.startswith("-") or arg == "-":
+            if has_name:
+                return place
+            has_name = True
+        elif "=" not in arg and (arg in options or arg[:2] in options):
+            option = options.get(arg) or options[arg[:2]]
+            takes_value = not option.is_flag and not option.count
+            place += takes_value and (arg in options or len(arg) == 2)
+        elif arg.partition("=")[0] not in options:
+            return None  # a flag that nobody knows, and not of a command
+        place += 1
+    return None
 
 
 def _policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -59,19 +80,26 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     "submit",
     cls=Submit,
     short_help="Submit a job.",
-    example="runai submit hello -i python -g 0.5 -- python -c 'print(1)'",
+    example="runai submit train -i python -g 0.5 --workdir . -- python train.py",
 )
 @click.argument("name", required=False)
-@flag("--name", "named", section=NAMING, metavar="NAME", help="The same as NAME before it.")
-@flag("--name-prefix", "--job-name-prefix", section=NAMING, metavar="TEXT", help="Make a name: TEXT-0, TEXT-1, ...")
-@flag("--interactive", is_flag=True, section=NAMING, help="Build work: a person sits before it.")
-@flag("--inference", is_flag=True, section=NAMING, help="A model that answers on --port.")
-@flag("--replicas", type=click.IntRange(1), hidden=True, help="Of inference.")
+@flag("-f", "--file", metavar="FILE", section=NAMING, help="Submit the jobs in a YAML or JSON file; - reads stdin.")
+@flag("--name", "named", section=NAMING, metavar="NAME", help="Name the job, like NAME before the flags.")
+@flag("--name-prefix", "--job-name-prefix", section=NAMING, metavar="TEXT", help="Generate a name: TEXT-0, TEXT-1, ...")
+@flag("--interactive", is_flag=True, section=NAMING, help="Run an interactive job, such as a notebook or a shell.")
+@flag("--inference", is_flag=True, section=NAMING, help="Run a model server that answers on --port.")
+@flag("--replicas", type=click.IntRange(1), hidden=True, help="Run this many replicas of the model.")
 @flag("--jupyter", is_flag=True, hidden=True)
-@flag("--template", section=NAMING, metavar="NAME", help=NOT_HERE)
-@flag("--dry-run", is_flag=True, section=NAMING, help="Print what would be sent; submit nothing.")
+@flag("--dry-run", is_flag=True, section=NAMING, help="Check the job and print it as a job file; submit nothing.")
+@flag(
+    "-o",
+    "--output",
+    type=click.Choice(["yaml", "json", "name"]),
+    section=NAMING,
+    help="Print the job as yaml, json or its name only.",
+)
 @flag("--old-job", is_flag=True, hidden=True, expose_value=False)
-@flag("-i", "--image", section=CONTAINER, help="Image to run: [HOST[:PORT]/]PATH[:TAG].")
+@flag("-i", "--image", section=CONTAINER, help="Use this image: [HOST[:PORT]/]PATH[:TAG].")
 @flag(
     "--image-pull-policy",
     section=CONTAINER,
@@ -80,45 +108,69 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     help="IfNotPresent or Never; Always is not supported by the process runtime.",
 )
 @flag("--always-pull-image", is_flag=True, hidden=True)
-@flag("--local-image", is_flag=True, section=CONTAINER, help="Take the image from the node (Never).")
-@flag("--command", section=CONTAINER, metavar="WORD", help="Replace what the image starts by the words after --.")
+@flag("--local-image", is_flag=True, section=CONTAINER, help="Use the image on the node; never pull it.")
+@flag("--command", section=CONTAINER, metavar="WORD", help="Replace the image's entrypoint with the words after --.")
 @flag("--command-replaced", is_flag=True, hidden=True)
-@flag("--args", multiple=True, section=CONTAINER, metavar="WORD", help="Older form of words after --; repeatable.")
-@flag("-e", "--environment", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Variable; repeatable.")
-@flag("--attach", is_flag=True, section=CONTAINER, help="Wait until it runs, then attach to it.")
-@flag("--stdin", is_flag=True, section=CONTAINER, help="Keep its input open.")
-@flag("-t", "--tty", is_flag=True, section=CONTAINER, help="Give it a terminal; needs --stdin.")
-@flag("--working-dir", section=CONTAINER, metavar="PATH", help="Where it starts.")
-@flag("-l", "--label", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Label; repeatable.")
-@flag("-a", "--annotation", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Annotation; repeatable.")
-@flag("--add-capability", multiple=True, section=CONTAINER, metavar="NAME", help=NOT_HERE)
-@flag("-g", "--gpu", section=RESOURCES, metavar="GPUS", help="0.5 of one GPU, or 2 whole ones.")
-@flag("--gpu-memory", section=RESOURCES, metavar="SIZE", help="A part of a GPU by its memory, as in 4G.")
-@flag("--mig-profile", "--mig", section=RESOURCES, metavar="PROFILE", help="A MIG partition, as in 1g.5gb.")
-@flag("--cpu", type=float, section=RESOURCES, metavar="CORES", help="Guaranteed CPU; else 1 a GPU.")
-@flag("--cpu-limit", type=float, section=RESOURCES, metavar="CORES", help="Never more CPU than this.")
-@flag("--memory", section=RESOURCES, metavar="SIZE", help="Guaranteed memory; else 100Mi a GPU.")
-@flag("--memory-limit", section=RESOURCES, metavar="SIZE", help="Never more memory than this.")
-@flag("--large-shm", is_flag=True, section=RESOURCES, help="A large /dev/shm.")
+@flag("--args", multiple=True, section=CONTAINER, metavar="WORD", help="Older form of the words after --; repeatable.")
+@flag(
+    "-e",
+    "--environment",
+    multiple=True,
+    section=CONTAINER,
+    metavar="KEY=VALUE",
+    help="Set an environment variable; repeatable.",
+)
+@flag("--attach", is_flag=True, section=CONTAINER, help="Wait until the job runs, then attach to it.")
+@flag("--stdin", is_flag=True, section=CONTAINER, help="Keep standard input open.")
+@flag("-t", "--tty", is_flag=True, section=CONTAINER, help="Allocate a terminal; needs --stdin.")
+@flag("--working-dir", section=CONTAINER, metavar="PATH", help="Start in this folder of the pod.")
+@flag("-l", "--label", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Add a label; repeatable.")
+@flag(
+    "-a", "--annotation", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Add an annotation; repeatable."
+)
+@flag("-g", "--gpu", section=RESOURCES, metavar="GPUS", help="Request 0.5 of one GPU, or 2 whole ones.")
+@flag("--gpu-memory", section=RESOURCES, metavar="SIZE", help="Request part of a GPU by its memory, such as 4G.")
+@flag("--mig-profile", "--mig", section=RESOURCES, metavar="PROFILE", help="Request a MIG partition, such as 1g.5gb.")
+@flag("--cpu", type=float, section=RESOURCES, metavar="CORES", help="Guarantee this many CPU cores (1 per GPU).")
+@flag("--cpu-limit", type=float, section=RESOURCES, metavar="CORES", help="Never use more CPU cores than this.")
+@flag("--memory", section=RESOURCES, metavar="SIZE", help="Guarantee this much memory (100Mi per GPU).")
+@flag("--memory-limit", section=RESOURCES, metavar="SIZE", help="Never use more memory than this.")
+@flag("--large-shm", is_flag=True, section=RESOURCES, help="Mount a large /dev/shm.")
 @flag("--large-shdm", is_flag=True, hidden=True)  # as a document prints it
-@flag("--extended-resource", multiple=True, section=RESOURCES, metavar="NAME=COUNT", help="Others; repeatable.")
+@flag(
+    "--extended-resource",
+    multiple=True,
+    section=RESOURCES,
+    metavar="NAME=COUNT",
+    help="Request another resource; repeatable.",
+)
 @flag("--mps", is_flag=True, hidden=True)
+@flag(
+    "--workdir",
+    section=STORAGE,
+    metavar="FOLDER[:PATH]",
+    help="Upload a folder and start in it, at /workdir or PATH.",
+)
+@flag("--exclude", multiple=True, section=STORAGE, metavar="PATTERN", help="Leave files out of --workdir; repeatable.")
 @flag(
     "-v",
     "--volume",
     multiple=True,
     section=STORAGE,
     metavar="HOST:PATH[:ro]",
-    help="Folder of the node at PATH; repeatable.",
+    help="Mount a folder of the node at PATH; repeatable.",
 )
-@flag("--nfs-server", section=STORAGE, metavar="HOST", help=NOT_HERE)
-@flag("--mount-propagation", is_flag=True, section=STORAGE, help=NOT_HERE)
-@flag("--pvc", multiple=True, section=STORAGE, metavar="NAME:PATH[:ro]", help="Existing claim; repeatable.")
-@flag("--pvc-exists", multiple=True, section=STORAGE, metavar="KEYS", help="claimname=NAME,path=PATH.")
-@flag("--new-pvc", "--pvc-new", multiple=True, section=STORAGE, metavar="KEYS", help="size=10G,path=PATH,...")
-@flag("--git-sync", multiple=True, section=STORAGE, metavar="KEYS", help=NOT_HERE)
+@flag("--pvc", multiple=True, section=STORAGE, metavar="NAME:PATH[:ro]", help="Mount an existing claim; repeatable.")
+@flag("--pvc-exists", multiple=True, section=STORAGE, metavar="KEYS", help="Mount a claim: claimname=NAME,path=PATH.")
+@flag(
+    "--new-pvc",
+    "--pvc-new",
+    multiple=True,
+    section=STORAGE,
+    metavar="KEYS",
+    help="Create a claim and mount it: size=10G,path=PATH; repeatable.",
+)
 @flag("--s3", multiple=True, hidden=True)
-@flag("--configmap-volume", multiple=True, section=STORAGE, metavar="KEYS", help=NOT_HERE)
 @flag(
     "-s",
     "--service-type",
@@ -126,82 +178,102 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     section=NETWORK,
     metavar="TYPE",
     shell_complete=_service_types,
-    help="ingress, external-url, nodeport or loadbalancer, with --port.",
+    help="Expose --port by ingress, external-url, nodeport or loadbalancer.",
 )
-@flag("--port", multiple=True, section=NETWORK, metavar="PORT", help="8888, or EXTERNAL:CONTAINER; repeatable.")
-@flag("--custom-url", section=NETWORK, metavar="URL", help=NOT_HERE)
+@flag("--port", multiple=True, section=NETWORK, metavar="PORT", help="Expose 8888, or EXTERNAL:CONTAINER; repeatable.")
+@flag("--custom-url", section=LATER, metavar="URL", help="Use this address with external-url.")
 @flag("--address", hidden=True)
-@flag("--host-ipc", is_flag=True, section=NETWORK, help=NOT_HERE)
-@flag("--host-network", is_flag=True, section=NETWORK, help=NOT_HERE)
-@flag("--backoff-limit", "--backoffLimit", type=click.IntRange(0), section=LIFE, help="Retries: 6; interactive 0.")
-@flag("--completions", type=click.IntRange(1), section=LIFE, help="Runs that must end well.")
-@flag("--parallelism", type=click.IntRange(1), section=LIFE, help="Runs at a time; needs --completions.")
-@flag("--preemptible", is_flag=True, section=LIFE, help="Interactive work may exceed the quota, and be taken away.")
-@flag("--wait-anyway", is_flag=True, section=LIFE, help="Queue it even if it can never start as things are.")
-@flag("--priority", section=LIFE, metavar="CLASS", help="train, interactive-preemptible, build or inference.")
+@flag(
+    "--backoff-limit",
+    "--backoffLimit",
+    type=click.IntRange(0),
+    section=LIFE,
+    help="Retry a failed job this often (6; interactive 0).",
+)
+@flag("--time-limit", section=LIFE, metavar="TIME", help="Stop the job so long after it first started, such as 2h.")
+@flag(
+    "--after",
+    multiple=True,
+    section=LIFE,
+    metavar="JOB[:any]",
+    help="Start after JOB completed, or with :any after any end; repeatable.",
+)
+@flag("--completions", type=click.IntRange(1), section=LIFE, help="Run the job until this many runs succeeded.")
+@flag("--parallelism", type=click.IntRange(1), section=LIFE, help="Run this many runs at a time.")
+@flag("--preemptible", is_flag=True, section=LIFE, help="Let an interactive job exceed the quota and be preempted.")
+@flag("--wait-anyway", is_flag=True, section=LIFE, help="Queue the job even if it can never start as things are.")
+@flag("--priority", section=LIFE, metavar="CLASS", help="Use train, interactive-preemptible, build or inference.")
 @flag(
     "--ttl-after-finish",
     "--auto-deletion-time-after-completion",
     section=LIFE,
     metavar="TIME",
-    help="Delete it so long after it finished, as in 2h.",
+    help="Delete the job so long after it finished, such as 2h.",
 )
-@flag("--grace-period", type=click.IntRange(0), section=LIFE, metavar="SECONDS", help="From the notice to its end.")
+@flag(
+    "--grace-period",
+    type=click.IntRange(0),
+    section=LIFE,
+    metavar="SECONDS",
+    help="Wait this long between SIGTERM and SIGKILL.",
+)
 @flag("--elastic", is_flag=True, hidden=True)
-@flag("--node-type", section=LIFE, metavar="TYPE", help="Nodes with this run.ai/type.")
-@flag("--node-pools", multiple=True, section=LIFE, metavar="NAMES", help="Pools to try, in this order.")
-@flag("--toleration", multiple=True, section=LIFE, metavar="KEYS", help="operator=Exists,key=KEY,effect=NoSchedule.")
-@flag("--preferred-pod-topology-key", section=LIFE, metavar="KEY", help=NOT_HERE)
-@flag("--required-pod-topology-key", section=LIFE, metavar="KEY", help=NOT_HERE)
-@flag("--run-as-user", is_flag=True, section=LIFE, help=NOT_HERE)
-@flag("--create-home-dir/--no-create-home-dir", default=None, section=LIFE, help=NOT_HERE)
+@flag("--node-type", section=LIFE, metavar="TYPE", help="Use nodes with this run.ai/type.")
+@flag("--node-pools", multiple=True, section=LIFE, metavar="NAMES", help="Try these node pools in this order.")
+@flag(
+    "--toleration",
+    multiple=True,
+    section=LIFE,
+    metavar="KEYS",
+    help="Tolerate a taint: operator=Exists,key=KEY,effect=NoSchedule.",
+)
+@flag("--array", section=ARRAYS, metavar="0-9[%N]", help="Run once per index, N at a time; {index} is filled in.")
+@flag(
+    "--for",
+    "array_for",
+    multiple=True,
+    section=ARRAYS,
+    metavar="NAME=A,B",
+    help="Run once per value; {NAME} is filled in; repeatable.",
+)
+@flag("--array-args", section=ARRAYS, metavar="FILE", help="Run once per line of FILE, with its words as arguments.")
+@flag("--template", section=LATER, metavar="NAME", help="Take values from a template.")
+@flag("--add-capability", multiple=True, section=LATER, metavar="NAME", help="Add a Linux capability; repeatable.")
+@flag("--nfs-server", section=LATER, metavar="HOST", help="Take the folders of -v from this file server.")
+@flag("--mount-propagation", is_flag=True, section=LATER, help="Show later mounts of the node in -v.")
+@flag(
+    "--git-sync", multiple=True, section=LATER, metavar="KEYS", help="Clone: source=REPOSITORY,branch=NAME,target=PATH."
+)
+@flag(
+    "--configmap-volume", multiple=True, section=LATER, metavar="KEYS", help="Mount a config map: name=NAME,path=PATH."
+)
+@flag("--host-ipc", is_flag=True, section=LATER, help="Share the node's inter-process communication.")
+@flag("--host-network", is_flag=True, section=LATER, help="Use the node's network.")
+@flag("--preferred-pod-topology-key", section=LATER, metavar="KEY", help="Prefer nodes with the same value of a label.")
+@flag("--required-pod-topology-key", section=LATER, metavar="KEY", help="Require nodes with the same value of a label.")
+@flag("--run-as-user", is_flag=True, section=LATER, help="Run as your user instead of root.")
+@flag("--create-home-dir/--no-create-home-dir", default=None, section=LATER, help="Create a home directory.")
 @flag("--prevent-privilege-escalation", is_flag=True, hidden=True)
 @flag("--allow-privilege-escalation/--no-allow-privilege-escalation", default=None, hidden=True)
 @flag("--seccomp-profile", hidden=True)
 @flag("-u", "--user", hidden=True)
 @click.pass_context
 def submit(ctx: click.Context, /, **asked: Any) -> None:
-    """Submit a job. What stands after -- goes to the container: as arguments of what the image starts, or, with
-    --command, instead of it."""
+    """Submit a job. The words after -- are the arguments of the image's entrypoint; with --command they replace it."""
     perform(ctx, asked)
 
 
 def perform(ctx: click.Context, asked: dict[str, Any]) -> None:
     """Submit what was asked for, or say all that is wrong with it."""
-    from fairpool.cli.runai import submission
-    from fairpool.cli.runai.session import Session
+    from fairpool.cli.runai.sending import send
 
     here: Here = ctx.obj
-    _settle_command(ctx, here, asked)
+    settle_command(ctx, here, asked)
     asked["large_shm"] = asked.pop("large_shdm") or asked["large_shm"]
-    wrong = submission.problems(asked)
-    if wrong:
-        raise Failure(wrong)
-    session = Session(here)
-    project = session.project()
-    line = shlex.join([*ctx.command_path.split(), *ctx.meta["argv"]])
-    cluster = session.configuration.default("cluster", session.server)
-    body = submission.document(asked, project=project, cluster=cluster, command_line=line)
-    request = submission.request(body, submission.kind_of(asked))
-    if isinstance(request, list):
-        raise Failure(request)
-    if asked["dry_run"]:
-        _print_only(request)
-        return
-    if asked["preemptible"]:
-        here.warn("Warning: Using the preemptible flag may lead to your resources being preempted without notice")
-    with session.connected() as client:
-        made = _submitted(client, request)
-        _say(made, size_text(made, with_master=not asked["no_master"]) if asked.get("framework") else "")
-        if asked["service_type"]:
-            here.warn(NO_INGRESS)
-        if asked["attach"]:
-            from fairpool.cli.runai.visits import attach_to
-
-            ctx.exit(attach_to(client, made.project_name, made.name))
+    ctx.exit(send(here, asked, shlex.join([*ctx.command_path.split(), *ctx.meta["argv"]])))
 
 
-def _settle_command(ctx: click.Context, here: Here, asked: dict[str, Any]) -> None:
+def settle_command(ctx: click.Context, here: Here, asked: dict[str, Any]) -> None:
     """One answer to what runs, from the older and the newer form."""
     words: list[str] | None = ctx.meta.get("words")
     older = [*([asked["command"]] if asked["command"] is not None else []), *asked["args"]]
@@ -224,44 +296,3 @@ def _words(text: str | None) -> list[str]:
         return shlex.split(text) if text is not None else []
     except ValueError as error:
         raise failure("flag.command", f"--command {text!r} has an open quote", "close it") from error
-
-
-def _submitted(client: Client, request: SubmitAny) -> Workload:
-    """Once, however often it has to be said: an answer that is lost on the way is asked for again under one key."""
-    import uuid
-
-    from fairpool.api.client import Unreachable
-
-    key = str(uuid.uuid4())
-    try:
-        return client.submit(request, key)
-    except Unreachable as error:
-        import httpx2
-
-        if isinstance(error.__cause__, httpx2.ConnectError):
-            raise
-        return client.submit(request, key)
-
-
-def size_text(made: Workload, *, with_master: bool) -> str:
-    """How many pods a distributed job comes to, and GPUs in all: the master is one more than --workers says."""
-    pods, gpus = made.requested_pods, made.workload_requested_resources.gpu
-    workers = pods - 1 if with_master else pods
-    parts = [*(["1 master"] if with_master else []), f"{workers} worker{'' if workers == 1 else 's'}"]
-    total = f"{pods} pod{'' if pods == 1 else 's'} ({' + '.join(parts)})"
-    return f"{total}, {gpus:g} GPU{'' if gpus == 1 else 's'}"
-
-
-def _say(made: Workload, size: str) -> None:
-    name, project = printable(made.name), printable(made.project_name)
-    click.echo(f"Job {name} submitted successfully{f': {size}' if size else ''}.")
-    click.echo("You can check the status of the job by running:")
-    click.echo(f"        runai describe job {name} -p {project}")
-
-
-def _print_only(request: SubmitAny) -> None:
-    from fairpool.cli.runai.listing import yaml_text
-
-    kind = type(request).__name__.removeprefix("Submit")
-    document = {"kind": kind, **request.model_dump(mode="json", by_alias=True, exclude_unset=True)}
-    click.echo(yaml_text(document), nl=False, file=sys.stdout)

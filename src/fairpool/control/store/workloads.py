@@ -12,11 +12,13 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    String,
     bindparam,
     delete,
     false,
     func,
     insert,
+    literal_column,
     or_,
     select,
     update,
@@ -73,8 +75,21 @@ COLUMNS: dict[str, ColumnElement[Any]] = {
     "runningPods": workloads.c.running_pods,
     "requestedGPU": workloads.c.requested_gpus_milli,
     "allocatedGPU": workloads.c.allocated_gpus_milli,
+    "status": func.json_extract(workloads.c.item, literal_column("'$.classicStatus'"), type_=String),
 }
 """What lists can be filtered and sorted by, in the words of the wire."""
+
+LABEL = "labels."
+
+
+def _column(field: str) -> ColumnElement[Any]:
+    """A column, or one label, which is empty where there is none; `filters` lets no quotes into its name."""
+    if not field.startswith(LABEL):
+        return COLUMNS[field]
+    key = field.removeprefix(LABEL)
+    assert not set(key) & set("\"'\\"), key
+    path: ColumnElement[str] = literal_column(f"'$.labels.\"{key}\"'")
+    return func.coalesce(func.json_extract(workloads.c.item, path), literal_column("''"), type_=String)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,7 +343,7 @@ def _count_of(shape: _Shape) -> Prepared:
 
 def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
     conditions = [
-        _condition(COLUMNS[field], operator, bindparam(f"filter_{number}", type_=COLUMNS[field].type))
+        _condition(_column(field), operator, bindparam(f"filter_{number}", type_=_column(field).type))
         for number, (field, operator) in enumerate(shape.filters)
     ]
     if shape.deleted:
@@ -356,7 +371,7 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
 
 def _is_place(field: str, operator: Operator) -> bool:
     """Whoever asks for what was deleted in a project also means one of that name that is no more."""
-    return operator is Operator.EQUALS and COLUMNS[field] in (workloads.c.project, workloads.c.department)
+    return operator is Operator.EQUALS and _column(field) in (workloads.c.project, workloads.c.department)
 
 
 _ESCAPE = "/"

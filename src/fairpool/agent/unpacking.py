@@ -1,0 +1,217 @@
+"""Unpacks an uploaded archive, a gzipped tar, into a folder. The archive is hostile: everything is bounded, and only
+plain files and folders with relative paths come out.
+
+The standard library's reader is not used: it holds headers of any size in memory and knows links, devices and sparse
+files, none of which belong in an upload.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from fairpool.agent.durable import write_all
+from fairpool.model.problem import Problem
+from fairpool.model.upload import Bounds
+
+BLOCK = 512
+HEADER_MAX = 64 * 1024
+"""Bytes of a header that only holds a long name."""
+PIECE = 1 << 20
+DEPTH_MAX = 64
+NAME_MAX = 255
+FILE, FOLDER = frozenset({b"0", b"\0", b"7"}), b"5"
+OTHERS = {
+    b"1": "hard link",
+    b"2": "symbolic link",
+    b"3": "device",
+    b"4": "device",
+    b"6": "named pipe",
+    b"S": "sparse file",
+}
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What came out of it."""
+
+    files: int
+    size_bytes: int
+
+
+class Bad(Exception):
+    """The archive cannot be used, and why."""
+
+    def __init__(self, code: str, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.problem = Problem(f"upload.{code}", what, fix)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file or folder of an archive."""
+
+    path: str
+    is_folder: bool
+    size_bytes: int
+    is_program: bool
+    modified_s: int
+
+
+def unpack(archive: Path, target: Path, bounds: Bounds) -> Contents | Problem:
+    """Unpack into a folder that does not exist yet. Of an archive that is refused nothing is promised to be left."""
+    files = size_bytes = 0
+    try:
+        target.mkdir(mode=0o700)
+        with gzip.open(archive, "rb") as stream:
+            for entry in _entries(stream):
+                files, size_bytes = files + 1, size_bytes + entry.size_bytes
+                if files > bounds.files:
+                    raise Bad("too_many_files", f"the folder has more than {bounds.files} files", "leave some out")
+                if size_bytes > bounds.size_bytes:
+                    size = f"{bounds.size_bytes / (1 << 20):g} MiB"
+                    raise Bad("too_large", f"the folder is larger than {size}", "leave out what the job does not need")
+                _put(target, entry, stream)
+    except Bad as bad:
+        return bad.problem
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        return Problem("upload.damaged", f"the archive cannot be read ({error})", "send a tar file packed with gzip")
+    return Contents(files, size_bytes)
+
+
+def _entries(stream: BinaryIO | gzip.GzipFile) -> Iterator[Entry]:
+    """Whoever asks for the next one has read the content of the one before."""
+    long_name: str | None = None
+    while True:
+        header = _exactly(stream, BLOCK)
+        if not any(header):
+            return
+        _check_sum(header)
+        size, kind = _number(header[124:136]), header[156:157]
+        if kind in (b"x", b"g", b"L"):
+            content = _header_content(stream, size)
+            if kind != b"g":
+                long_name = _text(content.rstrip(b"\0")) if kind == b"L" else (_pax_path(content) or long_name)
+            continue
+        if kind not in FILE and kind != FOLDER:
+            name = _name(header) if long_name is None else long_name
+            word = OTHERS.get(kind, f"entry of type {kind!r}")
+            raise Bad("not_a_file", f"{name[:200]!r} is a {word}", "send plain files and folders only")
+        path = _safe(_name(header) if long_name is None else long_name)
+        long_name = None
+        if kind == FOLDER and size:
+            raise Bad("damaged", "a folder in the archive has content", "pack it again")
+        if path:
+            is_program = bool(_number(header[100:108]) & 0o100)
+            yield Entry(path, kind == FOLDER, size, is_program, _number(header[136:148]))
+        elif size:
+            raise Bad("path", "a file in the archive has no name", "pack it again")
+        _exactly(stream, -size % BLOCK)
+
+
+def _put(target: Path, entry: Entry, stream: BinaryIO | gzip.GzipFile) -> None:
+    place = target / entry.path
+    try:
+        if entry.is_folder:
+            place.mkdir(parents=True, exist_ok=True)
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        mode = 0o755 if entry.is_program else 0o644
+        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        raise Bad("twice", f"{entry.path!r} is in the archive twice", "pack it again") from error
+    with os.fdopen(handle, "wb", buffering=0) as file:
+        left = entry.size_bytes
+        while left:
+            piece = _exactly(stream, min(left, PIECE))
+            write_all(file.fileno(), piece)
+            left -= len(piece)
+        with suppress(OSError, OverflowError):
+            os.utime(file.fileno(), (entry.modified_s, entry.modified_s))
+
+
+def _exactly(stream: BinaryIO | gzip.GzipFile, size: int) -> bytes:
+    pieces, left = [], size
+    while left:
+        piece = stream.read(left)
+        if not piece:
+            raise Bad("damaged", "the archive ends too early", "send all of it")
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
+
+
+def _header_content(stream: BinaryIO | gzip.GzipFile, size: int) -> bytes:
+    if size > HEADER_MAX:
+        raise Bad("damaged", f"a header of the archive is larger than {HEADER_MAX} bytes", "pack it again")
+    content = _exactly(stream, size)
+    _exactly(stream, -size % BLOCK)
+    return content
+
+
+def _check_sum(header: bytes) -> None:
+    expected = sum(header[:148]) + 8 * 32 + sum(header[156:])
+    if _number(header[148:156]) != expected:
+        raise Bad("damaged", "the archive is not a tar file", "send a tar file packed with gzip")
+
+
+def _number(field: bytes) -> int:
+    text = field.strip(b" \0")
+    if not re.fullmatch(rb"[0-7]*", text):
+        raise Bad("damaged", "a number in the archive cannot be read", "pack it again, with files below 8 GiB")
+    return int(text or b"0", 8)
+
+
+def _name(header: bytes) -> str:
+    name, prefix = header[:100].partition(b"\0")[0], header[345:500].partition(b"\0")[0]
+    is_posix = header[257:263] == b"ustar\0"
+    return _text(prefix + b"/" + name if prefix and is_posix else name)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise Bad("path", f"{raw[:200]!r} is not a UTF-8 file name", "rename the file") from error
+
+
+def _pax_path(content: bytes) -> str | None:
+    """The path in an extended header. What would change what the entry is, is refused; the rest does not matter."""
+    path, rest = None, content
+    while rest:
+        length, _, _ = rest.partition(b" ")
+        if not re.fullmatch(rb"[1-9][0-9]{0,5}", length) or not len(length) + 3 < int(length) <= len(rest):
+            raise Bad("damaged", "an extended header of the archive cannot be read", "pack it again")
+        record, rest = rest[len(length) + 1 : int(length)], rest[int(length) :]
+        key, _, value = record.removesuffix(b"\n").partition(b"=")
+        if key.startswith(b"GNU.sparse") or key == b"size":
+            raise Bad(
+                "not_a_file", "the archive holds a sparse or very large file", "send plain files and folders only"
+            )
+        if key == b"path":
+            path = _text(value)
+    return path
+
+
+def _safe(path: str) -> str:
+    """The path below the folder; empty for the folder itself."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    is_bad = (
+        path.startswith("/")
+        or ".." in parts
+        or CONTROL.search(path)
+        or len(parts) > DEPTH_MAX
+        or any(len(part.encode()) > NAME_MAX for part in parts)
+    )
+    if is_bad:
+        what = f"{path[:200]!r} is not a path inside the folder"
+        raise Bad("path", what, f"use relative paths without .., at most {DEPTH_MAX} folders deep")
+    return "/".join(parts)

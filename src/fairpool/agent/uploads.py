@@ -1,0 +1,204 @@
+"""Folders that were uploaded for a workload: received in pieces, unpacked once, bound into its pods, removed with it.
+
+An upload has the id of the workload that it is for, so that nothing needs to remember which belongs to which. All of
+it lies in `machine/uploads`, readable by the platform's own user only. Methods may be called from several threads.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from fairpool.agent.durable import write_durably
+from fairpool.agent.unpacking import Contents, unpack
+from fairpool.model.problem import Problem
+from fairpool.model.upload import Bounds, Upload
+
+ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ABOUT, ARCHIVE, FILES, PARTIAL = "about.json", "archive", "files", "unpacking"
+ABOUT_MAX_BYTES = 65536
+OPEN_MAX = 8
+"""Uploads of one person that no job was submitted with yet."""
+
+
+class Uploads:
+    """The uploads of one machine."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._unpacking: set[str] = set()
+
+    def begin(self, upload: Upload, total_bytes: int) -> Problem | None:
+        """Make room for an archive of this size; `total_bytes` is what all uploads together may take up."""
+        with self._lock:
+            self._root.mkdir(mode=0o700, exist_ok=True)
+            known = self.all()
+            open_ones = [each for each in known if each.owner == upload.owner and not each.is_complete]
+            if len(open_ones) >= OPEN_MAX:
+                what = f"{len(open_ones)} of your uploads are not finished yet"
+                return Problem("upload.too_many", what, "finish or delete them; after an hour they are removed")
+            if sum(each.size_bytes for each in known) + upload.size_bytes > total_bytes:
+                what = "there is no room for more uploaded folders"
+                return Problem("upload.no_room", what, "delete jobs that are done, or raise uploads.totalMebibytes")
+            folder = self._folder(upload.id)
+            folder.mkdir(mode=0o700)
+            self._write_about(upload)
+            return None
+
+    def write(self, upload_id: str, offset: int, piece: bytes) -> int | Problem:
+        """Put a piece of the archive in its place; a piece may come twice. The answer is how much there is now."""
+        upload = self.find(upload_id)
+        if upload is None or upload.is_complete:
+            return _unknown(upload_id)
+        if offset + len(piece) > upload.size_bytes:
+            what = f"the archive was announced with {upload.size_bytes} bytes and is larger"
+            return Problem("upload.too_large", what, "announce its size")
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(self._folder(upload_id) / ARCHIVE, flags, 0o600), "r+b") as file:
+                there = os.fstat(file.fileno()).st_size
+                if offset > there:
+                    what = f"the piece at {offset} came before what belongs at {there}"
+                    return Problem("upload.gap", what, f"send what begins at {there}")
+                file.seek(offset)
+                file.write(piece)
+                self._touch(upload_id)
+                return max(there, offset + len(piece))
+        except OSError as error:
+            return self._not_written(upload_id, error)
+
+    def finish(self, upload_id: str, bounds: Bounds) -> Upload | Problem:
+        """Unpack it. One that was refused is removed."""
+        upload = self.find(upload_id)
+        if upload is None:
+            return _unknown(upload_id)
+        if upload.is_complete:
+            return upload
+        with self._lock:
+            if upload_id in self._unpacking:
+                return Problem("upload.busy", "this upload is being unpacked", "wait until it is done")
+            self._unpacking.add(upload_id)
+        try:
+            return self._unpacked(upload, bounds)
+        except OSError as error:
+            return self._not_written(upload_id, error)
+        finally:
+            with self._lock:
+                self._unpacking.discard(upload_id)
+
+    def find(self, upload_id: str) -> Upload | None:
+        """What is known of it; None: there is none."""
+        if not ID.fullmatch(upload_id):
+            return None
+        about = self._folder(upload_id) / ABOUT
+        try:
+            with about.open("rb") as file:
+                known: Any = json.loads(file.read(ABOUT_MAX_BYTES))
+                age_s = time.time() - os.fstat(file.fileno()).st_mtime
+            return replace(Upload(**known), age_s=age_s)
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def claim(self, upload_id: str) -> Upload | None:
+        """The same, for a job that is submitted with it now: it is not removed within the next hour."""
+        with suppress(OSError):
+            self._touch(upload_id)
+        return self.find(upload_id)
+
+    def all(self) -> list[Upload]:
+        """Every one there is; also a folder that says no more what it is, so that it can be removed."""
+        try:
+            names = sorted(name for name in os.listdir(self._root) if ID.fullmatch(name))
+        except FileNotFoundError:
+            return []
+        return [self.find(name) or self._unidentified(name) for name in names]
+
+    def remove(self, upload_id: str) -> None:
+        """With everything that pods made in it. May be called twice."""
+        if ID.fullmatch(upload_id):
+            remove_tree(self._folder(upload_id))
+
+    def files_of(self, upload_id: str) -> Path:
+        """Where the files of a complete one are."""
+        return self._folder(upload_id) / FILES
+
+    def _unpacked(self, upload: Upload, bounds: Bounds) -> Upload | Problem:
+        folder = self._folder(upload.id)
+        remove_tree(folder / PARTIAL)
+        there = (folder / ARCHIVE).stat().st_size if (folder / ARCHIVE).exists() else 0
+        if there != upload.size_bytes:
+            what = f"only {there} of {upload.size_bytes} bytes have arrived"
+            return Problem("upload.incomplete", what, f"send what begins at {there}")
+        found = unpack(folder / ARCHIVE, folder / PARTIAL, bounds)
+        if not isinstance(found, Contents):
+            self.remove(upload.id)
+            return found
+        os.sync()  # one call for thousands of files: a job that was submitted survives a power cut with its folder
+        if not (folder / FILES).exists():
+            os.rename(folder / PARTIAL, folder / FILES)
+        done = replace(upload, is_complete=True, files=found.files, size_bytes=found.size_bytes, age_s=0.0)
+        self._write_about(done)
+        (folder / ARCHIVE).unlink(missing_ok=True)
+        return done
+
+    def _not_written(self, upload_id: str, error: OSError) -> Problem:
+        self.remove(upload_id)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return Problem("upload.disk_full", "the disk of the server is full", "try again when there is room")
+        return Problem("upload.not_written", f"the upload cannot be stored ({error.strerror})", "try again")
+
+    def _write_about(self, upload: Upload) -> None:
+        known = {name: value for name, value in asdict(upload).items() if name != "age_s"}
+        write_durably(self._folder(upload.id) / ABOUT, json.dumps(known).encode())
+
+    def _touch(self, upload_id: str) -> None:
+        if ID.fullmatch(upload_id):
+            os.utime(self._folder(upload_id) / ABOUT)
+
+    def _unidentified(self, name: str) -> Upload:
+        try:
+            age_s = time.time() - self._folder(name).stat().st_mtime
+        except OSError:
+            age_s = 0.0
+        return Upload(id=name, owner="", project="", size_bytes=0, age_s=age_s)
+
+    def _folder(self, upload_id: str) -> Path:
+        return self._root / upload_id
+
+
+def remove_tree(folder: Path) -> None:
+    """A folder with all that is in it. Pods may have made folders in it that are closed, or very deep."""
+
+    def open_up(call: Callable[..., Any], path: str, _: Any) -> None:
+        with suppress(OSError):
+            parent = os.path.dirname(path)
+            if not os.path.islink(parent):
+                os.chmod(parent, 0o700)
+            if not os.path.islink(path) and os.path.isdir(path):
+                os.chmod(path, 0o700)
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                call(path)
+
+    if not folder.exists():
+        return
+    try:
+        shutil.rmtree(folder, onerror=open_up)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
+
+
+def _unknown(upload_id: str) -> Problem:
+    return Problem("upload.unknown", f"there is no upload {upload_id[:64]}", "begin a new one")

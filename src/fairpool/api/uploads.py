@@ -1,0 +1,39 @@
+"""Uploaded folders on the wire: announced, sent in pieces, unpacked, then named by a submit."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, StrictInt, StringConstraints
+
+from fairpool.api.wire import Answer, ProjectName, Request
+
+PIECE_MAX_BYTES = 4 * 1024 * 1024
+"""What is sent at once."""
+
+UploadId = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
+    Field(examples=["0190c1f0-0000-7000-8000-000000000000"]),
+]
+
+
+class UploadRequest(Request):
+    """`POST /api/v1/uploads`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"projectId": "team-a", "archiveBytes": 20480}]})
+    project_id: ProjectName
+    archive_bytes: Annotated[
+        StrictInt, Field(ge=1, le=2**53, description="Size of the archive, a tar file packed with gzip")
+    ]
+
+
+class UploadAnswer(Answer):
+    """One upload, and what it may hold."""
+
+    id: str
+    project_id: str
+    received_bytes: Annotated[int, Field(description="How much of the archive has arrived")] = 0
+    complete: bool = False
+    files: Annotated[int, Field(description="Files and folders in it, once it is complete")] = 0
+    bytes: Annotated[int, Field(description="Their size together, once it is complete")] = 0

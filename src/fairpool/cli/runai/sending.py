@@ -1,0 +1,316 @@
+"""What `runai submit` does once its flags are read: from flags or a job file to jobs that are checked, printed or sent.
+
+Everything that is wrong is said before anything is sent. Of several jobs, all are checked by the server first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairpool.cli.runai import job_file, mounts, submission, workdir
+from fairpool.cli.runai.command_tree import Here
+from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.runai.session import Session
+from fairpool.cli.screen import printable
+from fairpool.model.problem import Problem
+
+if TYPE_CHECKING:
+    from fairpool.api.client import Client
+    from fairpool.api.workloads import SubmitAny, Workload
+
+NO_INGRESS = (
+    "Note: there is no ingress yet. The job uses the ports of the machine it runs on; while it runs, "
+    "`runai list -o wide` shows its address under SERVICE URL(S)."
+)
+PREEMPTIBLE = "Warning: Using the preemptible flag may lead to your resources being preempted without notice"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One job, ready to be sent."""
+
+    request: SubmitAny
+    kind: str
+    folder: str | None = None
+    """What is uploaded for it, and to where in its pods."""
+    path: str = workdir.PATH
+    exclude: tuple[str, ...] = ()
+    job: job_file.Job | None = None
+    """The job of a file that it comes from."""
+
+    def document(self) -> dict[str, Any]:
+        """As a job file."""
+        said = self.request.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        own = {name: value for name, value in said.items() if name not in ("source", "commandLine", "spec")}
+        if self.folder is not None:
+            own["workdir"] = self.folder if self.path == workdir.PATH else f"{self.folder}:{self.path}"
+            own |= {"exclude": list(self.exclude)} if self.exclude else {}
+        return {"kind": self.kind, **own, "spec": said["spec"]}
+
+
+def send(here: Here, asked: dict[str, Any], line: str) -> int:
+    """Do what was asked for; the answer is the exit code."""
+    session = Session(here)
+    wrong = _with_own_folders(asked, session.server)
+    wrong += submission.problems(asked)
+    if wrong:
+        raise Failure(wrong)
+    jobs = list(planned(asked, session, line))
+    if asked["dry_run"]:
+        _try(session, asked, jobs)
+        return 0
+    _hint(here, asked, jobs)
+    if asked["preemptible"]:
+        here.warn(PREEMPTIBLE)
+    return _submit_all(here, session, asked, jobs)
+
+
+def _with_own_folders(asked: dict[str, Any], server: str) -> list[Problem]:
+    """`-v .:/w` with the folder in which it was typed."""
+    from fairpool.api.loopback import is_here
+
+    folder = os.getcwd() if is_here(server) else None
+    found = [mounts.on_this_machine(text, folder) for text in asked["volume"]]
+    asked["volume"] = tuple(each for each in found if isinstance(each, str))
+    return [each for each in found if isinstance(each, Problem)]
+
+
+# --- from flags and files to jobs ----------------------------------------------------------------------------------
+
+
+def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[Planned]:
+    """Every job that was asked for; raises a failure with all that is wrong with any of them."""
+    if asked["exclude"] and asked["workdir"] is None and not asked["file"]:
+        raise failure("flag.exclude", "--exclude is for --workdir", "add --workdir ., or leave it out")
+    if not asked["file"]:
+        cluster = session.configuration.default("cluster", session.server)
+        body = submission.document(asked, project=session.project(), cluster=cluster, command_line=line)
+        kind = submission.kind_of(asked)
+        request = submission.request(body, kind)
+        if isinstance(request, list):
+            raise Failure(request)
+        yield _with_folder(Planned(request, kind), asked["workdir"], asked["exclude"], os.getcwd())
+        return
+    jobs = _jobs_in(asked["file"])
+    if len(jobs) > 1 and (asked["name"] or asked["named"]):
+        what = f"{asked['file']} holds {len(jobs)} jobs, and only one can have the name that was given"
+        raise failure("flag.one_name", what, "leave the name out, or use --name-prefix")
+    problems: list[Problem] = []
+    for job in jobs:
+        made = _from_file(job, asked, session, line)
+        if isinstance(made, list):
+            problems += made
+        else:
+            yield made
+    if problems:
+        raise Failure(problems)
+
+
+def _jobs_in(file: str) -> list[job_file.Job]:
+    source = "standard input" if file == "-" else file
+    try:
+        with click.open_file(file, "rb") as opened:
+            text = opened.read(job_file.TEXT_MAX * 4 + 1).decode("utf-8-sig")
+    except OSError as error:
+        raise failure("file.unreadable", f"{source} cannot be read ({error.strerror})", "name a job file") from error
+    except UnicodeDecodeError as error:
+        raise failure("file.not_text", f"{source} is not UTF-8 text", "save it as UTF-8") from error
+    jobs = job_file.read(text, source)
+    problems = [each for each in jobs if isinstance(each, Problem)]
+    if problems:
+        raise Failure(problems)
+    return [each for each in jobs if isinstance(each, job_file.Job)]
+
+
+def _from_file(job: job_file.Job, asked: Mapping[str, Any], session: Session, line: str) -> Planned | list[Problem]:
+    project = session.here.project or job.body.get("projectId") or session.project()
+    said = submission.document(asked, project=project, cluster=None, command_line=line)
+    kind = submission.kind_of(asked, job.kind)
+    body = submission.over(job.body, said, asked)
+    merged = job_file.Job(body, job.source, kind, job.workdir, job.exclude, job.lines)
+    request = job_file.request(merged)
+    if isinstance(request, list):
+        return request
+    made = Planned(request, kind, job=merged)
+    if asked["workdir"] is not None:
+        return _with_folder(made, asked["workdir"], asked["exclude"], os.getcwd())
+    beside = os.getcwd() if asked["file"] == "-" else os.path.dirname(os.path.abspath(asked["file"]))
+    return _with_folder(made, job.workdir, (*job.exclude, *asked["exclude"]), beside)
+
+
+def _with_folder(made: Planned, text: str | None, exclude: Sequence[str], beside: str) -> Planned:
+    """With its folder by its full path."""
+    if text is None:
+        return made
+    folder, path = workdir.folder_and_path(text)
+    full = os.path.normpath(os.path.join(beside, os.path.expanduser(folder)))
+    return Planned(made.request, made.kind, full, path, tuple(exclude), made.job)
+
+
+# --- checking, printing, sending -----------------------------------------------------------------------------------
+
+
+def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
+    """Let the server look at all of them, and print them."""
+    for each in jobs:
+        if each.folder is not None:
+            workdir.look_through(each.folder, each.exclude)
+    with session.connected() as client:
+        names = _check(client, session, asked, jobs)
+    _print([each.document() for each in jobs], "json" if asked["output"] == "json" else "yaml")
+    for name in names:
+        click.echo(f"{printable(name)} would be accepted; nothing was submitted.", err=True)
+
+
+def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> list[str]:
+    """The names that they would have; raises a failure with everything that is wrong with any of them."""
+    from fairpool.api.client import Refused
+
+    problems: list[Problem] = []
+    names: list[str] = []
+    coming: set[tuple[str, str]] = set()
+    for each in jobs:
+        request = _without_those_to_come(each.request, coming)
+        if (request.project_id, request.name or "") in coming and not request.use_given_name_as_prefix:
+            what = f"the name {request.name} is given to two jobs"
+            problems.append(Problem("file.name_twice", what, "give each a name of its own"))
+        coming.add((request.project_id, request.name or ""))
+        try:
+            names.append(client.check(request).name)
+        except Refused as refusal:
+            if refusal.status not in (409, 422):
+                raise
+            problems += _in_words(refusal, each)
+    if problems:
+        raise Failure(problems)
+    return names
+
+
+def _without_those_to_come(request: SubmitAny, coming: set[tuple[str, str]]) -> SubmitAny:
+    """Jobs that come before it in the same file are not there yet when it is checked."""
+    kept = [each for each in request.spec.after if (request.project_id, each.partition(":")[0]) not in coming]
+    if len(kept) == len(request.spec.after):
+        return request
+    spec = request.spec.model_copy(update={"after": kept})
+    return request.model_copy(update={"spec": spec})
+
+
+def _submit_all(here: Here, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> int:
+    with session.connected() as client:
+        if len(jobs) > 1:
+            _check(client, session, asked, jobs)
+        made = [_submit_one(client, here, asked, each) for each in jobs]
+        if asked["output"] in ("json", "yaml"):
+            _print([each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in made], asked["output"])
+        if asked["service_type"]:
+            here.warn(NO_INGRESS)
+        if asked["attach"]:
+            from fairpool.cli.runai.visits import attach_to
+
+            return attach_to(client, made[0].project_name, made[0].name)
+    return 0
+
+
+def _submit_one(client: Client, here: Here, asked: Mapping[str, Any], planned: Planned) -> Workload:
+    from fairpool.api.client import Refused
+    from fairpool.api.workloads import Workdir
+
+    request = planned.request
+    with _in_flags(planned):
+        if planned.folder is not None:
+            try:  # a folder is not sent for nothing
+                client.check(request)
+            except Refused as refusal:
+                if not all(each.code == "spec.after" for each in refusal.problems):
+                    raise
+            upload = workdir.bring(client, request.project_id, planned.folder, planned.exclude, here.warn)
+            spec = request.spec.model_copy(update={"workdir": Workdir(upload=upload, path=planned.path)})
+            request = request.model_copy(update={"spec": spec})
+        made = _submitted(client, request)
+    if asked["output"] is None:
+        _say(made, size_text(made, with_master=not asked["no_master"]) if asked.get("framework") else "")
+    elif asked["output"] == "name":
+        click.echo(printable(made.name))
+    return made
+
+
+@contextmanager
+def _in_flags(planned: Planned) -> Iterator[None]:
+    from fairpool.api.client import Refused
+
+    try:
+        yield
+    except Refused as refusal:
+        if refusal.status not in (409, 413, 422, 429, 507):
+            raise
+        raise Failure(_in_words(refusal, planned)) from refusal
+
+
+def _in_words(refusal: Any, planned: Planned) -> list[Problem]:
+    """What the server refuses, by its flag, or by its line in the file."""
+    found = []
+    for item, problem in zip(refusal.items, refusal.problems, strict=True):
+        said = submission.refused_flag(problem, item.field or "")
+        if planned.job is not None and item.field:
+            place = tuple(item.field.split("."))
+            said = Problem(problem.code, f"{planned.job.where(place)}: {problem.what}", problem.fix)
+        found.append(said)
+    return list(dict.fromkeys(found))
+
+
+def _submitted(client: Client, request: SubmitAny) -> Workload:
+    """Once, however often it has to be said: an answer that is lost on the way is asked for again under one key."""
+    from fairpool.api.client import Unreachable
+
+    key = str(uuid.uuid4())
+    try:
+        return client.submit(request, key)
+    except Unreachable as error:
+        import httpx2
+
+        if isinstance(error.__cause__, httpx2.ConnectError):
+            raise
+        return client.submit(request, key)
+
+
+def _hint(here: Here, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
+    """Who runs a script of the folder they are in, and brings no folder, is told how to."""
+    if asked["file"] or asked["workdir"] is not None or asked["working_dir"]:
+        return
+    words = [*asked["command"], *asked["args"]]
+    script = next(workdir.relative_scripts(words, os.getcwd()), None)
+    if script is not None and not asked["volume"] and not asked["pvc"]:
+        here.warn(f"Note: {script} is a file in this folder, and the job starts elsewhere. To run it, add --workdir .")
+
+
+def size_text(made: Workload, *, with_master: bool) -> str:
+    """How many pods a distributed job comes to, and GPUs in all: the master is one more than --workers says."""
+    pods, gpus = made.requested_pods, made.workload_requested_resources.gpu
+    workers = pods - 1 if with_master else pods
+    parts = [*(["1 master"] if with_master else []), f"{workers} worker{'' if workers == 1 else 's'}"]
+    total = f"{pods} pod{'' if pods == 1 else 's'} ({' + '.join(parts)})"
+    return f"{total}, {gpus:g} GPU{'' if gpus == 1 else 's'}"
+
+
+def _say(made: Workload, size: str) -> None:
+    name, project = printable(made.name), printable(made.project_name)
+    click.echo(f"Job {name} submitted successfully{f': {size}' if size else ''}.")
+    click.echo("You can check the status of the job by running:")
+    click.echo(f"        runai describe job {name} -p {project}")
+
+
+def _print(documents: Sequence[dict[str, Any]], output: str) -> None:
+    from fairpool.cli.runai.listing import show_document, yaml_text
+
+    if output == "json":
+        show_document("json", documents[0] if len(documents) == 1 else list(documents))
+        return
+    click.echo("---\n".join(yaml_text(each) for each in documents), nl=False, file=sys.stdout)

@@ -1,0 +1,279 @@
+"""`--workdir .`: the folder of whoever submits, packed here and uploaded, so that the job starts in a copy of it.
+
+Links are not followed. Version control, environments with secrets and keys stay here unless `.fairpoolignore` says
+otherwise. The seam for mounting a folder instead, where the server knows that it belongs to the caller, is `bring`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import IO, TYPE_CHECKING
+
+from fairpool.cli.runai.failure import Failure, failure
+
+if TYPE_CHECKING:
+    from fairpool.api.client import Client
+
+IGNORE_FILE = ".fairpoolignore"
+IGNORE_MAX_BYTES = 1 << 20
+PATH = "/workdir"
+LEFT_OUT = (
+    ".git",
+    ".hg",
+    ".svn",
+    ".env*",
+    ".netrc",
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".gnupg",
+    ".docker",
+    ".config/gcloud",
+    ".git-credentials",
+    ".pgpass",
+    ".pypirc",
+    ".npmrc",
+    "id_*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.keystore",
+    "*.kdbx",
+    "credentials.json",
+)
+"""What is left out by itself: version control, and what holds secrets."""
+LARGE_BYTES = 8 << 20
+"""From here on its progress is shown."""
+SHOWN = 6
+TRIES = 3
+UNPACK_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One line of what is left out."""
+
+    text: str
+    is_kept: bool = False
+    """It is sent after all."""
+    folders_only: bool = False
+
+    def fits(self, path: str, is_folder: bool) -> bool:
+        if self.folders_only and not is_folder:
+            return False
+        if "/" in self.text.strip("/"):
+            return fnmatchcase(path, self.text.strip("/"))
+        return fnmatchcase(path.rpartition("/")[2], self.text.strip("/"))
+
+
+@dataclass(slots=True)
+class Inventory:
+    """What is in a folder: what is sent, and what is not, and why."""
+
+    files: list[tuple[str, os.stat_result]] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    odd: list[str] = field(default_factory=list)
+    """Sockets, pipes, devices, and names that are not text."""
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(about.st_size for _, about in self.files)
+
+    def left_out(self) -> list[str]:
+        """What was not sent, for people."""
+        said = []
+        for names, why in (
+            (self.ignored, "left out"),
+            (self.links, "left out, because links are not followed"),
+            (self.odd, "left out, because they are not plain files"),
+        ):
+            if names:
+                more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+                said.append(f"{', '.join(names[:SHOWN])}{more}: {why}")
+        return said
+
+
+def folder_and_path(text: str) -> tuple[str, str]:
+    """`FOLDER` or `FOLDER:PATH`."""
+    folder, colon, path = text.rpartition(":")
+    return (folder, path) if colon and path.startswith("/") else (text, PATH)
+
+
+def patterns_of(folder: str, exclude: Sequence[str]) -> list[Pattern]:
+    """In the order in which they count: the last that fits decides."""
+    lines = [*LEFT_OUT, *_ignore_lines(folder), *exclude]
+    return [_pattern(line) for line in lines]
+
+
+def _pattern(line: str) -> Pattern:
+    is_kept = line.startswith("!")
+    text = line.removeprefix("!")
+    return Pattern(text.removeprefix("./").rstrip("/"), is_kept, text.endswith("/"))
+
+
+def _ignore_lines(folder: str) -> list[str]:
+    try:
+        with open(os.path.join(folder, IGNORE_FILE), encoding="utf-8") as file:
+            text = file.read(IGNORE_MAX_BYTES)
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise failure(
+            "workdir.ignore_file", f"{IGNORE_FILE} cannot be read: {error}", "correct or remove it"
+        ) from error
+    return [line for each in text.splitlines() if (line := each.strip()) and not line.startswith("#")]
+
+
+def look_through(folder: str, exclude: Sequence[str] = ()) -> Inventory:
+    """Everything in a folder; raises a failure where it cannot be read."""
+    if not os.path.isdir(folder):
+        what = f"--workdir {folder} is not a folder"
+        raise failure("workdir.not_a_folder", what, "name a folder, as in --workdir .")
+    patterns, found = patterns_of(folder, exclude), Inventory()
+    try:
+        _look(folder, "", patterns, found)
+    except OSError as error:
+        what = f"{error.filename or folder} cannot be read ({error.strerror})"
+        raise failure("workdir.unreadable", what, "leave it out with --exclude") from error
+    return found
+
+
+def _look(folder: str, below: str, patterns: Sequence[Pattern], found: Inventory) -> None:
+    with os.scandir(os.path.join(folder, below)) as entries:
+        listed = sorted(entries, key=lambda entry: entry.name)
+    for entry in listed:
+        path = f"{below}/{entry.name}" if below else entry.name
+        about = entry.stat(follow_symlinks=False)
+        is_folder = stat.S_ISDIR(about.st_mode)
+        if _is_ignored(path, is_folder, patterns):
+            found.ignored.append(path)
+        elif entry.is_symlink():
+            found.links.append(path)
+        elif not (is_folder or stat.S_ISREG(about.st_mode)) or not path.isprintable():
+            found.odd.append(path)
+        else:
+            found.files.append((path, about))
+            if is_folder:
+                _look(folder, path, patterns, found)
+
+
+def _is_ignored(path: str, is_folder: bool, patterns: Sequence[Pattern]) -> bool:
+    fitting = [each for each in patterns if each.fits(path, is_folder)]
+    return bool(fitting) and not fitting[-1].is_kept
+
+
+def pack(folder: str, found: Inventory, into: IO[bytes]) -> None:
+    """A gzipped tar of what is sent. Owners stay out of it; a file that is shorter by now is a failure."""
+    with tarfile.open(fileobj=into, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6) as tar:
+        for path, about in found.files:
+            info = tarfile.TarInfo(path)
+            info.mode, info.mtime = stat.S_IMODE(about.st_mode), int(about.st_mtime)
+            if stat.S_ISDIR(about.st_mode):
+                info.type = tarfile.DIRTYPE
+                tar.addfile(info)
+                continue
+            try:
+                handle = os.open(os.path.join(folder, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                with os.fdopen(handle, "rb") as file:
+                    info.size = os.fstat(file.fileno()).st_size
+                    tar.addfile(info, file)
+            except OSError as error:
+                what = f"{path} cannot be read ({error.strerror or error})"
+                raise failure("workdir.unreadable", what, "leave it out with --exclude") from error
+
+
+def bring(client: Client, project: str, folder: str, exclude: Sequence[str], say: Callable[[str], None]) -> str:
+    """Upload a folder; the answer is the id of the upload."""
+    found = look_through(folder, exclude)
+    for line in found.left_out():
+        say(line)
+    with tempfile.TemporaryFile() as packed:
+        pack(folder, found, packed)
+        size = packed.tell()
+        packed.seek(0)
+        upload = client.begin_upload(project, size).id
+        try:
+            _send(client, upload, packed, size)
+            _finish(client, upload)
+        except BaseException:
+            _give_up(client, upload)
+            raise
+    return upload
+
+
+def _send(client: Client, upload: str, packed: IO[bytes], size: int) -> None:
+    from fairpool.api.uploads import PIECE_MAX_BYTES
+
+    offset = 0
+    for piece in iter(lambda: packed.read(PIECE_MAX_BYTES), b""):
+        _send_piece(client, upload, offset, piece)
+        offset += len(piece)
+        _show_progress(offset, size)
+
+
+def _send_piece(client: Client, upload: str, offset: int, piece: bytes) -> None:
+    """A piece may be sent again: an answer that was lost on the way does no harm."""
+    from fairpool.api.client import Unreachable
+
+    for attempt in range(TRIES):
+        try:
+            client.write_upload(upload, offset, piece)
+            return
+        except Unreachable:
+            if attempt == TRIES - 1:
+                raise
+
+
+def _finish(client: Client, upload: str) -> None:
+    """Until it is unpacked, which may take longer than an answer is waited for."""
+    from fairpool.api.client import Refused, Unreachable
+
+    until = time.monotonic() + UNPACK_S
+    while True:
+        try:
+            client.finish_upload(upload)
+            return
+        except Unreachable:
+            if time.monotonic() > until:
+                raise
+        except Refused as refusal:
+            is_busy = any(each.code == "upload.busy" for each in refusal.problems)
+            if not is_busy or time.monotonic() > until:
+                raise
+        time.sleep(0.5)
+
+
+def _give_up(client: Client, upload: str) -> None:
+    from fairpool.api.client import Refused, Unreachable
+
+    try:
+        client.remove_upload(upload)
+    except (Refused, Unreachable, Failure):
+        return  # it is removed after an hour
+
+
+def _show_progress(done: int, size: int) -> None:
+    if size < LARGE_BYTES or not sys.stderr.isatty():
+        return
+    end = "\n" if done >= size else ""
+    sys.stderr.write(f"\rUploading: {done >> 20} of {size >> 20} MiB{end}")
+    sys.stderr.flush()
+
+
+def relative_scripts(words: Sequence[str], folder: str) -> Iterator[str]:
+    """Words of a command that name a file in this folder by a relative path: `train.py` in `python train.py`."""
+    for word in words[:8]:
+        is_path = not word.startswith(("-", "/")) and ("." in word or "/" in word) and len(word) < 256
+        if is_path and os.path.isfile(os.path.join(folder, word)):
+            yield word

@@ -1,0 +1,181 @@
+"""Uploading a folder for a job: announce it, send it in pieces, have it unpacked, then submit with its id.
+
+The control plane keeps nothing of it. Where the pods will run, the upload lies under the id that the workload will
+have; so what is still needed follows from the workloads there are, and the rest is removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from fairpool.api import uploads as wire
+from fairpool.api.problems import item
+from fairpool.control import preferences
+from fairpool.control.doors import Shut
+from fairpool.control.lean_route import LeanRoute
+from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, denied, refused, unknown
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store import workloads as workload_store
+from fairpool.control.store.database import Connection
+from fairpool.control.workloads import new_id
+from fairpool.model.upload import Bounds, Upload
+
+log = logging.getLogger("fairpool.control")
+
+router = APIRouter(tags=["uploads"], route_class=LeanRoute)
+
+MIB = 1 << 20
+LEFT_OVER_S = 3600
+"""An upload with which no job was submitted is removed after so long."""
+SWEEP_EVERY_S = 15.0
+STATUS = {
+    "upload.unknown": 404,
+    "upload.too_large": 413,
+    "upload.too_many_files": 413,
+    "upload.too_many": 429,
+    "upload.gap": 409,
+    "upload.busy": 409,
+    "upload.incomplete": 409,
+    "upload.no_room": 507,
+    "upload.disk_full": 507,
+    "upload.not_written": 503,
+    "upload.unreachable": 503,
+}
+"""Everything else is wrong with the archive: 422."""
+PIECE: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@router.post("/api/v1/uploads", response_model=wire.UploadAnswer, status_code=201, summary="Announce an upload")
+async def begin(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.UploadRequest) -> Response:
+    """The archive is a tar file packed with gzip, with plain files and folders only."""
+
+    def unit(connection: Connection) -> tuple[Bounds, int]:
+        project = organization_store.project(connection, body.project_id)
+        if project is None or not caller.may(Action.WORKLOAD_SUBMIT, project.name, project.department):
+            raise denied()
+        total_mib = preferences.chosen(plane.settings, connection, preferences.UPLOADS_TOTAL)
+        return _bounds(plane, connection), total_mib * MIB
+
+    bounds, total_bytes = await plane.read(unit)
+    if body.archive_bytes > bounds.size_bytes:
+        what = f"an uploaded folder may have {bounds.size_bytes // MIB} MiB"
+        raise refused(413, "upload.too_large", what, "leave out what the job does not need", "archiveBytes")
+    upload = Upload(id=new_id(plane.now()), owner=caller.id, project=body.project_id, size_bytes=body.archive_bytes)
+    try:
+        await plane.doors.begin_upload(upload, total_bytes)
+    except Shut as shut:
+        raise _refusal(shut) from shut
+    await plane.note(request, caller, _deed("create", upload))
+    return answered(Done(body=_answer(upload), status=201))
+
+
+@router.put(
+    "/api/v1/uploads/{upload_id}",
+    response_model=wire.UploadAnswer,
+    summary="Send a piece of it",
+    openapi_extra=PIECE,
+)
+async def write(
+    upload_id: str,
+    request: Request,
+    plane: PlaneDep,
+    caller: CallerDep,
+    offset: Annotated[int, Query(ge=0, le=2**53, description="Where in the archive this piece begins")] = 0,
+) -> wire.UploadAnswer:
+    """Pieces come in order; one that was sent before may be sent again."""
+    upload = await _mine(plane, caller, upload_id)
+    piece = await request.body()
+    if len(piece) > wire.PIECE_MAX_BYTES:
+        what = f"a piece may have {wire.PIECE_MAX_BYTES // MIB} MiB"
+        raise refused(413, "request.too_large", what, "send smaller pieces")
+    try:
+        received = await plane.doors.write_upload(upload_id, offset, piece)
+    except Shut as shut:
+        raise _refusal(shut) from shut
+    return _answer(upload, received)
+
+
+@router.post("/api/v1/uploads/{upload_id}/complete", response_model=wire.UploadAnswer, summary="Unpack it")
+async def complete(upload_id: str, plane: PlaneDep, caller: CallerDep) -> wire.UploadAnswer:
+    """Answers when the files are on the disk. An archive that is refused is removed."""
+    await _mine(plane, caller, upload_id)
+    bounds = await plane.read(lambda connection: _bounds(plane, connection))
+    try:
+        return _answer(await plane.doors.finish_upload(upload_id, bounds))
+    except Shut as shut:
+        raise _refusal(shut) from shut
+
+
+@router.delete("/api/v1/uploads/{upload_id}", status_code=204, summary="Remove one that no job uses")
+async def remove(upload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    upload = await _mine(plane, caller, upload_id)
+    if await plane.read(lambda connection: workload_store.one(connection, upload_id)) is not None:
+        raise refused(409, "upload.in_use", "a job uses this upload", "delete the job, and it is removed with it")
+    await plane.doors.remove_upload(upload_id)
+    await plane.note(request, caller, _deed("delete", upload))
+    return Response(None, 204)
+
+
+async def _mine(plane: Plane, caller: Caller, upload_id: str) -> Upload:
+    """Of somebody else's it is not even said that there is one."""
+    upload = await plane.doors.claim_upload(upload_id)
+    if upload is None or upload.owner != caller.id:
+        raise unknown("upload", upload_id, is_hidden=upload is not None)
+    return upload
+
+
+def _bounds(plane: Plane, connection: Connection) -> Bounds:
+    size_mib = preferences.chosen(plane.settings, connection, preferences.UPLOAD_SIZE)
+    return Bounds(
+        size_bytes=size_mib * MIB, files=preferences.chosen(plane.settings, connection, preferences.UPLOAD_FILES)
+    )
+
+
+def _answer(upload: Upload, received: int = 0) -> wire.UploadAnswer:
+    if not upload.is_complete:
+        return wire.UploadAnswer(id=upload.id, project_id=upload.project, received_bytes=received)
+    return wire.UploadAnswer(
+        id=upload.id, project_id=upload.project, complete=True, files=upload.files, bytes=upload.size_bytes
+    )
+
+
+def _deed(action: str, upload: Upload) -> Done:
+    return Done(action=action, entity_type="upload", entity_id=upload.id, entity_name=upload.project)
+
+
+def _refusal(shut: Shut) -> Refused:
+    return Refused(STATUS.get(shut.problem.code, 422), [item(shut.problem)])
+
+
+# --- what is not needed any more -----------------------------------------------------------------------------
+
+
+async def keep_tidy(plane: Plane) -> None:
+    """Until it is cancelled."""
+    while True:
+        await asyncio.sleep(SWEEP_EVERY_S)
+        try:
+            await sweep(plane)
+        except Exception:  # nothing is lost: the next time comes
+            log.exception("uploaded folders could not be looked through; it is tried again in %g s", SWEEP_EVERY_S)
+
+
+async def sweep(plane: Plane) -> None:
+    """Remove the folders of workloads that are gone for good, and those with which no job was ever submitted."""
+    for upload in await plane.doors.uploads():
+        row = await plane.read(partial(workload_store.one, workload_id=upload.id))
+        is_over = upload.age_s > LEFT_OVER_S if row is None else row.gone_at is not None
+        if is_over:
+            await plane.doors.remove_upload(upload.id)
