@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 import click
 
-from fairpool.cli.complaint import fail
+from fairpool.cli.complaint import exit_code_of, fail
 from fairpool.cli.compose import background
 from fairpool.cli.compose.desk import Silent, ask
 from fairpool.cli.compose.premises import Occupant, Premises, Unusable, occupant, occupied, taken
@@ -83,6 +83,8 @@ def status(data: Path | None, as_json: bool) -> None:
 
 
 def _not_up(premises: Premises, holder: Occupant | None) -> str:
+    if holder is None and not premises.is_there:
+        return f"There is no Fairpool data in {premises.root}; pass --data DIRECTORY, or set FAIRPOOL_DATA."
     if holder is None:
         return f"Fairpool is not up (data in {premises.root}). Start it: fairpool up"
     if holder.deed != "up":
@@ -143,8 +145,10 @@ def logs(data: Path | None, follow: bool, tail: int) -> None:
     """The server's own log. What pods write is shown by `runai logs`."""
     premises = premises_at(data)
     if not premises.log.exists():
-        what = f"there is no log in {premises.log.parent}"
-        fail([Problem("logs.none", what, "start it: fairpool up; or name the right folder with --data")], FAILED)
+        with complaining():
+            premises.require()
+        what = f"there is no server log in {premises.log.parent}"
+        fail([Problem("logs.none", what, "start the server: fairpool up")], FAILED)
     file = premises.log.open(encoding="utf-8", errors="replace")
     for line in deque(file, maxlen=tail):
         click.echo(line, nl=False)
@@ -173,6 +177,8 @@ def reset_password(data: Path | None, user: str) -> None:
     premises = premises_at(data)
     with complaining():
         holder = occupant(premises)
+        if holder is None:
+            premises.require()
         if holder is not None and holder.deed == "up":
             try:
                 made = ask(premises.desk, "reset-password", user=user)
@@ -184,7 +190,7 @@ def reset_password(data: Path | None, user: str) -> None:
         else:
             made = _reset_offline(premises, user)
     if isinstance(made, Problem):
-        fail([made], FAILED)
+        fail([made], exit_code_of(made))
     click.echo(f"User      {made['user']}")
     click.echo(f"Password  {made['password']}")
     click.echo("It is shown only now, and must be changed at the next sign-in. Earlier sessions are over.", err=True)

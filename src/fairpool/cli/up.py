@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool import __version__
-from fairpool.cli.complaint import UNUSABLE, fail
+from fairpool.cli.complaint import FAILED as FAILED
+from fairpool.cli.complaint import UNUSABLE, exit_code_of, fail
 from fairpool.cli.compose.address import DEFAULT, Address, listening_socket, read_address
 from fairpool.cli.compose.premises import (
     Premises,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from fairpool.cli.compose.machines import Offer
     from fairpool.control.settings import Retention
 
-FAILED = 1
 PRIVATE = 0o077
 """What nobody else may do with files that we make. Pods get the usual umask: their nursery sets it."""
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
@@ -56,7 +56,7 @@ def complaining() -> Iterator[None]:
     try:
         yield
     except Unusable as error:
-        fail([error.problem], FAILED)
+        fail([error.problem], exit_code_of(error.problem))
 
 
 @click.command(epilog="Example: fairpool up --nodes 4x8:A100-80GB")

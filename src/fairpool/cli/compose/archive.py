@@ -49,6 +49,7 @@ def make_backup(premises: Premises, file: Path) -> int:
     if (premises.restoring / CONTROL).exists():
         what = f"a restore in {premises.root} was cut off, and is finished at the next start"
         raise Unusable(Problem("backup.restoring", what, "start it first: fairpool up"))
+    premises.require()
     if not premises.control.is_file():
         raise Unusable(_nothing(premises))
     try:

@@ -40,6 +40,7 @@ from fairpool.control.app import NotReady, create_app
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.settings import FIRST_USER, Retention, Settings, is_loopback
 from fairpool.control.store import condition
+from fairpool.control.store.trouble import Unavailable
 from fairpool.engines.local import LocalEngine
 from fairpool.engines.port import Away
 from fairpool.model.node import SIMULATED_LABEL
@@ -120,6 +121,8 @@ class Platform:
         try:
             with asyncio.Runner(loop_factory=factory) as runner:
                 runner.run(self._serve(on_ready))
+        except Unavailable as error:
+            raise Unusable(Problem(error.code, str(error), error.problem.fix)) from error
         except (NotReady, LedgerProblem, DiskTrouble, Unidentified) as error:
             raise Unusable(_in_command_words(error.problem)) from error
         except (LeaseHeld, Away) as error:
@@ -259,7 +262,10 @@ class Platform:
 
     async def _clerk_of_passwords(self, question: Mapping[str, Any]) -> Mapping[str, Any] | Problem:
         assert self._app is not None
-        return await new_password(self._app, str(question.get("user") or FIRST_USER))
+        try:
+            return await new_password(self._app, str(question.get("user") or FIRST_USER))
+        except Unavailable as error:
+            return error.problem
 
 
 async def new_password(app: FastAPI, user: str) -> Mapping[str, Any] | Problem:
@@ -276,7 +282,10 @@ def new_password_offline(premises: Premises, user: str) -> Mapping[str, Any] | P
         async with app.router.lifespan_context(app):
             return await new_password(app, user)
 
-    return asyncio.run(give())
+    try:
+        return asyncio.run(give())
+    except Unavailable as error:
+        return Problem(error.code, str(error), error.problem.fix)
 
 
 class _Server(uvicorn.Server):

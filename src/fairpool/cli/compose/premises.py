@@ -95,6 +95,17 @@ class Premises:
         """What a restore has laid ready; there only while one is under way, or was cut off."""
         return self.root / ".restoring"
 
+    @property
+    def is_there(self) -> bool:
+        """Whether a Fairpool was ever started here, or a backup restored."""
+        return self.control.exists() or (self.restoring / self.control.name).exists()
+
+    def require(self) -> None:
+        """For commands that look after what is there: they make nothing. Raises `Unusable`."""
+        if not self.is_there:
+            what = f"there is no Fairpool data in {self.root}"
+            raise Unusable(Problem("data.none", what, "pass --data DIRECTORY, or set FAIRPOOL_DATA"))
+
     def prepare(self) -> str:
         """Make what is missing, and make sure that it can be written, by us alone. Raises `Unusable`.
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from fairpool.cluster.ledger import DiskTrouble, LedgerProblem
 from fairpool.cluster.loop import Loop, SteppedDown
 from fairpool.model.ids import SECOND_MS, Instant
 
@@ -96,20 +97,30 @@ class Runner:
                 self.trouble = str(error)
                 self._on_step_down(str(error))
                 return
+            except LedgerProblem as error:
+                log.error("loop stopped: %s", error, extra={"fields": {"fix": error.problem.fix, "retry_s": repair_s}})
+                self.trouble = error.problem.what
+                repair_s = self._try_again(repair_s)
             except Exception as error:
-                # A bug, or a ledger that cannot be read any more. Nothing is lost: the next loop starts from what is
+                # A bug. Nothing is lost: the next loop starts from what is
                 # written and what runs, as it would after a crash.
                 log.exception("the loop broke; another one starts in %g s", repair_s)
                 self.trouble = f"the loop broke: {type(error).__name__} {error}".rstrip()
-                self._alarm.sleep(repair_s)
-                repair_s = min(2 * repair_s, LONGEST_REPAIR_S)
-                self._replace_loop()
+                repair_s = self._try_again(repair_s)
+
+    def _try_again(self, repair_s: float) -> float:
+        """After a while, with another loop; says how long the next wait is."""
+        self._alarm.sleep(repair_s)
+        self._replace_loop()
+        return min(2 * repair_s, LONGEST_REPAIR_S)
 
     def _replace_loop(self) -> None:
         if self._stopping:
             return
         try:
             self.loop = self._make_loop()
+        except (LedgerProblem, DiskTrouble) as error:
+            log.error("loop not restarted: %s", error)
         except Exception:
             log.exception("no new loop can be made")
 
