@@ -215,9 +215,10 @@ def _reset_offline(premises: Premises, user: str) -> Any:
 @click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(data: Path | None, force: bool, file: Path) -> None:
-    """Write what people declared to FILE, also while the platform is up.
+    """Write a backup to FILE, also while the platform is up.
 
-    In it: users, projects, quotas, workloads, images. Not in it: what pods wrote and saved. It holds secrets, so only
+    In it: users, access rules, projects, quotas, workloads, settings, the nodes and the table of images. Not in it:
+    logs, checkpoints and claims of pods, the server's log, and the ledger, which is rebuilt. It holds secrets, so only
     its owner can read it.
     """
     from fairpool.cli.compose.archive import make_backup
@@ -226,17 +227,19 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
         if file.exists() and not (force and file.is_file()):
             raise Unusable(Problem("backup.exists", f"there is a {file} already", "name another file, or add --force"))
         size = make_backup(premises_at(data), file)
-    click.echo(f"{file} written, {max(1, size // 1024)} KiB. Put it back with: fairpool restore {file}")
+    click.echo(f"{file} written, {max(1, size // 1024)} KiB. Restore it with: fairpool restore {file}")
+    click.echo("Logs, checkpoints and claims of pods are not in it; back up the data directory for those.", err=True)
 
 
 @click.command()
 @DATA
 @click.argument("file", type=click.Path(path_type=Path))
 def restore(data: Path | None, file: Path) -> None:
-    """Put back what FILE holds. The platform must be down; pods may run.
+    """Restore a backup. The platform must be down; pods may run.
 
-    At the next start, pods that FILE knows go on, others are stopped, and what should run and does not is started.
-    What was there is kept beside.
+    At the next start, pods that FILE knows continue, others are stopped, and workloads that should run are started.
+    The nodes are those of FILE. What was there is kept beside. Restore only files you trust: a backup says which
+    programs run as you.
     """
     from fairpool.cli.compose.archive import restore_backup
 
@@ -249,9 +252,10 @@ def restore(data: Path | None, file: Path) -> None:
         premises.prepare()
         with occupied(premises, "restore"):
             made_at, kept = restore_backup(premises, file)
-    click.echo(f"Put back as of {made_at.astimezone():%Y-%m-%d %H:%M:%S}. Start it: fairpool up")
+    when = f"{made_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    click.echo(f"Restored the backup of {when} to {premises.root}. Start the server: fairpool up")
     click.echo(
-        "Users, passwords, tokens and access rules are those of that moment: look whom you let go since.", err=True
+        "Users, passwords, tokens and access rules are those of that time: remove again who has left since.", err=True
     )
     for path in kept:
-        click.echo(f"What was there is in {path}")
+        click.echo(f"The previous version is kept in {path}")

@@ -200,7 +200,7 @@ def _up_here(premises: Premises, address: Address, wishes: Wishes, retention: Re
         _clear_up(premises)
         listener, address = listening_socket(address)
         reachable_at(address.url)
-        problem = problem_with(premises.control)
+        problem = problem_with(premises.control, may_be_new=not premises.ledger.exists())
         if problem is not None:
             raise Unusable(problem)
         offer = _offer(premises, wishes.nodes, wishes.singles)

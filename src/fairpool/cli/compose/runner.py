@@ -97,7 +97,7 @@ class Runner:
                 self.trouble = str(error)
                 self._on_step_down(str(error))
                 return
-            except LedgerProblem as error:
+            except (LedgerProblem, DiskTrouble) as error:
                 log.error("loop stopped: %s", error, extra={"fields": {"fix": error.problem.fix, "retry_s": repair_s}})
                 self.trouble = error.problem.what
                 repair_s = self._try_again(repair_s)
