@@ -107,6 +107,7 @@ def _show(premises: Premises, said: dict[str, Any]) -> None:
             ("Data", str(premises.root)),
             ("Loop", _loop_health(said["loop"])),
             ("Pods", f"{pods['running']} running, {pods['starting']} starting"),
+            *([("Disk", _disk_words(said["disk"]))] if said.get("disk") else []),
         ]
     )
     screen.title("Nodes")
@@ -126,6 +127,14 @@ def _show(premises: Premises, said: dict[str, Any]) -> None:
         if each["words"]:
             screen.text(f"{each['name']}: {each['words']}")
     screen.show()
+
+
+def _disk_words(disk: dict[str, Any]) -> str:
+    free, held, reserve = (disk[name] / 2**30 for name in ("free_bytes", "held_bytes", "reserve_bytes"))
+    if reserve and held < reserve / 2:
+        return f"{free:.1f} GiB free; the reserve of {reserve:.1f} GiB is in use: free some space"
+    words = f"; {disk['words']}" if disk["words"] else ""
+    return f"{free:.1f} GiB free, {held:.1f} GiB reserved{words}"
 
 
 def _loop_health(loop: dict[str, Any]) -> str:
@@ -151,9 +160,19 @@ def logs(data: Path | None, follow: bool, tail: int) -> None:
         fail([Problem("logs.none", what, "start the server: fairpool up")], FAILED)
     file = premises.log.open(encoding="utf-8", errors="replace")
     for line in deque(file, maxlen=tail):
-        click.echo(line, nl=False)
+        click.echo(_coloured(line), nl=False)
     for text in _more(premises.log, file) if follow else ():
-        click.echo(text, nl=False)
+        click.echo("".join(map(_coloured, text.splitlines(keepends=True))), nl=False)
+
+
+def _coloured(line: str) -> str:
+    """A line of the log with its level in colour, on a terminal."""
+    _, _, rest = line.partition(" ")
+    level, space, words = rest.partition(" ")
+    colour = {"warning": "yellow", "error": "red", "critical": "red"}.get(level)
+    if colour is None or not space or os.environ.get("NO_COLOR"):
+        return line
+    return f"{line[: len(line) - len(rest)]}{click.style(level, fg=colour)}{space}{words}"
 
 
 def _more(path: Path, file: TextIO) -> Iterator[str]:

@@ -91,6 +91,11 @@ class Premises:
         return self.root / "desk"
 
     @property
+    def reserve(self) -> Path:
+        """A file that takes up space until the disk is full."""
+        return self.root / "reserve"
+
+    @property
     def restoring(self) -> Path:
         """What a restore has laid ready; there only while one is under way, or was cut off."""
         return self.root / ".restoring"
@@ -116,6 +121,8 @@ class Premises:
             self.refuse_strangers()
             warning = self._tighten()
             self.log.parent.mkdir(exist_ok=True, mode=0o700)
+            if shutil.disk_usage(self.root).free < ROOM_NEEDED_BYTES:
+                self.reserve.unlink(missing_ok=True)  # this is what it is for
             self._try_to_write()
         except OSError as error:
             raise Unusable(unusable(self.root, error)) from error
