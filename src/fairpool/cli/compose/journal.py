@@ -76,7 +76,6 @@ class Journal(logging.handlers.RotatingFileHandler):
         self._waiting: deque[logging.LogRecord] = deque(maxlen=WAITING_MAX)
         self._second, self._counts = 0, Counter[tuple[str, str]]()
         self._wake, self._is_closing = threading.Event(), False
-        self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
@@ -107,15 +106,17 @@ class Journal(logging.handlers.RotatingFileHandler):
 
     def flush(self) -> None:
         """Write what waits, now."""
-        with self._writing:
+        self.acquire()  # the library's own lock, which it holds when it closes us
+        try:
             while self._waiting:
                 super().emit(self._waiting.popleft())  # which says nothing when the disk is full
             super().flush()
+        finally:
+            self.release()
 
     def close(self) -> None:
         self._is_closing = True
         self._wake.set()
-        self._thread.join(1.0)
         self.flush()
         super().close()
 
