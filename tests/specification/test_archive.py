@@ -449,7 +449,7 @@ def test_an_untouched_database_is_ours(premises: Premises, tmp_path: Path) -> No
 def test_a_backup_with_nodes_that_cannot_be_read_is_refused(premises: Premises, tmp_path: Path) -> None:
     for nodes in (b"{", b"[]", DEEP, b'{"chosen": ["x"], "names": [], "had_gpus": false}'):
         file = packed(tmp_path / "file", about_json=ABOUT, control_sqlite=new_database(), nodes_json=nodes)
-        with pytest.raises(Unusable, match="nodes.json in it cannot be read"):
+        with pytest.raises(Unusable, match=r"nodes\.json in it cannot be read"):
             archive.restore_backup(premises, file)
     assert premises.nodes.read_text() == OF_THE_BACKUP
 

@@ -10,11 +10,13 @@ because those cannot be set by a program.
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fairpool.agent import process_table
@@ -173,9 +175,10 @@ class DiskWatch:
         eviction = culprit(self._writers(), reserve.file, at_least=max(reserve.bytes // 16, 1 << 20))
         if eviction is None:
             return None
-        if reserve.is_critical:
-            reserve.shrink()
         writer = eviction.writer
+        if reserve.is_critical:
+            _freeze(writer)  # or it would take what is given back before its notice can be written
+            reserve.shrink()
         fields = {"pod": writer.pod, "workload": writer.name, "project": writer.project}
         self._note("pod evicted", {**fields, "reason": eviction.words})
         self._stop(writer.pod, eviction.reason)
@@ -249,6 +252,11 @@ def _open_files(writer: Writer) -> Iterator[os.stat_result]:
                     about = os.stat(f"/proc/{pid}/fd/{name}")
                     if stat.S_ISREG(about.st_mode):
                         yield about
+
+
+def _freeze(writer: Writer) -> None:
+    for pid, started in process_table.family(writer.mark, dict([writer.main] if writer.main else [])).items():
+        process_table.send(pid, signal.SIGSTOP, only_if=partial(process_table.is_alive, started=started))
 
 
 def _bytes_sent(writer: Writer) -> int:
