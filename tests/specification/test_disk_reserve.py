@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import disk_reserve, namespaces
+from fairpool.agent import disk_reserve, namespaces, process_table
 from fairpool.agent.disk_reserve import DiskWatch, Eviction, Reserve, Writer, culprit
 from fairpool.cluster.settle import Look, settle
 from fairpool.model.life import Cause, Outcome
@@ -185,7 +185,7 @@ def test_a_file_that_was_removed_and_is_held_open_is_found(tmp_path: Path) -> No
         assert pod.stdout is not None
         assert pod.stdin is not None
         assert pod.stdout.readline() == "hidden\n"
-        started = disk_reserve.process_table.start_time(pod.pid)
+        started = process_table.start_time(pod.pid)
         assert started is not None
         writer = Writer(
             pod="hider-0-0",  # type: ignore[arg-type]

@@ -32,7 +32,6 @@ from fairpool.cli.compose.doors import LocalDoors
 from fairpool.cli.compose.inside import Inside
 from fairpool.cli.compose.machines import Offer, summary
 from fairpool.cli.compose.premises import Premises, Unusable
-from fairpool.cli.compose.request_log import RequestLog
 from fairpool.cli.compose.runner import Alarm, Runner, note_event, now
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProblem
 from fairpool.cluster.link import Link
@@ -41,6 +40,7 @@ from fairpool.cluster.mailbox import Mailbox
 from fairpool.control import users
 from fairpool.control.app import NotReady, create_app
 from fairpool.control.clusters import cluster_beside
+from fairpool.control.request_log import RequestLog
 from fairpool.control.settings import FIRST_USER, Retention, Settings, is_loopback
 from fairpool.control.store import condition
 from fairpool.control.store.trouble import Unavailable
