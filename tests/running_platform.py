@@ -28,7 +28,7 @@ def fairpool(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
     own = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
     return subprocess.run(
         [sys.executable, "-m", "fairpool.cli.main", *arguments],
-        env={**own, **variables},
+        env={**own, "FAIRPOOL_DISK_RESERVE": "32MiB", **variables},  # of many platforms on one disk
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

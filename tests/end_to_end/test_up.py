@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -18,12 +19,15 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from fairpool import __version__
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.shell import Channel
+from fairpool.cli.complaint import BUSY, DAMAGED, FOREIGN, NEWER, READ_ONLY
 from fairpool.cli.compose import archive, background
 from fairpool.cli.compose.premises import Premises, occupant
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.observation import PodState
+from tests.contracts.test_damaged_database import locked
 from tests.local_machine import a_machine
 from tests.running_platform import PATIENCE_S, Running, fairpool
 
@@ -290,7 +294,7 @@ def test_a_file_where_the_data_should_be(tmp_path: Path) -> None:
 def test_data_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o500)
     started = fairpool("up", "--data", str(tmp_path / "data"))
-    assert started.returncode == 1
+    assert started.returncode == READ_ONLY
     assert "cannot be written by this user" in started.stderr
 
 
@@ -326,16 +330,76 @@ def test_a_newer_database_is_left_alone(platform: Running) -> None:
         (ours,) = database.execute("SELECT version_num FROM alembic_version").fetchone()
         database.execute("UPDATE alembic_version SET version_num = '9999'")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")
-    assert started.returncode == 1
+    assert started.returncode == NEWER
     assert "was written by a newer Fairpool: it has version 9999" in started.stderr
     with closing(sqlite3.connect(platform.premises.control)) as database, database:
         database.execute("UPDATE alembic_version SET version_num = ?", (ours,))
     with closing(sqlite3.connect(platform.premises.ledger)) as ledger, ledger:
         ledger.execute("PRAGMA user_version = 9999")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")
-    assert started.returncode == 1
+    assert started.returncode == NEWER
     assert "was written by a newer Fairpool" in started.stderr
     assert str(platform.premises.ledger) in started.stderr
+
+
+def test_what_is_wrong_with_the_data_has_words_and_an_exit_code(platform: Running) -> None:
+    """One start for each: every kind of damage that can be seen before the server is up."""
+    platform.up()
+    platform.down()
+    control, ledger = platform.premises.control, platform.premises.ledger
+    for path in (control, ledger):
+        whole = path.read_bytes()
+        page = whole[:8192] + bytes(4096) + whole[12288:]
+        for content in (page, whole[: len(whole) // 2], b"x" * 100):
+            path.write_bytes(content)
+            refused = platform.command("up", "--listen", "127.0.0.1:0")
+            assert (refused.returncode, "Traceback" in refused.stderr) == (DAMAGED, False), refused.stderr
+            assert f"{path} is damaged" in refused.stderr
+            assert ("fairpool restore FILE" if path == control else "move it away") in refused.stderr
+            path.write_bytes(whole)
+    with locked(control) as pid:
+        refused = platform.command("up", "--listen", "127.0.0.1:0")
+        assert (refused.returncode, f"(process {pid})" in refused.stderr) == (BUSY, True), refused.stderr
+    with closing(sqlite3.connect(ledger)) as database, database:
+        specs = "INSERT INTO standings VALUES (CAST(x'ff' AS TEXT), 0, 0, NULL, NULL, NULL, '[]', '[]', 0, 0)"
+        database.execute(specs)
+    refused = platform.command("up", "--listen", "127.0.0.1:0")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (DAMAGED, False), refused.stderr
+    assert str(ledger) in refused.stderr
+    with closing(sqlite3.connect(ledger)) as database, database:
+        database.execute("DELETE FROM standings")
+    platform.up()
+
+
+def test_commands_make_no_data_where_there_is_none(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    for command in (["reset-password"], ["status"], ["logs"], ["backup", str(tmp_path / "file")]):
+        said = fairpool(*command, FAIRPOOL_DATA=str(nowhere))
+        assert said.returncode in (1, 3)
+        assert f"no Fairpool data in {nowhere}; pass --data" in (said.stdout + said.stderr).replace(
+            "\n  fix: pass", "; pass"
+        )
+    assert not nowhere.exists()
+    assert not (tmp_path / "file").exists()
+    nowhere.mkdir()
+    assert fairpool("reset-password", "--data", str(nowhere)).returncode == 1
+    assert list(nowhere.iterdir()) == []
+
+
+def test_a_wiped_machine_offers_the_nodes_of_its_backup(platform: Running, tmp_path: Path) -> None:
+    platform.up("--nodes", "2x4:A100-80GB", "--node", "name=big,gpus=2,model=H100")
+    assert platform.client.projects()
+    backup = tmp_path / "backup"
+    said = platform.command("backup", str(backup))
+    assert "checkpoints and claims of pods are not in it" in said.stderr
+    platform.down("--stop-pods")
+    shutil.rmtree(platform.premises.root)
+    restored = platform.command("restore", str(backup))
+    assert restored.returncode == 0, restored.stderr
+    again = platform.up()
+    assert "the nodes are others" not in again.stdout
+    assert {each["name"] for each in platform.status["nodes"]} == {"a100-1", "a100-2", "big"}
+    assert any(each.name == "team-a" for each in platform.client.projects())
 
 
 def test_somebody_elses_database_is_left_alone(platform: Running) -> None:
@@ -343,6 +407,7 @@ def test_somebody_elses_database_is_left_alone(platform: Running) -> None:
     with closing(sqlite3.connect(platform.premises.control)) as database, database:
         database.execute("CREATE TABLE other (x)")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")
+    assert started.returncode == FOREIGN
     assert "is a database of another program" in started.stderr
 
 
@@ -450,7 +515,7 @@ def test_a_restore_that_was_cut_off_is_finished_by_the_next_start(
 def test_what_is_no_backup_is_not_put_back(platform: Running, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     restored = platform.command("restore", str(tmp_path / "text"))
-    assert restored.returncode == 1
+    assert restored.returncode == DAMAGED
     assert "`fairpool backup` wrote" in restored.stderr
     assert platform.command("backup", str(tmp_path / "file")).returncode == 1
 
@@ -488,4 +553,18 @@ def test_pods_that_have_not_ended_are_not_counted_as_ended(tmp_path: Path, monke
 def test_the_log_of_the_server(platform: Running) -> None:
     assert platform.command("logs").returncode == 1
     platform.up()
-    assert "ready at http://127.0.0.1:" in platform.command("logs").stdout
+    workload = platform.submit("hello", "print(1); raise SystemExit(3)")
+    secret = "hunter2hunter2"
+    with pytest.raises(Refused):
+        Client(platform.status["address"]).sign_in("eve@example.com", secret)
+    platform.until(lambda: "pod failed" in platform.command("logs").stdout, "its end is logged")
+    shown = platform.command("logs").stdout
+    assert "ready at http://127.0.0.1:" in shown
+    assert f"server starting  version={__version__}" in shown
+    assert f"data={platform.premises.root}" in shown
+    assert "node joined  node=dgx1-1 gpus=8" in shown
+    assert f"workload create  name=hello id={workload} by={FIRST_USER}" in shown
+    assert "pod started  workload=hello project=team-a" in shown
+    assert re.search(r"sign-in refused +by=eve@example.com from=127.0.0.1", shown)
+    assert secret not in shown
+    assert FIRST_PASSWORD not in shown.replace("reset-password", "")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import gzip
 import io
 import json
 import os
 import sqlite3
 import tarfile
+import tempfile
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +24,39 @@ from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.cli.compose import archive
 from fairpool.cli.compose.premises import Premises, Unusable
 from fairpool.control.store import condition
-from fairpool.control.store.migrations import known_versions
+from fairpool.control.store.database import Database
+from fairpool.control.store.migrations import upgrade
 
 WAL = "-wal"
+OF_THE_BACKUP = json.dumps({"chosen": ["2x4:A100-80GB"], "names": ["a100-1", "a100-2"], "had_gpus": False})
+
+
+@cache
+def new_database() -> bytes:
+    """One of the present version in which nothing was declared yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "new.sqlite")
+
+        async def make() -> None:
+            database = Database(path)
+            await database.open(upgrade)
+            await database.close()
+
+        asyncio.run(make())
+        return path.read_bytes()
 
 
 def declare(path: Path, *rows: str, keep_journal: bool = False) -> None:
     """A database of the present version; with its latest row in the journal only, as a killed server leaves it."""
+    if not path.exists():
+        path.write_bytes(new_database())
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA journal_mode = WAL")
-        database.execute("CREATE TABLE IF NOT EXISTS alembic_version (version_num)")
-        database.execute("DELETE FROM alembic_version")
-        database.execute("INSERT INTO alembic_version VALUES (?)", (known_versions()[-1],))
-        database.execute("CREATE TABLE IF NOT EXISTS declared (name)")
-        for table in ("revision (value, declared, oldest)", "changes (revision)", "workloads (item, revision)"):
-            database.execute(f"CREATE TABLE IF NOT EXISTS {table}")
-        database.execute("INSERT INTO revision SELECT 7, 7, 0 WHERE NOT EXISTS (SELECT * FROM revision)")
+        database.execute("UPDATE revision SET value = 7, declared = 7, oldest = 0 WHERE value < 7")
         database.commit()
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for row in rows:
-            database.execute("INSERT INTO declared VALUES (?)", (row,))
+            database.execute("INSERT INTO preferences VALUES (?, '', 0, '', 1)", (row,))
             database.commit()
         kept = {suffix: Path(f"{path}{suffix}").read_bytes() for suffix in ("", WAL)} if keep_journal else {}
     for suffix, content in kept.items():
@@ -48,7 +65,7 @@ def declare(path: Path, *rows: str, keep_journal: bool = False) -> None:
 
 def declared(path: Path) -> list[str]:
     with closing(sqlite3.connect(path)) as database:
-        return [name for (name,) in database.execute("SELECT name FROM declared ORDER BY rowid")]
+        return [name for (name,) in database.execute("SELECT key FROM preferences ORDER BY rowid")]
 
 
 def leaps(path: Path) -> int:
@@ -65,6 +82,7 @@ def premises(tmp_path: Path) -> Premises:
     premises.prepare()
     premises.machine.mkdir(mode=0o700)
     (premises.machine / IMAGES_FILE).write_text("# of the backup\n")
+    premises.nodes.write_text(OF_THE_BACKUP)
     declare(premises.control, "kept")
     return premises
 
@@ -77,12 +95,18 @@ def backup(premises: Premises, tmp_path: Path) -> Path:
     declare(premises.control, "later", keep_journal=True)
     premises.ledger.write_bytes(b"ledger")
     (premises.machine / IMAGES_FILE).write_text("# edited since\n")
+    premises.nodes.write_text("since")
     return file
 
 
 def asides(premises: Premises, name: str = "control.sqlite") -> list[Path]:
     found = premises.root.rglob(f"{name}.before-restore-*")
     return sorted(path for path in found if not path.name.endswith((WAL, "-shm")))
+
+
+def all_asides(premises: Premises) -> list[Path]:
+    names = ("control.sqlite", "ledger.sqlite", IMAGES_FILE, "nodes.json")
+    return [path for name in names for path in asides(premises, name)]
 
 
 def test_what_was_there_is_kept_with_its_journal(
@@ -95,9 +119,10 @@ def test_what_was_there_is_kept_with_its_journal(
     _, kept = archive.restore_backup(premises, backup)
     assert declared(premises.control) == ["kept"]
     assert declared(kept[0]) == ["kept", "later"], "what was acknowledged last lay in the journal"
-    assert asides(premises) + asides(premises, "ledger.sqlite") + asides(premises, IMAGES_FILE) == kept
-    assert kept[2].read_text() == "# edited since\n"
+    assert all_asides(premises) == kept
+    assert [path.read_text() for path in kept[2:]] == ["# edited since\n", "since"]
     assert (premises.machine / IMAGES_FILE).read_text() == "# of the backup\n"
+    assert premises.nodes.read_text() == OF_THE_BACKUP
 
 
 def test_restores_of_one_second_keep_what_each_replaced(
@@ -154,8 +179,9 @@ def is_as_it_was(premises: Premises) -> bool:
         declared(premises.control) == ["kept", "later"]
         and premises.ledger.read_bytes() == b"ledger"
         and (premises.machine / IMAGES_FILE).read_text() == "# edited since\n"
+        and premises.nodes.read_text() == "since"
         and not premises.restoring.exists()
-        and asides(premises) + asides(premises, "ledger.sqlite") + asides(premises, IMAGES_FILE) == []
+        and all_asides(premises) == []
     )
 
 
@@ -169,15 +195,15 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
     assert is_as_it_was(premises)
 
 
-@pytest.mark.parametrize("step", range(9))
+@pytest.mark.parametrize("step", range(11))
 def test_a_restore_that_is_killed_is_finished_by_the_next_start_or_never_was(
     premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     with monkeypatch.context() as fate:
         dying_at(step, fate)
-        with pytest.raises(Killed) if step < 8 else nullcontext():  # it takes eight
+        with pytest.raises(Killed) if step < 10 else nullcontext():  # it takes ten
             archive.restore_backup(premises, backup)
-        was_begun = premises.restoring.exists() or step == 8
+        was_begun = premises.restoring.exists() or step == 10
     archive.finish_restore(premises)
     assert archive.finish_restore(premises) == []
     if not was_begun:
@@ -187,6 +213,8 @@ def test_a_restore_that_is_killed_is_finished_by_the_next_start_or_never_was(
     assert [(declared(path), leaps(path)) for path in asides(premises)] == [(["kept", "later"], 0)]
     assert [path.read_text() for path in asides(premises, IMAGES_FILE)] == ["# edited since\n"]
     assert (premises.machine / IMAGES_FILE).read_text() == "# of the backup\n"
+    assert [path.read_text() for path in asides(premises, "nodes.json")] == ["since"]
+    assert premises.nodes.read_text() == OF_THE_BACKUP
     assert not premises.ledger.exists()
     assert not premises.restoring.exists()
 
@@ -210,7 +238,7 @@ def test_a_restore_that_ends_while_the_count_leaps_never_was(
     assert (declared(premises.control), leaps(premises.control)) == (["kept"], 1)
 
 
-@pytest.mark.parametrize("step", range(2, 8))
+@pytest.mark.parametrize("step", range(2, 10))
 def test_what_was_cut_off_and_cannot_be_finished_is_undone_whole(
     premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
@@ -290,15 +318,24 @@ def packed(file: Path, **members: bytes) -> Path:
 
 
 ABOUT = json.dumps({"format": archive.FORMAT, "at": 0}).encode()
+DEEP = b"[" * 30_000 + b"]" * 30_000
 
 
 @pytest.mark.parametrize(
     ("members", "words"),
     [
         pytest.param({"about_json": ABOUT}, r"there is no file control\.sqlite in it", id="no database"),
-        pytest.param({"about_json": b"[]", "control_sqlite": b""}, "is no backup of Fairpool", id="another list"),
-        pytest.param({"about_json": b'{"format": 1, "at": 1e99}'}, "is no backup of Fairpool", id="no time"),
+        pytest.param({"about_json": b"[]", "control_sqlite": b""}, "is not a backup of Fairpool", id="another list"),
+        pytest.param(
+            {"about_json": b'{"format": 1, "at": 1e99}', "control_sqlite": b""}, "is not a backup", id="no time"
+        ),
+        pytest.param({"about_json": DEEP, "control_sqlite": b""}, "about.json in it cannot be read", id="deep"),
+        pytest.param({"about_json": b" " * 70_000}, "is larger than 64 KiB", id="a huge about.json"),
         pytest.param({"about_json": ABOUT, "control_sqlite": b"x" * 9999}, "is damaged", id="a damaged database"),
+        pytest.param({"about_json": b'{"format": 99}', "control_sqlite": b""}, "does not know", id="newer"),
+        pytest.param({"about_json": ABOUT, "other": b""}, "it holds a file 'other'", id="something else"),
+        pytest.param({"../about_json": ABOUT}, r"it holds a file '../about.json'", id="above"),
+        pytest.param({"/etc/passwd": b"x"}, r"it holds a file '/etc/passwd'", id="absolute"),
     ],
 )
 def test_what_is_no_backup_is_refused_in_words(
@@ -307,6 +344,114 @@ def test_what_is_no_backup_is_refused_in_words(
     with pytest.raises(Unusable, match=words):
         archive.restore_backup(premises, packed(tmp_path / "file", **members))
     assert declared(premises.control) == ["kept"]
+    assert not list(premises.root.glob(".restor*"))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE, tarfile.GNUTYPE_LONGNAME],
+)
+@pytest.mark.parametrize("name", ["about.json", "control.sqlite"])
+def test_a_member_that_is_no_plain_file_is_refused(premises: Premises, tmp_path: Path, kind: bytes, name: str) -> None:
+    file = tmp_path / "file"
+    with tarfile.open(file, "w:gz") as made:
+        if name != "about.json":
+            about = tarfile.TarInfo("about.json")
+            about.size = len(ABOUT)
+            made.addfile(about, io.BytesIO(ABOUT))
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, "/etc/passwd"
+        made.addfile(member)
+    with pytest.raises(Unusable, match=f"'{name}', which no backup does") as refused:
+        archive.restore_backup(premises, file)
+    assert refused.value.problem.code == "restore.foreign"
+    assert declared(premises.control) == ["kept"]
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(
+    premises: Premises, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "EXPANSION_FROM_BYTES", 1 << 20)
+    bomb = packed(tmp_path / "file", about_json=ABOUT, control_sqlite=bytes(32 << 20))
+    with pytest.raises(Unusable, match="unpacks to more than 200 times its size"):
+        archive.restore_backup(premises, bomb)
+    header = tarfile.TarInfo("pax")
+    header.type, header.size = tarfile.XHDTYPE, 4 << 30  # the library would read all of it into memory
+    with gzip.open(bomb, "wb") as made:
+        made.write(header.tobuf())
+        made.write(bytes(1 << 20))
+    with pytest.raises(Unusable, match="it holds a file 'pax'"):
+        archive.restore_backup(premises, bomb)
+    assert declared(premises.control) == ["kept"]
+
+
+def test_what_is_no_file_at_all_is_not_waited_for(premises: Premises, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), tmp_path / "none"):
+        with pytest.raises(Unusable, match="cannot be restored"):
+            archive.restore_backup(premises, path)
+
+
+def tampered(tmp_path: Path, *statements: str) -> Path:
+    """A backup whose database somebody has worked on."""
+    path = tmp_path / "tampered.sqlite"
+    path.write_bytes(new_database())
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        for statement in statements:
+            database.execute(statement)
+        database.execute("PRAGMA journal_mode = DELETE")
+    return packed(tmp_path / "file", about_json=ABOUT, control_sqlite=path.read_bytes())
+
+
+WRITABLE = "PRAGMA writable_schema = ON"
+
+
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        pytest.param(
+            ["CREATE TRIGGER evil AFTER DELETE ON changes BEGIN DELETE FROM users; END"], "evil", id="trigger"
+        ),
+        pytest.param(["CREATE VIEW all_tokens AS SELECT * FROM tokens"], "all_tokens", id="view"),
+        pytest.param(["CREATE TABLE mine (x)"], "table 'mine'", id="table"),
+        pytest.param(["CREATE INDEX mine ON users (email)"], "index 'mine'", id="index"),
+        pytest.param(["CREATE VIRTUAL TABLE docs USING fts5(x)"], "'docs'", id="virtual table"),
+        pytest.param(["DROP TABLE preferences"], "no table 'preferences'", id="missing table"),
+        pytest.param(["ALTER TABLE users ADD COLUMN extra AS (email)"], "table 'users'", id="a generated column more"),
+        pytest.param(
+            [WRITABLE, "UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '') WHERE name = 'tokens'"],
+            "table 'tokens'",
+            id="a text that was edited",
+        ),
+        pytest.param(
+            [WRITABLE, "INSERT INTO sqlite_master VALUES ('table', 'x', 'users', 2, 'CREATE TABLE x (y)')"],
+            "table 'x'|is damaged",
+            id="two tables on one page",
+        ),
+        pytest.param(["PRAGMA application_id = 7"], "another program", id="application"),
+    ],
+)
+def test_a_database_with_more_or_less_than_ours_is_refused(
+    premises: Premises, tmp_path: Path, statements: list[str], words: str
+) -> None:
+    with pytest.raises(Unusable, match=words) as refused:
+        archive.restore_backup(premises, tampered(tmp_path, *statements))
+    assert refused.value.problem.code in ("restore.foreign", "restore.damaged")
+    assert declared(premises.control) == ["kept"]
+    assert all_asides(premises) == []
+
+
+def test_an_untouched_database_is_ours(premises: Premises, tmp_path: Path) -> None:
+    archive.restore_backup(premises, tampered(tmp_path, "ANALYZE"))
+    assert declared(premises.control) == []
+
+
+def test_a_backup_with_nodes_that_cannot_be_read_is_refused(premises: Premises, tmp_path: Path) -> None:
+    for nodes in (b"{", b"[]", DEEP, b'{"chosen": ["x"], "names": [], "had_gpus": false}'):
+        file = packed(tmp_path / "file", about_json=ABOUT, control_sqlite=new_database(), nodes_json=nodes)
+        with pytest.raises(Unusable, match=r"nodes\.json in it cannot be read"):
+            archive.restore_backup(premises, file)
+    assert premises.nodes.read_text() == OF_THE_BACKUP
 
 
 def test_a_backup_that_was_cut_short_is_refused_in_words(premises: Premises, backup: Path) -> None:

@@ -15,7 +15,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from fairpool.agent import life_folder, process_table, visit
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
 from fairpool.agent.data_folder import DataFolder
 from fairpool.agent.devices import LogicalNode
+from fairpool.agent.disk_reserve import Writer
 from fairpool.agent.environment import Places
 from fairpool.agent.hints import Hints
 from fairpool.agent.images import FILE as IMAGES_FILE
@@ -262,6 +263,35 @@ class Supervisor:
         with self._lock:
             orders = (life.kept.order for life in self._lives.values() if not life.is_over)
             return any(order.node == node and device in order.devices for order in orders)
+
+    def writers(self) -> list[Writer]:
+        """The pods that are not over, and where on this machine each can write."""
+        with self._lock:
+            return [self._writer(life) for life in self._lives.values() if not life.is_over]
+
+    def _writer(self, life: Life) -> Writer:
+        order, launch = life.kept.order, life.kept.launch or {}
+        root = f"{self.data.root}/"
+        places = {
+            folder: "its log" if name == "folder" else f"its {name}"
+            for name, folder in asdict(self.data.places(order)).items()
+            if isinstance(folder, str) and folder.startswith(root) and name != "support"
+        }
+        for mount in launch.get("mounts", ()):
+            if mount.get("source") and mount.get("mode") == "rw":
+                places.setdefault(mount["source"], f"the volume at {mount['target']}")
+        return Writer(
+            pod=order.pod,
+            name=order.name,
+            project=order.project,
+            mark=str(launch.get("mark", "")),
+            main=life_folder.main_of(life.folder),
+            places=places,
+        )
+
+    def evict(self, pod: PodId, reason: str) -> None:
+        """End a pod at once for what it did. Nobody ordered it: the loop learns the reason from how it ended."""
+        self.stop([StopOrder(pod=pod, node=None, grace_s=0, reason=reason)])
 
     def _keeper(self, life: Life) -> life_folder.Keeper | None:
         try:

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 import click
 
-from fairpool.cli.complaint import fail
+from fairpool.cli.complaint import exit_code_of, fail
 from fairpool.cli.compose import background
 from fairpool.cli.compose.desk import Silent, ask
 from fairpool.cli.compose.premises import Occupant, Premises, Unusable, occupant, occupied, taken
@@ -83,6 +83,8 @@ def status(data: Path | None, as_json: bool) -> None:
 
 
 def _not_up(premises: Premises, holder: Occupant | None) -> str:
+    if holder is None and not premises.is_there:
+        return f"There is no Fairpool data in {premises.root}; pass --data DIRECTORY, or set FAIRPOOL_DATA."
     if holder is None:
         return f"Fairpool is not up (data in {premises.root}). Start it: fairpool up"
     if holder.deed != "up":
@@ -105,6 +107,7 @@ def _show(premises: Premises, said: dict[str, Any]) -> None:
             ("Data", str(premises.root)),
             ("Loop", _loop_health(said["loop"])),
             ("Pods", f"{pods['running']} running, {pods['starting']} starting"),
+            *([("Disk", _disk_words(said["disk"]))] if said.get("disk") else []),
         ]
     )
     screen.title("Nodes")
@@ -126,6 +129,14 @@ def _show(premises: Premises, said: dict[str, Any]) -> None:
     screen.show()
 
 
+def _disk_words(disk: dict[str, Any]) -> str:
+    free, held, reserve = (disk[name] / 2**30 for name in ("free_bytes", "held_bytes", "reserve_bytes"))
+    if reserve and held < reserve / 2:
+        return f"{free:.1f} GiB free; the reserve of {reserve:.1f} GiB is in use: free some space"
+    words = f"; {disk['words']}" if disk["words"] else ""
+    return f"{free:.1f} GiB free, {held:.1f} GiB reserved{words}"
+
+
 def _loop_health(loop: dict[str, Any]) -> str:
     if not loop["is_alive"]:
         return f"dead: {loop['trouble'] or 'see `fairpool logs`'}"
@@ -143,13 +154,25 @@ def logs(data: Path | None, follow: bool, tail: int) -> None:
     """The server's own log. What pods write is shown by `runai logs`."""
     premises = premises_at(data)
     if not premises.log.exists():
-        what = f"there is no log in {premises.log.parent}"
-        fail([Problem("logs.none", what, "start it: fairpool up; or name the right folder with --data")], FAILED)
+        with complaining():
+            premises.require()
+        what = f"there is no server log in {premises.log.parent}"
+        fail([Problem("logs.none", what, "start the server: fairpool up")], FAILED)
     file = premises.log.open(encoding="utf-8", errors="replace")
     for line in deque(file, maxlen=tail):
-        click.echo(line, nl=False)
+        click.echo(_coloured(line), nl=False)
     for text in _more(premises.log, file) if follow else ():
-        click.echo(text, nl=False)
+        click.echo("".join(map(_coloured, text.splitlines(keepends=True))), nl=False)
+
+
+def _coloured(line: str) -> str:
+    """A line of the log with its level in colour, on a terminal."""
+    _, _, rest = line.partition(" ")
+    level, space, words = rest.partition(" ")
+    colour = {"warning": "yellow", "error": "red", "critical": "red"}.get(level)
+    if colour is None or not space or os.environ.get("NO_COLOR"):
+        return line
+    return f"{line[: len(line) - len(rest)]}{click.style(level, fg=colour)}{space}{words}"
 
 
 def _more(path: Path, file: TextIO) -> Iterator[str]:
@@ -173,6 +196,8 @@ def reset_password(data: Path | None, user: str) -> None:
     premises = premises_at(data)
     with complaining():
         holder = occupant(premises)
+        if holder is None:
+            premises.require()
         if holder is not None and holder.deed == "up":
             try:
                 made = ask(premises.desk, "reset-password", user=user)
@@ -184,7 +209,7 @@ def reset_password(data: Path | None, user: str) -> None:
         else:
             made = _reset_offline(premises, user)
     if isinstance(made, Problem):
-        fail([made], FAILED)
+        fail([made], exit_code_of(made))
     click.echo(f"User      {made['user']}")
     click.echo(f"Password  {made['password']}")
     click.echo("It is shown only now, and must be changed at the next sign-in. Earlier sessions are over.", err=True)
@@ -209,9 +234,10 @@ def _reset_offline(premises: Premises, user: str) -> Any:
 @click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(data: Path | None, force: bool, file: Path) -> None:
-    """Write what people declared to FILE, also while the platform is up.
+    """Write a backup to FILE, also while the platform is up.
 
-    In it: users, projects, quotas, workloads, images. Not in it: what pods wrote and saved. It holds secrets, so only
+    In it: users, access rules, projects, quotas, workloads, settings, the nodes and the table of images. Not in it:
+    logs, checkpoints and claims of pods, the server's log, and the ledger, which is rebuilt. It holds secrets, so only
     its owner can read it.
     """
     from fairpool.cli.compose.archive import make_backup
@@ -220,17 +246,19 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
         if file.exists() and not (force and file.is_file()):
             raise Unusable(Problem("backup.exists", f"there is a {file} already", "name another file, or add --force"))
         size = make_backup(premises_at(data), file)
-    click.echo(f"{file} written, {max(1, size // 1024)} KiB. Put it back with: fairpool restore {file}")
+    click.echo(f"{file} written, {max(1, size // 1024)} KiB. Restore it with: fairpool restore {file}")
+    click.echo("Logs, checkpoints and claims of pods are not in it; back up the data directory for those.", err=True)
 
 
 @click.command()
 @DATA
 @click.argument("file", type=click.Path(path_type=Path))
 def restore(data: Path | None, file: Path) -> None:
-    """Put back what FILE holds. The platform must be down; pods may run.
+    """Restore a backup. The platform must be down; pods may run.
 
-    At the next start, pods that FILE knows go on, others are stopped, and what should run and does not is started.
-    What was there is kept beside.
+    At the next start, pods that FILE knows continue, others are stopped, and workloads that should run are started.
+    The nodes are those of FILE. What was there is kept beside. Restore only files you trust: a backup says which
+    programs run as you.
     """
     from fairpool.cli.compose.archive import restore_backup
 
@@ -243,9 +271,10 @@ def restore(data: Path | None, file: Path) -> None:
         premises.prepare()
         with occupied(premises, "restore"):
             made_at, kept = restore_backup(premises, file)
-    click.echo(f"Put back as of {made_at.astimezone():%Y-%m-%d %H:%M:%S}. Start it: fairpool up")
+    when = f"{made_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    click.echo(f"Restored the backup of {when} to {premises.root}. Start the server: fairpool up")
     click.echo(
-        "Users, passwords, tokens and access rules are those of that moment: look whom you let go since.", err=True
+        "Users, passwords, tokens and access rules are those of that time: remove again who has left since.", err=True
     )
     for path in kept:
-        click.echo(f"What was there is in {path}")
+        click.echo(f"The previous version is kept in {path}")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool import __version__
-from fairpool.cli.complaint import UNUSABLE, fail
+from fairpool.cli.complaint import FAILED as FAILED
+from fairpool.cli.complaint import UNUSABLE, exit_code_of, fail
 from fairpool.cli.compose.address import DEFAULT, Address, listening_socket, read_address
 from fairpool.cli.compose.premises import (
     Premises,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from fairpool.cli.compose.machines import Offer
     from fairpool.control.settings import Retention
 
-FAILED = 1
 PRIVATE = 0o077
 """What nobody else may do with files that we make. Pods get the usual umask: their nursery sets it."""
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
@@ -56,7 +56,7 @@ def complaining() -> Iterator[None]:
     try:
         yield
     except Unusable as error:
-        fail([error.problem], FAILED)
+        fail([error.problem], exit_code_of(error.problem))
 
 
 @click.command(epilog="Example: fairpool up --nodes 4x8:A100-80GB")
@@ -105,6 +105,23 @@ def complaining() -> Iterator[None]:
     help="The same for the audit log. Also: FAIRPOOL_KEEP_AUDIT.",
 )
 @click.option(
+    "--disk-reserve",
+    envvar="FAIRPOOL_DISK_RESERVE",
+    default="1GiB",
+    show_default=True,
+    metavar="SIZE",
+    help="Disk space kept for the server. When free space runs out, the pod that fills the disk is stopped. 0 turns it "
+    "off. Also: FAIRPOOL_DISK_RESERVE.",
+)
+@click.option(
+    "--log-level",
+    envvar="FAIRPOOL_LOG_LEVEL",
+    default="info",
+    show_default=True,
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="What the server's log holds. Also: FAIRPOOL_LOG_LEVEL.",
+)
+@click.option(
     "--detach/--foreground",
     default=False,
     help="Return when it is ready and let it run in the background, or stay here until Ctrl-C (default).",
@@ -117,6 +134,8 @@ def up(
     node: tuple[str, ...],
     keep_history: str,
     keep_audit: str,
+    disk_reserve: str,
+    log_level: str,
     detach: bool,
 ) -> None:
     """Start the platform on this machine: control plane, scheduler and engine in one process.
@@ -127,8 +146,9 @@ def up(
     address = read_address(listen)
     if isinstance(address, Problem):
         fail([address], UNUSABLE)
-    wishes = Wishes(nodes, node, keep_history, keep_audit, host_names)
+    wishes = Wishes(nodes, node, keep_history, keep_audit, host_names, disk_reserve, log_level)
     wishes.check_names()
+    wishes.disk_reserve_bytes()
     retention = wishes.retention()  # said here, before anything is started elsewhere
     premises = premises_at(data)
     with complaining():
@@ -150,6 +170,8 @@ class Wishes:
     keep_history: str
     keep_audit: str
     host_names: Sequence[str] = ()
+    disk_reserve: str = "1GiB"
+    log_level: str = "info"
 
     def words(self) -> list[str]:
         """The same, to be typed for another process."""
@@ -158,6 +180,7 @@ class Wishes:
             *(word for each in self.singles for word in ("--node", each)),
             *(word for each in self.host_names for word in ("--host-name", each)),
             *("--keep-history", self.keep_history, "--keep-audit", self.keep_audit),
+            *("--disk-reserve", self.disk_reserve, "--log-level", self.log_level),
         ]
 
     def check_names(self) -> None:
@@ -169,6 +192,15 @@ class Wishes:
                 [Problem("up.host_name", f"--host-name: {each!r} is no name of a host", fix) for each in wrong],
                 UNUSABLE,
             )
+
+    def disk_reserve_bytes(self) -> int:
+        from fairpool.cli.typed_text import bytes_amount
+
+        size = bytes_amount(self.disk_reserve)
+        if isinstance(size, Problem):
+            fix = "write a size such as 1GiB or 512MiB, or 0 for none"
+            fail([Problem("up.disk_reserve", f"--disk-reserve: {size.what}", fix)], UNUSABLE)
+        return size
 
     def retention(self) -> Retention:
         from fairpool.cli.typed_text import duration_s
@@ -200,16 +232,17 @@ def _up_here(premises: Premises, address: Address, wishes: Wishes, retention: Re
         _clear_up(premises)
         listener, address = listening_socket(address)
         reachable_at(address.url)
-        problem = problem_with(premises.control)
+        problem = problem_with(premises.control, may_be_new=not premises.ledger.exists())
         if problem is not None:
             raise Unusable(problem)
         offer = _offer(premises, wishes.nodes, wishes.singles)
-        open_journal(premises.log)
+        open_journal(premises.log, level=wishes.log_level)
         _say_where(address, premises)
         click.echo(f"Nodes    {summary(offer.nodes)}")
         if offer.warning:
             click.echo(f"warning: {offer.warning}", err=True)
-        platform = Platform(premises, address, listener, offer, retention, wishes.host_names)
+        reserve_bytes = wishes.disk_reserve_bytes()
+        platform = Platform(premises, address, listener, offer, retention, wishes.host_names, reserve_bytes)
         platform.run(lambda: click.echo("Ready. Ctrl-C stops it; pods run on."))
         click.echo("Stopped. What runs goes on; `fairpool up` finds it again.")
 

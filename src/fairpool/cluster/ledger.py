@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fairpool.cluster.entry import Entry, Image
 from fairpool.cluster.history import Event
-from fairpool.cluster.ledger_file import DiskTrouble, LedgerProblem, connect, refuse_newer, trouble
+from fairpool.cluster.ledger_file import START_ANEW, DiskTrouble, LedgerProblem, connect, refuse_newer, trouble
 from fairpool.cluster.ledger_schema import version_of
 from fairpool.cluster.rows import EVENTS, LIVES, SPECS, STANDINGS, organization_text, organization_value
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
@@ -176,9 +176,10 @@ class Ledger:
             yield self._connection
         except sqlite3.Error as error:
             raise trouble(error, self._path) from error
-        except Unreadable as error:
+        except (Unreadable, ValueError, TypeError, LookupError, RecursionError) as error:
             what = f"the ledger {self._path} holds what this Fairpool cannot read: {error}"
-            raise LedgerProblem(Problem("ledger.content", what, "run the Fairpool that wrote it")) from error
+            fix = f"run the Fairpool that wrote it; if it is the same version, {START_ANEW}"
+            raise LedgerProblem(Problem("ledger.content", what, fix)) from error
         finally:
             self._roll_back()
 

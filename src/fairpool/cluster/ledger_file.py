@@ -42,6 +42,9 @@ UNREACHABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlit
 
 DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
+NOT_TEXT = "Could not decode to UTF-8"
+"""How the driver begins its complaint about text that is none; it has no code."""
+
 START_ANEW = (
     "move it away and start again: what runs is found again by its engine, what waits by its declaration; do not "
     "put an older copy back, it knows of pods that are over and not of those that run"
@@ -92,6 +95,8 @@ def connect(path: Path | None, busy_s: float) -> sqlite3.Connection:
 def trouble(error: sqlite3.Error, path: Path | None) -> Exception:
     """What to raise for an error of SQLite while the ledger is in use; a bug stays what it is."""
     code = _code(error)
+    if str(error).startswith(NOT_TEXT):
+        return LedgerProblem(_damaged(path, str(error)))
     if code in DAMAGED:
         return LedgerProblem(_damaged(path, str(error)))
     if code not in TRANSIENT:
@@ -224,7 +229,8 @@ def _keep_copy(path: Path, copy: Path, busy_s: float) -> None:
 
 
 def _damaged(path: Path | None, how: str) -> Problem:
-    return Problem("ledger.damaged", f"{_named(path)} is damaged or no ledger: {how}", START_ANEW)
+    shown = how.encode("ascii", "backslashreplace").decode()[:200]  # what is no text, as far as it can be shown
+    return Problem("ledger.damaged", f"{_named(path)} is damaged or no ledger: {shown}", START_ANEW)
 
 
 def _unreachable(path: Path, how: str) -> Problem:

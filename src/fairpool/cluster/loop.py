@@ -11,12 +11,14 @@ from dataclasses import replace
 from fairpool.api.clusters import EventReport, PullAnswer
 from fairpool.cluster.books import Books
 from fairpool.cluster.cycle import View, Watcher, cycle
+from fairpool.cluster.history import Event
 from fairpool.cluster.inventory import Inventory
 from fairpool.cluster.ledger import DiskTrouble, LeaseLost, Ledger
 from fairpool.cluster.link import Link
 from fairpool.engines.port import Away, Engine, Outranked
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.observation import Answer, ForgetOrder, Observation, Order, PodState, Reply, StartOrder, StopOrder
+from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.policy import Policy
 
 BATCH = 100
@@ -49,13 +51,17 @@ class Loop:
         watch: Watcher | None = None,
         between: Callable[[str], None] = nowhere,
         tell_within_ms: int = 0,
+        note: Callable[[Event, WorkloadSpec | None], None] | None = None,
     ) -> None:
-        """`tell_within_ms`: what was started is told when it runs, if it does so soon; people wait for that, and a
+        """`note` hears of every event once it was written down.
+
+        `tell_within_ms`: what was started is told when it runs, if it does so soon; people wait for that, and a
         report that it starts would only be in its way."""
         self._ledger, self._engine, self._link, self._clock = ledger, engine, link, clock
         self._policy = policy or Policy.product()
         self._watch, self._between = watch, between
         self._tell_within_ms = tell_within_ms
+        self._note = note
         self._tell_at: Instant | None = None
         self.trouble = ""
         """What kept the last turn from being finished: a full disk, an engine that does not answer."""
@@ -203,6 +209,9 @@ class Loop:
         self._untold |= bool(entry.events)
         self._events_written = max(self._events_written, entry.heard_events or 0) + len(entry.events)
         self._renewed_at = now
+        if self._note is not None:
+            for event in entry.events:
+                self._note(event, draft.spec(event.workload))
         self.books.absorb(draft)
         self._inventory.note(draft)
         self._answers, self._news, self._act_again_at, self._acknowledged = {}, False, None, None

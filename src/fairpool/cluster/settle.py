@@ -20,7 +20,7 @@ from enum import StrEnum
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.life import EVICTIONS, Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Reply
+from fairpool.model.observation import EVICTED, Answer, NodeSight, PodSight, PodState, Reply
 
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
@@ -99,14 +99,21 @@ def _exited(life: Life, pod: PodSight | None, now: Instant) -> Life:
     code = pod.exit_code
     if life.phase is PodPhase.RELEASING and (pod.after_notice or code != 0):
         return life.end(now, _when_told(life), life.cause or Cause.UNWANTED, exit_code=code)
-    if pod.after_notice:
+    words = _why_evicted(pod)
+    if pod.after_notice and not words:
         return life.end(now, Outcome.LOST, Cause.NODE_LOST, pod.words or "its node stopped it", code)
-    outcome = Outcome.OK if code == 0 else Outcome.ERROR
-    words = pod.words or (f"exit code {code}" if code is not None else "exit code unknown")
+    outcome = Outcome.OK if code == 0 and not words else Outcome.ERROR
+    words = words or pod.words or (f"exit code {code}" if code is not None else "exit code unknown")
     ended = life.move(
         PodPhase.ENDED, now, outcome=outcome, cause=Cause.EXITED, detail=words, exit_code=code, trouble=""
     )
     return ended if ended.started_at is not None else replace(ended, started_at=pod.running_since)
+
+
+def _why_evicted(pod: PodSight) -> str:
+    """What the engine says of a pod that it stopped for what it did; empty: it did not."""
+    _, evicted, words = pod.words.partition(EVICTED)
+    return f"{EVICTED}{words.partition(', and killed')[0]}" if pod.after_notice and evicted else ""
 
 
 def _when_told(life: Life) -> Outcome:

@@ -48,12 +48,13 @@ from fairpool.control.doors import NoDoors, PodDoors
 from fairpool.control.guard import GUARD
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
-from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, refused
+from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, on_unavailable, refused
 from fairpool.control.settings import Settings
 from fairpool.control.signpost import Signpost
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
+from fairpool.control.store.trouble import Unavailable
 from fairpool.control.threshold import STRANGERS_BODY_MAX_BYTES, Threshold, is_open
 from fairpool.model.problem import Problem
 
@@ -93,6 +94,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
         app.include_router(module.router)
     app.include_router(description.router)
     app.add_exception_handler(Refused, on_denied)
+    app.add_exception_handler(Unavailable, on_unavailable)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(WebSocketRequestValidationError, on_invalid)
     app.add_exception_handler(AnyHTTPException, on_http_error)

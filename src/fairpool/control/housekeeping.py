@@ -14,6 +14,7 @@ from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
 from fairpool.control.store import audit, changes, clusters, workloads
 from fairpool.control.store.database import Connection
+from fairpool.control.store.trouble import Unavailable
 from fairpool.model.ids import SECOND_MS, Instant
 
 log = logging.getLogger("fairpool.control")
@@ -32,6 +33,8 @@ async def keep_tidy(plane: Plane) -> None:
         try:
             while await plane.write(lambda connection: clear(connection, plane.settings, plane.now())):
                 pass
+        except Unavailable:  # the database has said so in the log
+            continue
         except Exception:  # a disk that does not take it now: nothing is lost, and the next time comes
             log.exception("history could not be cleared; it is tried again in %g s", rest_s)
 

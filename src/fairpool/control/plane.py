@@ -6,6 +6,7 @@ A deed is one transaction: what was asked for, its line in the audit log, and th
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -27,6 +28,8 @@ from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.tail import Tail
 from fairpool.model.ids import SECOND_MS, Instant
+
+log = logging.getLogger("fairpool.control")
 
 T = TypeVar("T")
 
@@ -177,7 +180,12 @@ class Plane:
                 audit_store.keep(connection, caller.id, key, kept, now)
             return done
 
-        return answered(await self.write(whole))
+        done = await self.write(whole)
+        for each in (done, *done.also):
+            if each.action:
+                fields = {"name": each.entity_name, "id": each.entity_id, "by": caller.name}
+                log.info(f"{each.entity_type} {each.action}", extra={"fields": fields})
+        return answered(done)
 
     async def note(self, connection: HTTPConnection, caller: Caller, deed: Done) -> None:
         """A line of the audit log for what is no transaction of its own."""

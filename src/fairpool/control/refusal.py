@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from fairpool.api.problems import MEDIA_TYPE, ProblemItem, document, item
 from fairpool.api.wire import NAME_PATTERN
+from fairpool.control.store.trouble import BUSY, Unavailable
 from fairpool.model.problem import Problem
 
 
@@ -112,8 +113,24 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     return refusal.response()
 
 
-async def on_bug(_: Request, error: Exception) -> Response:
+def refusal_of(error: Unavailable) -> Refused:
+    """The database or its disk is in trouble: no bug, and the administrator can fix it."""
+    refusal = Refused(error.status, [item(error.problem)])
+    if error.code == BUSY:
+        refusal.headers["Retry-After"] = "1"
+    return refusal
+
+
+async def on_unavailable(_: Request, error: Exception) -> Response:
+    """The same as the answer of a handler."""
+    assert isinstance(error, Unavailable)
+    return refusal_of(error).response()
+
+
+async def on_bug(request: Request, error: Exception) -> Response:
     """Ours. The log has the rest."""
+    if isinstance(error, Unavailable):  # while another refusal was written to the audit log
+        return await on_unavailable(request, error)
     what = f"Fairpool failed to answer ({type(error).__name__})"
     return refused(500, "server.bug", what, "try again; if it stays, look at the log and report it").response()
 

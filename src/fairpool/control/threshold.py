@@ -19,8 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairpool.control import rbac
 from fairpool.control.guard import TOKEN_HASH, identify
 from fairpool.control.plane import Plane
-from fairpool.control.refusal import Refused, refused
+from fairpool.control.refusal import Refused, refusal_of, refused
 from fairpool.control.settings import Settings, is_loopback
+from fairpool.control.store.trouble import Unavailable
 
 STRANGERS_BODY_MAX_BYTES = 16 * 1024
 """Names, passwords and tokens: all that somebody sends who is no caller yet."""
@@ -56,6 +57,9 @@ class Threshold:
                     scope[TOKEN_HASH] = caller.token_hash
             except Refused as refusal:
                 await refusal.response()(scope, receive, send)
+                return
+            except Unavailable as error:
+                await refusal_of(error).response()(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

@@ -94,6 +94,10 @@ class PodState(StrEnum):
     EXITED = "exited"
 
 
+EVICTED = "Evicted: "
+"""How an engine begins to say that it stopped a pod because of what that did; it counts as a failure of the pod."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSight:
     """One pod as the engine sees it."""

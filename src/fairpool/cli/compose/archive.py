@@ -1,8 +1,12 @@
 """Backup and restore: what people declared, in one file.
 
-In it are the control plane's database, as of one moment, and the table of images. Not in it are what pods wrote and
-saved, which is theirs to keep, and the cluster's ledger: a copy of that knows of pods that are over and not of those
-that run. After a restore it is built anew, from what runs and what is declared.
+In it are the control plane's database, as of one moment, the description of the nodes and the table of images. Not in
+it are what pods wrote and saved (logs, checkpoints, claims), the server's log, and the cluster's ledger: a copy of that
+knows of pods that are over and not of those that run. After a restore it is built anew, from what runs and what is
+declared.
+
+A file that is restored may have been made by anybody: it is read once, by descriptor, with a bound on everything, and
+nothing in it is believed before it was checked.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import json
 import os
 import shutil
 import sqlite3
+import stat
 import tarfile
 import tempfile
 import time
@@ -28,16 +33,25 @@ from pathlib import Path
 from fairpool import __version__
 from fairpool.agent.durable import sync_folder, write_durably
 from fairpool.agent.images import FILE as IMAGES_FILE
+from fairpool.cli.compose.machines import problem_with_memory
 from fairpool.cli.compose.premises import Premises, Unusable, occupant
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 
-FORMAT = 1
-ABOUT, CONTROL, ORDER = "about.json", "control.sqlite", "order.json"
+FORMAT = 2
+READABLE_FORMATS = (1, 2)
+"""The first had no nodes in it."""
+ABOUT, CONTROL, ORDER, NODES = "about.json", "control.sqlite", "order.json", "nodes.json"
 BACKUP_PREFIX, RESTORE_PREFIX = ".fairpool-backup-", ".restore-"
 OLD_BACKUP_PREFIX = ".backup-"
 """Of earlier versions, which worked in the data folder."""
 ABOUT_MAX_BYTES = 65536
+SMALL_MAX_BYTES = 16 << 20
+"""Of the table of images and the description of nodes."""
+EXPANSION_MAX, EXPANSION_FROM_BYTES = 200, 64 << 20
+"""A backup that grows by more than this when it is unpacked, beyond a size that any may have, was made to do harm:
+databases of ours shrink to a fifth, and to a thirtieth when they hold little but equal jobs."""
+BLOCK = tarfile.BLOCKSIZE
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
@@ -49,6 +63,7 @@ def make_backup(premises: Premises, file: Path) -> int:
     if (premises.restoring / CONTROL).exists():
         what = f"a restore in {premises.root} was cut off, and is finished at the next start"
         raise Unusable(Problem("backup.restoring", what, "start it first: fairpool up"))
+    premises.require()
     if not premises.control.is_file():
         raise Unusable(_nothing(premises))
     try:
@@ -62,8 +77,9 @@ def make_backup(premises: Premises, file: Path) -> int:
                 with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
                     _add_about(archive, copy)
                     archive.add(copy, CONTROL)
-                    if (images := premises.machine / IMAGES_FILE).is_file():
-                        archive.add(images, IMAGES_FILE)
+                    for path, name in ((premises.machine / IMAGES_FILE, IMAGES_FILE), (premises.nodes, NODES)):
+                        if path.is_file():
+                            archive.add(path, name)
                 raw.flush()
                 os.fsync(raw.fileno())
             size = partial.stat().st_size
@@ -121,23 +137,24 @@ def restore_backup(premises: Premises, file: Path) -> tuple[datetime, list[Path]
     """
     finish_restore(premises)
     try:
-        _read_through(file)
-        with tarfile.open(file, "r:gz") as archive, _workshop(premises.root, RESTORE_PREFIX) as folder:
-            made_at = _made_at(archive, file)
-            new = folder / CONTROL
-            _extract(archive, CONTROL, new)
-            _check(new, file)
-            condition.leap_ahead(new)
-            has_images = IMAGES_FILE in archive.getnames()
-            if has_images:
-                _extract(archive, IMAGES_FILE, folder / IMAGES_FILE)
-            order = {"stamp": _unused_stamp(premises), "has_images": has_images}
+        with _workshop(premises.root, RESTORE_PREFIX) as folder:
+            _unpack(file, folder)
+            made_at = _made_at(folder / ABOUT, file)
+            (folder / ABOUT).unlink()
+            _check(folder / CONTROL, file)
+            condition.leap_ahead(folder / CONTROL)
+            _check_nodes(folder / NODES, file)
+            order = {
+                "stamp": _unused_stamp(premises),
+                "has_images": (folder / IMAGES_FILE).exists(),
+                "has_nodes": (folder / NODES).exists(),
+            }
             write_durably(folder / ORDER, json.dumps(order).encode())
             folder.rename(premises.restoring)  # from here on it is done, sooner or later
     except (OSError, tarfile.TarError, sqlite3.Error, EOFError, zlib.error) as error:
-        what = f"{file} cannot be put back: {_words(error)}"
+        what = f"{file} cannot be restored: {_words(error)}"
         is_full = _is_full(error)
-        fix = f"free some space in {premises.root}" if is_full else "name a file that `fairpool backup` wrote"
+        fix = f"free some space in {premises.root}" if is_full else "use a file that `fairpool backup` wrote, whole"
         raise Unusable(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
     return made_at, finish_restore(premises)
 
@@ -153,7 +170,10 @@ def finish_restore(premises: Premises) -> list[Path]:
         return []
     try:
         order = json.loads((ready / ORDER).read_bytes())
-        stamp, moves = str(order["stamp"]), _moves(premises, str(order["stamp"]), bool(order["has_images"]))
+        stamp = str(order["stamp"])
+        small = [(IMAGES_FILE, premises.machine / IMAGES_FILE)] if order["has_images"] else []
+        small += [(NODES, premises.nodes)] if order.get("has_nodes") else []
+        moves = _moves(premises, stamp, small)
     except (OSError, ValueError, LookupError, TypeError) as error:
         what = f"a restore was cut off, and what it left in {ready} cannot be read: {_words(error)}"
         raise Unusable(Problem("restore.lost", what, "remove that folder, and restore again")) from error
@@ -162,7 +182,7 @@ def finish_restore(premises: Premises) -> list[Path]:
         for old, new in moves:
             if new == premises.control:  # or it could be on the disk beside the journal of the one before
                 _sync(premises)
-            if old == premises.machine / IMAGES_FILE and not (ready / IMAGES_FILE).exists():
+            if any(old == place and not (ready / name).exists() for name, place in small):
                 continue  # it is the new one already
             if old.exists():
                 old.replace(new)
@@ -170,20 +190,24 @@ def finish_restore(premises: Premises) -> list[Path]:
     except OSError as error:
         raise Unusable(_undone(premises, moves, error)) from error
     shutil.rmtree(ready, ignore_errors=True)
-    asides = (_aside(path, stamp) for path in (premises.control, premises.ledger, premises.machine / IMAGES_FILE))
-    return [aside for aside in asides if aside.exists()]
+    return [aside for aside in (_aside(path, stamp) for path in _replaced(premises)) if aside.exists()]
 
 
-def _moves(premises: Premises, stamp: str, has_images: bool) -> list[tuple[Path, Path]]:
+def _replaced(premises: Premises) -> tuple[Path, ...]:
+    """What a restore may replace."""
+    return premises.control, premises.ledger, premises.machine / IMAGES_FILE, premises.nodes
+
+
+def _moves(premises: Premises, stamp: str, small: list[tuple[str, Path]]) -> list[tuple[Path, Path]]:
     """Nothing is thrown away: a restore may have been a mistake. A database and its journal stay together."""
-    ready, images = premises.restoring, premises.machine / IMAGES_FILE
+    ready = premises.restoring
     databases = [
         (Path(f"{database}{suffix}"), Path(f"{_aside(database, stamp)}{suffix}"))
         for database in (premises.ledger, premises.control)
         for suffix in ("-wal", "-shm", "")
     ]
-    table = [(images, _aside(images, stamp)), (ready / IMAGES_FILE, images)] if has_images else []
-    return [*databases, *table, (ready / CONTROL, premises.control)]
+    others = [move for name, place in small for move in ((place, _aside(place, stamp)), (ready / name, place))]
+    return [*databases, *others, (ready / CONTROL, premises.control)]
 
 
 def _undone(premises: Premises, moves: list[tuple[Path, Path]], error: OSError) -> Problem:
@@ -212,11 +236,14 @@ def _unused_stamp(premises: Premises) -> str:
     """Of this second; a number is added if another restore was in the same one."""
     second = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     stamps = (second if number == 1 else f"{second}-{number}" for number in count(1))
-    own = (premises.control, premises.ledger, premises.machine / IMAGES_FILE)
     return next(
         stamp
         for stamp in stamps
-        if not any(Path(f"{_aside(path, stamp)}{suffix}").exists() for path in own for suffix in ("", "-wal", "-shm"))
+        if not any(
+            Path(f"{_aside(path, stamp)}{suffix}").exists()
+            for path in _replaced(premises)
+            for suffix in ("", "-wal", "-shm")
+        )
     )
 
 
@@ -224,48 +251,132 @@ def _aside(path: Path, stamp: str) -> Path:
     return path.with_name(f"{path.name}.before-restore-{stamp}")
 
 
-def _read_through(file: Path) -> None:
-    """A file that was cut short is found by its checksum; an archive that lacks its last member looks complete."""
-    with gzip.open(file) as content:
-        while content.read(1 << 20):
+# --- reading what anybody may have made --------------------------------------------------------------------------
+
+
+def _unpack(file: Path, folder: Path) -> None:
+    """Lay the members of an archive in a folder: those we know, each once and as a plain file, in one pass.
+
+    A file that was cut short is found by its checksum, so it is read to its end. The archive is read by blocks: the
+    library follows what its headers say into memory, and into names that are links.
+    """
+    with _opened(file) as raw, gzip.GzipFile(fileobj=raw) as content:
+        stream = _Bounded(content, os.fstat(raw.fileno()).st_size)
+        while (member := _next_member(stream, file)) is not None:
+            most = {CONTROL: None, ABOUT: ABOUT_MAX_BYTES}.get(member.name, SMALL_MAX_BYTES)
+            if most is not None and member.size > most:
+                raise _foreign(file, f"{member.name} in it is larger than {most // 1024} KiB")
+            target = folder / member.name
+            with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as made:
+                stream.copy(member.size, made)
+                made.flush()
+                os.fsync(made.fileno())
+        while stream.some(1 << 20):
             pass
+    for name in (ABOUT, CONTROL):
+        if not (folder / name).exists():
+            raise _foreign(file, f"there is no file {name} in it")
 
 
-def _made_at(archive: tarfile.TarFile, file: Path) -> datetime:
+def _opened(file: Path) -> io.BufferedReader:
+    handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a file")
+    return os.fdopen(handle, "rb")
+
+
+class _Bounded:
+    """An unpacked stream that may be so much larger than what it is unpacked from, and no more."""
+
+    def __init__(self, content: gzip.GzipFile, packed_bytes: int) -> None:
+        self._content, self._left = content, max(EXPANSION_FROM_BYTES, packed_bytes * EXPANSION_MAX)
+
+    def some(self, most: int) -> bytes:
+        piece = self._content.read(most)
+        self._left -= len(piece)
+        if self._left < 0:
+            raise tarfile.ReadError(f"it unpacks to more than {EXPANSION_MAX} times its size")
+        return piece
+
+    def exactly(self, size: int) -> bytes:
+        made = io.BytesIO()
+        self.copy(size, made, padded=False)
+        return made.getvalue()
+
+    def copy(self, size: int, target: io.BufferedWriter | io.BytesIO, *, padded: bool = True) -> None:
+        left = size
+        while left:
+            piece = self.some(min(left, 1 << 20))
+            if not piece:
+                raise EOFError("it was cut short")
+            target.write(piece)
+            left -= len(piece)
+        if padded and size % BLOCK:
+            self.exactly(BLOCK - size % BLOCK)
+
+
+_KNOWN = (ABOUT, CONTROL, IMAGES_FILE, NODES)
+
+
+def _next_member(stream: _Bounded, file: Path) -> tarfile.TarInfo | None:
+    """The next file in the archive; None: that was the last."""
+    for _ in range(2 * len(_KNOWN)):
+        block = stream.exactly(BLOCK)
+        if not any(block):
+            return None
+        member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        if member.type in (tarfile.XHDTYPE, tarfile.XGLTYPE) and 0 <= member.size <= ABOUT_MAX_BYTES:
+            stream.exactly(-(-member.size // BLOCK) * BLOCK)  # times with fractions, which nobody needs
+        elif member.name not in _KNOWN or member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.size < 0:
+            kind = "a link" if member.issym() or member.islnk() else "a device or pipe" if member.isdev() else "a file"
+            raise _foreign(file, f"it holds {kind} {member.name[:64]!r}, which no backup does")
+        else:
+            return member
+    raise _foreign(file, "it holds headers without files")
+
+
+def _foreign(file: Path, why: str) -> Unusable:
+    what = f"{file} is not a backup of Fairpool: {why}"
+    return Unusable(Problem("restore.foreign", what, "use a file that `fairpool backup` wrote"))
+
+
+def _made_at(about: Path, file: Path) -> datetime:
     try:
-        member = archive.extractfile(ABOUT)
-        about = json.loads(member.read(ABOUT_MAX_BYTES)) if member is not None else {}
-        if about.get("format") == FORMAT:
-            return datetime.fromtimestamp(float(about["at"]), UTC)
-        version = about.get("fairpool", "?")
-    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
-        what = f"{file} is no backup of Fairpool"
-        raise Unusable(Problem("restore.foreign", what, "name a file that `fairpool backup` wrote")) from error
+        said = json.loads(about.read_bytes())
+        if said.get("format") in READABLE_FORMATS:
+            return datetime.fromtimestamp(float(said["at"]), UTC)
+        version = str(said.get("fairpool", "?"))[:32]
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
+        raise _foreign(file, f"{ABOUT} in it cannot be read") from error
     what = f"{file} was written by Fairpool {version}, in a form that this one ({__version__}) does not know"
     raise Unusable(Problem("restore.newer", what, "restore it with that Fairpool"))
 
 
-def _extract(archive: tarfile.TarFile, name: str, target: Path) -> None:
-    """One member, by its content only: neither its path nor its rights are believed."""
-    member = archive.extractfile(name) if name in archive.getnames() else None
-    if member is None:
-        raise tarfile.ReadError(f"there is no file {name} in it")
-    with member, os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-        while piece := member.read(1 << 20):
-            file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _check(new: Path, file: Path) -> None:
+    """Before anything uses the database: it is whole, and has the tables of its version and nothing else."""
+    if new.stat().st_size == 0:
+        raise Unusable(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
     problem = condition.problem_with(new)
     if problem is not None and problem.code == "database.newer":
         what = f"{file} was written by a newer Fairpool"
         raise Unusable(Problem("restore.newer", what, "restore it with that Fairpool"))
+    if problem is not None and problem.code == "database.foreign":
+        raise _foreign(file, problem.what.replace(str(new), "in it").replace("the control database in it", "it"))
     if problem is not None or not condition.is_sound(new):
         raise Unusable(Problem("restore.damaged", f"the database in {file} is damaged", "use an older backup"))
     if condition.version_of(new) is None:
         raise Unusable(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
+    strange = condition.strange_in(new)
+    if strange:
+        more = f" and {len(strange) - 4} more" if len(strange) > 4 else ""
+        named = f"{', '.join(strange[:4])}{more}"
+        raise _foreign(file, f"the tables in it are not those of Fairpool: {named}")
+
+
+def _check_nodes(nodes: Path, file: Path) -> None:
+    if nodes.exists() and problem_with_memory(nodes) is not None:
+        raise _foreign(file, f"{NODES} in it cannot be read")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachabl
 from fairpool.control import link
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused
+from fairpool.control.store.trouble import Unavailable
 from fairpool.model.ids import Revision
 
 T = TypeVar("T")
@@ -62,8 +63,10 @@ class Inside:
             raise Unreachable("the call was given up") from error
         except Refused as refusal:
             raise Unreachable(f"the control plane refused: {refusal}") from refusal
+        except Unavailable as error:  # the database has said so in the log already
+            raise Unreachable(f"the control plane cannot answer: {error}") from error
         except Exception as error:
-            # A full disk, or a bug. To the cluster both are a control plane that cannot answer now, as over a wire.
+            # A bug. To the cluster it is a control plane that cannot answer now, as over a wire.
             log.exception("the control plane cannot answer its cluster")
             raise Unreachable(f"the control plane cannot answer: {type(error).__name__} {error}") from error
         finally:

@@ -1,22 +1,40 @@
-"""The server's log: one line for each thing that happened, in a file that does not grow for ever."""
+"""The server's log: one line for each thing that happened, in files that do not grow for ever.
+
+`2026-11-15T12:00:00.000Z info control MainThread  workload create  name=train id=… by=ada@example.com`: when, how
+serious, which room, which thread, what, and then whom it concerns as key=value. A caller logs words and, where there
+are any, `extra={"fields": {...}}`. Lines are written by a thread of their own, because the event loop and the cluster's
+loop must not wait for a disk; of equal lines so many are written a second, and how many were left out. Control
+characters are escaped: names in the log come from users.
+"""
 
 from __future__ import annotations
 
 import logging
 import logging.handlers
+import threading
 import time
+from collections import Counter, deque
+from collections.abc import Mapping
 from pathlib import Path
 
 FILE_BYTES = 10 * 1024 * 1024
 FILES = 5
+FLUSH_S = 0.2
+"""At most this much is lost when the process is killed; what is serious is written at once."""
+LINES_A_SECOND = 100
+"""Of one kind. A burst of thousands of submits is one line each in the audit log, which is where to look for all."""
+WAITING_MAX = 20_000
+LINE_MAX = 8192
+VALUE_MAX = 512
 QUIET = ("uvicorn.access", "uvicorn.error", "httpx2", "alembic", "asyncio")
 """They speak of every call; one of them with the command of every shell, and what is typed there is nobody's."""
 NO_HANDSHAKE = "ASGI callable returned without completing handshake."
 """The server's complaint when a shell is refused, which is no error."""
+_BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:@+-,%")
 
 
 class OneLine(logging.Formatter):
-    """`2026-11-15T12:00:00.000Z warning cluster loop  the disk is full`; traces of a bug follow on the same line."""
+    """A record as one line; traces of a bug follow on the same line."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -24,21 +42,101 @@ class OneLine(logging.Formatter):
         text = record.getMessage()
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
-        words = " | ".join(line for line in text.splitlines() if line.strip())
-        return f"{moment}.{int(record.msecs):03}Z {record.levelname.lower()} {room} {record.threadName}  {words}"
+        words = " | ".join(_printable(line) for line in text.splitlines() if line.strip())
+        fields: Mapping[str, object] = getattr(record, "fields", None) or {}
+        said = "".join(f" {name}={_value(value)}" for name, value in fields.items() if value not in (None, ""))
+        line = f"{words} {said}" if said else words
+        head = f"{moment}.{int(record.msecs):03}Z {record.levelname.lower()} {room} {record.threadName}  "
+        return f"{head}{line if len(line) <= LINE_MAX else f'{line[:LINE_MAX]}…'}"
 
 
-def open_journal(path: Path, *, level: int = logging.INFO) -> logging.Handler:
+def _value(value: object) -> str:
+    """As it is if it is one word, else in quotes."""
+    text = str(value)
+    if len(text) > VALUE_MAX:
+        text = f"{text[:VALUE_MAX]}…"
+    if text and _BARE.issuperset(text):
+        return text
+    quoted = _printable(text.replace("\\", "\\\\").replace('"', '\\"'))
+    return f'"{quoted}"'
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+
+
+class Journal(logging.handlers.RotatingFileHandler):
+    """Takes records without waiting, and writes them in a thread of its own."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=FILE_BYTES, backupCount=FILES - 1, encoding="utf-8", delay=True)
+        self.setFormatter(OneLine())
+        self._waiting: deque[logging.LogRecord] = deque(maxlen=WAITING_MAX)
+        self._second, self._counts = 0, Counter[tuple[str, str]]()
+        self._wake, self._is_closing = threading.Event(), False
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Without the lock that the library would take: a deque needs none."""
+        if not self.filter(record):
+            return False
+        kind = (record.name, str(record.msg))
+        if int(record.created) != self._second:
+            self._begin_second(record)
+        self._counts[kind] += 1
+        if self._counts[kind] > LINES_A_SECOND and record.levelno < logging.ERROR:
+            return False
+        if record.args:
+            record.msg, record.args = record.getMessage(), None  # what it names may change meanwhile
+        self._waiting.append(record)
+        if record.levelno >= logging.WARNING:
+            self._wake.set()
+        return True
+
+    def _begin_second(self, record: logging.LogRecord) -> None:
+        counts, self._counts, self._second = self._counts, Counter(), int(record.created)
+        for (name, words), count in counts.items():
+            if count > LINES_A_SECOND:
+                left = logging.makeLogRecord({"name": name, "levelno": logging.INFO, "levelname": "INFO"})
+                left.msg, left.fields = f"{words}: more of these", {"left_out": count - LINES_A_SECOND}
+                self._waiting.append(left)
+
+    def flush(self) -> None:
+        """Write what waits, now."""
+        self.acquire()  # the library's own lock, which it holds when it closes us
+        try:
+            while self._waiting:
+                super().emit(self._waiting.popleft())  # which says nothing when the disk is full
+            super().flush()
+        finally:
+            self.release()
+
+    def close(self) -> None:
+        self._is_closing = True
+        self._wake.set()
+        self.flush()
+        super().close()
+
+    def _run(self) -> None:
+        while not self._is_closing:
+            self._wake.wait(FLUSH_S)
+            self._wake.clear()
+            if self._waiting:
+                self.flush()
+
+
+def open_journal(path: Path, *, level: str = "info") -> Journal:
     """Send everything that is logged there."""
-    handler = logging.handlers.RotatingFileHandler(
-        path, maxBytes=FILE_BYTES, backupCount=FILES - 1, encoding="utf-8", delay=True
-    )
-    handler.setFormatter(OneLine())
+    handler = Journal(path)
     root = logging.getLogger()
-    root.setLevel(level)
+    root.setLevel(level.upper())
     root.addHandler(handler)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(lambda record: record.getMessage() != NO_HANDSHAKE)
     logging.raiseExceptions = False  # a full disk must not fill the terminal as well
+    logging.logProcesses = logging.logMultiprocessing = False  # neither is shown, and both cost time
     return handler

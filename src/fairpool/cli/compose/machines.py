@@ -107,6 +107,17 @@ def remember(file: Path, note: str) -> None:
     write_durably(file, f"{note}\n".encode())
 
 
+def problem_with_memory(file: Path) -> Problem | None:
+    """Why what was kept with `remember` is of no use; None: it is."""
+    remembered = _remembered(file)
+    if isinstance(remembered, Problem):
+        return remembered
+    if list(remembered.chosen) in ([MACHINE], [SIMULATED]):
+        return None
+    nodes = _described(remembered.chosen)
+    return nodes[0] if isinstance(nodes, list) else None
+
+
 def summary(nodes: Sequence[LogicalNode]) -> str:
     """`dgx1-1 and dgx1-2, 8 x Tesla V100-SXM2-32GB each, simulated`."""
     kinds: dict[tuple[int, str, bool], list[str]] = {}
@@ -137,7 +148,7 @@ def _remembered(file: Path) -> _Remembered | Problem:
         return _Remembered(tuple(map(str, said["chosen"])), tuple(map(str, said["names"])), bool(said["had_gpus"]))
     except FileNotFoundError:
         return _Remembered()
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         what = f"what {file} remembers about nodes cannot be read: {error}"
         return Problem("nodes.forgotten", what, "remove it, and describe the nodes again with --nodes")
 
@@ -147,6 +158,10 @@ def _nodes_of(chosen: Sequence[str], gpus: Gpus) -> tuple[LogicalNode, ...] | li
         return machine_nodes(gpus)
     if list(chosen) == [SIMULATED]:
         return simulated_pair()
+    return _described(chosen)
+
+
+def _described(chosen: Sequence[str]) -> tuple[LogicalNode, ...] | list[Problem]:
     groups = [each for each in chosen if not each.startswith("node:")]
     return described_nodes(groups, [each.removeprefix("node:") for each in chosen if each.startswith("node:")])
 

@@ -24,13 +24,15 @@ from fastapi import FastAPI
 
 from fairpool import __version__
 from fairpool.agent.data_folder import Unidentified
+from fairpool.agent.disk_reserve import RESERVE_BYTES
 from fairpool.cli.compose.address import Address
 from fairpool.cli.compose.desk import open_desk
+from fairpool.cli.compose.disk_guard import DiskGuard
 from fairpool.cli.compose.doors import LocalDoors
 from fairpool.cli.compose.inside import Inside
-from fairpool.cli.compose.machines import Offer
+from fairpool.cli.compose.machines import Offer, summary
 from fairpool.cli.compose.premises import Premises, Unusable
-from fairpool.cli.compose.runner import Alarm, Runner, now
+from fairpool.cli.compose.runner import Alarm, Runner, note_event, now
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProblem
 from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
@@ -38,8 +40,10 @@ from fairpool.cluster.mailbox import Mailbox
 from fairpool.control import users
 from fairpool.control.app import NotReady, create_app
 from fairpool.control.clusters import cluster_beside
+from fairpool.control.request_log import RequestLog
 from fairpool.control.settings import FIRST_USER, Retention, Settings, is_loopback
 from fairpool.control.store import condition
+from fairpool.control.store.trouble import Unavailable
 from fairpool.engines.local import LocalEngine
 from fairpool.engines.port import Away
 from fairpool.model.node import SIMULATED_LABEL
@@ -100,9 +104,12 @@ class Platform:
         offer: Offer,
         retention: Retention,
         names: Sequence[str] = (),
+        disk_reserve_bytes: int = RESERVE_BYTES,
     ) -> None:
         self._premises, self._address, self._listener, self._offer = premises, address, listener, offer
         self._retention, self._names = retention, tuple(names)
+        self._disk_reserve_bytes = disk_reserve_bytes
+        self._disk: DiskGuard | None = None
         self._since = now()
         self._stepped_down = ""
         self._server: uvicorn.Server | None = None
@@ -120,6 +127,8 @@ class Platform:
         try:
             with asyncio.Runner(loop_factory=factory) as runner:
                 runner.run(self._serve(on_ready))
+        except Unavailable as error:
+            raise Unusable(Problem(error.code, str(error), error.problem.fix)) from error
         except (NotReady, LedgerProblem, DiskTrouble, Unidentified) as error:
             raise Unusable(_in_command_words(error.problem)) from error
         except (LeaseHeld, Away) as error:
@@ -129,11 +138,24 @@ class Platform:
             raise Unusable(Problem("up.stepped_down", self._stepped_down, "let only one Fairpool use a data folder"))
 
     async def _serve(self, on_ready: Callable[[], None]) -> None:
+        log.info(
+            "server starting",
+            extra={
+                "fields": {
+                    "version": __version__,
+                    "pid": os.getpid(),
+                    "address": self._address.url,
+                    "data": self._premises.root,
+                    "nodes": summary(self._offer.nodes),
+                }
+            },
+        )
         kept = condition.keep_if_older(self._premises.control)
         if kept is not None:
             log.info("the database is brought up to date; as it was it stays in %s", kept)
         engine = LocalEngine(self._premises.machine, nodes=self._offer.nodes)
         doors = LocalDoors(engine.supervisor)
+        disk = self._disk = DiskGuard(self._premises.reserve, self._disk_reserve_bytes, engine.supervisor)
         host = self._address.host
         # A pod is a process of this machine, and its ports are the machine's own.
         shown = self._address.bracketed if is_loopback(host) else socket.gethostname()
@@ -147,10 +169,12 @@ class Platform:
         app = self._app = create_app(settings, doors=doors)
         try:
             async with app.router.lifespan_context(app), self._cluster_of(app, engine) as self._cluster:
+                disk.start()
                 gc.collect()
                 gc.freeze()  # what was loaded lives as long as we do; looking through it again is waste
                 await self._answer_people(app, on_ready)
         finally:
+            disk.stop(LOOP_ENDS_S)
             doors.close()
             if self._cluster is None or not self._cluster.is_left_behind:
                 engine.close()  # pods run on
@@ -165,7 +189,8 @@ class Platform:
         ledger = await asyncio.to_thread(Ledger, self._premises.ledger)
 
         def make_loop() -> Loop:
-            return Loop(ledger, engine, Link(mailbox, own.name), now, holder=HOLDER, tell_within_ms=TELL_WITHIN_MS)
+            link = Link(mailbox, own.name)
+            return Loop(ledger, engine, link, now, holder=HOLDER, tell_within_ms=TELL_WITHIN_MS, note=note_event)
 
         def step_down(why: str) -> None:
             home.call_soon_threadsafe(self._step_down, why)
@@ -181,7 +206,7 @@ class Platform:
     async def _answer_people(self, app: FastAPI, on_ready: Callable[[], None]) -> None:
         server = self._server = _Server(
             uvicorn.Config(
-                app,
+                RequestLog(app),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -214,7 +239,7 @@ class Platform:
     def _leave(self) -> None:
         """Asked once: in good order. Asked twice: without waiting for those who are being answered."""
         assert self._server is not None
-        log.info("told to leave; pods run on")
+        log.info("server shutting down; running pods are not affected")
         self._server.force_exit = self._server.should_exit
         self._server.should_exit = True
 
@@ -254,12 +279,16 @@ class Platform:
                 }
                 for sight in sights
             ],
+            "disk": self._disk.status if self._disk is not None else None,
             "pods": {state: states.count(state) for state in ("starting", "running", "exited")},
         }
 
     async def _clerk_of_passwords(self, question: Mapping[str, Any]) -> Mapping[str, Any] | Problem:
         assert self._app is not None
-        return await new_password(self._app, str(question.get("user") or FIRST_USER))
+        try:
+            return await new_password(self._app, str(question.get("user") or FIRST_USER))
+        except Unavailable as error:
+            return error.problem
 
 
 async def new_password(app: FastAPI, user: str) -> Mapping[str, Any] | Problem:
@@ -276,7 +305,10 @@ def new_password_offline(premises: Premises, user: str) -> Mapping[str, Any] | P
         async with app.router.lifespan_context(app):
             return await new_password(app, user)
 
-    return asyncio.run(give())
+    try:
+        return asyncio.run(give())
+    except Unavailable as error:
+        return Problem(error.code, str(error), error.problem.fix)
 
 
 class _Server(uvicorn.Server):

@@ -91,9 +91,25 @@ class Premises:
         return self.root / "desk"
 
     @property
+    def reserve(self) -> Path:
+        """A file that takes up space until the disk is full."""
+        return self.root / "reserve"
+
+    @property
     def restoring(self) -> Path:
         """What a restore has laid ready; there only while one is under way, or was cut off."""
         return self.root / ".restoring"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether a Fairpool was ever started here, or a backup restored."""
+        return self.control.exists() or (self.restoring / self.control.name).exists()
+
+    def require(self) -> None:
+        """For commands that look after what is there: they make nothing. Raises `Unusable`."""
+        if not self.is_there:
+            what = f"there is no Fairpool data in {self.root}"
+            raise Unusable(Problem("data.none", what, "pass --data DIRECTORY, or set FAIRPOOL_DATA"))
 
     def prepare(self) -> str:
         """Make what is missing, and make sure that it can be written, by us alone. Raises `Unusable`.
@@ -105,6 +121,8 @@ class Premises:
             self.refuse_strangers()
             warning = self._tighten()
             self.log.parent.mkdir(exist_ok=True, mode=0o700)
+            if shutil.disk_usage(self.root).free < ROOM_NEEDED_BYTES:
+                self.reserve.unlink(missing_ok=True)  # this is what it is for
             self._try_to_write()
         except OSError as error:
             raise Unusable(unusable(self.root, error)) from error

@@ -11,12 +11,19 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from fairpool.cluster.history import Event, EventKind
+from fairpool.cluster.ledger import DiskTrouble, LedgerProblem
 from fairpool.cluster.loop import Loop, SteppedDown
-from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.ids import SECOND_MS, Instant, NodeName
+from fairpool.model.life import EVICTIONS, Outcome
+from fairpool.model.observation import NodeSight
+from fairpool.model.spec import WorkloadSpec
 
 log = logging.getLogger("fairpool.cluster")
+
+EVICTION_WORDS = frozenset(cause.value for cause in EVICTIONS)
 
 IDLE_S = 5.0
 """The longest sleep: the lease is renewed, and somebody else's work on a GPU noticed, at least this often."""
@@ -61,6 +68,7 @@ class Runner:
         """Why the loop does not get on, in words; empty while it does."""
         self.is_settled = threading.Event()
         """It has looked, decided and told until nothing was left to do, at least once."""
+        self._nodes: Mapping[NodeName, NodeSight] = {}
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
 
@@ -96,20 +104,30 @@ class Runner:
                 self.trouble = str(error)
                 self._on_step_down(str(error))
                 return
+            except (LedgerProblem, DiskTrouble) as error:
+                log.error("loop stopped: %s", error, extra={"fields": {"fix": error.problem.fix, "retry_s": repair_s}})
+                self.trouble = error.problem.what
+                repair_s = self._try_again(repair_s)
             except Exception as error:
-                # A bug, or a ledger that cannot be read any more. Nothing is lost: the next loop starts from what is
+                # A bug. Nothing is lost: the next loop starts from what is
                 # written and what runs, as it would after a crash.
                 log.exception("the loop broke; another one starts in %g s", repair_s)
                 self.trouble = f"the loop broke: {type(error).__name__} {error}".rstrip()
-                self._alarm.sleep(repair_s)
-                repair_s = min(2 * repair_s, LONGEST_REPAIR_S)
-                self._replace_loop()
+                repair_s = self._try_again(repair_s)
+
+    def _try_again(self, repair_s: float) -> float:
+        """After a while, with another loop; says how long the next wait is."""
+        self._alarm.sleep(repair_s)
+        self._replace_loop()
+        return min(2 * repair_s, LONGEST_REPAIR_S)
 
     def _replace_loop(self) -> None:
         if self._stopping:
             return
         try:
             self.loop = self._make_loop()
+        except (LedgerProblem, DiskTrouble) as error:
+            log.error("loop not restarted: %s", error)
         except Exception:
             log.exception("no new loop can be made")
 
@@ -118,6 +136,7 @@ class Runner:
             was_busy = self.loop.turn()
             self.turns += 1
             self.turned_at, self._turned_s = now(), time.monotonic()
+            self._note_nodes()
             link = self.loop.link_trouble
             self._note_trouble(self.loop.trouble or (f"nothing can be told or heard: {link}" if link else ""))
             if self.loop.trouble:
@@ -133,6 +152,23 @@ class Runner:
         left_s = (wake - now()) / SECOND_MS
         return min(left_s, IDLE_S) if left_s > 0 else WITHOUT_MEMORY_S
 
+    def _note_nodes(self) -> None:
+        """Nodes that came, went, or have something else to say than before."""
+        observation = self.loop.books.observation
+        if observation is None or observation.nodes is self._nodes:
+            return
+        before, self._nodes = self._nodes, observation.nodes
+        for name in sorted(before.keys() | self._nodes.keys()):
+            old, new = before.get(name), self._nodes.get(name)
+            if new is None:
+                log.warning("node left", extra={"fields": {"node": name}})
+            elif old is None or (old.words, old.gone, old.node) != (new.words, new.gone, new.node):
+                fields = {"node": name, "gpus": new.node.gpus, "withheld": len(new.node.gpus_withheld) or None}
+                log.info(
+                    "node joined" if old is None else "node changed",
+                    extra={"fields": {**fields, "gone": new.gone or None, "words": new.words}},
+                )
+
     def _note_trouble(self, trouble: str) -> None:
         if trouble != self.trouble:
             if trouble:
@@ -140,6 +176,39 @@ class Runner:
             else:
                 log.info("the loop is out of trouble")
         self.trouble = trouble
+
+
+WORDS: Mapping[EventKind, str] = {
+    EventKind.STARTED: "pod started",
+    EventKind.RELEASING: "pod stopping",
+    EventKind.ENDED: "pod ended",
+    EventKind.HALTED: "workload stopped",
+    EventKind.RESUMED: "workload resumed",
+    EventKind.ADOPTED: "pod found again",
+}
+"""The others are steps on the way, and are logged at the level debug."""
+
+
+def note_event(event: Event, spec: WorkloadSpec | None) -> None:
+    """What the loop wrote down, in the server's log."""
+    words = WORDS.get(event.kind)
+    level = logging.INFO if words else logging.DEBUG
+    if event.kind is EventKind.ENDED and event.outcome is Outcome.ERROR:
+        words, level = "pod failed", logging.WARNING
+    elif event.kind is EventKind.RELEASING and event.cause in EVICTION_WORDS:
+        words = "pod evicted"
+    if log.isEnabledFor(level):
+        fields = {
+            "workload": spec.name if spec is not None else "",
+            "project": spec.project if spec is not None else "",
+            "id": event.workload,
+            "pod": event.pod,
+            "node": event.node,
+            "cause": event.cause,
+            "exit_code": event.exit_code,
+            "detail": event.detail,
+        }
+        log.log(level, words or f"pod {event.kind.value}", extra={"fields": fields})
 
 
 def now() -> Instant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from sqlalchemy.engine import Row
 from fairpool.control.store.prepared import Prepared
 from fairpool.control.store.tables import audit, idempotency
 from fairpool.model.ids import Instant
+
+log = logging.getLogger("fairpool.control")
 
 _ADD = Prepared(insert(audit))
 _KEPT = Prepared(
@@ -29,7 +32,11 @@ class Kept:
 
 
 def add(connection: Connection, entry: dict[str, Any]) -> None:
+    """Write a line. What was refused is in the server's log as well: wrong passwords, and what somebody may not do."""
     _ADD.run(connection, entry)
+    if entry["result"] == "Failed":
+        fields = {"by": entry["subject"], "from": entry["source_ip"], "path": entry["url"]}
+        log.warning(f"{entry['action']} refused", extra={"fields": fields})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,22 @@ and a copy of the file as it was stays beside it. A copy that is put back counts
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
-from fairpool.control.store.migrations import known_versions
+from sqlalchemy import create_engine
+from sqlalchemy.pool import StaticPool
+
+from fairpool.control.store import trouble
+from fairpool.control.store.database import APPLICATION_ID
+from fairpool.control.store.migrations import known_versions, upgrade
+from fairpool.control.store.prepared import driver_of
+from fairpool.control.store.trouble import Unavailable, code_of, lock_holder
 from fairpool.model.problem import Problem
 
 BUSY_S = 5.0
@@ -21,25 +31,91 @@ LEAP = 2**40
 thousands of restores, each of a backup made after the one before, stay below 2**53, up to where JavaScript counts."""
 
 
-def problem_with(path: Path) -> Problem | None:
-    """Why this program must not open the database there; None: it may, also if there is none yet."""
+RESTORE = "restore a backup with `fairpool restore FILE`"
+
+
+MAGIC = b"SQLite format 3\0"
+
+
+def problem_with(path: Path, *, may_be_new: bool = True) -> Problem | None:
+    """Why this program must not open the database there; None: it may, also if there is none yet.
+
+    All of the file is read, at every start: 567 MB took 0.7 s from memory and 10 s from a slow disk. A flipped byte in
+    the middle of a text is not found by that or by anything else in SQLite; broken pages and records are.
+    """
     if not path.exists():
         return None
     if not path.is_file():
-        return Problem("database.not_a_file", f"the database {path} is not a file", "move it away")
+        return Problem("database.not_a_file", f"the control database {path} is not a file", "move it away")
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(MAGIC))
+    except OSError as error:
+        return Problem(
+            "database.read_only", f"the control database {path} cannot be read: {error.strerror}", "chmod it"
+        )
+    if head != MAGIC and (head or not may_be_new):  # SQLite would take some of these for a new one
+        return _damaged(path, "it is empty" if not head else "it does not begin as a database does")
     try:
         version = version_of(path)
+        if version == "":
+            what = f"{path} is a database of another program"
+            return Problem("database.foreign", what, "choose another data directory with --data")
+        if version is not None and version not in (known := known_versions()):
+            return _newer(path, version, known[-1])
+        with _looking(path) as connection:
+            findings = [str(text) for (text,) in connection.execute("PRAGMA quick_check(1)")]
+            added = _behaviour(connection)
     except sqlite3.DatabaseError as error:
-        what = f"the database {path} cannot be read: {error}"
-        return Problem("database.damaged", what, "put a copy back with `fairpool restore FILE`, or move it away")
-    known = known_versions()
-    if version is None or version in known:
-        return None
-    if version == "":
-        return Problem("database.foreign", f"{path} is a database of another program", "name another data folder")
-    what = f"the database {path} was written by a newer Fairpool: it has version {version}, this one knows {known[-1]}"
-    fix = "run that newer Fairpool, or put back a copy from before with `fairpool restore FILE`"
-    return Problem("database.newer", what, fix)
+        return _unreadable(path, error)
+    if findings != ["ok"]:
+        return _damaged(path, "; ".join(findings).replace("\n", " "))
+    if added:
+        what = f"the control database {path} has {', '.join(added)}, which Fairpool did not make"
+        return Problem("database.foreign", what, f"drop them, or {RESTORE}")
+    return None if os.access(path, os.W_OK) else _read_only(path)
+
+
+def _newer(path: Path, version: str, known: str) -> Problem:
+    what = f"the control database {path} was written by a newer Fairpool: it has version {version}, this one knows "
+    fix = f"run that newer Fairpool, or {RESTORE} that was made before"
+    return Problem("database.newer", f"{what}{known}", fix)
+
+
+def _damaged(path: Path, how: str) -> Problem:
+    what = f"the control database {path} is damaged: {how}"
+    fix = f"{RESTORE}; the damaged file is kept beside it, and running pods that FILE knows continue"
+    return Problem("database.damaged", what, fix)
+
+
+def _read_only(path: Path) -> Problem:
+    what = f"the control database {path} is read-only for this user"
+    return Problem("database.read_only", what, "make the file and its file system writable (chmod, chattr -i, mount)")
+
+
+def _unreadable(path: Path, error: sqlite3.DatabaseError) -> Problem:
+    code = code_of(error)
+    if code == trouble.BUSY:
+        held = Unavailable(code, holder=lock_holder(path)).problem
+        return Problem(code, f"{held.what}: {path}", held.fix)
+    if code in (trouble.DAMAGED, None):
+        return _damaged(path, str(error))
+    return Problem(code, f"the control database {path} cannot be read: {error}", Unavailable(code).problem.fix)
+
+
+def _behaviour(connection: sqlite3.Connection) -> list[str]:
+    """Triggers and views: none are ours, and they would change what our statements do."""
+    query = "SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index') ORDER BY name LIMIT 4"
+    return [f"{kind} {name!r}" for kind, name in connection.execute(query)]
+
+
+@contextmanager
+def _looking(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for files that others may have made: nothing in their tables is called or believed."""
+    with closing(sqlite3.connect(path, timeout=BUSY_S)) as connection:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        yield connection
 
 
 def keep_if_older(path: Path) -> Path | None:
@@ -54,11 +130,12 @@ def keep_if_older(path: Path) -> Path | None:
 
 def version_of(path: Path) -> str | None:
     """The version of its tables; empty: they are somebody else's, None: there are none. Raises sqlite3's errors."""
-    with closing(sqlite3.connect(path, timeout=BUSY_S)) as connection:
+    with _looking(path) as connection:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
             return None
-        if "alembic_version" not in tables:
+        if "alembic_version" not in tables or application not in (0, APPLICATION_ID):
             return ""
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
         return str(row[0]) if row else ""
@@ -67,10 +144,46 @@ def version_of(path: Path) -> str | None:
 def is_sound(path: Path) -> bool:
     """Whether nothing in the file is damaged."""
     try:
-        with closing(sqlite3.connect(path, timeout=BUSY_S)) as connection:
+        with _looking(path) as connection:
             return list(connection.execute("PRAGMA integrity_check(1)")) == [("ok",)]
     except sqlite3.DatabaseError:
         return False
+
+
+def strange_in(path: Path) -> list[str]:
+    """What is in the schema of a database that Fairpool did not put there, or not like this, or is missing.
+
+    The schema is compared with that of a new database of the same version, by the text of every table and index.
+    Raises sqlite3's errors.
+    """
+    version = version_of(path)
+    assert version, "only a database of ours has a version"
+    with _looking(path) as connection:
+        there = _schema(connection)
+    ours = _schema_of(version)
+    strange = [f"{kind} {name!r}" for (kind, name), text in sorted(there.items()) if ours.get((kind, name)) != text]
+    return strange + [f"no {kind} {name!r}" for kind, name in sorted(ours.keys() - there.keys())]
+
+
+def _schema(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    """Every table, index, trigger and view with its text; figures that SQLite keeps for its planner are left out."""
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    return {
+        (str(kind), str(name)): " ".join(f"{table} {text or ''}".split())
+        for kind, name, table, text in rows
+        if not (kind == "table" and re.fullmatch(r"sqlite_stat\d", str(name)))
+    }
+
+
+@cache
+def _schema_of(version: str) -> dict[tuple[str, str], str]:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    try:
+        with engine.connect() as connection:
+            upgrade(connection, version)
+            return _schema(driver_of(connection))
+    finally:
+        engine.dispose()
 
 
 def copy_database(path: Path, copy: Path) -> None:

@@ -3,28 +3,35 @@
 A unit is an ordinary function of a connection. Units that arrive while a commit is on its way to the disk form the
 next one, so that the price of `synchronous=FULL` is paid once for all of them; each runs in a savepoint of its own and
 fails alone. On SQLite statements run on the event loop's thread, where no other thread's turn is waited for, and only
-the commit, which waits for the disk, is given to another. For PostgreSQL the same units are to be run with
+the commit, which waits for the disk, is given to another; so is waiting for a lock that another process holds. Errors
+of the file and its disk are raised as `Unavailable`. For PostgreSQL the same units are to be run with
 `AsyncConnection.run_sync`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from sqlalchemy import Connection as Connection  # the rest of the room takes it from here
 from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from fairpool.control.store.prepared import driver_of
+from fairpool.control.store.trouble import BUSY, MOVED, Unavailable, code_of, unavailable
+
+log = logging.getLogger("fairpool.control")
 
 T = TypeVar("T")
 Unit = Callable[[Connection], T]
@@ -33,7 +40,16 @@ UNITS_PER_COMMIT = 128
 UNITS_CPU_S = 0.02
 """With more at a time, the event loop would be busy for longer than those who only read should wait."""
 
-PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000", "foreign_keys=ON", "cache_size=-65536")
+BUSY_S = 5.0
+"""How long a change waits for another process that holds the write lock."""
+LOCK_SLICE_MS = 200
+"""How long the commit thread waits for the lock at a time, between two looks at who has waited for too long."""
+READ_BUSY_MS = 250
+"""Readers of a write-ahead log hardly ever wait, and while they do the event loop does."""
+APPLICATION_ID = 0x46504354
+"""Says in the file's header that it is a control database of Fairpool. Files of the first versions have none."""
+
+PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-65536")
 
 
 class Closed(Exception):
@@ -46,6 +62,7 @@ class _Pending(Generic[T]):
     answer: asyncio.Future[T]
     result: T | None = None
     error: Exception | None = None
+    since: float = field(default_factory=time.monotonic)
 
     def tell(self, trouble: Exception | None) -> None:
         """A disk that fails must not leave anybody waiting, and nobody may believe that it was written."""
@@ -63,8 +80,11 @@ class _Pending(Generic[T]):
 class Database:
     """A SQLite file. Open it, and close it when done."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, busy_s: float = BUSY_S) -> None:
         self.path = path
+        self._busy_s = busy_s
+        self._trouble: Unavailable | None = None
+        """The latest, until something was written again; one that is for good stays."""
         self._queue: deque[_Pending[Any]] = deque()
         self._is_closed = False
         self._at_rest = asyncio.Event()
@@ -75,19 +95,31 @@ class Database:
         self._engines: list[Engine] = []
         self.after_commit: Callable[[], None] = lambda: None
         self._then: list[Callable[[], None]] = []
+        self._files: list[int] = []
+        """Which files were opened, by their inodes."""
 
     async def open(self, prepare: Callable[[Connection], None]) -> None:
-        """Connect, bring the tables up to date with `prepare`, and begin to take units."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._writing = self._connection()
-        raw = driver_of(self._writing)
-        raw.execute("BEGIN IMMEDIATE")
+        """Connect, bring the tables up to date with `prepare`, and begin to take units. Raises `Unavailable`."""
         try:
-            prepare(self._writing)  # ends the transaction by itself
-        finally:
-            if raw.in_transaction:
-                raw.execute("ROLLBACK")
-        self._reading = self._connection()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._writing = self._connection(int(self._busy_s * 1000))
+            raw = driver_of(self._writing)
+            raw.execute("BEGIN IMMEDIATE")
+            try:
+                prepare(self._writing)  # ends the transaction by itself
+            finally:
+                if raw.in_transaction:
+                    raw.execute("ROLLBACK")
+            # Also where it is so already: a write is the only proof that the file can be written.
+            raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            raw.execute("PRAGMA busy_timeout = 0")
+            self._reading = self._connection(READ_BUSY_MS)
+        except Exception as error:
+            trouble = unavailable(error, self.path)
+            if trouble is None:
+                raise
+            raise trouble from error
+        self._files = self._identities()
 
     async def close(self) -> None:
         """Finish what was accepted, then let go of the file."""
@@ -96,25 +128,40 @@ class Database:
             await self._at_rest.wait()
         for connection in (self._reading, self._writing):
             if connection is not None:
-                connection.close()
+                with suppress(Exception):  # a damaged file cannot always be closed in good order
+                    connection.close()
         for engine in self._engines:
-            engine.dispose()
+            with suppress(Exception):
+                engine.dispose()
         self._disk.shutdown()
 
     async def read(self, unit: Unit[T]) -> T:
-        """What is written, at one moment."""
+        """What is written, at one moment. Raises `Unavailable`."""
         assert self._reading is not None, "the database is not open"
         raw = driver_of(self._reading)  # transactions are begun and ended on it, at a tenth of the price
-        raw.execute("BEGIN")
         try:
-            return unit(self._reading)
-        finally:
-            raw.execute("COMMIT")
+            raw.execute("BEGIN")
+            try:
+                return unit(self._reading)
+            finally:
+                if raw.in_transaction:  # after some errors SQLite has ended it by itself
+                    raw.execute("COMMIT")
+        except Exception as error:
+            trouble = unavailable(error, self.path)
+            if trouble is None:
+                raise
+            self._note(trouble)
+            raise trouble from error
 
     async def write(self, unit: Unit[T]) -> T:
-        """Do this; when it returns, it survives a power cut. What the unit raises undoes it, and only it."""
+        """Do this; when it returns, it survives a power cut. What the unit raises undoes it, and only it.
+
+        Raises `Unavailable`; once the file was seen to be damaged, always.
+        """
         if self._is_closed:
             raise Closed("the database is closed: nothing is written any more")
+        if self._trouble is not None and self._trouble.is_for_good:
+            raise Unavailable(self._trouble.code, self._trouble.detail)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.append(_Pending(unit, answer))
         if self._at_rest.is_set():
@@ -132,20 +179,65 @@ class Database:
         """Carry out what has come, and send it to the disk."""
         assert self._writing is not None, "the database is not open"
         self._at_rest.clear()
+        raw = driver_of(self._writing)
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            if code_of(error) == BUSY:
+                self._wait_for_lock(raw)
+            else:
+                self._fail_all([], error)
+        else:
+            self._carry_out_batch(raw)
+
+    def _carry_out_batch(self, raw: sqlite3.Connection) -> None:
+        """The transaction was begun."""
+        assert self._writing is not None
         loop = asyncio.get_running_loop()
         batch: list[_Pending[Any]] = []
         try:
-            raw = driver_of(self._writing)
-            raw.execute("BEGIN IMMEDIATE")
             until = time.thread_time() + UNITS_CPU_S
             while self._queue and len(batch) < UNITS_PER_COMMIT and time.thread_time() < until:
                 batch.append(self._queue.popleft())
                 self._carry_out(batch[-1], self._writing, raw)
-            self._disk.submit(_commit, raw, lambda trouble: loop.call_soon_threadsafe(self._end, batch, trouble))
+            self._disk.submit(self._commit, raw, lambda trouble: loop.call_soon_threadsafe(self._end, batch, trouble))
         except Exception as trouble:
-            batch += self._queue  # who comes next would fare no better
-            self._queue.clear()
-            self._end(batch, trouble)
+            self._fail_all(batch, trouble)
+
+    def _fail_all(self, batch: list[_Pending[Any]], trouble: Exception) -> None:
+        """Whoever comes next would fare no better."""
+        batch += self._queue
+        self._queue.clear()
+        self._end(batch, trouble)
+
+    # Another process that holds the write lock must not stop those who read: it is waited for in the commit thread.
+
+    def _wait_for_lock(self, raw: sqlite3.Connection) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._disk.submit(_begin_patiently, raw, lambda error: loop.call_soon_threadsafe(self._waited, raw, error))
+        except Exception as trouble:
+            self._fail_all([], trouble)
+
+    def _waited(self, raw: sqlite3.Connection, error: Exception | None) -> None:
+        if error is None:
+            self._carry_out_batch(raw)
+            return
+        if not isinstance(error, sqlite3.Error) or code_of(error) != BUSY:
+            self._fail_all([], error)
+            return
+        late = time.monotonic() - self._busy_s
+        impatient = []
+        while self._queue and self._queue[0].since <= late:
+            impatient.append(self._queue.popleft())
+        if impatient:
+            trouble = self._in_words(error)
+            for pending in impatient:
+                pending.tell(trouble)
+        if self._queue:
+            self._wait_for_lock(raw)
+        else:
+            self._at_rest.set()
 
     def _carry_out(self, pending: _Pending[Any], connection: Connection, raw: sqlite3.Connection) -> None:
         if not pending.answer.cancelled():
@@ -160,7 +252,11 @@ class Database:
         try:
             if trouble is not None:
                 self._roll_back()
+                trouble = self._in_words(trouble)
             else:
+                if self._trouble is not None and not self._trouble.is_for_good:
+                    log.info("database recovered", extra={"fields": {"was": self._trouble.code}})
+                    self._trouble = None
                 for call in (*then, self.after_commit):
                     call()
         finally:
@@ -178,7 +274,38 @@ class Database:
             if raw.in_transaction:
                 raw.execute("ROLLBACK")
 
-    def _connection(self) -> Connection:
+    def _in_words(self, error: Exception) -> Exception:
+        trouble = unavailable(error, self.path)
+        if trouble is None:
+            return error
+        self._note(trouble)
+        return trouble
+
+    def _note(self, trouble: Unavailable) -> None:
+        """One line for each kind of trouble, until it is over."""
+        if self._trouble is None or (trouble.code != self._trouble.code and not self._trouble.is_for_good):
+            fields = {"code": trouble.code, "detail": trouble.detail, "fix": trouble.problem.fix}
+            log.error(trouble.problem.what, extra={"fields": fields})
+            self._trouble = trouble
+
+    def _commit(self, raw: sqlite3.Connection, tell: Callable[[Exception | None], object]) -> None:
+        """In the commit thread. Whoever was told that it is saved must find it in the file of that name."""
+        try:
+            raw.execute("COMMIT")
+            if self._identities() != self._files:
+                raise Unavailable(MOVED, str(self.path))
+        except Exception as trouble:
+            tell(trouble)
+        else:
+            tell(None)
+
+    def _identities(self) -> list[int]:
+        try:
+            return [os.stat(f"{self.path}{suffix}").st_ino for suffix in ("", "-wal")]
+        except OSError:
+            return []
+
+    def _connection(self, busy_ms: int) -> Connection:
         engine = create_engine(
             f"sqlite:///{self.path}", poolclass=StaticPool, connect_args={"check_same_thread": False}
         )
@@ -188,15 +315,20 @@ class Database:
         @event.listens_for(engine, "connect")
         def _on_connect(raw: sqlite3.Connection, _: object) -> None:
             raw.isolation_level = None
-            for pragma in PRAGMAS:
+            for pragma in (f"busy_timeout={busy_ms}", *PRAGMAS):
                 raw.execute(f"PRAGMA {pragma}")
 
         return engine.connect()
 
 
-def _commit(raw: sqlite3.Connection, tell: Callable[[Exception | None], object]) -> None:
+def _begin_patiently(raw: sqlite3.Connection, tell: Callable[[Exception | None], object]) -> None:
+    """In the commit thread: wait a while for the write lock."""
     try:
-        raw.execute("COMMIT")
+        raw.execute(f"PRAGMA busy_timeout = {LOCK_SLICE_MS}")
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+        finally:
+            raw.execute("PRAGMA busy_timeout = 0")
     except Exception as trouble:
         tell(trouble)
     else:
@@ -204,12 +336,21 @@ def _commit(raw: sqlite3.Connection, tell: Callable[[Exception | None], object])
 
 
 def _attempt(connection: Connection, raw: sqlite3.Connection, unit: Unit[T]) -> tuple[T | None, Exception | None]:
+    """The result, or what the unit raised. What is the database's trouble, and not the unit's, is raised here."""
     raw.execute("SAVEPOINT unit")
     try:
         result = unit(connection)
     except Exception as error:
+        # A full disk may undo the whole transaction; on a damaged one the others have seen who knows what.
+        if not raw.in_transaction or _is_damage(error):
+            raise
         raw.execute("ROLLBACK TO unit")
         raw.execute("RELEASE unit")
         return None, error
     raw.execute("RELEASE unit")
     return result, None
+
+
+def _is_damage(error: Exception) -> bool:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return isinstance(cause, sqlite3.Error) and code_of(cause) not in (None, BUSY)

@@ -10,11 +10,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 
-def upgrade(connection: Connection) -> None:
-    """Bring the tables of a database up to date."""
+def upgrade(connection: Connection, version: str = "head") -> None:
+    """Bring the tables of a database up to date, or to an earlier version."""
     config = _config()
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, version)
 
 
 def downgrade(connection: Connection, version: str) -> None:

@@ -1,0 +1,274 @@
+"""Keeps a reserve of disk space for the server, and stops the pod that fills the disk.
+
+The reserve is a file that takes up space and holds nothing. A pod that writes faster than anybody looks fills the disk
+up to it; then the pod is found and stopped, and the file is given back, so that databases and the ends of pods can be
+written. It is made again when there is room. Which pod it was is measured only when space is low: what each has written
+lately to the folders that it may write, and to files that it has removed and still holds open. Change times decide,
+because those cannot be set by a program.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fairpool.agent import process_table
+from fairpool.model.ids import PodId
+from fairpool.model.observation import EVICTED
+
+RESERVE_BYTES = 1 << 30
+SMALLEST_BYTES = 16 << 20
+"""A smaller reserve would not last for as long as it takes to stop a pod."""
+SHARE = 4
+"""At most this part of the free space: a reserve must not be what fills a small disk."""
+LATELY_S = 120.0
+SETTLE_S = 10.0
+"""After a pod was stopped its folders are removed; who else writes is not blamed before that."""
+ENTRIES_MAX = 200_000
+MEASURE_S = 3.0
+PIECE_BYTES = 64 << 20
+BLOCK = 512
+"""Bytes in what `st_blocks` counts."""
+
+
+class Reserve:
+    """A file of so many bytes that is given back when the disk is full."""
+
+    def __init__(self, file: Path, wanted_bytes: int = RESERVE_BYTES) -> None:
+        self.file, self.wanted_bytes = file, wanted_bytes
+        self.bytes = 0
+        """What is reserved when there is room; less than what is wanted on a small disk."""
+
+    @property
+    def held_bytes(self) -> int:
+        try:
+            return os.stat(self.file, follow_symlinks=False).st_blocks * BLOCK
+        except OSError:
+            return 0
+
+    @property
+    def free_bytes(self) -> int:
+        disk = os.statvfs(self.file.parent)
+        return disk.f_bavail * disk.f_frsize
+
+    def measure(self) -> str:
+        """Decide how much is reserved; words if that is less than what is wanted."""
+        room = self.free_bytes + self.held_bytes
+        self.bytes = min(self.wanted_bytes, room // SHARE)
+        if self.bytes < SMALLEST_BYTES:
+            self.bytes = 0
+        if self.bytes == self.wanted_bytes:
+            return ""
+        kept = f"only {_size(self.bytes)} are" if self.bytes else "nothing is"
+        return f"{kept} reserved instead of {_size(self.wanted_bytes)}, because {_size(room)} of disk are free"
+
+    def hold(self, is_stopping: Callable[[], bool] = lambda: False) -> bool:
+        """Make the file, or make it as large as it should be; says whether it is. Takes a while on some disks."""
+        if not self.bytes:
+            self.release()
+            return True
+        with suppress(OSError):
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            handle = os.open(self.file, flags, 0o600)
+            try:
+                if os.fstat(handle).st_size > self.bytes:
+                    os.ftruncate(handle, self.bytes)
+                for start in range(0, self.bytes, PIECE_BYTES):
+                    if is_stopping():
+                        return False
+                    os.posix_fallocate(handle, start, min(PIECE_BYTES, self.bytes - start))
+                return True
+            finally:
+                os.close(handle)
+        self.release()  # there was no room for all of it
+        return False
+
+    def shrink(self) -> None:
+        """Give a little back: enough to write down who is stopped, and too little to write on for long."""
+        with suppress(OSError):
+            os.truncate(self.file, max(0, os.stat(self.file).st_size - max(self.bytes // 8, 1 << 20)))
+
+    def release(self) -> None:
+        """Give all of it back."""
+        with suppress(OSError):
+            os.unlink(self.file)
+
+    @property
+    def is_low(self) -> bool:
+        """Whether what is free, with the reserve, has come down to the reserve."""
+        return bool(self.bytes) and self.free_bytes + self.held_bytes < self.bytes + self.bytes // 4
+
+    @property
+    def is_critical(self) -> bool:
+        """Whether databases may not find room soon."""
+        return self.free_bytes < max(self.bytes // 16, 1 << 20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """A running pod, and where it can write on this machine."""
+
+    pod: PodId
+    name: str
+    project: str
+    mark: str
+    main: tuple[int, int] | None
+    places: Mapping[str, str]
+    """Folders, each with words for it: `its scratch`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """A pod that filled the disk."""
+
+    writer: Writer
+    bytes: int
+    where: str
+
+    @property
+    def words(self) -> str:
+        return f"it filled the disk: {_size(self.bytes)} written to {self.where}"
+
+    @property
+    def reason(self) -> str:
+        return f"{EVICTED}{self.words}"
+
+
+class DiskWatch:
+    """Looks at the disk, again and again; whoever calls `look` carries out what it says by itself."""
+
+    def __init__(
+        self,
+        reserve: Reserve,
+        writers: Callable[[], Sequence[Writer]],
+        stop: Callable[[PodId, str], None],
+        note: Callable[[str, Mapping[str, object]], None],
+    ) -> None:
+        self._reserve, self._writers, self._stop, self._note = reserve, writers, stop, note
+        self._not_before = float("-inf")
+        self._was_low = False
+
+    def look(self) -> Eviction | None:
+        """Once; who was stopped, if somebody was."""
+        reserve = self._reserve
+        if not reserve.is_low:
+            self._recover()
+            return None
+        if not self._was_low:
+            self._was_low = True
+            self._note("disk space is low", {"free_bytes": reserve.free_bytes, "reserve_bytes": reserve.bytes})
+        evicted = self._evict() if time.monotonic() >= self._not_before or reserve.is_critical else None
+        if reserve.is_critical and reserve.held_bytes:
+            reserve.release()
+            self._note("disk reserve released", {"free_bytes": reserve.free_bytes})
+        return evicted
+
+    def _evict(self) -> Eviction | None:
+        reserve = self._reserve
+        eviction = culprit(self._writers(), reserve.file, at_least=max(reserve.bytes // 16, 1 << 20))
+        if eviction is None:
+            return None
+        writer = eviction.writer
+        if reserve.is_critical:
+            _freeze(writer)  # or it would take what is given back before its notice can be written
+            reserve.shrink()
+        fields = {"pod": writer.pod, "workload": writer.name, "project": writer.project}
+        self._note("pod evicted", {**fields, "reason": eviction.words})
+        self._stop(writer.pod, eviction.reason)
+        self._not_before = time.monotonic() + SETTLE_S
+        return eviction
+
+    def _recover(self) -> None:
+        reserve = self._reserve
+        if reserve.bytes and reserve.held_bytes < reserve.bytes and reserve.free_bytes >= 2 * reserve.bytes:
+            is_held = reserve.hold()
+            if is_held and self._was_low:
+                self._was_low = False
+                self._note("disk space recovered", {"free_bytes": reserve.free_bytes, "reserve_bytes": reserve.bytes})
+        elif reserve.held_bytes >= reserve.bytes:
+            self._was_low = False
+
+
+def culprit(writers: Sequence[Writer], beside: Path, *, at_least: int) -> Eviction | None:
+    """Who has written most lately to the disk of a file; None: nobody has written much."""
+    device = os.stat(beside.parent).st_dev
+    since, until = time.time() - LATELY_S, time.monotonic() + MEASURE_S
+    found = []
+    for writer in sorted(writers, key=lambda each: each.pod):
+        used = _written(writer, device, since, until)
+        where, _ = max(used.items(), key=lambda each: each[1], default=("", 0))
+        total = sum(used.values())
+        if total >= at_least:
+            found.append((total, _bytes_sent(writer), Eviction(writer=writer, bytes=total, where=where)))
+    # Pods that share a folder have written the same to it: then the one that has sent more to the disk.
+    return max(found, key=lambda each: each[:2])[2] if found else None
+
+
+def _written(writer: Writer, device: int, since: float, until: float) -> dict[str, int]:
+    """Bytes of files that were changed lately, by where they are."""
+    seen: set[int] = set()
+    used = {words: _lately(folder, device, since, until, seen) for folder, words in writer.places.items()}
+    removed = {
+        about.st_ino: about.st_blocks * BLOCK
+        for about in _open_files(writer)
+        if about.st_dev == device and about.st_nlink == 0
+    }
+    return {**used, "files that it removed and holds open": sum(removed.values())}
+
+
+def _lately(folder: str, device: int, since: float, until: float, seen: set[int]) -> int:
+    """What lies in a folder and was changed lately; links are not followed, and a tree without end is left."""
+    total, entries, folders = 0, 0, [folder]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as found:
+            for entry in found:
+                entries += 1
+                if entries > ENTRIES_MAX or time.monotonic() > until:
+                    return total
+                with suppress(OSError):
+                    about = entry.stat(follow_symlinks=False)
+                    if about.st_dev != device or about.st_ino in seen:
+                        continue
+                    if stat.S_ISDIR(about.st_mode):
+                        folders.append(entry.path)
+                    elif about.st_ctime >= since:
+                        seen.add(about.st_ino)
+                        total += about.st_blocks * BLOCK
+    return total
+
+
+def _open_files(writer: Writer) -> Iterator[os.stat_result]:
+    for pid in process_table.family(writer.mark, dict([writer.main] if writer.main else [])):
+        with suppress(OSError):
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):
+                    about = os.stat(f"/proc/{pid}/fd/{name}")
+                    if stat.S_ISREG(about.st_mode):
+                        yield about
+
+
+def _freeze(writer: Writer) -> None:
+    for pid, started in process_table.family(writer.mark, dict([writer.main] if writer.main else [])).items():
+        process_table.send(pid, signal.SIGSTOP, only_if=partial(process_table.is_alive, started=started))
+
+
+def _bytes_sent(writer: Writer) -> int:
+    """What its processes have sent to any disk, by the kernel's count."""
+    total = 0
+    for pid in process_table.family(writer.mark, dict([writer.main] if writer.main else [])):
+        with suppress(OSError, ValueError):
+            for line in Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines():
+                if line.startswith("write_bytes:"):
+                    total += int(line.split()[1])
+    return total
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size // 2**20} MiB"

@@ -1,0 +1,71 @@
+"""The thread that looks after the disk: keeps a reserve for the server, and stops the pod that fills it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fairpool.agent.disk_reserve import DiskWatch, Reserve
+from fairpool.agent.supervisor import Supervisor
+
+log = logging.getLogger("fairpool.disk")
+
+LOOK_S = 0.5
+"""A disk takes some seconds to write as much as is reserved."""
+
+
+class DiskGuard:
+    """Looks until it is told to stop. Trouble with looking is said once, and never ends it."""
+
+    def __init__(self, file: Path, wanted_bytes: int, supervisor: Supervisor) -> None:
+        self._reserve = Reserve(file, wanted_bytes)
+        self._watch = DiskWatch(self._reserve, supervisor.writers, supervisor.evict, _note)
+        self._stopping = threading.Event()
+        self._trouble = ""
+        self.words = ""
+        """What is worth saying about the size of the reserve."""
+        self._thread = threading.Thread(target=self._run, name="disk", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """The reserve stays on the disk: pods write on, and the next start needs room."""
+        self._stopping.set()
+        self._thread.join(timeout_s)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """For `fairpool status`."""
+        try:
+            free, held = self._reserve.free_bytes, self._reserve.held_bytes
+        except OSError:
+            free, held = 0, 0
+        return {"free_bytes": free, "held_bytes": held, "reserve_bytes": self._reserve.bytes, "words": self.words}
+
+    def _run(self) -> None:
+        self._try(self._begin)
+        while not self._stopping.wait(LOOK_S):
+            self._try(self._watch.look)
+
+    def _begin(self) -> None:
+        self.words = self._reserve.measure()
+        if self.words:
+            log.warning("disk reserve is smaller than asked for", extra={"fields": {"words": self.words}})
+        self._reserve.hold(self._stopping.is_set)
+
+    def _try(self, step: Any) -> None:
+        try:
+            step()
+            self._trouble = ""
+        except Exception as error:
+            if str(error) != self._trouble:
+                log.exception("the disk cannot be looked after; it is tried again")
+            self._trouble = str(error)
+
+
+def _note(event: str, fields: Mapping[str, object]) -> None:
+    log.warning(event, extra={"fields": dict(fields)})

@@ -1,0 +1,50 @@
+"""Requests that failed on our side or took long, in the server's log. Wraps the application; knows no route."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = logging.getLogger("fairpool.requests")
+
+SLOW_S = 1.0
+HELD = ("/api/v1/cluster/",)
+"""Answered when something happens: to wait there is not to be slow."""
+
+
+class RequestLog:
+    """One line for each answer of 500 and above, and for each that was begun late."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.monotonic()
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                took_s = time.monotonic() - started
+                if message["status"] >= 500:
+                    log.error("request failed", extra={"fields": _fields(scope, message["status"], took_s)})
+                elif took_s > SLOW_S and not scope["path"].startswith(HELD):
+                    log.warning("slow request", extra={"fields": _fields(scope, message["status"], took_s)})
+            await send(message)
+
+        await self._app(scope, receive, watched)
+
+
+def _fields(scope: Scope, status: int, took_s: float) -> dict[str, object]:
+    """Without the query, in which anything may be."""
+    client = scope.get("client")
+    return {
+        "method": scope["method"],
+        "path": scope["path"],
+        "status": status,
+        "took_ms": int(took_s * 1000),
+        "from": client[0] if client else "",
+    }
