@@ -211,7 +211,7 @@ class World:
             return  # somebody is about to try the next pool, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)
         fresh = Books(self.ledger.load())
-        fresh.stops_confirmed = books.stops_confirmed
+        fresh.stops_confirmed = dict(books.stops_confirmed)
         draft = cycle(fresh, View(now=self.wall_now(), observation=observation))
         changed = [life.id for life in draft.changed_lives()]
         standings = [each for each in draft.standings.values() if not _is_same_but_for_pool(each, books)]

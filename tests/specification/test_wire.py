@@ -266,11 +266,11 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
 
 
 def test_a_message_of_another_version_is_refused_with_that_one_reason() -> None:
-    later = json.dumps({"version": 2, "after": 1, "revision": 2, "colour": "green"})
+    later = json.dumps({"version": 3, "after": 1, "revision": 2, "colour": "green"})
     assert read(PullAnswer, later) == [
         Problem(
             "wire.version",
-            "this PullAnswer speaks version 2 of the wire, we speak 1",
+            "this PullAnswer speaks version 3 of the wire, we speak 2",
             "run the same release of Fairpool on both sides",
         )
     ]
