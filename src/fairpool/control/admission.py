@@ -20,6 +20,7 @@ from fairpool.api.problems import ProblemItem, item
 from fairpool.api.wire import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
 from fairpool.model.node import TaintEffect
+from fairpool.model.organization import DEFAULT_GRACES
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import WHOLE_GPU_MILLI, parse_gpus
 from fairpool.model.spec import (
@@ -100,6 +101,8 @@ class Ground:
     project: ProjectRequest
     pools: frozenset[str]
     """Names of the node pools there are; none where none is asked for."""
+    grace_most_s: int = DEFAULT_GRACES.most_s
+    """The longest grace period that may be asked for."""
 
 
 @dataclass(slots=True)
@@ -126,6 +129,14 @@ def _check_words(spec: wire.CommonSpec, complaints: _Complaints) -> None:
         complaints.add("spec.too_many_words", what, "put them into a file", "spec.environmentVariables")
 
 
+def _check_grace(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> None:
+    asked_s, most_s = _or(spec.termination_grace_period_seconds, 0), ground.grace_most_s
+    if asked_s > most_s:
+        what = f"a grace period of {asked_s} s is longer than the {most_s} s allowed here"
+        fix = f"ask for at most {most_s} s"
+        complaints.add("spec.grace_too_long", what, fix, "spec.terminationGracePeriodSeconds")
+
+
 def admit(
     submit: wire.SubmitAny, ground: Ground, *, workload_id: WorkloadId, name: str, now: Instant
 ) -> WorkloadSpec | list[ProblemItem]:
@@ -143,6 +154,7 @@ def admit(
         what = "--stdin is required for containers with -t/--tty=true"
         complaints.add("spec.tty_without_stdin", what, "set stdin too", "spec.stdin")
     _check_words(spec, complaints)
+    _check_grace(spec, ground, complaints)
     size = _size(submit, complaints)
     shape = _shape(spec, kind, ground, complaints)
     leader = _leader(submit, shape, complaints)

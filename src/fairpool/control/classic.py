@@ -74,8 +74,10 @@ async def submit(request: Request, plane: PlaneDep, caller: CallerDep, body: wir
 
 
 @router.delete(JOBS, response_model=list[wire.ClassicOutcome], summary="Delete jobs; each for itself")
-async def delete(request: Request, plane: PlaneDep, caller: CallerDep, body: Named) -> Response:
-    return await _operate(request, plane, caller, body, work.BatchAction.DELETE)
+async def delete(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: Named, force: workloads.Force = False
+) -> Response:
+    return await _operate(request, plane, caller, body, work.BatchAction.DELETE, force=force)
 
 
 @router.post(f"{JOBS}/suspend", response_model=list[wire.ClassicOutcome], summary="Suspend jobs; each for itself")
@@ -89,7 +91,13 @@ async def resume(request: Request, plane: PlaneDep, caller: CallerDep, body: Nam
 
 
 async def _operate(
-    request: Request, plane: Plane, caller: Caller, named: list[wire.ClassicJobName], action: work.BatchAction
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    named: list[wire.ClassicJobName],
+    action: work.BatchAction,
+    *,
+    force: bool = False,
 ) -> Response:
     def unit(connection: Connection) -> Done:
         done: list[Done] = []
@@ -97,6 +105,8 @@ async def _operate(
         for each in named:
             try:
                 found = store.named(connection, each.project, each.name)
+                if found is None and force:  # one that is being deleted has given its name up
+                    found = store.leaving(connection, each.project, each.name)
                 if found is None:
                     raise unknown("job", f"{each.project}/{each.name}")
                 row = workloads.operable(connection, caller, found, None)
@@ -106,7 +116,7 @@ async def _operate(
                 )
                 outcomes.append(wire.ClassicOutcome(name=each.name, ok=False, error=error))
             else:
-                done.append(workloads.operated(plane, connection, row, action))
+                done.append(workloads.operated(plane, connection, row, action, force=force))
                 outcomes.append(wire.ClassicOutcome(name=each.name, ok=True))
         text = ",".join(each.model_dump_json(by_alias=True, exclude_none=True) for each in outcomes)
         return Done(body=f"[{text}]", also=tuple(done))

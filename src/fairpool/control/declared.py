@@ -11,8 +11,10 @@ from fairpool.control.admission import quota_milli
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, NodePool, Placement, Taint, TaintEffect
 from fairpool.model.organization import (
+    DEFAULT_GRACES,
     DEFAULT_QUEUE_PRIORITY,
     Entitlement,
+    GraceRules,
     NodeMarks,
     Organization,
     OverQuota,
@@ -46,6 +48,7 @@ def organization(
     marks: Mapping[str, wire.NodeMarksRequest],
     *,
     use_departments: bool = True,
+    graces: GraceRules = DEFAULT_GRACES,
 ) -> Organization:
     """Everything but the workloads. Departments, where they are used, are queues as soon as one of them says something:
     another than the default one exists, or the default one has a quota."""
@@ -66,6 +69,7 @@ def organization(
         rules={QueueId(each.name): rules for each in units if (rules := project_rules(each.rules)) != ProjectRules()},
         pools=model_pools if any(pool.name == DEFAULT_POOL for pool in model_pools) else (NodePool(), *model_pools),
         marks={NodeName(name): node_marks(each) for name, each in marks.items()},
+        graces=graces,
     )
 
 

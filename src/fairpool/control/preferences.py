@@ -23,6 +23,7 @@ from fairpool.control.settings import Settings
 from fairpool.control.store import changes
 from fairpool.control.store import preferences as store
 from fairpool.control.store.database import Connection
+from fairpool.model.organization import DEFAULT_GRACES, GraceRules
 
 router = APIRouter(tags=["settings"], route_class=LeanRoute)
 
@@ -50,6 +51,8 @@ DEPARTMENTS = "department.use"
 ACCESS_TOKEN = "security.accessTokenSeconds"
 REFRESH_TOKEN = "security.refreshTokenSeconds"
 PASSWORD_LENGTH = "security.passwordMinLength"
+GRACE = "workload.gracePeriodMaxSeconds"
+EVICTION_GRACE = "workload.evictionGracePeriodSeconds"
 
 PREFERENCES: Mapping[str, Preference] = MappingProxyType(
     {
@@ -76,6 +79,22 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         PASSWORD_LENGTH: Preference(
             "Security", "Least length of a password", "Of passwords that are chosen from now on", 8, 128
         ),
+        GRACE: Preference(
+            "Workloads",
+            "Longest grace period, in seconds",
+            "A pod that is told to stop is killed after its grace period. A submit that asks for more is refused",
+            0,
+            7 * DAY_S,
+            declared=True,
+        ),
+        EVICTION_GRACE: Preference(
+            "Workloads",
+            "Grace period of evicted pods, in seconds",
+            "A pod that stops because its GPUs are owed to other work is killed after this time, whatever it asked for",
+            0,
+            DAY_S,
+            declared=True,
+        ),
     }
 )
 
@@ -86,6 +105,8 @@ def _defaults(settings: Settings) -> dict[str, bool | int]:
         ACCESS_TOKEN: settings.access_token_s,
         REFRESH_TOKEN: settings.refresh_token_s,
         PASSWORD_LENGTH: 8,
+        GRACE: DEFAULT_GRACES.most_s,
+        EVICTION_GRACE: DEFAULT_GRACES.eviction_s,
     }
 
 
@@ -93,6 +114,13 @@ def chosen(settings: Settings, connection: Connection, key: str) -> int:
     """What holds now; a switch is 0 or 1."""
     row = store.one(connection, key)
     return int(json.loads(row.value)) if row is not None else int(_defaults(settings)[key])
+
+
+def graces(settings: Settings, connection: Connection) -> GraceRules:
+    """How long pods may take to stop."""
+    return GraceRules(
+        most_s=chosen(settings, connection, GRACE), eviction_s=chosen(settings, connection, EVICTION_GRACE)
+    )
 
 
 def check_password(settings: Settings, connection: Connection, password: str, field: str) -> None:

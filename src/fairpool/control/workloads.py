@@ -19,7 +19,7 @@ from fairpool.api.clusters import PodReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import PAGE_DEFAULT, Count
-from fairpool.control import admission, declarations, filters, items
+from fairpool.control import admission, declarations, filters, items, preferences
 from fairpool.control.doors import PodAddress
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.organization import cluster_of, pool_names
@@ -58,6 +58,14 @@ FIELDS = {
 }
 WORDS = {"desiredPhase": {desired.value: want.value for want, desired in items.DESIRED.items()}}
 
+GRACE_FIELD = "terminationGracePeriodSeconds"
+
+Force = Annotated[
+    bool,
+    Query(
+        description="Kill its pods at once, without their grace period; also those of a workload that is being deleted"
+    ),
+]
 Deleted = Annotated[bool, Query(description="Also those that are gone")]
 
 
@@ -113,7 +121,7 @@ async def submit(request: Request, plane: Plane, caller: Caller, body: wire.Subm
 
 def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.SubmitAny, project: Any) -> Done:
     now = plane.now()
-    ground = _ground(connection, body, project)
+    ground = _ground(plane, connection, body, project)
     name = _name(connection, body, project.name)
     spec = admission.admit(body, ground, workload_id=new_id(now), name=name, now=now)
     if isinstance(spec, list):
@@ -171,10 +179,13 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
     )
 
 
-def _ground(connection: Connection, body: wire.SubmitAny, project: Any) -> admission.Ground:
+def _ground(plane: Plane, connection: Connection, body: wire.SubmitAny, project: Any) -> admission.Ground:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
-    return admission.Ground(project=declared, pools=pool_names(connection) if are_pools_named else frozenset())
+    ground = admission.Ground(project=declared, pools=pool_names(connection) if are_pools_named else frozenset())
+    if body.spec.termination_grace_period_seconds is None:
+        return ground
+    return replace(ground, grace_most_s=preferences.chosen(plane.settings, connection, preferences.GRACE))
 
 
 def _cluster(connection: Connection, body: wire.SubmitAny, project: Any) -> str:
@@ -358,8 +369,10 @@ def _routes_of(kind: wire.Kind | None, base: str, home: APIRouter) -> None:
     async def resume(workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
         return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.RESUME)
 
-    async def delete(workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
-        return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.DELETE)
+    async def delete(
+        workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep, force: Force = False
+    ) -> Response:
+        return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.DELETE, force=force)
 
     path = base + "/{workload_id}"
     add: Callable[..., None] = home.add_api_route
@@ -371,12 +384,19 @@ def _routes_of(kind: wire.Kind | None, base: str, home: APIRouter) -> None:
 
 
 async def _operate(
-    request: Request, plane: Plane, caller: Caller, workload_id: str, kind: wire.Kind | None, action: wire.BatchAction
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    workload_id: str,
+    kind: wire.Kind | None,
+    action: wire.BatchAction,
+    *,
+    force: bool = False,
 ) -> Response:
     def unit(connection: Connection) -> Done:
         row = operable(connection, caller, workload_id, kind)
         check_match(request, row.revision)
-        return operated(plane, connection, row, action)
+        return operated(plane, connection, row, action, force=force)
 
     return await plane.perform(request, caller, unit)
 
@@ -388,9 +408,9 @@ WANTS = {
 }
 
 
-def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction) -> Done:
+def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction, *, force: bool = False) -> Done:
     """Declare what is to become of it."""
-    changed = declarations.set_want(plane, connection, row, WANTS[action])
+    changed = declarations.set_want(plane, connection, row, WANTS[action], force=force)
     now_is = store.shown(connection, row.id)
     assert now_is is not None
     return Done(
@@ -399,7 +419,7 @@ def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchA
         action=_verb(action) if changed else "",
         entity_type="workload",
         entity_id=row.id,
-        entity_name=f"{row.project}/{row.name}",
+        entity_name=f"{row.project}/{row.name}{' (forced)' if force else ''}",
         revision=now_is.revision,
     )
 
@@ -429,7 +449,7 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
         for workload_id in dict.fromkeys(body.ids):
             try:
                 row = operable(connection, caller, workload_id, None)
-                done.append(operated(plane, connection, row, body.action))
+                done.append(operated(plane, connection, row, body.action, force=body.force))
             except Refused as refusal:
                 failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
                 if refusal.is_denial:
@@ -458,6 +478,9 @@ async def update_inference(
         check_match(request, row.revision)
         before = json.loads(row.request)
         merged = before["spec"] | body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        most_s = preferences.chosen(plane.settings, connection, preferences.GRACE)
+        if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
+            merged[GRACE_FIELD] = most_s  # declared when more was allowed
         spec_before = declarations.declaration_of(row)
         again = wire.SubmitInference(
             name=row.name,
@@ -467,7 +490,7 @@ async def update_inference(
         )
         project = organization_store.project(connection, row.project)
         assert project is not None, "a project stays as long as it has work"
-        ground = _ground(connection, again, project)
+        ground = _ground(plane, connection, again, project)
         spec = admission.admit(again, ground, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
         if isinstance(spec, list):
             raise Refused(422, spec)
