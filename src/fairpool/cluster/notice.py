@@ -48,8 +48,9 @@ def _cut(life: Life, spec: WorkloadSpec | None, graces: GraceRules, gang_is_hurr
         grace_s = min(grace_s, spec.grace_s)
     if grace_s == life.grace_s:
         return life
-    detail = f"{life.detail}; {owed}" if owed and life.detail else owed or life.detail
-    return replace(life, grace_s=grace_s, detail=detail)
+    if hurried or not owed:
+        return replace(life, grace_s=grace_s)
+    return replace(life, grace_s=grace_s, detail=f"{life.detail}; {owed}" if life.detail else owed)
 
 
 def to_stop(grace_s: int) -> str:
