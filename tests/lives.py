@@ -225,7 +225,9 @@ class Story:
             case ["leave" | "leaves"]:
                 self._see(names, PodState.EXITED, exit_code=143, after_notice=True)
             case ["vanish" | "vanishes"]:
-                self.settle({each.id: Look(node=self._sight(each)) for each in self._named(names)})
+                gone = {each.id: Look(node=self._sight(each), stop_confirmed=True) for each in self._named(names)}
+                self.settle(gone)  # it is told to stop, to make sure
+                self.settle(gone)
             case ["is" | "are", "preempted" | "moved" | "stale" as cause]:
                 self._set({each.id: each.leave(self.now, Cause(cause), "for b") for each in self._named(names)})
             case ["lacks", "its", "image"]:

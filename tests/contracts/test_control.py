@@ -17,6 +17,7 @@ from fairpool.control.moments import iso
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
 from fairpool.model.life import Cause, Outcome
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.spec import Want
 from fairpool.model.status import WorkloadPhase
 from tests.control.house import START, House, codes, expect, gone, house, node
 
@@ -644,6 +645,42 @@ def test_a_batch_does_what_it_can(home: House) -> None:
     assert done["failed"][0]["code"] == 404
 
 
+def test_a_forced_delete_is_declared_without_grace_also_when_it_is_being_deleted(home: House) -> None:
+    path = f"{WORKLOADS}/{home.train('t1')['id']}"
+    expect(home.call("DELETE", path), 202)
+    (slow,) = home.pull().workloads
+    assert (slow.want, slow.grace_s) == (Want.DELETE, 30)
+    assert expect(home.call("DELETE", f"{path}?force=true"), 202)["phase"] == "Deleting"
+    (forced,) = home.pull().workloads
+    assert (forced.want, forced.grace_s) == (Want.DELETE, 0)
+    before = home.pull().revision
+    expect(home.call("DELETE", f"{path}?force=true"), 202)
+    expect(home.call("DELETE", path), 202)
+    assert home.pull().revision == before, "repeated, it changes nothing"
+    entries = expect(home.call("GET", "/api/v1/audit/log"), 200)["entries"]
+    deletes = [each["entity_name"] for each in entries if each["action"] == "delete"]
+    assert deletes == ["team-a/t1 (forced)", "team-a/t1"]
+    assert home.call("DELETE", f"{path}?force=perhaps").status_code == 422
+
+
+def test_a_batch_may_be_forced_only_to_delete(home: House) -> None:
+    ids = [home.train(f"t{number}")["id"] for number in range(2)]
+    batch = {"ids": ids, "action": "delete", "force": True}
+    assert expect(home.call("POST", f"{WORKLOADS}/batch", batch), 200)["succeeded"] == ids
+    assert {(each.want, each.grace_s) for each in home.pull().workloads} == {(Want.DELETE, 0)}
+    wrong = home.call("POST", f"{WORKLOADS}/batch", {**batch, "action": "suspend"})
+    assert wrong.status_code == 422
+    assert "force goes with the action delete only" in wrong.text
+
+
+def test_who_may_not_delete_may_not_force_it_either(home: House) -> None:
+    path = f"{WORKLOADS}/{home.train('t1')['id']}"
+    home.project("team-b")
+    home.researcher("ann", "team-b")
+    assert home.call("DELETE", f"{path}?force=true", by="ann").status_code == 404
+    assert home.pull().workloads[0].want is Want.RUN
+
+
 def test_a_batch_goes_on_beside_one_that_is_being_deleted(home: House) -> None:
     going, staying = (home.train(name)["id"] for name in ("going", "staying"))
     expect(home.call("DELETE", f"{WORKLOADS}/{going}"), 202)
@@ -757,6 +794,8 @@ def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> No
             "uploads.maxFiles": 20000,
             "uploads.maxMebibytes": 256,
             "uploads.totalMebibytes": 20480,
+            "workload.evictionGracePeriodSeconds": 60,
+            "workload.gracePeriodMaxSeconds": 3600,
         }
         made = expect(home.call("PUT", f"{SETTINGS}/security.accessTokenSeconds", {"value": 600}), 200)
         assert (made["value"], made["default"], made["updatedBy"]) == (600, 36000, "test@run.ai")
@@ -866,3 +905,30 @@ def test_what_was_answered_survives_a_restart(tmp_path: Path) -> None:
         workload = home.train("t1")
     with house(tmp_path) as home:
         assert expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200) == workload
+
+
+def test_graces_are_chosen_by_the_administrator_and_clusters_hear_of_them(home: House) -> None:
+    before = home.pull()
+    assert before.organization is not None
+    assert (before.organization.graces.most_s, before.organization.graces.eviction_s) == (3600, 60)
+    body = {"name": "slow", "projectId": "team-a", "spec": {"image": "i", "terminationGracePeriodSeconds": 3601}}
+    (problem,) = home.call("POST", f"{WORKLOADS}/trainings", body).json()["problems"]
+    assert problem["what"] == "a grace period of 3601 s is longer than the 3600 s allowed here"
+    assert (problem["fix"], problem["field"]) == ("ask for at most 3600 s", "spec.terminationGracePeriodSeconds")
+    expect(home.call("PUT", SETTINGS, {"key": "workload.gracePeriodMaxSeconds", "value": 7200}), 200)
+    expect(home.call("PUT", SETTINGS, {"key": "workload.evictionGracePeriodSeconds", "value": 10}), 200)
+    after = home.pull(before.revision)
+    assert after.organization is not None
+    assert (after.organization.graces.most_s, after.organization.graces.eviction_s) == (7200, 10)
+    expect(home.call("POST", f"{WORKLOADS}/trainings", body), 202)
+
+
+def test_a_model_that_asked_for_more_grace_than_is_allowed_now_can_still_be_changed(home: House) -> None:
+    spec = {"image": "i", "servingPort": {"container": 8000}, "terminationGracePeriodSeconds": 3600}
+    body = {"name": "m", "projectId": "team-a", "spec": spec}
+    path = f"{WORKLOADS}/inferences/{expect(home.call('POST', f'{WORKLOADS}/inferences', body), 202)['id']}"
+    expect(home.call("PUT", SETTINGS, {"key": "workload.gracePeriodMaxSeconds", "value": 100}), 200)
+    expect(home.call("PATCH", path, {"spec": {"image": "other", "servingPort": {"container": 8000}}}), 202)
+    assert home.pull().workloads[0].grace_s == 100
+    too_long = {"spec": {"image": "other", "servingPort": {"container": 8000}, "terminationGracePeriodSeconds": 101}}
+    assert codes(home.call("PATCH", path, too_long)) == ["spec.grace_too_long"]

@@ -137,3 +137,13 @@ def test_the_audit_log_in_older_words(home: House) -> None:
     (made,) = expect(home.call("GET", "/v1/k8s/audit?entity_type=project&limit=1"), 200)
     assert (made["action"], made["entityName"], made["context"]["result"]) == ("Create", "team-a", "Succeeded")
     assert codes(home.call("GET", "/v1/k8s/audit?start=x")) == ["request.not_a_date"]
+
+
+def test_a_job_that_is_being_deleted_can_be_deleted_by_force(home: House) -> None:
+    expect(submit(home, "slow"), 202)
+    named = [{"name": "slow", "project": "team-a"}]
+    expect(home.call("DELETE", JOBS, named), 200)
+    (again,) = expect(home.call("DELETE", JOBS, named), 200)
+    assert not again["ok"], "it has given its name up"
+    assert expect(home.call("DELETE", f"{JOBS}?force=true", named), 200) == [{"name": "slow", "ok": True}]
+    assert [each.grace_s for each in home.pull().workloads] == [0]

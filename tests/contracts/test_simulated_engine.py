@@ -746,6 +746,123 @@ def test_all_that_is_wrong_with_a_table_is_said_at_once() -> None:
 # --- words of these tests
 
 
+# --- nodes that are taken away, lost records, stopped keepers
+
+
+def test_a_node_that_is_taken_away_is_not_seen_and_its_pods_are() -> None:
+    world = World(Behaviour())
+    order = world.start("a")
+    world.engine.withdraw_node(NODE)
+    seen = world.look()
+    assert (list(seen.nodes), seen.pods[order.pod].state) == ([], PodState.RUNNING)
+    assert world.engine.nodes == []
+    later = start_order("b", boot_id=order.boot_id, devices=(1,))
+    assert world.tell(later).reply is Reply.REFUSED
+    world.stop(order, grace_s=0)
+    assert world.look().pods[order.pod].state is PodState.EXITED
+
+
+def test_a_node_that_is_offered_again_is_in_the_same_boot() -> None:
+    world = World(Behaviour())
+    before = world.look().nodes[NODE]
+    world.engine.withdraw_node(NODE)
+    world.engine.offer_node(NODE)
+    assert world.look().nodes[NODE] == before
+
+
+def test_a_pod_whose_record_is_lost_lives_on_unseen_and_is_found_later() -> None:
+    world = World(Behaviour(run_s=600))
+    order = world.start("a")
+    world.engine.lose_record(order.pod, Instant(START + 100 * SECOND_MS))
+    assert order.pod not in world.at(99).pods
+    assert world.engine.alive() == [order.pod]
+    assert world.states(order, at_s=(100, 600)) == ["running", "exited"]
+
+
+@pytest.mark.parametrize("how", ["start", "stop", "forget", "look"])
+def test_a_pod_whose_record_is_lost_is_found_by_whoever_looks_for_it(how: str) -> None:
+    world = World(Behaviour(stop_s=20))
+    order = world.start("a")
+    world.engine.lose_record(order.pod, Instant(START + 1000 * SECOND_MS))
+    match how:
+        case "start":
+            assert world.tell(order).reply is Reply.DONE
+        case "stop":
+            world.stop(order, grace_s=30)
+        case "forget":
+            assert world.tell(ForgetOrder(pod=order.pod, node=order.node)).reply is Reply.LATER
+        case _:
+            world.engine.find_all()
+    assert world.look().pods[order.pod].state is PodState.RUNNING, "once, and until it has left"
+    assert not world.engine.violations
+
+
+def test_of_a_pod_that_ends_unseen_nobody_knows_how() -> None:
+    world = World(Behaviour(run_s=10))
+    order = world.start("a")
+    world.engine.lose_record(order.pod, Instant(START + 100 * SECOND_MS))
+    assert order.pod not in world.at(200).pods
+    assert world.engine.alive() == []
+    assert world.tell(order).reply is Reply.REFUSED, "it has had its life"
+
+
+def test_whom_it_has_told_to_stop_an_engine_does_not_lose() -> None:
+    world = World(Behaviour(stop_s=20))
+    order = world.start("a")
+    world.stop(order, grace_s=30)
+    world.engine.lose_record(order.pod, Instant(START + 1000 * SECOND_MS))
+    assert world.states(order, at_s=(19, 20)) == ["running", "exited"]
+
+
+def test_a_pod_whose_keeper_is_stopped_tells_of_its_end_when_the_keeper_goes_on() -> None:
+    world = World(Behaviour(run_s=10))
+    order = world.start("a")
+    world.engine.stop_keeper(order.pod, Instant(START + 100 * SECOND_MS))
+    assert world.states(order, at_s=(10, 99, 100)) == ["running", "running", "exited"]
+
+
+def test_a_pod_whose_keeper_is_stopped_is_killed_when_its_grace_is_over() -> None:
+    world = World(Behaviour())
+    order = world.start("a")
+    world.engine.stop_keeper(order.pod, Instant(START + 100 * SECOND_MS))
+    world.stop(order, grace_s=30)
+    assert world.states(order, at_s=(29, 30)) == ["running", "exited"]
+    assert world.look().pods[order.pod].exit_code == 137
+
+
+def test_a_pod_whose_keeper_goes_on_in_time_leaves_by_itself() -> None:
+    world = World(Behaviour(stop_s=5))
+    order = world.start("a")
+    world.engine.stop_keeper(order.pod, Instant(START + 10 * SECOND_MS))
+    world.stop(order, grace_s=30)
+    assert world.states(order, at_s=(14, 15)) == ["running", "exited"]
+    assert world.look().pods[order.pod].exit_code == 143
+
+
+def test_a_journal_remembers_what_is_not_offered_not_seen_and_not_heard(tmp_path: Path) -> None:
+    clock, path = VirtualClock(START), tmp_path / "journal"
+    first = SimulatedEngine(clock, [machine()], always(Behaviour()), Journal(path))
+    unseen, deaf = start_order("a"), start_order("b", devices=(1,))
+    first.carry_out([unseen, deaf], ONE)
+    first.lose_record(unseen.pod, Instant(START + 100 * SECOND_MS))
+    first.stop_keeper(deaf.pod, Instant(START + 100 * SECOND_MS))
+    first.withdraw_node(NODE)
+    again = SimulatedEngine(clock, [machine()], always(Behaviour()), Journal(path))
+    assert (list(again.observe(ONE).nodes), list(again.observe(ONE).pods)) == ([], [deaf.pod])
+    again.carry_out([StopOrder(pod=deaf.pod, node=NODE, grace_s=50, reason="test")], ONE)
+    clock.advance(49)
+    assert again.observe(ONE).pods[deaf.pod].state is PodState.RUNNING
+    assert sorted(again.alive()) == [unseen.pod, deaf.pod]
+
+
+@pytest.mark.parametrize("deaf", [0.0, 0.5])
+def test_those_who_do_not_listen_behave_as_before_in_all_else(deaf: float) -> None:
+    orders = [start_order(f"w{number}") for number in range(60)]
+    heard, mixed = [seeded(7)(each) for each in orders], [seeded(7, deaf=deaf)(each) for each in orders]
+    assert [replace(each, stop_s=0) for each in heard] == [replace(each, stop_s=0) for each in mixed]
+    assert any(each.stop_s > 3600 for each in mixed) == (deaf > 0)
+
+
 class World:
     """A clock, an engine with one node, and the words to use them."""
 

@@ -459,6 +459,24 @@ def test_several_jobs_are_deleted_and_those_that_are_not_there_are_named(server:
     assert "no job was named" in server.refused("runai delete")
 
 
+def test_a_forced_delete_says_so_and_finds_what_is_being_deleted(server: Server, project: str) -> None:
+    for name in ("f-1", "f-2"):
+        server.typed(f"runai submit {name} -i img -g 1")
+    assert server.typed("runai delete f-1") == "Job f-1 deleted successfully.\n"
+    assert "does not exist" in server.type("runai delete f-1").err
+    for _ in range(2):
+        said = server.typed("runai delete --force f-1 f-2")
+        assert said == "".join(f"Job {name} deleted. Its pods are killed without notice.\n" for name in ("f-1", "f-2"))
+    assert server.typed("runai delete --all --force --yes").count("killed without notice") == 2
+    assert server.type("runai suspend --force f-1").code != 0
+
+
+def test_a_grace_period_that_is_too_long_is_refused_with_the_figure(server: Server, project: str) -> None:
+    said = server.refused("runai submit long -i img --grace-period 3601")
+    assert "a grace period of 3601 s is longer than the 3600 s allowed here" in said
+    assert "at most 3600 s" in said
+
+
 def test_suspend_and_resume_say_so(server: Server, project: str) -> None:
     server.typed("runai submit s -i img -g 1")
     assert server.typed("runai suspend s") == "Job s suspended successfully.\n"

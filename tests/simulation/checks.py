@@ -63,7 +63,7 @@ def no_device_over_committed(books: Books, world: World) -> Iterator[Wrong]:
                 continue
             for device in life.devices:
                 key = (life.node, life.boot_id, device)
-                device_mib = world.memory_mib[life.node]
+                device_mib = world.memory_mib(life.node)
                 used[key] = used.get(key, 0) + _part(life, device_mib)
                 if used[key] > WHOLE_GPU_MILLI * device_mib:
                     yield f"{life.node} device {device} of {device_mib} MiB holds {used[key] / 1000} MiB", workload

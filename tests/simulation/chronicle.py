@@ -74,6 +74,7 @@ class Chronicle:
 
     def __init__(self) -> None:
         self.phase_of: dict[PodId, PodPhase] = {}
+        self._grace_of: dict[PodId, int] = {}
         self.events: list[Event] = []
         self.is_complete = True
         """No ledger was lost, and with it lines that nobody else had."""
@@ -87,6 +88,7 @@ class Chronicle:
     def forget(self) -> None:
         """The ledger is lost."""
         self.phase_of.clear()
+        self._grace_of.clear()
         self._halts.clear()
         self.is_complete = False
 
@@ -100,9 +102,16 @@ class Chronicle:
                 self.rigid_since[spec.id] = now
         self.events += entry.events
         wrong = [*self._untold(entry), *_unexplained(entry)]
+        wrong += self._prolonged(entry)
         self.phase_of.update((life.id, life.phase) for life in entry.lives)
+        self._grace_of.update((life.id, life.grace_s) for life in entry.lives)
         self._halts.update((each.workload, each.halt) for each in entry.standings)
         return wrong
+
+    def _prolonged(self, entry: Entry) -> Iterator[Wrong]:
+        for life in entry.lives:
+            if life.grace_s > self._grace_of.get(life.id, life.grace_s):
+                yield f"{life.id} has {life.grace_s} s to leave, and had {self._grace_of[life.id]} s", life.workload
 
     def _untold(self, entry: Entry) -> Iterator[Wrong]:
         told: dict[PodId, Counter[EventKind]] = {}
@@ -111,7 +120,10 @@ class Chronicle:
                 told.setdefault(event.pod, Counter())[event.kind] += 1
         for life in entry.lives:
             adopted = told.get(life.id, Counter())[EventKind.ADOPTED]
-            expected = Counter(_expected(self.phase_of.get(life.id), life.phase, bool(adopted)))
+            before = self.phase_of.get(life.id)
+            expected = Counter(_expected(before, life.phase, bool(adopted)))
+            if before is life.phase is PodPhase.RELEASING and life.grace_s < self._grace_of[life.id]:
+                expected[EventKind.RELEASING] += 1  # it has less time than it was told
             if told.pop(life.id, Counter()) != expected:
                 yield f"{life.id} became {life.phase.value}, and history should say {dict(expected)}", life.workload
         for pod, kinds in told.items():

@@ -60,7 +60,8 @@ class People:
     def _delete(self) -> None:
         spec = self._some()
         if spec is not None and self._dice.random() < 0.4:
-            self.control.delete(spec.id)
+            # Other dice: what people do beside stays what it was.
+            self.control.delete(spec.id, force=Random(f"{spec.id} {spec.want}").random() < 0.3)
 
     def _resize(self) -> None:
         spec = self._some()

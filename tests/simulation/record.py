@@ -172,8 +172,9 @@ class RecordedEngine(SimulatedEngine):
     def _settle_pod(self, pod: PodId) -> None:
         was_alive = pod in self._alive
         super()._settle_pod(pod)
-        if was_alive and pod not in self._alive:
-            self.record.ended(self._courses[pod])
+        course = self._courses.get(pod)  # gone: what was there to say was said when it went
+        if was_alive and pod not in self._alive and course is not None:
+            self.record.ended(course)
 
 
 class RecordedNetwork(FaultyEngine):

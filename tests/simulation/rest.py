@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fairpool.engines.simulated.course import Course
-from fairpool.model.ids import SECOND_MS, NodeName, PoolName, QueueId, WorkloadId
-from fairpool.model.lifecycle import HOLDS_DEVICES
-from fairpool.model.node import Node, TaintEffect, nodes_by_pool
+from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, PoolName, QueueId, WorkloadId
+from fairpool.model.life import Cause, Life
+from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
+from fairpool.model.node import DEFAULT_POOL, Node, TaintEffect, nodes_by_pool
 from fairpool.model.organization import Organization, ProjectRules
+from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import Arrangement, Want
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Wrong = tuple[str, WorkloadId | None]
+EVICTION_S = 60
+FOR_OTHERS = (Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.NODE_LOST, Cause.VANISHED)
 TOLERANCE_S = 2
 """The loop has just turned, so that nobody is late by more than a step of the clock."""
 
@@ -28,15 +32,72 @@ TOLERANCE_S = 2
 def nobody_overstays(world: World) -> Iterator[Wrong]:
     """Between two turns in quiet times: nobody runs where or for longer than it may, unless it has been told to go."""
     staying = [course for course in world.engine.courses() if course.notice_at is None]
+    offered = set(world.engine.nodes)
     for course in staying:
         order = course.order
         if world.engine.host(order.node).is_silent:
             continue
+        if order.node not in offered:
+            yield f"{order.pod} runs on {order.node}, which is not offered any more", order.workload
         taint = _driven_away(course, marked(world, order.node))
         if taint:
             yield f"{order.pod} runs on {order.node}, which is being drained ({taint})", order.workload
         if not world.clock_jumped:
             yield from _too_long(world, course)
+
+
+def quota_comes_back_in_time(world: World) -> Iterator[Wrong]:
+    """Between two turns in quiet times: who leaves for the sake of others has left within the eviction grace, whatever
+    it asked for, and nobody within their quota waits longer for a place that another project is leaving."""
+    eviction_ms = (EVICTION_S + TOLERANCE_S) * SECOND_MS
+    now = world.clock.now()
+    lives = {life.id: life for lives in world.books.lives.values() for life in lives}
+    leaving = [course for course in world.engine.courses() if not world.engine.host(course.order.node).is_silent]
+    leaving = [course for course in leaving if course.order.pod in lives and not lives[course.order.pod].is_over]
+    for course in leaving:
+        life = lives[course.order.pod]
+        if life.phase is not PodPhase.RELEASING:
+            continue
+        if course.notice_at is None:
+            yield f"{life.id} has to leave ({life.cause}), and was not told", life.workload
+        elif life.cause in FOR_OTHERS and now - course.notice_at > eviction_ms:
+            since_s = (now - course.notice_at) / SECOND_MS
+            yield f"{life.id} was told to leave {since_s:.0f} s ago ({life.cause}), and still runs", life.workload
+    yield from _waits_too_long(world, lives, [course for course in leaving if course.notice_at is not None])
+
+
+def _waits_too_long(world: World, lives: Mapping[PodId, Life], leaving: list[Course]) -> Iterator[Wrong]:
+    """Each pair of who waits and who sits in its place is remembered from when it was first met."""
+    met: dict[tuple[PodId, PodId], Instant] = {}
+    now = world.clock.now()
+    for life in lives.values():
+        if life.phase is not PodPhase.PROMISED or not _is_within_quota(world, life, lives):
+            continue
+        for course in leaving:
+            order = course.order
+            if order.node != life.node or not set(order.devices) & set(life.devices):
+                continue
+            if order.project == world.desired.specs[life.workload].project:
+                continue
+            pair = (life.id, order.pod)
+            met[pair] = world.waits.get(pair, now)
+            if now - met[pair] > (EVICTION_S + TOLERANCE_S) * SECOND_MS:
+                yield f"{life.id} waits within its quota for {order.pod}, which takes its time to leave", life.workload
+    world.waits = met
+
+
+def _is_within_quota(world: World, life: Life, lives: Mapping[PodId, Life]) -> bool:
+    """By arithmetic of our own, and only where it is simple: one pool, no department, whole GPUs."""
+    organization, specs = world.desired.organization, world.desired.specs
+    spec = specs.get(life.workload)
+    if spec is None or len(organization.pools) > 1 or not life.shape.gpu.devices:
+        return False
+    queue = next((each for each in organization.queues_of(DEFAULT_POOL) if each.id == spec.project), None)
+    if queue is None or queue.parent is not None:
+        return False
+    mine = [each for each in lives.values() if each.workload in specs and specs[each.workload].project == spec.project]
+    held = [each for each in mine if each.is_placed or each.phase is PodPhase.PROMISED]
+    return sum(each.shape.gpu.devices for each in held) * WHOLE_GPU_MILLI <= queue.gpu.quota
 
 
 def _driven_away(course: Course, node: Node) -> str:

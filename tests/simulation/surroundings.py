@@ -100,6 +100,16 @@ def _varied(spec: WorkloadSpec, dice: Random, two_pools: bool) -> WorkloadSpec:
     return spec
 
 
+GRACES_S = (0, 30, 300, 3600, 100_000)
+"""The last is above what is allowed: declared by an installation that allowed it."""
+
+
+def patient(seed: int, arrival: Arrival) -> Arrival:
+    """The same workload with some grace, for worlds in which pods do not listen."""
+    grace_s = Random(f"grace {seed} {arrival.spec.id}").choice(GRACES_S)
+    return replace(arrival, spec=replace(arrival.spec, grace_s=grace_s))
+
+
 class Workshop:
     """Where machines get other labels and other devices, while they run."""
 

@@ -22,6 +22,13 @@ MISHAPS = [
     pytest.param(Faults(node_long_silence=2.0), id="nodes fall silent for long"),
     pytest.param(Faults(node_reboot=3.0), id="nodes keep rebooting"),
     pytest.param(Faults(refused=0.5, put_off=0.3), id="nodes refuse to start pods"),
+    pytest.param(Faults(node_set_change=4.0), id="the set of nodes changes under running pods"),
+    pytest.param(Faults(record_loss=10.0), id="the engine loses sight of pods that live on"),
+    pytest.param(Faults(keeper_stop=10.0), id="keepers are stopped"),
+    pytest.param(Faults(deaf=0.9), id="pods do not listen, and have asked for long graces"),
+    pytest.param(
+        Faults(node_set_change=4.0, record_loss=10.0, keeper_stop=10.0, deaf=0.9), id="all of that at the same time"
+    ),
 ]
 
 

@@ -9,7 +9,7 @@ import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from random import Random
 
@@ -24,8 +24,9 @@ from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import seeded
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.faults import Faults
+from fairpool.engines.simulated.mishaps import INSTEAD
 from fairpool.engines.simulated.traces import Arrival
-from fairpool.model.ids import SECOND_MS, Instant, NodeName, Revision, Token, WorkloadId
+from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
 from fairpool.model.organization import Organization
 from fairpool.model.spec import RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
@@ -38,7 +39,14 @@ from tests.simulation.feasibility import could_run
 from tests.simulation.people import People
 from tests.simulation.record import Record, RecordedEngine, RecordedNetwork
 from tests.simulation.story import Story
-from tests.simulation.surroundings import Workshop, in_pools, some_arrivals, some_nodes, some_organization
+from tests.simulation.surroundings import (
+    Workshop,
+    in_pools,
+    patient,
+    some_arrivals,
+    some_nodes,
+    some_organization,
+)
 
 START = Instant(1_000_000_000)
 CLUSTER = "cluster"
@@ -47,6 +55,15 @@ TURNS_MAX = 40
 LEASE_S = 15
 HOURS_MAX = 72
 """Within so many quiet hours everything has come to rest."""
+
+
+HOLD_UP_ORDERS = tuple(
+    each.name
+    for each in fields(Faults)
+    if each.name.startswith(("observe", "away", "slow", "order", "answer", "put_off", "loop", "second", "disk"))
+    or each.name.startswith(("clock", "control"))
+)
+"""Where none of these happen, an order that is owed has been given when the loop comes to rest."""
 
 
 class Crash(BaseException):
@@ -79,6 +96,8 @@ class World:
         self.record = Record()
         self.chronicle = Chronicle()
         self.clock_jumped = False
+        self.waits: dict[tuple[PodId, PodId], Instant] = {}
+        """Who waits for whom to leave, and since when that is known."""
         self._desired: Desired | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._loses_ledger = self.dice.random() < 0.1
@@ -100,8 +119,8 @@ class World:
         two_pools = dice.random() < 0.3
         nodes = some_nodes(dice)
         nodes = in_pools(nodes, dice) if two_pools else nodes
-        self.memory_mib: dict[NodeName, int] = {node.name: node.gpu_memory_mib for node in nodes}
-        behaviour_of = seeded(seed, run_s=(30, 2400), failing=dice.choice((0.02, 0.02, 0.2)))
+        self._memory_mib: dict[str, int] = {node.name: node.gpu_memory_mib for node in nodes}
+        behaviour_of = seeded(seed, run_s=(30, 2400), failing=dice.choice((0.02, 0.02, 0.2)), deaf=self.faults.deaf)
         self.engine = RecordedEngine(self.clock, nodes, behaviour_of, self.record)
         self.network = RecordedNetwork(self.engine, self.faults, Random(f"engine {seed}"), self.clock)
         self.workshop = Workshop(self.engine, Random(f"workshop {seed}"), two_pools)
@@ -113,6 +132,8 @@ class World:
         count = workloads if workloads is not None else dice.randint(3, 12)
         gap_s = dice.choice((1, 30, 120))
         self.arrivals = some_arrivals(seed, organization, count, start=START, gap_s=gap_s, two_pools=two_pools)
+        if self.faults.deaf:
+            self.arrivals = [patient(seed, arrival) for arrival in self.arrivals]
 
     def close(self) -> None:
         self.ledger.close()
@@ -134,6 +155,10 @@ class World:
         if self._desired is None or self._desired.revision != control.revision:
             self._desired = Desired(control.revision, control.specs(), control.organization())
         return self._desired
+
+    def memory_mib(self, node: NodeName) -> int:
+        """GPU memory of a node; one that is offered instead of another is as large."""
+        return self._memory_mib[node.partition(INSTEAD)[0]]
 
     def wall_now(self) -> Instant:
         return self.clock.wall.now()
@@ -211,7 +236,7 @@ class World:
             return  # somebody is about to try the next pool, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)
         fresh = Books(self.ledger.load())
-        fresh.stops_confirmed = books.stops_confirmed
+        fresh.stops_confirmed = dict(books.stops_confirmed)
         draft = cycle(fresh, View(now=self.wall_now(), observation=observation))
         changed = [life.id for life in draft.changed_lives()]
         standings = [each for each in draft.standings.values() if not _is_same_but_for_pool(each, books)]
@@ -270,8 +295,12 @@ class World:
         if self.dice.random() < 0.02:
             self.counts["looked at anew"] += 1
             self.expect_same_from_scratch()
-        if self._calm and loop.books.cursor == self.control.revision:
+        if loop.books.cursor != self.control.revision:
+            return
+        if self._calm:
             self._require(rest.nobody_overstays(self))
+        if self._calm or not any(getattr(self.faults, each) for each in HOLD_UP_ORDERS):
+            self._require(rest.quota_comes_back_in_time(self))
 
     def _turn(self) -> bool:
         running, ledger = self.loop, self.ledger
@@ -413,6 +442,7 @@ class World:
         if self.chronicle.is_complete:
             self.wrong_entries.append(("a loop gave up a ledger with which nothing was wrong", None))
         self.chronicle.has_gaps = True
+        self.engine.find_all()
         self._forget()
 
     # --- what happens around it ---
@@ -454,6 +484,7 @@ class World:
             for each in path.parent.glob("ledger.db*"):
                 each.unlink()
         self._forget()
+        self.engine.find_all()  # whoever starts anew looks for everything: two losses at once are not survived
         self.ledger = self._new_ledger()
 
     def _forget(self) -> None:

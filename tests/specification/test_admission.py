@@ -208,3 +208,8 @@ def test_quotas(amount: float, milli: int) -> None:
 @pytest.mark.parametrize("amount", [0.12345, -0.5, -2])
 def test_quotas_that_are_none(amount: float) -> None:
     assert isinstance(quota_milli(amount), Problem)
+
+
+@pytest.mark.parametrize(("asked_s", "problems"), [(0, []), (3600, []), (3601, ["spec.grace_too_long"])])
+def test_a_grace_period_has_an_end(asked_s: int, problems: list[str]) -> None:
+    assert complaints(terminationGracePeriodSeconds=asked_s) == problems

@@ -18,22 +18,23 @@ from tests.lives import BOUND, ENDED, RELEASING, RUNNING, at, cells, life, node_
 NOW = at(60)
 
 THE_TABLE = """
-| ledger                        | starting | running | exited | nothing | silent | gone | rebooted |
-|-------------------------------|----------|---------|--------|---------|--------|------|----------|
-| WAITING                       | –        | –       | –      | –       | –      | –    | –        |
-| PROMISED                      | –        | –       | –      | –       | –      | –    | –        |
-| BOUND                         | –        | –       | –      | start   | –      | –    | –        |
-| BOUND, to be asked now        | –        | –       | –      | start   | –      | –    | –        |
-| BOUND, to be asked later      | –        | –       | –      | –       | –      | –    | –        |
-| BOUND, an earlier life leaves | –        | –       | –      | –       | –      | –    | –        |
-| BOUND, undeclared             | –        | –       | –      | –       | –      | –    | –        |
-| RUNNING                       | –        | –       | –      | –       | –      | –    | –        |
-| RELEASING                     | stop     | stop    | –      | stop    | –      | –    | –        |
-| RELEASING, undeclared         | stop     | stop    | –      | stop    | –      | –    | –        |
-| RELEASING, stop confirmed     | –        | –       | –      | –       | –      | –    | –        |
-| ENDED                         | stop     | stop    | –      | –       | –      | –    | –        |
-| ENDED, reported               | stop     | stop    | forget | –       | –      | –    | –        |
-| ENDED, reported, undeclared   | stop     | stop    | forget | –       | –      | –    | –        |
+| ledger                            | starting | running | exited | nothing | silent | gone | rebooted | removed |
+|-----------------------------------|----------|---------|--------|---------|--------|------|----------|---------|
+| WAITING                           | –        | –       | –      | –       | –      | –    | –        | –       |
+| PROMISED                          | –        | –       | –      | –       | –      | –    | –        | –       |
+| BOUND                             | –        | –       | –      | start   | –      | –    | –        | –       |
+| BOUND, to be asked now            | –        | –       | –      | start   | –      | –    | –        | –       |
+| BOUND, to be asked later          | –        | –       | –      | –       | –      | –    | –        | –       |
+| BOUND, an earlier life leaves     | –        | –       | –      | –       | –      | –    | –        | –       |
+| BOUND, undeclared                 | –        | –       | –      | –       | –      | –    | –        | –       |
+| RUNNING                           | –        | –       | –      | –       | –      | –    | –        | –       |
+| RELEASING                         | stop     | stop    | –      | stop    | –      | –    | –        | stop    |
+| RELEASING, undeclared             | stop     | stop    | –      | stop    | –      | –    | –        | stop    |
+| RELEASING, stop confirmed         | –        | –       | –      | –       | –      | –    | –        | –       |
+| RELEASING, longer stop confirmed  | stop     | stop    | –      | stop    | –      | –    | –        | stop    |
+| ENDED                             | stop     | stop    | –      | –       | –      | –    | –        | –       |
+| ENDED, reported                   | stop     | stop    | forget | –       | –      | –    | –        | –       |
+| ENDED, reported, undeclared       | stop     | stop    | forget | –       | –      | –    | –        | –       |
 """
 
 
@@ -46,7 +47,12 @@ def test_the_table(ledger: str, engine: str, owed: str) -> None:
     order = outstanding(
         known,
         None if "undeclared" in ledger else spec(),
-        Look(sight_of_pod(engine, known), sight_of_node(engine), stop_confirmed="stop confirmed" in ledger),
+        Look(
+            sight_of_pod(engine, known),
+            sight_of_node(engine),
+            stop_confirmed="stop confirmed" in ledger,
+            confirmed_grace_s=known.grace_s + ("longer" in ledger),
+        ),
         alone="an earlier life leaves" not in ledger,
         reported="reported" in ledger,
         now=NOW,
@@ -66,7 +72,9 @@ def sight_of_pod(engine: str, of: Life) -> PodSight | None:
     return pod_sight(of, PodState(engine)) if engine in list(PodState) else None
 
 
-def sight_of_node(engine: str) -> NodeSight:
+def sight_of_node(engine: str) -> NodeSight | None:
+    if engine == "removed":
+        return None
     boot = {"boot_id": "n1, second boot"} if engine == "rebooted" else {}
     return node_sight("n1", gone=engine == "gone", silent_since=at(30) if engine == "silent" else None, **boot)
 
@@ -132,6 +140,28 @@ def test_what_is_owed_is_owed_again_until_it_is_seen() -> None:
     bound = life("a-0-0", BOUND, on="n1")
     assert owed(bound) == owed(bound)
     assert owed(bound, Look(pod_sight(bound, PodState.STARTING), node_sight())) is None
+
+
+@pytest.mark.parametrize(("asked_s", "given_s"), [(7, 7), (3600, 3600), (315_360_000, 3600)])
+def test_a_start_carries_no_longer_a_grace_than_is_allowed(asked_s: int, given_s: int) -> None:
+    assert start_order(life("a-0-0", BOUND, on="n1", grace_s=asked_s), spec()).grace_s == given_s
+
+
+def test_one_that_should_be_over_and_is_seen_has_no_more_than_the_eviction_grace() -> None:
+    over = life("a-0-0", ENDED, on="n1", grace_s=3600)
+    order = owed(over, Look(pod_sight(over, PodState.RUNNING), node_sight()))
+    assert isinstance(order, StopOrder)
+    assert order.grace_s == 60
+
+
+def test_one_that_runs_where_no_node_is_any_more_is_stopped_until_it_is_gone() -> None:
+    running = life("a-0-0", RUNNING, on="n1", started_at=at(10))
+    seen = Look(pod_sight(running, PodState.RUNNING))
+    leaving = settle(running, seen, NOW)
+    assert in_words(owed(leaving, seen)) == "stop"
+    confirmed = replace(seen, stop_confirmed=True, confirmed_grace_s=leaving.grace_s)
+    assert settle(leaving, confirmed, NOW) is leaving, "it is still seen"
+    assert settle(leaving, replace(confirmed, pod=None), NOW).phase is ENDED
 
 
 # --- what a lost ledger is rebuilt from ----------------------------------------------------------------------------

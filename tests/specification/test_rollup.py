@@ -139,11 +139,11 @@ STATUSES = {
     ),
     "one that is evicted is pending, and says for whom": When(
         lives=(leaves("a-0-0", Cause.PREEMPTED, "for b"),),
-        then="Pending, evicted: for b",
+        then="Pending, evicted: for b; it has at most 30 s to stop",
     ),
     "one that moves is pending while the old life leaves": When(
         lives=(leaves("a-0-0", Cause.MOVED, "to n2"), life("a-0-1", PROMISED, on="n2")),
-        then="Pending, evicted: to n2",
+        then="Pending, evicted: to n2; it has at most 30 s to stop",
     ),
     "one that has its place is initializing": When(
         lives=(starts("a-0-0"),),
@@ -193,7 +193,7 @@ STATUSES = {
     "a gang that restarts is pending while the old pods leave": When(
         of=GANG,
         lives=(ended("a-0-0", Outcome.ERROR), leaves("a-1-0", Cause.PEER, "a-0-0 ended"), backs_off("a-0-1")),
-        then="Pending, evicted: a-0-0 ended",
+        then="Pending, evicted: a-0-0 ended; it has at most 30 s to stop",
     ),
     "leader and worker run": When(
         of=LED,
@@ -250,7 +250,7 @@ STATUSES = {
         of=LED,
         lives=(ended("a-0-0", Outcome.OK), leaves("a-1-0", Cause.FINISHED)),
         stand=FINISHED,
-        then="Running, stopping: stops: finished",
+        then="Running, stopping: stops: finished; it has at most 30 s to stop",
     ),
     "one that has failed says why": When(
         lives=(ended("a-0-0", Outcome.ERROR),),
@@ -261,12 +261,12 @@ STATUSES = {
         of=spec(BUILD),
         lives=(leaves("a-0-0", Cause.TIME_LIMIT),),
         stand=halted(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, "60 s"),
-        then="Running, stopping: 60 s",
+        then="Running, stopping: 60 s; it has at most 30 s to stop",
     ),
     "one that is to stop is running until it has left": When(
         of=spec(want=Want.STOP),
         lives=(leaves("a-0-0", Cause.SUSPENDED),),
-        then="Running, stopping: stops: suspended",
+        then="Running, stopping: stops: suspended; it has at most 30 s to stop",
     ),
     "one that is to stop and has left is stopped": When(
         of=spec(want=Want.STOP),
@@ -357,7 +357,7 @@ def test_pods_are_told_in_the_order_of_their_places_and_an_eviction_with_its_fir
     lives = [leaves("a-1-0", Cause.PEER), leaves("a-0-0", Cause.PEER), leaves("a-2-0", Cause.NODE_DRAINED)]
     level = report(GANG, [replace(each, detail=str(each.cause)) for each in lives])
     assert [pod.id for pod in level.pods] == ["a-0-0", "a-1-0", "a-2-0"]
-    assert level.detail == "node-drained"
+    assert level.detail == "node-drained; it has at most 30 s to stop"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ THE_TABLE = """
 | WAITING              | –        | –       | –          | –              | –      | –                  |
 | PROMISED             | –        | –       | –          | –              | –      | –                  |
 | BOUND                | –        | RUNNING | ok, exited | –              | –      | lost, node-lost    |
-| RUNNING              | –        | –       | ok, exited | lost, vanished | –      | lost, node-lost    |
+| RUNNING              | –        | –       | ok, exited | RELEASING      | –      | lost, node-lost    |
 | RELEASING, suspended | –        | –       | ok, exited | –              | –      | stopped, suspended |
 | RELEASING, preempted | –        | –       | ok, exited | –              | –      | evicted, preempted |
 | ENDED                | –        | –       | –          | –              | –      | –                  |
@@ -56,16 +56,29 @@ HOW_IT_EXITED = """
 Whoever stops after a notice that the ledger knows nothing of was fenced: its node had lost touch."""
 
 WHAT_BECAME_OF_THE_NODE = """
-| ledger               | rebooted           | removed            | running, rebooted  | running, silent | exited, gone |
-|----------------------|--------------------|--------------------|--------------------|-----------------|--------------|
-| WAITING              | –                  | –                  | –                  | –               | –            |
-| PROMISED             | –                  | –                  | –                  | –               | –            |
-| BOUND                | lost, node-lost    | lost, node-lost    | lost, node-lost    | RUNNING         | ok, exited   |
-| RUNNING              | lost, node-lost    | lost, node-lost    | lost, node-lost    | –               | ok, exited   |
-| RELEASING, suspended | stopped, suspended | stopped, suspended | stopped, suspended | –               | ok, exited   |
-| RELEASING, preempted | evicted, preempted | evicted, preempted | evicted, preempted | –               | ok, exited   |
-| ENDED                | –                  | –                  | –                  | –               | –            |
+| ledger               | rebooted           | removed   | removed, stop confirmed | running, silent | exited, gone |
+|----------------------|--------------------|-----------|-------------------------|-----------------|--------------|
+| WAITING              | –                  | –         | –                       | –               | –            |
+| PROMISED             | –                  | –         | –                       | –               | –            |
+| BOUND                | lost, node-lost    | RELEASING | RELEASING               | RUNNING         | ok, exited   |
+| RUNNING              | lost, node-lost    | RELEASING | RELEASING               | –               | ok, exited   |
+| RELEASING, suspended | stopped, suspended | –         | stopped, suspended      | –               | ok, exited   |
+| RELEASING, preempted | evicted, preempted | –         | evicted, preempted      | –               | ok, exited   |
+| RELEASING, node-lost | lost, node-lost    | –         | lost, node-lost         | –               | ok, exited   |
+| ENDED                | –                  | –         | –                       | –               | –            |
 """
+"""A node that is not offered any more does not end what ran there: only a confirmed stop does."""
+
+WHAT_IS_SEEN_IS_THERE = """
+| ledger               | starting, removed | running, removed | running, rebooted | running, gone | exited, removed |
+|----------------------|-------------------|------------------|-------------------|---------------|-----------------|
+| BOUND                | RELEASING         | RELEASING        | RELEASING         | RELEASING     | ok, exited      |
+| RUNNING              | RELEASING         | RELEASING        | RELEASING         | RELEASING     | ok, exited      |
+| RELEASING, suspended | –                 | –                | –                 | –             | ok, exited      |
+| RELEASING, vanished  | –                 | –                | –                 | –             | ok, exited      |
+| ENDED                | –                 | –                | –                 | –             | –               |
+"""
+"""Whatever is said of its node."""
 
 WHAT_THE_ENGINE_ANSWERED = """
 | ledger               | done | later      | unknown    | refused        | stop confirmed     |
@@ -75,6 +88,7 @@ WHAT_THE_ENGINE_ANSWERED = """
 | BOUND                | –    | asks again | asks again | error, refused | –                  |
 | RELEASING, suspended | –    | –          | –          | –              | stopped, suspended |
 | RELEASING, preempted | –    | –          | –          | –              | evicted, preempted |
+| RELEASING, vanished  | –    | –          | –          | –              | lost, vanished     |
 | ENDED                | –    | –          | –          | –              | –                  |
 """
 """And sees nothing of the pod."""
@@ -87,7 +101,14 @@ ANSWERS_GIVE_WAY_TO_SIGHTS = """
 | RELEASING | –               | –                 | –                       | –               | –                      |
 """
 
-ALL = [THE_TABLE, HOW_IT_EXITED, WHAT_BECAME_OF_THE_NODE, WHAT_THE_ENGINE_ANSWERED, ANSWERS_GIVE_WAY_TO_SIGHTS]
+ALL = [
+    THE_TABLE,
+    HOW_IT_EXITED,
+    WHAT_BECAME_OF_THE_NODE,
+    WHAT_IS_SEEN_IS_THERE,
+    WHAT_THE_ENGINE_ANSWERED,
+    ANSWERS_GIVE_WAY_TO_SIGHTS,
+]
 
 
 @pytest.mark.parametrize(
@@ -276,3 +297,25 @@ def test_settling_twice_is_settling_once() -> None:
     gone = Look(node=node_sight("n1", gone=True))
     once = settle(running, gone, NOW)
     assert settle(once, gone, at(90)) is once
+
+
+def test_one_that_vanished_is_stopped_first_and_says_why() -> None:
+    running = life("a-0-0", RUNNING, on="n1", started_at=at(10))
+    after = settle(running, Look(node=node_sight()), NOW)
+    assert (after.phase, after.cause, after.detail) == (
+        RELEASING,
+        Cause.VANISHED,
+        "its process vanished without a trace",
+    )
+
+
+def test_one_that_was_taken_for_vanished_and_had_done_its_work_has_done_its_work() -> None:
+    looked_for = life("a-0-0", RELEASING, on="n1", started_at=at(10), cause=Cause.VANISHED)
+    found = pod_sight(looked_for, PodState.EXITED, exit_code=0)
+    assert settle(looked_for, Look(found, node_sight()), NOW).outcome is Outcome.OK
+
+
+def test_one_whose_node_was_removed_before_it_was_seen_running_keeps_when_it_began() -> None:
+    bound = life("a-0-0", BOUND, on="n1")
+    after = settle(bound, Look(pod_sight(bound, PodState.RUNNING, running_since=at(50))), NOW)
+    assert (after.cause, after.detail, after.started_at) == (Cause.NODE_LOST, "node n1 was removed", at(50))

@@ -293,6 +293,7 @@ def test_what_cannot_be_done_is_a_problem_and_no_revision() -> None:
     assert code(control.submit(spec(A, pods=3))) == "workload.exists"
     assert code(control.suspend(C)) == "workload.unknown"
     assert code(control.suspend(B)) == "workload.being_deleted"
+    assert code(control.resize(B, pods=2)) == "workload.being_deleted"
     assert code(control.resume(B)) == "workload.being_deleted"
     assert code(control.resume(A)) == "workload.not_stopped"
     assert code(control.resize(A, pods=0)) == "workload.size"
@@ -511,3 +512,14 @@ def test_what_has_done_its_work_is_not_resumed() -> None:
     control.submit(spec(A))
     control.push(report(1, level(A, WorkloadPhase.COMPLETED), whole=True))
     assert code(control.resume(A)) == "workload.completed"
+
+
+def test_a_forced_delete_is_a_declaration_without_grace_also_of_what_is_being_deleted() -> None:
+    control = StandIn()
+    control.submit(spec(A))
+    control.delete(A)
+    before = taken(control.delete(A, force=True))
+    known = control.spec(A)
+    assert known is not None
+    assert (known.want, known.grace_s) == (Want.DELETE, 0)
+    assert control.delete(A, force=True) == before

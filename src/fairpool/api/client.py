@@ -251,11 +251,17 @@ class Client:
     def resume(self, workload_id: str) -> None:
         self._call("POST", f"/api/v1/workloads/{workload_id}/resume")
 
-    def delete_workload(self, workload_id: str) -> None:
-        self._call("DELETE", f"/api/v1/workloads/{workload_id}")
+    def leaving_workloads(self, project: str, name: str) -> list[work.WorkloadItem]:
+        """Those of this name that are being deleted."""
+        filters = [f"projectName=={project}", f"name=={name}", "desiredPhase==Deleted"]
+        return self.all_workloads(filters=filters)
 
-    def batch(self, ids: Sequence[str], action: work.BatchAction) -> work.BatchAnswer:
-        body = work.BatchRequest(ids=list(ids), action=action)
+    def delete_workload(self, workload_id: str, *, force: bool = False) -> None:
+        """`force`: kill its pods at once, also if it is being deleted already."""
+        self._call("DELETE", f"/api/v1/workloads/{workload_id}{'?force=true' if force else ''}")
+
+    def batch(self, ids: Sequence[str], action: work.BatchAction, *, force: bool = False) -> work.BatchAnswer:
+        body = work.BatchRequest(ids=list(ids), action=action, force=force)
         return self._post(work.BatchAnswer, "/api/v1/workloads/batch", body)
 
     def logs(

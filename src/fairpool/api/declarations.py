@@ -13,7 +13,16 @@ from fairpool.api.message import Wire
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
-from fairpool.model.organization import Entitlement, NodeMarks, Organization, OverQuota, ProjectRules, Queue
+from fairpool.model.organization import (
+    DEFAULT_GRACES,
+    Entitlement,
+    GraceRules,
+    NodeMarks,
+    Organization,
+    OverQuota,
+    ProjectRules,
+    Queue,
+)
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.spec import Arrangement, Dependency, PodTemplate, Program, RestartPolicy, Volume, Want, WorkloadSpec
 from fairpool.model.workload import (
@@ -221,6 +230,12 @@ class TopologyWire(Wire):
     levels: tuple[str, ...]
 
 
+class GracesWire(Wire):
+    mirrors: ClassVar[Any] = GraceRules
+    most_s: Count
+    eviction_s: Count
+
+
 class OrganizationWire(Wire):
     """Everything that is declared for a cluster except its workloads."""
 
@@ -230,6 +245,7 @@ class OrganizationWire(Wire):
     pools: tuple[PoolWire, ...]
     topologies: tuple[TopologyWire, ...]
     marks: dict[NodeName, MarksWire]
+    graces: GracesWire = GracesWire.of(DEFAULT_GRACES)  # what was kept before lacks them
 
     @classmethod
     def from_organization(cls, organization: Organization) -> OrganizationWire:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
+from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints, model_validator
 
 from fairpool.api.uploads import UploadId
 from fairpool.api.wire import (
@@ -663,6 +663,15 @@ class BatchRequest(Request):
     )
     ids: Annotated[list[ShortText], Field(min_length=1, max_length=1000)]
     action: BatchAction
+    force: Annotated[bool, Field(description="With `delete`: kill the pods at once, without their grace period")] = (
+        False
+    )
+
+    @model_validator(mode="after")
+    def _check_force(self) -> Self:
+        if self.force and self.action is not BatchAction.DELETE:
+            raise ValueError("force goes with the action delete only")
+        return self
 
 
 class BatchFailure(Answer):

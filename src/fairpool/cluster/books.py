@@ -12,6 +12,7 @@ from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.dependencies import unmet
 from fairpool.cluster.entry import Entry, Image
 from fairpool.cluster.history import Event, EventKind
+from fairpool.cluster.notice import to_stop
 from fairpool.cluster.standing import Standing
 from fairpool.cluster.survey import Ground, Rows
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, Revision, WorkloadId
@@ -63,7 +64,8 @@ class Books:
         """Workloads whose present level the control plane has confirmed."""
         self.unswept: set[WorkloadId] = set()
         """Of those, the ones that may have something to clear away."""
-        self.stops_confirmed: set[PodId] = set()
+        self.stops_confirmed: dict[PodId, int] = {}
+        """With the shortest grace that the engine was told, in seconds."""
         self.quiet_until: Instant | None = Instant(0)
         """Until then time alone changes nothing; None: for ever."""
         self.rounds: dict[WorkloadId, int] = {}
@@ -111,7 +113,7 @@ class Books:
             self.workload_of.update((life.id, workload) for life in lives)
         for pod in draft.forgotten:
             self.workload_of.pop(pod, None)
-            self.stops_confirmed.discard(pod)
+            self.stops_confirmed.pop(pod, None)
         if draft.organization is not None:
             self.organization = draft.organization
         if draft.cursor is not None:
@@ -141,7 +143,7 @@ class Books:
             self.plans = draft.plans
         if draft.strangers != self.strangers:
             known = self.workload_of.keys() | draft.strangers
-            self.stops_confirmed = {pod for pod in self.stops_confirmed if pod in known}
+            self.stops_confirmed = {pod: s for pod, s in self.stops_confirmed.items() if pod in known}
         self.owing, self.strangers = draft.owing, draft.strangers
         self.intruders = draft.intruders
         for workload in draft.looked_at:
@@ -155,7 +157,7 @@ class Books:
     def _forget(self, workload: WorkloadId) -> None:
         for life in self.lives.pop(workload, ()):
             self.workload_of.pop(life.id, None)
-            self.stops_confirmed.discard(life.id)
+            self.stops_confirmed.pop(life.id, None)
         for each in (self.standings, self.rows, self.wakes, self.levels, self.rounds, self.gone, self.dependents):
             each.pop(workload, None)
         self.owing.discard(workload)
@@ -276,11 +278,13 @@ class Draft:
         )
 
     def _story(self, changed: Iterable[Life]) -> Iterator[Event]:
-        known = {life.id: life.phase for workload in self.lives for life in self.books.lives.get(workload, ())}
+        known = {life.id: life for workload in self.lives for life in self.books.lives.get(workload, ())}
         adopted = {event.pod for event in self.events if event.kind is EventKind.ADOPTED}
         for life in changed:
-            before = known.get(life.id, PodPhase.BOUND if life.id in adopted else None)
-            if before is not life.phase:
+            was = known.get(life.id)
+            before = was.phase if was is not None else PodPhase.BOUND if life.id in adopted else None
+            hurried = was is not None and life.phase is PodPhase.RELEASING and life.grace_s < was.grace_s
+            if before is not life.phase or hurried:
                 yield from _told(life, before, self.now)
 
 
@@ -309,7 +313,14 @@ def _told(life: Life, before: PodPhase | None, now: Instant) -> Iterator[Event]:
         pod=life.id,
         node=life.node,
         cause=life.cause.value if life.cause is not None else "",
-        detail=life.detail or life.trouble,
+        detail=_words(life),
         outcome=life.outcome,
         exit_code=life.exit_code,
     )
+
+
+def _words(life: Life) -> str:
+    words = life.detail or life.trouble
+    if life.phase is not PodPhase.RELEASING:
+        return words
+    return f"{words}; {to_stop(life.grace_s)}" if words else to_stop(life.grace_s)

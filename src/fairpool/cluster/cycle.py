@@ -15,6 +15,7 @@ from fairpool.cluster.dependencies import Course, course_of
 from fairpool.cluster.enact import enact, workload_of
 from fairpool.cluster.expand import Case, expand, group_of, pod_set_of, slots_of
 from fairpool.cluster.history import Event, EventKind
+from fairpool.cluster.notice import noticed, within
 from fairpool.cluster.outstanding import adopted, outstanding
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.settle import Look, settle
@@ -64,8 +65,9 @@ def cycle(books: Books, view: View, watch: Watcher | None = None) -> Draft:
     touched = _bring_all_up_to_date(draft, view, touched)  # 3. what has happened, and who should exist
     decided = _decide(draft, view, watch)  # 4. who goes where
     decided |= _refresh_sentences(draft)
-    _report(draft, touched | decided)  # 5. what people are told
-    _owe(draft, view, touched | decided | books.unswept)  # 6. what the engine has to do
+    decided |= _give_notice(draft, touched | decided)  # 5. how long those who leave have
+    _report(draft, touched | decided)  # 6. what people are told
+    _owe(draft, view, touched | decided | books.unswept)  # 7. what the engine has to do
     _clear_away(draft, touched | books.unswept)
     return draft
 
@@ -179,8 +181,9 @@ def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
             continue
         leaving = adopted(order, view.now).leave(view.now, Cause.UNWANTED)
         draft.intruder_rows.append(rows_of(None, Standing(workload=order.workload), (leaving,), view.now))
-        if pod not in draft.books.stops_confirmed:
-            draft.orders.append(StopOrder(pod=pod, node=order.node, grace_s=order.grace_s, reason="nobody declares it"))
+        grace_s = within(draft.charter.graces, order.grace_s, hurried=True)
+        if draft.books.stops_confirmed.get(pod, grace_s + 1) > grace_s:
+            draft.orders.append(StopOrder(pod=pod, node=order.node, grace_s=grace_s, reason="nobody declares it"))
     draft.intruders = frozenset(pod.id for rows in draft.intruder_rows for pod in rows.pods)
     draft.must_plan |= draft.intruders != draft.books.intruders
     return taken
@@ -236,6 +239,7 @@ def _look(draft: Draft, view: View, life: Life) -> Look:
         view.observation.nodes.get(life.node) if life.node is not None else None,
         view.answers.get(life.id),
         life.id in draft.books.stops_confirmed,
+        draft.books.stops_confirmed.get(life.id, 0),
     )
 
 
@@ -398,7 +402,56 @@ def _try_other_pools(draft: Draft, now: Instant) -> set[WorkloadId]:
     return moved
 
 
-# --- 6. what the engine has to do ----------------------------------------------------------------------------------
+# --- 5. how long those who leave have ------------------------------------------------------------------------------
+
+
+def _give_notice(draft: Draft, concerned: set[WorkloadId]) -> set[WorkloadId]:
+    """Cut the graces of those who leave to what they may have. The answer: whose lives changed.
+
+    Whoever leaves in its own time has less of it once its place is promised to work of another project within its
+    share; so this looks at everybody who leaves, and not only at those with whom something has happened.
+    """
+    graces = draft.charter.graces
+    leaving: dict[WorkloadId, list[Life]] = {}
+    for workload in sorted(draft.books.owing | concerned):
+        found = [life for life in draft.lives_of(workload) if life.phase is PodPhase.RELEASING]
+        if found:
+            leaving[workload] = found
+    slow = [life for lives in leaving.values() for life in lives if life.grace_s > graces.eviction_s]
+    owed = _owed_places(draft, slow) if slow else {}
+    changed = set()
+    for workload in leaving:
+        before = draft.lives_of(workload)
+        after = noticed(before, draft.spec(workload), graces, owed)
+        if any(new is not old for new, old in zip(after, before, strict=True)):
+            draft.put_lives(workload, after)
+            changed.add(workload)
+    return changed
+
+
+def _owed_places(draft: Draft, leaving: Sequence[Life]) -> dict[PodId, str]:
+    """Those of the leaving lives in whose place work of another project may be, and the words for it."""
+    owed: dict[PodId, str] = {}
+    for answer in (draft.plans or draft.books.plans).values():
+        within_share = {each.queue for each in answer.queues if each.held_milli <= each.fair_share_milli}
+        for promise in answer.promises:
+            winner = draft.spec(workload_of(promise.group))
+            if winner is None or winner.project not in within_share:
+                continue
+            others = [life for life in leaving if life.node == promise.node and _is_foreign(draft, life, winner)]
+            on_devices = [life for life in others if set(life.devices) & set(promise.devices)]
+            # Where its devices are free it waits for cores or memory, and for whoever holds them there.
+            for life in on_devices or others:
+                owed[life.id] = "its place is owed to another project"
+    return owed
+
+
+def _is_foreign(draft: Draft, life: Life, winner: WorkloadSpec) -> bool:
+    spec = draft.spec(life.workload)
+    return spec is None or spec.project != winner.project
+
+
+# --- 7. what the engine has to do ----------------------------------------------------------------------------------
 
 
 def _owe(draft: Draft, view: View, concerned: set[WorkloadId]) -> None:
@@ -418,13 +471,14 @@ def _owe(draft: Draft, view: View, concerned: set[WorkloadId]) -> None:
                     alone=unfinished.get(life.index, life.incarnation) >= life.incarnation,
                     reported=spec is None or (workload in draft.books.reported and workload not in draft.levels),
                     now=view.now,
+                    graces=draft.charter.graces,
                 )
                 if order is not None:
                     draft.orders.append(order)
     draft.owing = owing
 
 
-# --- 5. what people are told ---------------------------------------------------------------------------------------
+# --- 6. what people are told ---------------------------------------------------------------------------------------
 
 
 def _report(draft: Draft, concerned: set[WorkloadId]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fairpool.cluster.dependencies import Course, Courses, hopeless, unmet, with_met
 from fairpool.cluster.standing import Avoided, Halt, Standing
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, pod_id
-from fairpool.model.life import EVICTIONS, Cause, Life, Outcome
+from fairpool.model.life import EVICTIONS, LOSSES, Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint
 from fairpool.model.organization import ProjectRules
@@ -357,7 +357,7 @@ def _with_peers(spec: WorkloadSpec, standing: Standing, lives: tuple[Life, ...],
 def _breaks_gang(life: Life) -> bool:
     if life.is_over:
         return life.outcome is not Outcome.OK
-    return life.phase is PodPhase.RELEASING and life.cause in EVICTIONS
+    return life.phase is PodPhase.RELEASING and life.cause in EVICTIONS | LOSSES
 
 
 # --- who comes -----------------------------------------------------------------------------------------------------

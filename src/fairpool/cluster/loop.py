@@ -246,7 +246,8 @@ class Loop:
             else:
                 self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
         elif isinstance(order, StopOrder):
-            self.books.stops_confirmed.add(order.pod)
+            confirmed = self.books.stops_confirmed
+            confirmed[order.pod] = min(confirmed.get(order.pod, order.grace_s), order.grace_s)
             self._news = True
 
     # --- tell ---

@@ -1,38 +1,50 @@
 """What is still owed to the engine: the other half of the table in `settle.py`.
 
-| ledger    | starting  | running   | exited              | nothing           |
-|-----------|-----------|-----------|---------------------|-------------------|
-| BOUND     | –         | –         | –                   | **start** (again) |
-| RELEASING | **stop**¹ | **stop**¹ | –                   | **stop**¹         |
-| ENDED     | **stop**  | **stop**  | **forget**²         | –                 |
+| ledger    | starting  | running   | exited              | nothing           | not offered |
+|-----------|-----------|-----------|---------------------|-------------------|-------------|
+| BOUND     | –         | –         | –                   | **start** (again) | –           |
+| RELEASING | **stop**¹ | **stop**¹ | –                   | **stop**¹         | **stop**¹   |
+| ENDED     | **stop**  | **stop**  | **forget**²         | –                 | –           |
 
-¹ Until the engine has confirmed it. ² As soon as the control plane knows of the end.
+¹ Until the engine has confirmed it, and again when its grace has become shorter (`notice.py`). ² As soon as the control
+plane knows of the end.
 A life is not started while an earlier life of the same pod has not ended.
 """
 
 from __future__ import annotations
 
+from fairpool.cluster.notice import within
 from fairpool.cluster.settle import LONGEST_RETRY_S, Look, Seen
 from fairpool.model.ids import Instant, is_ahead
 from fairpool.model.life import Life
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import anonymous
 from fairpool.model.observation import ForgetOrder, Order, StartOrder, StopOrder
+from fairpool.model.organization import DEFAULT_GRACES, GraceRules
 from fairpool.model.spec import Arrangement, WorkloadSpec
 
 
 def outstanding(
-    life: Life, spec: WorkloadSpec | None, look: Look, *, alone: bool, reported: bool, now: Instant
+    life: Life,
+    spec: WorkloadSpec | None,
+    look: Look,
+    *,
+    alone: bool,
+    reported: bool,
+    now: Instant,
+    graces: GraceRules = DEFAULT_GRACES,
 ) -> Order | None:
     """The order that is owed for one life, if any. `alone`: every earlier life of the pod has ended."""
     seen = look.seen(life)
     match life.phase, seen:
         case PodPhase.BOUND, Seen.NOTHING if spec is not None and alone and not _put_off(life, now):
-            return start_order(life, spec)
-        case PodPhase.RELEASING, Seen.STARTING | Seen.RUNNING | Seen.NOTHING if not look.stop_confirmed:
-            return _stop(life)
+            return start_order(life, spec, graces)
+        case PodPhase.RELEASING, Seen.STARTING | Seen.RUNNING | Seen.NOTHING | Seen.UNOFFERED if (
+            not look.stop_confirmed or look.confirmed_grace_s > life.grace_s
+        ):
+            return _stop(life, life.grace_s)
         case PodPhase.ENDED, Seen.STARTING | Seen.RUNNING:
-            return _stop(life)
+            return _stop(life, within(graces, life.grace_s, hurried=True))
         case PodPhase.ENDED, Seen.EXITED if reported:
             return ForgetOrder(pod=life.id, node=life.node)
     return None
@@ -42,7 +54,7 @@ def _put_off(life: Life, now: Instant) -> bool:
     return is_ahead(life.retry_at, now, LONGEST_RETRY_S)
 
 
-def start_order(life: Life, spec: WorkloadSpec) -> StartOrder:
+def start_order(life: Life, spec: WorkloadSpec, graces: GraceRules = DEFAULT_GRACES) -> StartOrder:
     """The order to start a life where it is bound."""
     assert life.node is not None
     return StartOrder(
@@ -62,16 +74,16 @@ def start_order(life: Life, spec: WorkloadSpec) -> StartOrder:
         shape=life.shape,
         program=spec.program_of(life.index),
         born_at=life.born_at,
-        grace_s=life.grace_s,
+        grace_s=within(graces, life.grace_s),
         pods=spec.pods,
         together=spec.arrangement is Arrangement.TOGETHER and spec.pods > 1,
     )
 
 
-def _stop(life: Life) -> StopOrder:
+def _stop(life: Life, grace_s: int) -> StopOrder:
     # The pod may read it, and whatever it can read is no secret.
     reason = anonymous(life.detail) or (life.cause.value if life.cause is not None else "")
-    return StopOrder(pod=life.id, node=life.node, grace_s=life.grace_s, reason=reason)
+    return StopOrder(pod=life.id, node=life.node, grace_s=grace_s, reason=reason)
 
 
 def adopted(order: StartOrder, now: Instant) -> Life:

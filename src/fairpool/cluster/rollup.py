@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fairpool.api.clusters import PodReport, WorkloadReport
 from fairpool.cluster.dependencies import unmet, waiting_words
 from fairpool.cluster.expand import LONGEST_BACK_OFF_S, REFUSALS_MAX, is_rigid, wanted_slots
+from fairpool.cluster.notice import to_stop
 from fairpool.cluster.settle import IMAGE_TROUBLES
 from fairpool.cluster.standing import Halt, Standing
 from fairpool.cluster.survey import pool_of
@@ -84,11 +85,12 @@ def status_of(
     """The phase of a workload, from what is wanted of it and how its pods are. The first that holds counts."""
     placed = [life for life in lives if life.is_placed]
     if spec.want is Want.DELETE:
-        return Status(WorkloadPhase.DELETING, Cause.DELETED)
+        return Status(WorkloadPhase.DELETING, Cause.DELETED, _time_left(placed))
     if standing.halt is not None or spec.want is Want.STOP:
         halt = standing.halt or Halt(WorkloadPhase.STOPPED, Cause.SUSPENDED, now)
         if placed:
-            return Status(WorkloadPhase.RUNNING, Pause.STOPPING, halt.detail or f"stops: {halt.cause.value}")
+            words = (halt.detail or f"stops: {halt.cause.value}", _time_left(placed))
+            return Status(WorkloadPhase.RUNNING, Pause.STOPPING, "; ".join(filter(None, words)))
         return Status(halt.phase, halt.cause, halt.detail)
     running = [life for life in lives if life.phase is PodPhase.RUNNING]
     done = sum(life.outcome is Outcome.OK for life in lives)
@@ -100,6 +102,12 @@ def status_of(
     if awaited:
         return Status(WorkloadPhase.PENDING, Pause.DEPENDENCY, waiting_words(awaited))
     return _pending(spec, standing, lives, verdicts, now)
+
+
+def _time_left(leaving: Sequence[Life]) -> str:
+    """How long the slowest of those that were told to stop has, from its notice on."""
+    graces = [life.grace_s for life in leaving if life.phase is PodPhase.RELEASING]
+    return to_stop(max(graces)) if graces else ""
 
 
 def _going(spec: WorkloadSpec, running: Sequence[Life], nodes: Mapping[NodeName, NodeSight]) -> Status:
@@ -133,7 +141,7 @@ def _pending(
     if leaving:
         first = min(leaving, key=lambda life: life.cause is Cause.PEER)  # the one for which the others have to leave
         reason = Pause.IMAGE if first.cause is Cause.IMAGE else Pause.EVICTED
-        return Status(WorkloadPhase.PENDING, reason, first.detail)
+        return Status(WorkloadPhase.PENDING, reason, f"{first.detail}; {_time_left(leaving)}")
     waiting = [life for life in lives if not life.is_over]
     held_back = [life for life in waiting if is_ahead(life.not_before, now, LONGEST_BACK_OFF_S)]
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):

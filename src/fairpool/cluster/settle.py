@@ -1,14 +1,16 @@
 """What has happened to one life: the ledger's word against what the engine sees. A table, and nothing more.
 
-| ledger    | starting | running   | exited  | nothing        | node silent | node gone or rebooted |
-|-----------|----------|-----------|---------|----------------|-------------|-----------------------|
-| BOUND     | –³       | → RUNNING | → ENDED | – (start owed)²| –           | → ENDED, lost         |
-| RUNNING   | –        | –         | → ENDED | → ENDED, lost  | –           | → ENDED, lost         |
-| RELEASING | –        | –         | → ENDED | → ENDED¹       | –           | → ENDED               |
+| ledger    | starting | running    | exited  | nothing        | node silent | not offered | node gone or rebooted |
+|-----------|----------|------------|---------|----------------|-------------|-------------|-----------------------|
+| BOUND     | –³⁴      | → RUNNING³ | → ENDED | – (start owed)²| –           | → RELEASING | → ENDED, lost         |
+| RUNNING   | –³       | –³         | → ENDED | → RELEASING    | –           | → RELEASING | → ENDED, lost         |
+| RELEASING | –        | –          | → ENDED | → ENDED¹       | –           | → ENDED¹    | → ENDED               |
 
-¹ Only after the engine has confirmed the stop: until then a start that is still under way could come after it.
+¹ Only after the engine has confirmed the stop: until then a start that is still under way could come after it, and a
+  process that the engine has lost sight of could still run.
 ² If its node still offers its devices; otherwise → RELEASING.
-³ If its image cannot be had → RELEASING: it gives its devices back, and is tried again after a back-off.
+³ If its node is offered in the boot it was bound to; otherwise → RELEASING: what is seen is there, whatever its node.
+⁴ If its image cannot be had → RELEASING: it gives its devices back, and is tried again after a back-off.
 An observation always begins after the last thing was written (the loop looks first), so that absence means absence.
 """
 
@@ -18,9 +20,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fairpool.model.ids import SECOND_MS, Instant
-from fairpool.model.life import EVICTIONS, Cause, Life, Outcome
+from fairpool.model.life import EVICTIONS, LOSSES, Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.observation import EVICTED, Answer, NodeSight, PodSight, PodState, Reply
+from fairpool.model.observation import EVICTED, Answer, NodeSight, PodSight, Reply
 
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
@@ -37,8 +39,10 @@ class Seen(StrEnum):
     NOTHING = "nothing"
     SILENT = "silent"
     """Its node does not answer: nobody knows."""
+    UNOFFERED = "unoffered"
+    """The engine offers no such node any more. That does not end what ran there."""
     GONE = "gone"
-    """Its node is not there any more, or was rebooted since."""
+    """The engine calls its node gone, or it was rebooted since: nothing of what ran there can still run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +54,21 @@ class Look:
     answer: Answer | None = None
     """To the last order about it, if one came since."""
     stop_confirmed: bool = False
+    confirmed_grace_s: int = 0
+    """The shortest grace with which it was."""
 
     def seen(self, life: Life) -> Seen:
-        if self.pod is not None and self.pod.state is PodState.EXITED:
-            return Seen.EXITED
-        if self.node is None or self.node.gone or self.node.boot_id != life.boot_id:
-            return Seen.GONE
         if self.pod is not None:
             return Seen(self.pod.state.value)
+        if self.node is None:
+            return Seen.UNOFFERED
+        if not self.has_its_node(life):
+            return Seen.GONE
         return Seen.NOTHING if self.node.silent_since is None else Seen.SILENT
+
+    def has_its_node(self, life: Life) -> bool:
+        """Whether the node it is bound to is there, in the same boot."""
+        return self.node is not None and not self.node.gone and self.node.boot_id == life.boot_id
 
 
 def settle(life: Life, look: Look, now: Instant) -> Life:
@@ -68,6 +78,10 @@ def settle(life: Life, look: Look, now: Instant) -> Life:
     match life.phase, look.seen(life):
         case _, Seen.EXITED:
             return _exited(life, look.pod, now)
+        case PodPhase.BOUND | PodPhase.RUNNING, Seen.STARTING | Seen.RUNNING | Seen.UNOFFERED if not look.has_its_node(
+            life
+        ):
+            return _homeless(life, look.pod, now)
         case PodPhase.BOUND, Seen.RUNNING:
             since = look.pod.running_since if look.pod is not None else None
             return life.move(PodPhase.RUNNING, now, started_at=since if since is not None else now, trouble="")
@@ -78,14 +92,21 @@ def settle(life: Life, look: Look, now: Instant) -> Life:
         case PodPhase.BOUND, Seen.NOTHING:
             return _answered(life, look.answer, now)
         case PodPhase.RUNNING, Seen.NOTHING:
-            return life.end(now, Outcome.LOST, Cause.VANISHED, "its process vanished without a trace")
-        case PodPhase.RELEASING, Seen.NOTHING if look.stop_confirmed:
+            return life.leave(now, Cause.VANISHED, "its process vanished without a trace")
+        case PodPhase.RELEASING, Seen.NOTHING | Seen.UNOFFERED if look.stop_confirmed:
             return life.end(now, _when_told(life), life.cause or Cause.UNWANTED)
         case PodPhase.RELEASING, Seen.GONE:
             return life.end(now, _when_told(life), life.cause or Cause.NODE_LOST)
         case _, Seen.GONE:
             return life.end(now, Outcome.LOST, Cause.NODE_LOST, f"{life.node} went away or was rebooted")
     return life
+
+
+def _homeless(life: Life, pod: PodSight | None, now: Instant) -> Life:
+    """Its node was taken away and it may run on: it is stopped, and has ended when the engine says so."""
+    if pod is not None and life.started_at is None:
+        life = replace(life, started_at=pod.running_since)
+    return life.leave(now, Cause.NODE_LOST, f"node {life.node} was removed")
 
 
 def _gpus(life: Life) -> str:
@@ -119,6 +140,8 @@ def _why_evicted(pod: PodSight) -> str:
 def _when_told(life: Life) -> Outcome:
     if life.cause is Cause.IMAGE:
         return Outcome.ERROR
+    if life.cause in LOSSES and life.started_at is not None:
+        return Outcome.LOST
     return Outcome.EVICTED if life.cause in EVICTIONS else Outcome.STOPPED
 
 

@@ -24,6 +24,7 @@ from fairpool.model.array import Array, parse_numbers, problems_of
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
 from fairpool.model.image_name import fits, without_registry, without_tag
 from fairpool.model.node import TaintEffect
+from fairpool.model.organization import DEFAULT_GRACES
 from fairpool.model.precedence import PRIORITY_CLASSES, gpus_charged_milli
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import WHOLE_GPU_MILLI, parse_gpus
@@ -111,6 +112,8 @@ class Ground:
     """The workloads that it names to start after, by what it calls them."""
     has_upload: bool = False
     """The folder that it names was uploaded, by the same person, for this project, and no other workload has it."""
+    grace_most_s: int = DEFAULT_GRACES.most_s
+    """The longest grace period that may be asked for."""
 
 
 @dataclass(slots=True)
@@ -137,6 +140,14 @@ def _check_words(spec: wire.CommonSpec, complaints: _Complaints) -> None:
         complaints.add("spec.too_many_words", what, "put them into a file", "spec.environmentVariables")
 
 
+def _check_grace(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> None:
+    asked_s, most_s = _or(spec.termination_grace_period_seconds, 0), ground.grace_most_s
+    if asked_s > most_s:
+        what = f"a grace period of {asked_s} s is longer than the {most_s} s allowed here"
+        fix = f"ask for at most {most_s} s"
+        complaints.add("spec.grace_too_long", what, fix, "spec.terminationGracePeriodSeconds")
+
+
 def admit(
     submit: wire.SubmitAny, ground: Ground, *, workload_id: WorkloadId, name: str, now: Instant
 ) -> WorkloadSpec | list[ProblemItem]:
@@ -156,6 +167,7 @@ def admit(
     _check_words(spec, complaints)
     _check_images(submit, ground, complaints)
     _check_claims(spec.storage, ground, complaints)
+    _check_grace(spec, ground, complaints)
     size = _size(submit, complaints)
     shape = _shape(spec, kind, ground, complaints)
     leader = _leader(submit, shape, complaints)

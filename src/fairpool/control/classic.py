@@ -74,8 +74,10 @@ async def submit(request: Request, plane: PlaneDep, caller: CallerDep, body: wir
 
 
 @router.delete(JOBS, response_model=list[wire.ClassicOutcome], summary="Delete jobs; each for itself")
-async def delete(request: Request, plane: PlaneDep, caller: CallerDep, body: Named) -> Response:
-    return await _operate(request, plane, caller, body, work.BatchAction.DELETE)
+async def delete(
+    request: Request, plane: PlaneDep, caller: CallerDep, body: Named, force: workloads.Force = False
+) -> Response:
+    return await _operate(request, plane, caller, body, work.BatchAction.DELETE, force=force)
 
 
 @router.post(f"{JOBS}/suspend", response_model=list[wire.ClassicOutcome], summary="Suspend jobs; each for itself")
@@ -89,14 +91,20 @@ async def resume(request: Request, plane: PlaneDep, caller: CallerDep, body: Nam
 
 
 async def _operate(
-    request: Request, plane: Plane, caller: Caller, named: list[wire.ClassicJobName], action: work.BatchAction
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    named: list[wire.ClassicJobName],
+    action: work.BatchAction,
+    *,
+    force: bool = False,
 ) -> Response:
     def unit(connection: Connection) -> Done:
         done: list[Done] = []
         outcomes = []
         for each in named:
             try:
-                row = _operable(connection, caller, each)
+                row = _operable(connection, caller, each, force=force)
             except Refused as refusal:
                 if refusal.is_denial:
                     done.append(_tried(each, action))
@@ -105,7 +113,7 @@ async def _operate(
                 )
                 outcomes.append(wire.ClassicOutcome(name=each.name, ok=False, error=error))
             else:
-                done.append(workloads.operated(plane, connection, row, action, caller.name))
+                done.append(workloads.operated(plane, connection, row, action, caller.name, force=force))
                 outcomes.append(wire.ClassicOutcome(name=each.name, ok=True))
         text = ",".join(each.model_dump_json(by_alias=True, exclude_none=True) for each in outcomes)
         return Done(body=f"[{text}]", also=tuple(done))
@@ -123,9 +131,11 @@ def _tried(named: wire.ClassicJobName, action: work.BatchAction) -> Done:
     )
 
 
-def _operable(connection: Connection, caller: Caller, named: wire.ClassicJobName) -> Any:
+def _operable(connection: Connection, caller: Caller, named: wire.ClassicJobName, *, force: bool) -> Any:
     """A job by its name. One that the caller may not see is answered as one that does not exist, in the same words."""
     found = store.named(connection, named.project, named.name)
+    if found is None and force:  # one that is being deleted has given its name up
+        found = store.leaving(connection, named.project, named.name)
     row = store.one(connection, found) if found is not None else None
     if row is None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
         raise unknown("job", f"{named.project}/{named.name}", is_hidden=row is not None)

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 VERBS = {Want.STOP: "suspended", Want.DELETE: "deleted"}
 
 
-def set_want(plane: Plane, connection: Connection, row: Any, want: Want, by: str = "") -> bool:
-    """Run, stop or delete it, at the wish of somebody; False: it is so already."""
+def set_want(plane: Plane, connection: Connection, row: Any, want: Want, by: str = "", *, force: bool = False) -> bool:
+    """Run, stop or delete it, at the wish of somebody; False: it is so already. `force`: delete it without grace, which
+    is declared as such, so that it can be asked for when it is being deleted already."""
     spec = declaration_of(row)
+    if want is Want.DELETE and force and spec.grace_s > 0:
+        _declare(plane, connection, row, spec.model_copy(update={"want": want, "grace_s": 0}), VERBS[want])
+        return True
     if spec.want is Want.DELETE:
         if want is Want.DELETE:
             return False

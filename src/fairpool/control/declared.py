@@ -11,9 +11,11 @@ from fairpool.control.admission import quota_milli
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, NodePool, Placement, Taint, TaintEffect
 from fairpool.model.organization import (
+    DEFAULT_GRACES,
     DEFAULT_QUEUE_PRIORITY,
     DEPARTMENT_PREFIX,
     Entitlement,
+    GraceRules,
     NodeMarks,
     Organization,
     OverQuota,
@@ -59,6 +61,7 @@ def organization(
     marks: Mapping[str, wire.NodeMarksRequest],
     *,
     use_departments: bool = True,
+    graces: GraceRules = DEFAULT_GRACES,
 ) -> Organization:
     """Everything but the workloads."""
     units = list(projects)
@@ -72,6 +75,7 @@ def organization(
         rules={QueueId(each.name): rules for each in units if (rules := project_rules(each.rules)) != ProjectRules()},
         pools=model_pools if any(pool.name == DEFAULT_POOL for pool in model_pools) else (NodePool(), *model_pools),
         marks={NodeName(name): node_marks(each) for name, each in marks.items()},
+        graces=graces,
     )
 
 

@@ -63,6 +63,7 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
         [wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
         {node: wire.NodeMarksRequest.model_validate_json(document) for node, document in marks.items()},
         use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
+        graces=preferences.graces(plane.settings, connection),
     )
 
 

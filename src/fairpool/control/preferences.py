@@ -23,6 +23,7 @@ from fairpool.control.settings import Settings
 from fairpool.control.store import changes
 from fairpool.control.store import preferences as store
 from fairpool.control.store.database import Connection
+from fairpool.model.organization import DEFAULT_GRACES, GraceRules
 
 router = APIRouter(tags=["settings"], route_class=LeanRoute)
 
@@ -53,6 +54,8 @@ PASSWORD_LENGTH = "security.passwordMinLength"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
 UPLOADS_TOTAL = "uploads.totalMebibytes"
+GRACE = "workload.gracePeriodMaxSeconds"
+EVICTION_GRACE = "workload.evictionGracePeriodSeconds"
 
 PREFERENCES: Mapping[str, Preference] = MappingProxyType(
     {
@@ -86,6 +89,22 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         UPLOADS_TOTAL: Preference(
             "Uploads", "All folders together, in MiB", "Beyond it no further folder is uploaded", 1, 1 << 30
         ),
+        GRACE: Preference(
+            "Workloads",
+            "Longest grace period, in seconds",
+            "A pod that is told to stop is killed after its grace period. A submit that asks for more is refused",
+            0,
+            7 * DAY_S,
+            declared=True,
+        ),
+        EVICTION_GRACE: Preference(
+            "Workloads",
+            "Grace period of evicted pods, in seconds",
+            "A pod that stops because its GPUs are owed to other work is killed after this time, whatever it asked for",
+            0,
+            DAY_S,
+            declared=True,
+        ),
     }
 )
 
@@ -99,6 +118,8 @@ def _defaults(settings: Settings) -> dict[str, bool | int]:
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,
         UPLOADS_TOTAL: 20 << 10,
+        GRACE: DEFAULT_GRACES.most_s,
+        EVICTION_GRACE: DEFAULT_GRACES.eviction_s,
     }
 
 
@@ -106,6 +127,13 @@ def chosen(settings: Settings, connection: Connection, key: str) -> int:
     """What holds now; a switch is 0 or 1."""
     row = store.one(connection, key)
     return int(json.loads(row.value)) if row is not None else int(_defaults(settings)[key])
+
+
+def graces(settings: Settings, connection: Connection) -> GraceRules:
+    """How long pods may take to stop."""
+    return GraceRules(
+        most_s=chosen(settings, connection, GRACE), eviction_s=chosen(settings, connection, EVICTION_GRACE)
+    )
 
 
 def check_password(settings: Settings, connection: Connection, password: str, field: str) -> None:

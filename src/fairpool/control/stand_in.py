@@ -128,9 +128,11 @@ class StandIn:
             over = Over.of_report(report) if report is not None else None
             return self._change(workload, lambda spec: _resumed(spec, over))
 
-    def delete(self, workload: WorkloadId) -> Revision | Problem:
-        """Its pods leave; the declaration goes when a cluster says that nothing is left."""
-        return self._change(workload, lambda spec: replace(spec, want=Want.DELETE))
+    def delete(self, workload: WorkloadId, *, force: bool = False) -> Revision | Problem:
+        """Its pods leave, without grace if forced; the declaration goes when a cluster says that nothing is left."""
+        return self._change(
+            workload, lambda spec: replace(spec, want=Want.DELETE, grace_s=0 if force else spec.grace_s)
+        )
 
     def resize(
         self, workload: WorkloadId, *, pods: int | None = None, minimum: int | None = None
@@ -229,7 +231,7 @@ class StandIn:
                 return changed
             if changed == spec:
                 return self.revision
-            if spec.want is Want.DELETE:
+            if spec.want is Want.DELETE and changed != replace(spec, grace_s=0):
                 fix = "submit it again under another id"
                 return Problem("workload.being_deleted", f"{workload} is being deleted", fix)
             return self._declare(changed)

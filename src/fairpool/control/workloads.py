@@ -20,7 +20,7 @@ from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import item as problem_item
 from fairpool.api.wire import PAGE_DEFAULT, Count
-from fairpool.control import admission, claims, declarations, filters, items
+from fairpool.control import admission, claims, declarations, filters, items, preferences
 from fairpool.control.doors import PodAddress
 from fairpool.control.feasibility import never_starts
 from fairpool.control.lean_route import LeanRoute
@@ -66,6 +66,14 @@ WORDS = {"desiredPhase": {desired.value: want.value for want, desired in items.D
 
 DryRun = Annotated[
     bool, Query(alias="dryRun", description="Check it, and say what is wrong with it; nothing is submitted")
+]
+GRACE_FIELD = "terminationGracePeriodSeconds"
+
+Force = Annotated[
+    bool,
+    Query(
+        description="Kill its pods at once, without their grace period; also those of a workload that is being deleted"
+    ),
 ]
 Deleted = Annotated[bool, Query(description="Also those that are gone")]
 
@@ -141,7 +149,8 @@ def _declared(
     now = plane.now()
     name = _name(connection, body, project.name)
     body = claims.named(body, name)
-    ground = _ground(connection, body, project, has_upload=_is_free(connection, caller, project.name, upload))
+    has_upload = _is_free(connection, caller, project.name, upload)
+    ground = _ground(plane, connection, body, project, has_upload=has_upload)
     # A folder that was uploaded lies under the id of the workload that it is for.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
     spec = admission.admit(body, ground, workload_id=workload_id, name=name, now=now)
@@ -223,12 +232,12 @@ def _taken(name: str) -> Refused:
 
 
 def _ground(
-    connection: Connection, body: wire.SubmitAny, project: Any, *, has_upload: bool = False
+    plane: Plane, connection: Connection, body: wire.SubmitAny, project: Any, *, has_upload: bool = False
 ) -> admission.Ground:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
     named = {said.partition(":")[0] for said in body.spec.after}
-    return admission.Ground(
+    ground = admission.Ground(
         project=declared,
         pools=pool_names(connection) if are_pools_named else frozenset(),
         images=cluster_store.images(connection, project.cluster),
@@ -236,6 +245,9 @@ def _ground(
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
     )
+    if body.spec.termination_grace_period_seconds is None:
+        return ground
+    return replace(ground, grace_most_s=preferences.chosen(plane.settings, connection, preferences.GRACE))
 
 
 def _named(connection: Connection, project: str, name: str) -> WorkloadId | None:
@@ -440,8 +452,10 @@ def _routes_of(kind: wire.Kind | None, base: str, home: APIRouter) -> None:
     async def resume(workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
         return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.RESUME)
 
-    async def delete(workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
-        return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.DELETE)
+    async def delete(
+        workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep, force: Force = False
+    ) -> Response:
+        return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.DELETE, force=force)
 
     path = base + "/{workload_id}"
     add: Callable[..., None] = home.add_api_route
@@ -453,12 +467,19 @@ def _routes_of(kind: wire.Kind | None, base: str, home: APIRouter) -> None:
 
 
 async def _operate(
-    request: Request, plane: Plane, caller: Caller, workload_id: str, kind: wire.Kind | None, action: wire.BatchAction
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    workload_id: str,
+    kind: wire.Kind | None,
+    action: wire.BatchAction,
+    *,
+    force: bool = False,
 ) -> Response:
     def unit(connection: Connection) -> Done:
         row = operable(connection, caller, workload_id, kind)
         check_match(request, row.revision)
-        return operated(plane, connection, row, action, caller.name)
+        return operated(plane, connection, row, action, caller.name, force=force)
 
     return await plane.perform(request, caller, unit)
 
@@ -470,9 +491,11 @@ WANTS = {
 }
 
 
-def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchAction, by: str) -> Done:
+def operated(
+    plane: Plane, connection: Connection, row: Any, action: wire.BatchAction, by: str, *, force: bool = False
+) -> Done:
     """Declare what is to become of it, and at whose wish."""
-    changed = declarations.set_want(plane, connection, row, WANTS[action], by)
+    changed = declarations.set_want(plane, connection, row, WANTS[action], by, force=force)
     now_is = store.shown(connection, row.id)
     assert now_is is not None
     return Done(
@@ -481,7 +504,7 @@ def operated(plane: Plane, connection: Connection, row: Any, action: wire.BatchA
         action=_verb(action) if changed else "",
         entity_type="workload",
         entity_id=row.id,
-        entity_name=f"{row.project}/{row.name}",
+        entity_name=f"{row.project}/{row.name}{' (forced)' if force else ''}",
         revision=now_is.revision,
     )
 
@@ -511,7 +534,7 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
         for workload_id in dict.fromkeys(body.ids):
             try:
                 row = operable(connection, caller, workload_id, None)
-                done.append(operated(plane, connection, row, body.action, caller.name))
+                done.append(operated(plane, connection, row, body.action, caller.name, force=body.force))
             except Refused as refusal:
                 failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
                 if refusal.is_denial:
@@ -541,6 +564,9 @@ async def update_inference(
         before = json.loads(row.request)
         said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
         merged = claims.as_existing(before["spec"]) | said
+        most_s = preferences.chosen(plane.settings, connection, preferences.GRACE)
+        if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
+            merged[GRACE_FIELD] = most_s  # declared when more was allowed
         spec_before = declarations.declaration_of(row)
         again = wire.SubmitInference(
             name=row.name,
@@ -552,7 +578,7 @@ async def update_inference(
         assert project is not None, "a project stays as long as it has work"
         # What it waited for at first and the folder that came with it are its own, whatever became of them.
         ground = replace(
-            _ground(connection, again, project),
+            _ground(plane, connection, again, project),
             work={each.name: each.workload for each in spec_before.after},
             has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,
         )

@@ -7,7 +7,9 @@ The contract, which every engine passes (tests/contracts/test_engine.py):
   runs once: a second stop may make it shorter, never longer;
 - a life that was stopped or has ended never starts (again), nor does an order for another boot of its node;
 - after a stop was answered with DONE the life is absent or exited in every observation that begins later, or still
-  within its grace;
+  within its grace, and then it is seen. To be sure, an engine looks for what it is told to stop in every way it has,
+  also where its record of it is lost, and remembers whom it has told; it keeps to the grace whatever the pod does;
+- a node that is not offered any more does not end what runs there: that is seen, and can be stopped;
 - once a token has been shown, orders with a lower one raise `Outranked` and do nothing;
 - whoever cannot be reached raises `Away`: nobody knows what was done.
 """

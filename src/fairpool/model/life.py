@@ -133,5 +133,11 @@ class Life:
         return self.move(PodPhase.RELEASING, now, cause=cause, detail=detail)
 
 
+LOSSES = frozenset({Cause.NODE_LOST, Cause.VANISHED})
+"""Causes for which a pod is stopped that may still run although it cannot stay: only its end makes sure."""
+
+HURRIED = LOSSES | {Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.UNWANTED}
+"""Causes for which a pod has at most the eviction grace: others wait for its place, or nobody wants it."""
+
 EVICTIONS = frozenset({Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.NODE_DRAINED, Cause.PEER})
 """Causes for which a pod leaves although its workload wants it."""

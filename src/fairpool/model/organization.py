@@ -131,6 +131,19 @@ class ProjectRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraceRules:
+    """How long pods may take to stop, at most. An administrator may choose otherwise."""
+
+    most_s: int = 3600
+    """Whatever a workload asked for."""
+    eviction_s: int = 60
+    """Of a pod that stops for the sake of others: its GPUs are owed to somebody, or it may not stay where it is."""
+
+
+DEFAULT_GRACES = GraceRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMarks:
     """What an administrator said about one node, on top of what the engine knows of it."""
 
@@ -158,6 +171,7 @@ class Organization:
     pools: tuple[NodePool, ...] = (NodePool(),)
     topologies: tuple[Topology, ...] = ()
     marks: Mapping[NodeName, NodeMarks] = field(default_factory=dict)
+    graces: GraceRules = DEFAULT_GRACES
 
     def queues_of(self, pool: PoolName) -> tuple[Queue, ...]:
         """The queues in one pool. Where nothing is said about a pool, nobody is owed anything in it."""

@@ -31,10 +31,15 @@ _all = flag("-A", "--all", "everything", is_flag=True, help="Every job of the pr
 @_names
 @_all
 @flag("-y", "--yes", is_flag=True, help="Do not ask, with --all.")
+@flag("--force", is_flag=True, help="Kill the pods at once, without their grace period.")
 @click.pass_context
-def delete(ctx: click.Context, names: tuple[str, ...], everything: bool, yes: bool) -> None:
-    """Stop jobs and delete them, with what is in their containers and their logs."""
-    _operate(ctx, "delete", "deleted", names, everything, ask=everything and not yes and sys.stdin.isatty())
+def delete(ctx: click.Context, names: tuple[str, ...], everything: bool, yes: bool, force: bool) -> None:
+    """Stop jobs and delete them, with what is in their containers and their logs.
+
+    A job has its grace period to stop. With --force it has none; this also ends jobs that are being deleted already.
+    """
+    ask = everything and not yes and sys.stdin.isatty()
+    _operate(ctx, "delete", "deleted", names, everything, ask=ask, force=force)
 
 
 @click.command("suspend", cls=Leaf, short_help="Stop jobs so that they can be resumed.", example="runai suspend hyper1")
@@ -56,7 +61,14 @@ def resume(ctx: click.Context, names: tuple[str, ...], everything: bool) -> None
 
 
 def _operate(
-    ctx: click.Context, action: str, done: str, names: tuple[str, ...], everything: bool, *, ask: bool = False
+    ctx: click.Context,
+    action: str,
+    done: str,
+    names: tuple[str, ...],
+    everything: bool,
+    *,
+    ask: bool = False,
+    force: bool = False,
 ) -> None:
     from fairpool.cli.runai.session import Session
 
@@ -68,25 +80,35 @@ def _operate(
     session = Session(ctx.obj)
     project = session.project()
     with session.connected() as client:
-        ids = _everything(client, project) if everything else _named(client, project, names)
-        if ask and ids:
-            click.confirm(f"{action.capitalize()} all {len(ids)} jobs of project {project}?", abort=True)
-        failed = _done(client, action, done, ids)
-    if everything and not ids:
+        if everything:
+            found = _everything(client, project, leaving=force)
+        else:
+            found = _named(client, project, names, leaving=force)
+        if ask and found:
+            click.confirm(f"{action.capitalize()} all {len(found)} jobs of project {project}?", abort=True)
+        failed = _done(client, action, done, found, force)
+    if everything and not found:
         ctx.obj.notice(f"There are no jobs in project {project}.")
-    ctx.exit(ERROR if failed or len(ids) < len(set(names)) else 0)
+    ctx.exit(ERROR if failed or len(found) < len(set(names)) else 0)
 
 
-def _named(client: Client, project: str, names: tuple[str, ...]) -> dict[str, str]:
+Found = dict[str, list[str]]
+"""Ids by name: one that is being deleted may have the name of another."""
+
+
+def _named(client: Client, project: str, names: tuple[str, ...], *, leaving: bool) -> Found:
     """Names to ids; of those that there are not, a line each, and the rest goes on."""
     from fairpool.cli.runai.session import NAME, check_project
 
     check_project(client, project)
-    found: dict[str, str] = {}
+    found: Found = {}
     for name in dict.fromkeys(names):
         known = client.find_workload(project, name) if NAME.fullmatch(name) else None
-        if known is not None:
-            found[name] = known.id
+        ids = [known.id] if known is not None else []
+        if leaving and NAME.fullmatch(name):
+            ids += [each.id for each in client.leaving_workloads(project, name)]
+        if ids:
+            found[name] = ids
             continue
         words = "If the job exists in a different project, use -p <project-name>."
         click.echo(f"Job {printable(name)} does not exist in project {printable(project)}. {words}", err=True)
@@ -97,27 +119,32 @@ def _named(client: Client, project: str, names: tuple[str, ...]) -> dict[str, st
     return found
 
 
-def _everything(client: Client, project: str) -> dict[str, str]:
+def _everything(client: Client, project: str, *, leaving: bool) -> Found:
     from fairpool.cli.runai.session import check_project
 
     check_project(client, project)
-    found = client.all_workloads(filters=[f"projectName=={project}", "desiredPhase!=Deleted"])
-    return {each.name: each.id for each in found}
+    filters = [f"projectName=={project}"] if leaving else [f"projectName=={project}", "desiredPhase!=Deleted"]
+    found: Found = {}
+    for each in client.all_workloads(filters=filters):
+        found.setdefault(each.name, []).append(each.id)
+    return found
 
 
-def _done(client: Client, action: str, done: str, ids: dict[str, str]) -> bool:
+def _done(client: Client, action: str, done: str, found: Found, force: bool) -> bool:
     """Whether one of them could not be done."""
     from fairpool.api.workloads import BatchAction
 
-    listed = list(ids.items())
+    listed = [workload for ids in found.values() for workload in ids]
     failures: dict[str, str] = {}
     for start in range(0, len(listed), AT_ONCE):
-        part = [workload for _, workload in listed[start : start + AT_ONCE]]
-        answer = client.batch(part, BatchAction(action))
+        answer = client.batch(listed[start : start + AT_ONCE], BatchAction(action), force=force)
         failures |= {each.id: each.message for each in answer.failed}
-    for name, workload in listed:
-        if workload in failures:
-            click.echo(f"Job {printable(name)} was not {done}: {printable(failures[workload])}", err=True)
+    for name, ids in found.items():
+        wrong = [failures[workload] for workload in ids if workload in failures]
+        if wrong:
+            click.echo(f"Job {printable(name)} was not {done}: {printable(wrong[0])}", err=True)
+        elif force:
+            click.echo(f"Job {printable(name)} {done}. Its pods are killed without notice.")
         else:
             click.echo(f"Job {printable(name)} {done} successfully.")
     return bool(failures)

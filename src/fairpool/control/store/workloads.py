@@ -161,6 +161,23 @@ def named(connection: Connection, project: str, name: str) -> str | None:
     return None if found is None else str(found.id)
 
 
+def leaving(connection: Connection, project: str, name: str) -> str | None:
+    """The id of the latest one that had this name and is being deleted."""
+    query = (
+        select(workloads.c.id)
+        .where(
+            workloads.c.project == project,
+            workloads.c.name == name,
+            workloads.c.name_key.is_(None),
+            workloads.c.gone_at.is_(None),
+        )
+        .order_by(workloads.c.created_at.desc(), workloads.c.id.desc())
+        .limit(1)
+    )
+    found = connection.execute(query).scalar()
+    return None if found is None else str(found)
+
+
 def names_like(connection: Connection, project: str, prefix: str) -> set[str]:
     """Names in a project that begin so and are taken."""
     query = select(workloads.c.name).where(

@@ -40,12 +40,23 @@ class Course:
     trouble_over_at: Instant | None = None
     done_ms: int = 0
     """Work that earlier lives of the pod have left it."""
+    unseen_until: Instant | None = None
+    """Its record is lost, and until then nobody has found its process by other means."""
+    deaf_until: Instant | None = None
+    """Its keeper is stopped until then: it neither tells of an end nor passes a notice on."""
 
     def is_over(self, at: Instant) -> bool:
         return self.ends_at is not None and self.ends_at <= at
 
     def has_run(self, at: Instant) -> bool:
         return self.running_at is not None and self.running_at <= at
+
+    def is_unseen(self, at: Instant) -> bool:
+        return self.unseen_until is not None and at < self.unseen_until
+
+    def ended_unseen(self, at: Instant) -> bool:
+        """It is over, and nobody was there to see how."""
+        return self.ends_at is not None and self.ends_at <= at and self.is_unseen(self.ends_at)
 
 
 def begin(number: int, order: StartOrder, behaviour: Behaviour, done_ms: int, now: Instant) -> Course:
@@ -66,17 +77,44 @@ def held_up(course: Course, now: Instant, trouble: str, over_at: Instant | None)
 
 
 def stopped(course: Course, now: Instant, grace_s: float, reason: str) -> Course:
-    """It is given notice: it ends in its own time, but within its grace. Told again, that can only become shorter."""
+    """It is given notice: it ends in its own time, but within its grace. Told again, that can only become shorter.
+
+    The grace is kept to from outside: a keeper that is stopped hears of nothing, and is killed all the same.
+    """
+    killed_at, killed = _after(now, grace_s), f"killed after a grace of {grace_s:g} s: {reason}"
     if course.notice_at is not None:
-        return cut(course, _after(now, grace_s), KILLED, f"killed after a grace of {grace_s:g} s: {reason}")
+        return cut(course, killed_at, KILLED, killed)
     if course.is_over(now):
         return course
     noticed = replace(course, notice_at=now)
-    if not course.has_run(now):
-        return cut(noticed, now, TERMINATED, f"stopped before it ran: {reason}")
-    if course.behaviour.stop_s <= grace_s:
-        return cut(noticed, _after(now, course.behaviour.stop_s), TERMINATED, f"stopped: {reason}")
-    return cut(noticed, _after(now, grace_s), KILLED, f"killed after a grace of {grace_s:g} s: {reason}")
+    heard_at = max(now, course.deaf_until) if course.deaf_until is not None else now
+    has_run = course.has_run(now)
+    leaves_at = _after(heard_at, course.behaviour.stop_s) if has_run else heard_at
+    if leaves_at <= killed_at or leaves_at == now:
+        return cut(noticed, leaves_at, TERMINATED, f"stopped{'' if has_run else ' before it ran'}: {reason}")
+    return cut(noticed, killed_at, KILLED, killed)
+
+
+def unseen(course: Course, now: Instant, until: Instant) -> Course:
+    """Its record is lost while it lives on. Whom it was told to stop an engine remembers elsewhere."""
+    if course.is_over(now) or course.notice_at is not None:
+        return course
+    return replace(course, unseen_until=until)
+
+
+def found(course: Course) -> Course:
+    """Its process was looked for in every way, and found."""
+    return replace(course, unseen_until=None) if course.unseen_until is not None else course
+
+
+def deafened(course: Course, now: Instant, until: Instant) -> Course:
+    """Its keeper is stopped: an end by itself is not told of before it goes on."""
+    if course.is_over(now) or course.notice_at is not None:
+        return course
+    deaf = replace(course, deaf_until=until)
+    if course.running_at is not None and not course.has_run(now):
+        return _running_from(deaf, max(course.running_at, until))
+    return replace(deaf, ends_at=max(course.ends_at, until)) if course.ends_at is not None else deaf
 
 
 def fenced(course: Course, at: Instant) -> Course:
@@ -114,7 +152,7 @@ def next_change(course: Course, at: Instant) -> Instant | None:
     """When it will look different from what it looks like at this moment."""
     if course.is_over(at):
         return None
-    dates = (course.trouble_at, course.trouble_over_at, course.running_at, course.ends_at)
+    dates = (course.trouble_at, course.trouble_over_at, course.running_at, course.ends_at, course.unseen_until)
     return min((date for date in dates if date is not None and date > at), default=None)
 
 

@@ -19,11 +19,14 @@ from fairpool.engines.simulated.course import (
     Course,
     begin,
     cut,
+    deafened,
     fenced,
+    found,
     held_up,
     next_change,
     sight,
     stopped,
+    unseen,
     work_left_behind_ms,
 )
 from fairpool.engines.simulated.host import Host
@@ -128,6 +131,18 @@ class SimulatedEngine:
         self._draft.note("host", name, None)
         self._save()
 
+    def withdraw_node(self, name: NodeName) -> None:
+        """The node is not offered any more, as after a start with another set of nodes. Its pods run on."""
+        self._pass_time()
+        self._set_host(replace(self._hosts[name], offered=False))
+        self._save()
+
+    def offer_node(self, name: NodeName) -> None:
+        """The node is offered again, in the same boot."""
+        self._pass_time()
+        self._set_host(replace(self._hosts[name], offered=True))
+        self._save()
+
     def reboot(self, name: NodeName, down_s: float = 60) -> None:
         """The node restarts: all its pods vanish, and it does not answer for so long."""
         self._pass_time()
@@ -166,6 +181,26 @@ class SimulatedEngine:
         self._vanish(pod, ENDED_BEFORE)
         self._save()
 
+    def lose_record(self, pod: PodId, until: Instant) -> None:
+        """What was written about a pod is lost while it lives on. Its process is found then, or when it is ordered
+        to do something; if it ends before, nobody knows how."""
+        self._pass_time()
+        self._set_course(unseen(self._courses[pod], self._now, until))
+        self._save()
+
+    def find_all(self) -> None:
+        """Every process is looked for by its mark, as when an engine starts."""
+        self._pass_time()
+        for pod in list(self._alive):
+            self._find(pod)
+        self._save()
+
+    def stop_keeper(self, pod: PodId, until: Instant) -> None:
+        """The keeper of a pod is stopped until then: it neither tells of an end nor passes a notice on."""
+        self._pass_time()
+        self._set_course(deafened(self._courses[pod], self._now, until))
+        self._save()
+
     def hold_up(self, pod: PodId, trouble: str, until: Instant | None = None) -> None:
         """The image of a pod that does not run yet cannot be pulled until then."""
         self._pass_time()
@@ -188,8 +223,8 @@ class SimulatedEngine:
 
     @property
     def nodes(self) -> list[NodeName]:
-        """The nodes there are, silent or not."""
-        return list(self._hosts)
+        """The nodes there are, silent or not; not those that are offered no more."""
+        return [name for name, host in self._hosts.items() if host.offered]
 
     def host(self, name: NodeName) -> Host:
         """A node as it really is."""
@@ -224,6 +259,8 @@ class SimulatedEngine:
         if any(host is not None and host.is_silent for host in (at_home, addressed)):
             return Answer(order.pod, Reply.UNKNOWN, NO_ANSWER)
         self._witness.acted(token)
+        self._find(order.pod)
+        course = self._courses.get(order.pod)
         match order:
             case StartOrder():
                 return self._start(order, course, addressed)
@@ -239,7 +276,7 @@ class SimulatedEngine:
             return Answer(order.pod, Reply.DONE)
         if order.pod in self._tombstones:
             return Answer(order.pod, Reply.REFUSED, self._tombstones[order.pod])
-        if host is None:
+        if host is None or not host.offered:
             return self._refuse(order, f"there is no node {order.node}")
         if order.boot_id != host.boot_id:
             return self._refuse(order, "the node has rebooted")
@@ -280,11 +317,17 @@ class SimulatedEngine:
         self._draft.note("course", pod, course)
         self._settle_pod(pod)
 
+    def _find(self, pod: PodId) -> None:
+        """Whoever is told to do something to a life looks for its process first, in every way."""
+        course = self._courses.get(pod)
+        if course is not None and course.unseen_until is not None:
+            self._set_course(found(course))
+
     def _vanish(self, pod: PodId, words: str) -> None:
         """Nothing remains of a life but that it must not start again."""
         course = self._courses.get(pod)
         if course is not None:
-            self._set_course(cut(course, self._now, KILLED, words))
+            self._set_course(cut(found(course), self._now, KILLED, words))
             del self._courses[pod], self._on_node[course.order.node][pod]
             self._due.pop(("pod", pod), None)
             self._draft.note("course", pod, None)
@@ -313,7 +356,10 @@ class SimulatedEngine:
         name = host.node.name
         self._hosts[name] = host
         self._draft.note("host", name, host)
-        self._view.show_node(host.sight())
+        if host.offered:
+            self._view.show_node(host.sight())
+        else:
+            self._view.hide_node(name)
 
     # --- time passes ---
 
@@ -335,12 +381,15 @@ class SimulatedEngine:
 
     def _settle_pod(self, pod: PodId) -> None:
         course = self._courses[pod]
+        if course.ended_unseen(self._now):
+            self._vanish(pod, ENDED_BEFORE)
+            return
         if pod in self._alive and course.is_over(self._now):
             del self._alive[pod]
             self._witness.ended(pod)
             self._keep_work(course)
         self._expect("pod", pod, next_change(course, self._now))
-        if self._hosts[course.order.node].is_silent:
+        if self._hosts[course.order.node].is_silent or course.is_unseen(self._now):
             self._view.hide_pod(pod)
         else:
             self._view.show_pod(sight(course, self._now))

@@ -27,6 +27,8 @@ class Host:
     silent_since: Instant | None = None
     silent_until: Instant | None = None
     """None: nobody knows how long."""
+    offered: bool = True
+    """False: it was taken out of the set of nodes. What runs on it runs on."""
     gone: bool = False
     """Silent for so long that everybody may count on its pods being dead."""
 

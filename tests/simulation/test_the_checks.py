@@ -1,0 +1,102 @@
+"""The checks are worth something: each wrong behaviour that we know of, put back into the code, is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from fairpool.cluster import cycle, settle
+from fairpool.engines.simulated import course, engine
+from fairpool.engines.simulated.behaviour import NEVER_S
+from fairpool.engines.simulated.course import Course
+from fairpool.engines.simulated.faults import Faults
+from fairpool.model.ids import Instant, PodId
+from fairpool.model.life import Cause, Life, Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.organization import GraceRules
+from fairpool.model.spec import WorkloadSpec
+from tests.simulation.world import World, Wrong
+
+SEEDS = range(12)
+
+
+def ended_when_unseen(life: Life, look: settle.Look, now: Instant) -> Life:
+    """What is not seen is over, without anybody having made sure."""
+    if life.phase is PodPhase.RUNNING and look.seen(life) is settle.Seen.NOTHING:
+        return life.end(now, Outcome.LOST, Cause.VANISHED)
+    return settle.settle(life, look, now)
+
+
+def ended_with_its_node(life: Life, look: settle.Look, now: Instant) -> Life:
+    """What ran on a node that is not offered any more is over, whatever is seen of it."""
+    if life.is_placed and look.node is None:
+        return life.end(now, Outcome.LOST, Cause.NODE_LOST)
+    return settle.settle(life, look, now)
+
+
+def as_long_as_they_like(
+    lives: Sequence[Life], spec: WorkloadSpec | None, graces: GraceRules, owed: Mapping[PodId, str]
+) -> tuple[Life, ...]:
+    """Whoever leaves has the grace that it asked for."""
+    return tuple(lives)
+
+
+def only_by_the_keeper(stopping: Course, now: Instant, grace_s: float, reason: str) -> Course:
+    """The grace is kept to by the keeper alone, and not by one that is stopped."""
+    is_deaf = stopping.deaf_until is not None and now < stopping.deaf_until
+    return course.stopped(stopping, now, NEVER_S if is_deaf else grace_s, reason)
+
+
+def caught(faults: Faults) -> str:
+    """What the first world complains of that finds something."""
+    for seed in SEEDS:
+        world = World(seed, faults, workloads=20)
+        try:
+            world.run(hours=0.6)
+        except Wrong as wrong:
+            return str(wrong).partition("\n")[0]
+        finally:
+            world.close()
+    return "nothing"
+
+
+MUTATIONS = [
+    pytest.param(
+        (cycle, "settle", ended_when_unseen),
+        Faults(record_loss=10.0),
+        "runs at the same time as",
+        id="a pod that is not seen is taken for dead",
+    ),
+    pytest.param(
+        (cycle, "settle", ended_with_its_node),
+        Faults(node_set_change=6.0),
+        "runs at the same time as",
+        id="a pod whose node is not offered any more is taken for dead",
+    ),
+    pytest.param(
+        (cycle, "noticed", as_long_as_they_like),
+        Faults(deaf=0.9),
+        "and still runs",
+        id="an evicted pod has the grace that it asked for",
+    ),
+    pytest.param(
+        (engine, "stopped", only_by_the_keeper),
+        Faults(keeper_stop=30.0),
+        "and still runs",
+        id="the grace of a pod whose keeper is stopped is not kept to",
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mutation", "faults", "complaint"), MUTATIONS)
+def test_this_is_caught(
+    mutation: tuple[object, str, Callable[..., object]],
+    faults: Faults,
+    complaint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module, name, wrong = mutation
+    monkeypatch.setattr(module, name, wrong)
+    assert complaint in caught(faults)
