@@ -331,3 +331,21 @@ def test_a_drained_node_without_room_is_not_named() -> None:
     (verdict,) = world.plan().verdicts.values()
     assert verdict.closed == ()
     assert "runai-adm" not in verdict_sentence(verdict)
+
+
+def test_what_asks_for_more_than_the_limit_is_told_that_it_cannot_start() -> None:
+    check("""
+        node    n1: 8 gpus
+        queue   vision: quota 2, limit 4
+        pending b of vision: 6 gpus
+        then    wait b: over limit "cannot start as things are, only with a limit raised to 6"
+    """)
+
+
+def test_what_may_not_be_preempted_and_asks_for_more_than_the_quota_is_told_so_too() -> None:
+    check("""
+        node    n1: 8 gpus
+        queue   vision: quota 2
+        pending b of vision: 6 gpus, build
+        then    wait b: over quota "cannot start as things are, only with a quota raised to 6, or as preemptible work"
+    """)

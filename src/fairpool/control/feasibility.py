@@ -91,18 +91,30 @@ def _too_large_for_pool(shapes: Shapes, pool: PoolName, nodes: tuple[Node, ...])
         return Problem("pool.empty", f"node pool {pool} has no nodes", f"choose another with --node-pools, or {ANYWAY}")
     pods = shapes.total()
     for shape, count in shapes.items():
+        copies = _copies(shape, nodes, count)
+        if copies >= count:
+            continue
         fitting = [node for node in nodes if matches(shape, node)]
         if not fitting:
             return _no_such_node(shape, pool)
-        copies = sum(copies_when_empty(node, shape) for node in fitting)
         if not copies:
             return _too_large_for_node(shape, pool, fitting)
-        if copies < count:
-            return _too_many(pods, _asked(shapes, 0), copies, pool, fitting)
+        return _too_many(pods, _asked(shapes, 0), copies, pool, fitting)
     asked, there = _asked(shapes, 0).gpu_milli, WHOLE_GPU_MILLI * sum(node.gpus for node in nodes)
     if asked > there and not any(shape.gpu.memory_mib for shape in shapes):
         return _too_many(pods, _asked(shapes, 0), pods - 1, pool, nodes)
     return None
+
+
+def _copies(shape: PodShape, nodes: Iterable[Node], enough: int) -> int:
+    """How many pods of a shape the nodes could hold; counted until there are enough."""
+    copies = 0
+    for node in nodes:
+        if matches(shape, node):
+            copies += copies_when_empty(node, shape)
+            if copies >= enough:
+                break
+    return copies
 
 
 def _no_such_node(shape: PodShape, pool: PoolName) -> Problem:

@@ -88,15 +88,25 @@ def _nodes_in(plane: Plane, connection: Connection, cluster: str, pool: str) -> 
     """Nodes of a pool as they were last reported; None: there was no report, or the cluster is away."""
     known = cluster_store.cluster(connection, cluster)
     heard_at = known.heard_at if known is not None else None
-    rows = [row for row in cluster_store.all_nodes(connection) if row.cluster == cluster]
-    if not rows or heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS:
+    if heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS:
         return None
+    state = (cluster_store.state_of_nodes(connection, cluster), store.state_of_marks(connection))
+    kept = plane.pools.get(cluster)
+    if kept is None or kept[0] != state:
+        kept = plane.pools[cluster] = (state, _nodes_by_pool(connection, cluster))
+    return kept[1].get(pool, ()) if kept[1] else None
+
+
+def _nodes_by_pool(connection: Connection, cluster: str) -> dict[str, tuple[Node, ...]]:
     marks = {row.node: row.document for row in store.marks(connection) if row.cluster == cluster}
-    nodes = [_node(row.document, marks.get(row.name)) for row in rows]
-    return tuple(node for home, node in nodes if home == pool)
+    nodes: dict[str, list[Node]] = {}
+    for row in cluster_store.all_nodes(connection):
+        if row.cluster == cluster:
+            home, node = _node(row.document, marks.get(row.name))
+            nodes.setdefault(home, []).append(node)
+    return {pool: tuple(members) for pool, members in nodes.items()}
 
 
-@lru_cache(maxsize=8192)
 def _node(document: str, marks: str | None) -> tuple[str, Node]:
     """A reported node and its pool; what was not reported of it is no bound."""
     report = NodeReport.from_json(document)

@@ -28,6 +28,7 @@ from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.tail import Tail
 from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.node import Node
 
 log = logging.getLogger("fairpool.control")
 
@@ -136,6 +137,8 @@ class Plane:
     denials: Denials = field(default_factory=lambda: Denials())
     cluster_beside: str = ""
     """The cluster whose loop runs in this process, if one does."""
+    pools: dict[str, tuple[object, dict[str, tuple[Node, ...]]]] = field(default_factory=dict)
+    """By cluster: its nodes by pool, and the state of the tables that they were read from."""
 
     def now(self) -> Instant:
         clock = self.settings.now

@@ -106,6 +106,17 @@ def images(connection: Connection, cluster_id: str) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(found)) or None
 
 
+_LATEST: Any = func.max(nodes.c.revision).label("latest")
+_MANY: Any = func.count(nodes.c.name).label("many")
+_STATE_OF_NODES = Prepared(select(_LATEST, _MANY).where(nodes.c.cluster == bindparam("of")))
+
+
+def state_of_nodes(connection: Connection, cluster_id: str) -> tuple[int, int]:
+    """Another whenever the nodes of a cluster are others than before."""
+    row = _STATE_OF_NODES.one(connection, {"of": cluster_id})
+    return int(row[0] or 0), int(row[1])
+
+
 def set_queue(connection: Connection, cluster_id: str, report: QueueReport) -> None:
     drop_queue(connection, cluster_id, report.pool, report.queue)
     values = {"cluster": cluster_id, "pool": report.pool, "queue": report.queue, "document": report.to_json()}

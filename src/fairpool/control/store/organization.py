@@ -59,6 +59,14 @@ def marks(connection: Connection) -> list[Row[Any]]:
     return list(connection.execute(select(node_marks).order_by(node_marks.c.cluster, node_marks.c.node)))
 
 
+_STATE_OF_MARKS = Prepared(select(func.max(node_marks.c.revision).label("latest")))
+
+
+def state_of_marks(connection: Connection) -> int:
+    """Another whenever a mark was set or changed."""
+    return int(_STATE_OF_MARKS.one(connection)[0] or 0)
+
+
 def set_marks(connection: Connection, cluster: str, node: str, document: str, revision: int) -> None:
     where = (node_marks.c.cluster == cluster) & (node_marks.c.node == node)
     values = {"document": document, "revision": revision}
