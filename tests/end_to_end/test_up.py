@@ -563,7 +563,7 @@ def test_the_log_of_the_server(platform: Running) -> None:
     assert f"server starting  version={__version__}" in shown
     assert f"data={platform.premises.root}" in shown
     assert "node joined  node=dgx1-1 gpus=8" in shown
-    assert f"workload create  name=hello id={workload} by={FIRST_USER}" in shown
+    assert f"workload create  name=team-a/hello id={workload} by={FIRST_USER}" in shown
     assert "pod started  workload=hello project=team-a" in shown
     assert re.search(r"sign-in refused +by=eve@example.com from=127.0.0.1", shown)
     assert secret not in shown

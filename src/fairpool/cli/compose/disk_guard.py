@@ -35,7 +35,8 @@ class DiskGuard:
     def stop(self, timeout_s: float) -> None:
         """The reserve stays on the disk: pods write on, and the next start needs room."""
         self._stopping.set()
-        self._thread.join(timeout_s)
+        if self._thread.is_alive():  # where something else kept us from starting, it never was
+            self._thread.join(timeout_s)
 
     @property
     def status(self) -> dict[str, Any]:
