@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fairpool.engines.simulated.behaviour import NEVER_S, Behaviour, always
-from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, QueueId, WorkloadId
+from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, QueueId, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, NodePool
+from fairpool.model.observation import Observation, PodState
 from fairpool.model.organization import GraceRules, Organization, Queue, gpu_entitlement
+from fairpool.model.spec import RestartPolicy
 from fairpool.model.status import WorkloadPhase
 from tests.specification.test_loop import Cluster
 
@@ -207,3 +211,29 @@ def test_a_node_that_is_offered_again_takes_new_work() -> None:
     cluster.engine.offer_node(NodeName("n1"))
     cluster.run(10)
     assert cluster.alive() == ["a-0-1"]
+
+
+def test_one_that_is_over_and_runs_all_the_same_keeps_its_gpus_until_it_has_left() -> None:
+    """An engine was deceived: it showed the exit of a pod whose process lives on."""
+    cluster = Cluster(DEAF)
+    cluster.submit("a", gpus=8, grace_s=30, restart=RestartPolicy.NEVER)
+    cluster.run(3)
+    honest = cluster.engine.observe
+
+    def deceived(token: Token) -> Observation:
+        seen, pod = honest(token), PodId("a-0-0")
+        exited = replace(seen.pods[pod], state=PodState.EXITED, exit_code=0)
+        return replace(seen, pods={pod: exited})
+
+    cluster.engine.observe = deceived  # type: ignore[method-assign]
+    cluster.wire.cut = True  # what nobody was told is not forgotten
+    cluster.loop.turn()
+    assert cluster.loop.books.lives[WorkloadId("a")][0].is_over
+    cluster.engine.observe = honest  # type: ignore[method-assign]
+    cluster.wire.cut = False
+    cluster.submit("b", gpus=8)
+    cluster.run(20)
+    assert cluster.alive() == ["a-0-0"], "it was told to stop, and has its grace"
+    cluster.run(20)
+    assert cluster.alive() == ["b-0-0"]
+    assert not cluster.engine.violations

@@ -33,6 +33,7 @@ THE_TABLE = """
 | RELEASING, stop confirmed         | –        | –       | –      | –       | –      | –    | –        | –       |
 | RELEASING, longer stop confirmed  | stop     | stop    | –      | stop    | –      | –    | –        | stop    |
 | ENDED                             | stop     | stop    | –      | –       | –      | –    | –        | –       |
+| ENDED, stop confirmed             | –        | –       | –      | –       | –      | –    | –        | –       |
 | ENDED, reported                   | stop     | stop    | forget | –       | –      | –    | –        | –       |
 | ENDED, reported, undeclared       | stop     | stop    | forget | –       | –      | –    | –        | –       |
 """

@@ -109,6 +109,10 @@ class Books:
                 self.dependents.get(each.workload, set()).discard(workload)
         self.standings.update(draft.standings)
         for workload, lives in draft.lives.items():
+            over = {life.id for life in self.lives.get(workload, ()) if life.is_over}
+            for life in lives:
+                if life.is_over and life.id not in over:
+                    self.stops_confirmed.pop(life.id, None)  # if it is seen after this, it is told again
             self.lives[workload] = lives
             self.workload_of.update((life.id, workload) for life in lives)
         for pod in draft.forgotten:

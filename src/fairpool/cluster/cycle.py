@@ -25,7 +25,7 @@ from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, Poo
 from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.observation import Answer, ForgetOrder, Observation, PodSight, PodState, StopOrder
+from fairpool.model.observation import Answer, ForgetOrder, Observation, PodSight, PodState, StartOrder, StopOrder
 from fairpool.model.organization import ProjectRules
 from fairpool.model.spec import RestartPolicy, WorkloadSpec
 from fairpool.scheduler.decision import Verdict
@@ -158,16 +158,24 @@ def _look_at_nodes(draft: Draft, view: View) -> set[WorkloadId]:
 
 
 def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
-    """Lives that the engine knows and the ledger does not: taken over if they are wanted, else sent away."""
-    candidates = {pod for pod, _ in _changed_sights(draft, view) if draft.workload_of(pod) is None}
-    candidates |= draft.strangers
+    """Lives that the engine knows and the ledger does not: taken over if they are wanted, else sent away.
+
+    One that is over by the ledger and runs all the same is told to stop with the others (`outstanding.py`); here it is
+    only seen to that nobody is placed on its devices before it has.
+    """
+    candidates = {pod for pod, _ in _changed_sights(draft, view) if _is_stranger(draft, pod)} | draft.strangers
     draft.strangers = set()
     taken: set[WorkloadId] = set()
     for pod in sorted(candidates):
         sight = view.observation.pods.get(pod)
-        if sight is None or draft.workload_of(pod) is not None:
+        if sight is None or not _is_stranger(draft, pod):
             continue
         order = sight.order
+        if draft.workload_of(pod) is not None:
+            if sight.state is not PodState.EXITED:
+                draft.strangers.add(pod)
+                _keep_place(draft, order)
+            continue
         if _is_wanted(draft, sight):
             draft.put_lives(order.workload, (*draft.lives_of(order.workload), adopted(order, view.now)))
             draft.events.append(
@@ -179,14 +187,25 @@ def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
         if sight.state is PodState.EXITED:
             draft.orders.append(ForgetOrder(pod=pod, node=order.node))
             continue
-        leaving = adopted(order, view.now).leave(view.now, Cause.UNWANTED)
-        draft.intruder_rows.append(rows_of(None, Standing(workload=order.workload), (leaving,), view.now))
+        _keep_place(draft, order)
         grace_s = within(draft.charter.graces, order.grace_s, hurried=True)
         if draft.books.stops_confirmed.get(pod, grace_s + 1) > grace_s:
             draft.orders.append(StopOrder(pod=pod, node=order.node, grace_s=grace_s, reason="nobody declares it"))
     draft.intruders = frozenset(pod.id for rows in draft.intruder_rows for pod in rows.pods)
     draft.must_plan |= draft.intruders != draft.books.intruders
     return taken
+
+
+def _is_stranger(draft: Draft, pod: PodId) -> bool:
+    """Whether the ledger does not know this life, or knows that it is over."""
+    workload = draft.workload_of(pod)
+    return workload is None or any(life.id == pod and life.is_over for life in draft.lives_of(workload))
+
+
+def _keep_place(draft: Draft, order: StartOrder) -> None:
+    """Until it has left, the scheduler counts with it."""
+    leaving = adopted(order, draft.now).leave(draft.now, Cause.UNWANTED)
+    draft.intruder_rows.append(rows_of(None, Standing(workload=order.workload), (leaving,), draft.now))
 
 
 def _is_wanted(draft: Draft, sight: PodSight) -> bool:

@@ -4,7 +4,7 @@
 |-----------|-----------|-----------|---------------------|-------------------|-------------|
 | BOUND     | –         | –         | –                   | **start** (again) | –           |
 | RELEASING | **stop**¹ | **stop**¹ | –                   | **stop**¹         | **stop**¹   |
-| ENDED     | **stop**  | **stop**  | **forget**²         | –                 | –           |
+| ENDED     | **stop**¹ | **stop**¹ | **forget**²         | –                 | –           |
 
 ¹ Until the engine has confirmed it, and again when its grace has become shorter (`notice.py`). ² As soon as the control
 plane knows of the end.
@@ -39,12 +39,10 @@ def outstanding(
     match life.phase, seen:
         case PodPhase.BOUND, Seen.NOTHING if spec is not None and alone and not _put_off(life, now):
             return start_order(life, spec, graces)
-        case PodPhase.RELEASING, Seen.STARTING | Seen.RUNNING | Seen.NOTHING | Seen.UNOFFERED if (
-            not look.stop_confirmed or look.confirmed_grace_s > life.grace_s
-        ):
-            return _stop(life, life.grace_s)
+        case PodPhase.RELEASING, Seen.STARTING | Seen.RUNNING | Seen.NOTHING | Seen.UNOFFERED:
+            return _stop(life, life.grace_s, look)
         case PodPhase.ENDED, Seen.STARTING | Seen.RUNNING:
-            return _stop(life, within(graces, life.grace_s, hurried=True))
+            return _stop(life, within(graces, life.grace_s, hurried=True), look)
         case PodPhase.ENDED, Seen.EXITED if reported:
             return ForgetOrder(pod=life.id, node=life.node)
     return None
@@ -80,7 +78,9 @@ def start_order(life: Life, spec: WorkloadSpec, graces: GraceRules = DEFAULT_GRA
     )
 
 
-def _stop(life: Life, grace_s: int) -> StopOrder:
+def _stop(life: Life, grace_s: int, look: Look) -> StopOrder | None:
+    if look.stop_confirmed and look.confirmed_grace_s <= grace_s:
+        return None
     # The pod may read it, and whatever it can read is no secret.
     reason = anonymous(life.detail) or (life.cause.value if life.cause is not None else "")
     return StopOrder(pod=life.id, node=life.node, grace_s=grace_s, reason=reason)
