@@ -292,6 +292,17 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("InferenceUpdate", "spec"): Elsewhere("as a submit of the whole: control.workloads.update_inference"),
     ("BatchRequest", "ids"): Elsewhere("test_control.py"),
     ("BatchRequest", "action"): Elsewhere("test_control.py"),
+    ("BatchRequest", "force"): Elsewhere("deletes without grace: test_control.py"),
+    ("CommonSpec", "after"): Elsewhere("names of other workloads: test_job_file.py"),
+    ("CommonSpec", "workdir"): Elsewhere("an uploaded folder: test_uploads.py"),
+    ("Workdir", "upload"): Elsewhere("an uploaded folder: test_uploads.py"),
+    ("Workdir", "path"): Elsewhere("an uploaded folder: test_uploads.py"),
+    ("TrainingSpec", "array"): Carried({"array": {"indices": "0-2"}}),
+    ("JobArray", "indices"): Carried({"array": {"indices": "0-2"}}),
+    ("JobArray", "parameters"): Carried({"array": {"parameters": [{"name": "lr", "values": ["1", "2"]}]}}),
+    ("JobArray", "arguments"): Carried({"array": {"arguments": [["1"], ["2"]]}}),
+    ("ArrayParameter", "name"): Carried({"array": {"parameters": [{"name": "lr", "values": ["1", "2"]}]}}),
+    ("ArrayParameter", "values"): Carried({"array": {"parameters": [{"name": "lr", "values": ["1", "2"]}]}}),
 }
 
 
@@ -355,12 +366,21 @@ OTHERS: dict[str, set[str]] = {
     # control.clusters; domain and version are kept and shown
     "ClusterRequest": {"name", "domain", "version"},
     # control.declared: what queues are owed
-    "CpuResource": {"deserved", "limit", "over_quota_weight"},
-    "GpuResource": {"deserved", "limit", "over_quota", "over_quota_weight"},
-    "MemoryResource": {"deserved", "limit", "over_quota_weight", "units"},
+    "CpuTerms": {"limit", "over_quota_weight"},
+    "CpuResource": {"deserved"},
+    "DepartmentCpu": {"deserved"},
+    "GpuTerms": {"limit", "over_quota", "over_quota_weight"},
+    "GpuResource": {"deserved"},
+    "DepartmentGpu": {"deserved"},
+    "MemoryTerms": {"limit", "over_quota_weight", "units"},
+    "MemoryResource": {"deserved"},
+    "DepartmentMemory": {"deserved"},
     "PoolReference": {"id", "name"},
-    "PoolResources": {"node_pool", "gpu", "cpu", "memory", "priority"},
+    "PoolTerms": {"node_pool", "priority"},
+    "PoolResources": {"gpu", "cpu", "memory"},
+    "DepartmentResources": {"gpu", "cpu", "memory"},
     "ResourcesUpdate": {"resources"},
+    "DepartmentResourcesUpdate": {"resources"},
     # control.departments; a department is of every cluster, the one that is named is only shown
     "DepartmentRequest": {"name", "cluster_id", "description", "resources"},
     "DepartmentUpdate": {"description", "resources"},

@@ -140,8 +140,9 @@ def _pending(
     leaving = [life for life in lives if life.phase is PodPhase.RELEASING]
     if leaving:
         first = min(leaving, key=lambda life: life.cause is Cause.PEER)  # the one for which the others have to leave
-        reason = Pause.IMAGE if first.cause is Cause.IMAGE else Pause.EVICTED
-        return Status(WorkloadPhase.PENDING, reason, f"{first.detail}; {_time_left(leaving)}")
+        if first.cause is Cause.IMAGE:
+            return Status(WorkloadPhase.PENDING, Pause.IMAGE, first.detail)
+        return Status(WorkloadPhase.PENDING, Pause.EVICTED, f"{first.detail}; {_time_left(leaving)}")
     waiting = [life for life in lives if not life.is_over]
     held_back = [life for life in waiting if is_ahead(life.not_before, now, LONGEST_BACK_OFF_S)]
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
