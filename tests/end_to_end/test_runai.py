@@ -504,6 +504,18 @@ def test_the_log_of_a_job_with_several_pods_is_that_of_the_one_that_failed(serve
     assert said == "there is no pod '9': its pods are 0 (sweep-0-0), 1 (sweep-1-0), 2 (sweep-2-0)\n"
 
 
+def test_a_pod_that_wrote_nothing_says_how_it_ended(server: Server, project: str) -> None:
+    server.typed("runai submit mute -i img -g 1")
+    server.fails(project, "mute")
+    server.doors.log = b""
+    try:
+        answer = server.type("runai logs mute")
+    finally:
+        server.doors.log = LOG
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err == "mute-0-0 ended with exit code 1 and wrote nothing.\n"
+
+
 def test_jobs_are_listed_as_people_count(server: Server, project: str) -> None:
     for name in ("v10", "v2", "v1"):
         server.typed(f"runai submit {name} -i img")

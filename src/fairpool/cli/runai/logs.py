@@ -62,7 +62,10 @@ def logs(
             found = _wait_for_a_pod(here, client, found, pod or instance)
         lines = None if tail < 0 else tail
         which = pod or instance or _choice(here, client, found)
-        write(client.logs(found.id, pod=which, tail=lines, follow=follow), raw=raw)
+        written = write(client.logs(found.id, pod=which, tail=lines, follow=follow), raw=raw)
+        if not written and lines != 0:
+            for line in silence(client.history(found.id), which):
+                here.notice(line)
 
 
 def _choice(here: Here, client: Client, found: WorkloadItem) -> str:
@@ -95,6 +98,22 @@ def notices(found: WorkloadItem, lives: Sequence[PodItem], chosen: PodItem) -> l
     return said
 
 
+def silence(lives: Sequence[PodItem], which: str) -> list[str]:
+    """What is said of a pod without any output: whether it may still come, and where an earlier try's is."""
+    from fairpool.api.workloads import life_called
+
+    life = life_called(lives, which)
+    if life is None:
+        return []
+    if life.phase != "ended":
+        return [f"{life.name} has written nothing yet."]
+    code = "" if life.exit_code is None else f" with exit code {life.exit_code}"
+    said = [f"{life.name} ended{code} and wrote nothing."]
+    before = [each for each in lives if each.index == life.index and each.incarnation < life.incarnation]
+    earlier = [each.name for each in before if each.has_log]
+    return [*said, *([f"Output of the try before: --pod {earlier[-1]}"] if earlier else [])]
+
+
 def no_output(found: WorkloadItem, lives: Sequence[PodItem]) -> tuple[str, str]:
     """Why a job has no output, and what to do."""
     name, status = found.name, found.classic_status or found.phase.value
@@ -117,20 +136,24 @@ def no_output(found: WorkloadItem, lives: Sequence[PodItem]) -> tuple[str, str]:
     return f"Job {name} has not started yet, so it has no output: it is {status}{because}", after
 
 
-def write(chunks: Iterator[bytes], *, raw: bool) -> None:
-    """To a pipe as it is; to a terminal without what could harm it, unless that was asked for."""
+def write(chunks: Iterator[bytes], *, raw: bool) -> int:
+    """To a pipe as it is; to a terminal without what could harm it, unless that was asked for. Says how many bytes."""
     out = sys.stdout.buffer
+    count = 0
     if raw or not sys.stdout.isatty():
         for chunk in chunks:
+            count += len(chunk)
             out.write(chunk)
             out.flush()
-        return
+        return count
     harmless = Harmless()
     for chunk in chunks:
+        count += len(chunk)
         out.write(harmless.feed(chunk).encode())
         out.flush()
     out.write(harmless.finish().encode() + b"\x1b[0m")  # a colour that was left on stays in the log
     out.flush()
+    return count
 
 
 def _wait_for_a_pod(here: Here, client: Client, found: WorkloadItem, pod: str | None) -> WorkloadItem:
