@@ -255,7 +255,7 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("DistributedSpec", "max_replicas"): Carried({"maxReplicas": 3}, DIST),
     ("DistributedSpec", "slots_per_worker"): Refused({"slotsPerWorker": 2}, DIST, place="spec.slotsPerWorker"),
     ("DistributedSpec", "ssh_auth_mount_path"): Refused(
-        {"sshAuthMountPath": "/root/.ssh"}, DIST, place="spec.sshAuthMountPath"
+        {"sshAuthMountPath": "/ssh"}, DIST, place="spec.sshAuthMountPath"
     ),
     ("DistributedSpec", "clean_pod_policy"): Refused({"cleanPodPolicy": "None"}, DIST, place="spec.cleanPodPolicy"),
     ("DistributedSpec", "master_spec"): Carried({"masterSpec": {"image": "m"}}, DIST),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from fairpool.api.clusters import Over, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
-from fairpool.control import claims, items
+from fairpool.control import items
 from fairpool.control.refusal import refused
-from fairpool.control.store import changes
+from fairpool.control.store import changes, claims
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.model.spec import Want

@@ -28,6 +28,7 @@ from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, ans
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.store import changes
+from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
@@ -128,8 +129,7 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
         submitted_by=caller.name,
         pod_host=plane.settings.pod_host,
     )
-    if body.suspended:
-        facts = items.suspended(facts, caller.name, now)
+    facts = items.suspended(facts, caller.name, now) if body.suspended else facts
     revision = changes.record(
         connection, "workload", spec.id, "created", now, project=project.name, kept=plane.settings.changes_kept
     )
@@ -161,8 +161,7 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
         },
     )
     if not is_added:
-        what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
-        raise refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
+        raise _name_taken(name)
     claims.make(connection, body, project.name, caller.name, now)
     return Done(
         body=items.detail(item, details),
@@ -175,6 +174,11 @@ def _declared(plane: Plane, connection: Connection, caller: Caller, body: wire.S
     )
 
 
+def _name_taken(name: str) -> Refused:
+    what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
+    return refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
+
+
 def _ground(connection: Connection, body: wire.SubmitAny, project: Any) -> admission.Ground:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
@@ -182,7 +186,7 @@ def _ground(connection: Connection, body: wire.SubmitAny, project: Any) -> admis
         project=declared,
         pools=pool_names(connection) if are_pools_named else frozenset(),
         images=cluster_store.images(connection, project.cluster),
-        claims=claims.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
+        claims=claim_store.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
     )
 
 
