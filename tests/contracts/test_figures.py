@@ -139,6 +139,32 @@ def test_claims_that_work_has_mounted_before_they_were_written_down_are_known(tm
         assert expect(home.call("GET", "/api/v1/nodes"), 200)["nodes"] == [], "the next report brings them"
 
 
+def test_one_address_is_shown_of_one_workload_only() -> None:
+    with house(pod_host="127.0.0.1") as home:
+        home.project("team-a")
+        ports = [{"container": 8888, "serviceType": "Ingress"}]
+        first, second = (home.train(name, ports=ports)["id"] for name in ("first", "second"))
+        home.push(home.report(whole=True, workloads=(home.runs(first), home.runs(second))))
+
+        def shown(workload: str) -> tuple[list[str], str]:
+            found = expect(home.call("GET", f"/api/v1/workloads/{workload}"), 200)
+            return found["urls"], found["phaseMessage"]
+
+        assert shown(first) == (["http://127.0.0.1:8888"], "")
+        words = "port 8888 is used by another job; `runai logs second` shows where this one listens"
+        assert shown(second) == ([], words)
+        expect(home.call("POST", f"/api/v1/workloads/{first}/suspend"), 202)
+        assert shown(first)[0] == []
+        home.push(home.report(workloads=(home.runs(second).model_copy(update={"detail": "on"}),)))
+        assert shown(second) == ([], "on"), "it listens elsewhere, also after the port was given up"
+        expect(home.call("POST", f"/api/v1/workloads/{second}/suspend"), 202)
+        home.push(home.report(workloads=(home.completed(second),)))
+        home.clock.turn(1)
+        third = home.train("third", ports=ports)["id"]
+        home.push(home.report(workloads=(home.runs(third),)))
+        assert shown(third)[0] == ["http://127.0.0.1:8888"]
+
+
 def test_the_phases_of_a_workload_are_those_that_lists_count() -> None:
     from fairpool.control.store import workloads as store
 

@@ -100,6 +100,17 @@ def report_of(row: Any) -> WorkloadReport | None:
     return None if row.report is None else WorkloadReport.from_json(row.report)
 
 
+def with_own_addresses(connection: Connection, row: Any, item: dict[str, Any]) -> dict[str, Any]:
+    """An item with those of its addresses that no other workload had when its pods began. One that found a port taken
+    listens elsewhere, also after the port was given up."""
+    if not item["urls"]:
+        return item
+    before = json.loads(row.item)
+    goes_on = before.get("runningPods") and before.get("startedAt") == item.get("startedAt")
+    taken = set(item["urls"]) - set(before["urls"]) if goes_on else store.urls_taken(connection, row, item["urls"])
+    return items.without_taken(item, taken)
+
+
 def _resume(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire) -> bool:
     report = report_of(row)
     over = Over.of_report(report) if report is not None else None
@@ -120,6 +131,7 @@ def _declare(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire,
     # What was said of an earlier run is no longer so, except what its pods still hold.
     report = last if last is not None and last.run == spec.run else None
     item = items.state(json.loads(row.facts), spec.want, report, revision, held=last)
+    item = with_own_addresses(connection, row, item)
     store.change(
         connection,
         row.id,

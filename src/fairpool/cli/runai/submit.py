@@ -25,8 +25,8 @@ NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE = (
     "Life cycle, scheduling, access",
 )
 NO_INGRESS = (
-    "Note: there is no ingress yet. The job uses the ports of the machine it runs on; while it runs, "
-    "`runai list -o wide` shows its address under SERVICE URL(S)."
+    "Note: ports are not routed yet. The job listens on the ports of its machine. While it runs, `runai list -o wide` "
+    "shows its address under SERVICE URL(S), unless another job has the port."
 )
 NOT_HERE = "Not supported by the process runtime."
 OLDER_FORM = "--command with a value and --args are an older form; write: runai submit NAME ... --command -- {words}"
