@@ -40,6 +40,9 @@ def test_a_job_is_submitted_listed_suspended_resumed_and_deleted(home: House) ->
 
 
 def test_what_was_submitted_the_older_way_is_declared_as_it_was_meant(home: House) -> None:
+    new = {"claimName": "claim", "path": "/d", "existingPvc": False, "claimInfo": {"size": "1Gi"}}
+    body = {"name": "first", "projectId": "team-a", "spec": {"image": "i", "storage": {"pvc": [new]}}}
+    expect(home.call("POST", "/api/v1/workloads/trainings", body), 202)
     made = expect(
         submit(
             home,

@@ -325,7 +325,7 @@ def test_a_reader_from_before_a_restore_is_told_to_look_at_everything_anew(tmp_p
 
 def test_logs_past_and_live(served: Served) -> None:
     workload = served.submit("t1")
-    with pytest.raises(Refused, match="no pod yet"):
+    with pytest.raises(Refused, match="no pods yet"):
         list(served.admin.logs(workload))
     served.runs(workload)
     assert b"".join(served.admin.logs(workload)) == b"one\ntwo\nthree\n"
@@ -377,7 +377,7 @@ def test_a_shell_goes_both_ways_and_ends_with_its_exit_code(served: Served) -> N
 
 def test_who_gets_no_shell_is_told_why(served: Served) -> None:
     workload = served.submit("t1")
-    with pytest.raises(Refused, match="no pod yet") as waiting, served.admin.shell(workload, ["bash"]):
+    with pytest.raises(Refused, match="no pods yet") as waiting, served.admin.shell(workload, ["bash"]):
         pass
     assert (waiting.value.status, waiting.value.problems[0].code) == (404, "pod.unknown")
     served.runs(workload)

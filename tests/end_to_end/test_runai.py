@@ -20,12 +20,15 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
 from fairpool import __version__
+from fairpool.agent.images import SHIPPED, read_images
 from fairpool.api.client import Client, Refused
 from fairpool.api.clusters import PodReport
+from fairpool.cli.runai.submit import submit
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.ids import Instant, PodId
 from fairpool.model.life import Cause, Outcome
@@ -98,14 +101,91 @@ NEEDS_MOUNTS = {
 
 @pytest.mark.parametrize("name", NEEDS_MOUNTS)
 def test_a_submit_with_mounts_is_taken_or_refused_by_name(server: Server, project: str, name: str) -> None:
-    """What the control plane cannot carry to pods yet it says; nothing else may be wrong with the line."""
-    answer = server.type(NEEDS_MOUNTS[name])
-    if answer.code == 0:
-        assert f"Job {name} submitted successfully." in answer
-    else:
-        lines = [line for line in answer.err.splitlines() if "older form" not in line]
-        assert lines
-        assert all("cannot be given to pods yet" in line for line in lines), lines
+    server.typed("runai submit makes-test -i img --new-pvc claimname=test,size=10Gi,path=/data")
+    assert f"Job {name} submitted successfully." in server.typed(NEEDS_MOUNTS[name])
+
+
+def test_a_claim_is_made_by_who_asks_for_one_and_a_mistyped_one_is_told(server: Server, project: str) -> None:
+    said = server.refused("runai submit a -i img --pvc data:/d")
+    assert said.startswith(f"project {project} has no volume claim data: it has none yet; a new one: --new-pvc ")
+    assert "There are no volume claims" in server.type("runai list pvc").err
+    server.typed("runai submit a -i img --new-pvc claimname=data,size=10Gi,path=/d")
+    server.typed("runai submit b -i img --pvc :5Gi:/d")
+    said = server.typed("runai list pvc")
+    assert re.search(rf"^data +10Gi +\d+s +{FIRST_USER}$", said, re.MULTILINE)
+    assert re.search(r"^pvc-b-0 +5Gi ", said, re.MULTILINE)
+    server.typed("runai submit c -i img --pvc data:/d --pvc pvc-b-0:/e")
+    assert "did you mean data?" in server.refused("runai submit d -i img --pvc dta:/d")
+    assert "has a volume claim data already" in server.refused(
+        "runai submit d -i img --new-pvc claimname=data,size=1Gi,path=/d"
+    )
+
+
+UNSUPPORTED = {
+    "--template": "--template t",
+    "--image-pull-policy": "--image-pull-policy Always",
+    "--add-capability": "--add-capability NET_ADMIN",
+    "--nfs-server": "--nfs-server host -v /a:/b",
+    "--mount-propagation": "--mount-propagation -v /a:/b",
+    "--git-sync": "--git-sync source=https://example.org/x.git",
+    "--configmap-volume": "--configmap-volume name=a,path=/b",
+    "--custom-url": "--custom-url x --service-type=external-url --port 80",
+    "--host-ipc": "--host-ipc",
+    "--host-network": "--host-network",
+    "--preferred-pod-topology-key": "--preferred-pod-topology-key rack",
+    "--required-pod-topology-key": "--required-pod-topology-key rack",
+    "--run-as-user": "--run-as-user",
+    "--create-home-dir": "--create-home-dir",
+}
+
+
+def test_flags_that_are_not_supported_look_so_in_help() -> None:
+    marked = {
+        each.opts[0]
+        for each in submit.params
+        if isinstance(each, click.Option) and "ot supported by the process runtime" in (each.help or "")
+    }
+    assert marked == UNSUPPORTED.keys()
+
+
+@pytest.mark.parametrize("flag", UNSUPPORTED)
+def test_a_flag_that_is_not_supported_is_refused_by_its_name(server: Server, project: str, flag: str) -> None:
+    said = server.refused(f"runai submit x -i img {UNSUPPORTED[flag]}")
+    assert len(said.splitlines()) == 1, said
+    assert said.startswith(flag), said
+    assert "not supported" in said
+    assert "spec." not in said
+
+
+def test_an_image_that_is_not_there_is_refused_with_what_may_be_meant(server: Server, project: str) -> None:
+    server.levels.clear()
+    server.nodes.clear()
+    server.node("dgx1-1", images=("python", "ubuntu"))
+    try:
+        said = server.refused("runai submit typo -i pyhton -g 1")
+        assert said.startswith("there is no image pyhton on this cluster: did you mean python? Images here: python, ")
+        server.typed("runai submit typo -i pyhton -g 1 --wait-anyway")
+        server.typed("runai submit right -i python:3.12 -g 1")
+    finally:
+        server.node("dgx1-1")
+
+
+def test_the_example_of_submit_is_one_that_works(server: Server, project: str) -> None:
+    said = server.typed("runai submit --help")
+    example = re.sub(r"\s+", " ", said.partition("Example: ")[2]).strip()
+    image = re.search(r"-i (\S+)", example)
+    assert image is not None
+    assert image[1] in shipped_images()
+    assert "Job hello submitted successfully." in server.typed(example)
+
+
+def shipped_images() -> list[str]:
+    return [each.name for each in read_images(SHIPPED.read_text(encoding="utf-8"), Path("/support"))]
+
+
+def test_the_version_is_said(server: Server) -> None:
+    assert server.typed("runai --version") == f"runai {__version__}\n"
+    assert server.typed("runai-adm --version") == f"runai-adm {__version__}\n"
 
 
 NOTEBOOK = (
@@ -238,6 +318,7 @@ def test_projects_are_listed_with_what_they_are_owed(server: Server, project: st
 
 def test_nodes_are_listed_with_what_is_free(server: Server, project: str) -> None:
     """F-120."""
+    server.levels.clear()
     server.node("dgx1-1", gpus=8)
     server.node("dgx1-2", gpus=8)
     server.typed("runai submit two -i img -g 2")
@@ -421,6 +502,18 @@ def test_the_log_of_a_job_with_several_pods_is_that_of_the_one_that_failed(serve
     assert server.doors.read[-1] == f"{workload}-2-0"
     said = server.refused("runai logs sweep --pod 9")
     assert said == "there is no pod '9': its pods are 0 (sweep-0-0), 1 (sweep-1-0), 2 (sweep-2-0)\n"
+
+
+def test_a_pod_that_wrote_nothing_says_how_it_ended(server: Server, project: str) -> None:
+    server.typed("runai submit mute -i img -g 1")
+    server.fails(project, "mute")
+    server.doors.log = b""
+    try:
+        answer = server.type("runai logs mute")
+    finally:
+        server.doors.log = LOG
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err == "mute-0-0 ended with exit code 1 and wrote nothing.\n"
 
 
 def test_jobs_are_listed_as_people_count(server: Server, project: str) -> None:
@@ -1140,7 +1233,7 @@ def test_tab_completes_commands_flags_and_names(server: Server, project: str) ->
     server.typed("runai submit hyper1 -i y")
     server.typed("runai submit hyper2 -i y")
     assert completed(server, "runai su") == ["submit", "submit-dist", "suspend"]
-    assert completed(server, "runai list p") == ["projects"]
+    assert completed(server, "runai list p") == ["projects", "pvc"]
     assert "--image-pull-policy" in completed(server, "runai submit --im")
     assert completed(server, "runai submit --image-pull-policy If") == ["IfNotPresent"]
     assert completed(server, "runai describe job hyp") == ["hyper1", "hyper2"]

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from fairpool.api.client import Client
+from fairpool.api.workloads import WorkloadItem
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from tests.running_platform import PATIENCE_S, Running
 
@@ -54,6 +56,19 @@ class Person:
         assert found is not None
         self.platform.until_phase(found.id, until)
 
+    def sees(self, name: str, reason: str) -> WorkloadItem:
+        """The job while it waits for another try for this reason; between two tries it is not in that state."""
+        seen: list[WorkloadItem] = []
+
+        def is_so() -> bool:
+            found = self.platform.client.find_workload("team-a", name)
+            if found is not None and found.reason == reason and found.next_try_at is not None:
+                seen.append(found)
+            return bool(seen)
+
+        self.platform.until(is_so, f"{name} waits for another try: {reason}")
+        return seen[0]
+
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
@@ -81,10 +96,64 @@ def test_a_life_that_failed_is_told_with_its_end_and_its_log(person: Person) -> 
     person.types("delete", "bad")
 
 
+def test_a_failing_job_says_which_try_is_next_and_when(person: Person) -> None:
+    person.types("submit", "fails", "-i", "python", "-g", "0.5", "--", "python", "-c", "import sys; sys.exit(3)")
+    found = person.sees("fails", "back-off")
+    assert found.classic_status == "Error"
+    assert found.next_try_at is not None
+    assert found.retries_left == 6 - found.failed_tries
+    words = f"failed with exit code 3; waiting for try {found.failed_tries + 1} of 7; no GPU is held until then"
+    assert (found.phase_message, found.allocated_resources.gpu) == (words, 0)
+    person.types("suspend", "fails")
+    person.platform.until(lambda: f"suspended by {FIRST_USER}" in person.types("why", "fails"), "who did it is said")
+    assert found.id not in person.types("describe", "job", "fails"), "ids are for programs"
+    person.types("delete", "fails")
+
+
+def test_a_pod_without_its_image_holds_no_gpu_while_it_waits(person: Person) -> None:
+    refused = person.type("submit", "typo", "-i", "pyhton", "-g", "1")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("there is no image pyhton on this cluster: did you mean python?")
+    person.types("submit", "typo", "-i", "pyhton", "-g", "1", "--wait-anyway")
+    found = person.sees("typo", "image")
+    assert (found.classic_status, found.allocated_resources.gpu) == ("ImagePullBackOff", 0)
+    assert found.phase_message.startswith("ErrImagePull: ")
+    said = "it is ImagePullBackOff: ErrImagePull: "
+    person.platform.until(lambda: said in person.type("logs", "typo").stderr, "its log says why there is none")
+    person.types("delete", "typo")
+
+
+def test_figures_of_nodes_projects_and_jobs_agree_in_every_answer(person: Person) -> None:
+    """Read again and again while jobs come and go: a figure that lags behind the others would show."""
+    client, seen = person.platform.client, set()
+    for number in range(4):
+        person.types("submit", f"agree-{number}", "-i", "ubuntu", "-g", "0.5", "--", "sleep", "600")
+        seen.add(_agreed(client))
+    person.platform.until(lambda: _agreed(client) == 2, "all four run")
+    for number in range(4):
+        person.types("delete", f"agree-{number}")
+        seen.add(_agreed(client))
+    person.platform.until(lambda: _agreed(client) == 0, "all four are gone")
+    assert len(seen) > 1, "it was looked at while it changed"
+
+
+def _agreed(client: Client) -> float:
+    found = client.overview()
+    by_node = sum(each.gpu_info.allocated for each in found.nodes)
+    by_device = sum(sum(each.gpu_info.allocated_by_device) for each in found.nodes)
+    by_project = sum(each.allocated_gpus for each in found.projects)
+    by_job = sum(each.allocated_resources.gpu for each in found.workloads)
+    assert by_node == by_device == by_project == by_job, found
+    busy = {name for each in found.workloads if each.allocated_resources.gpu for name in each.current_nodes}
+    assert {each.name for each in found.nodes if each.gpu_info.allocated} == busy
+    return by_node
+
+
 def test_mounts_limits_and_shared_memory_reach_the_pod(person: Person) -> None:
     (person.folder / "shared").mkdir()
     (person.folder / "shared" / "file").write_text("content\n")
-    flags = ["-v", f"{person.folder}/shared:/shared:ro", "--pvc", "home:/claim", "--large-shm"]
+    claim = ["--new-pvc", "claimname=home,size=1Gi,path=/claim"]
+    flags = ["-v", f"{person.folder}/shared:/shared:ro", *claim, "--large-shm"]
     script = "cat /shared/file; touch /shared/x 2>&1; echo kept > /claim/note; df -h --output=size /dev/shm | tail -1"
     person.submits("mounts", "-i", "ubuntu", *flags, "--memory-limit", "500M", "--", "bash", "-c", script)
     said = person.types("logs", "mounts", "--tail", "3").split("\n")

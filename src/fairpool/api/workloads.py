@@ -575,7 +575,7 @@ class PodItem(Answer):
     @property
     def has_log(self) -> bool:
         """Whether it came so far that it may have written something."""
-        return self.started_at is not None or self.exit_code is not None
+        return self.started_at is not None or (self.exit_code is not None and self.cause != "image-pull")
 
 
 def life_to_read(lives: Sequence[PodItem]) -> PodItem | None:

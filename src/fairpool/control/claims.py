@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from sqlalchemy import insert, select
 
 from fairpool.api import workloads as wire
 from fairpool.control.lean_route import LeanRoute
@@ -14,9 +12,9 @@ from fairpool.control.moments import iso
 from fairpool.control.plane import CallerDep, PlaneDep
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import unknown
+from fairpool.control.store import claims as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
-from fairpool.control.store.tables import claims
 
 router = APIRouter(tags=["workloads"], route_class=LeanRoute)
 
@@ -31,8 +29,7 @@ async def list_claims(
         row = organization_store.project(connection, project)
         if row is None or not caller.may(Action.WORKLOAD_READ, row.name, row.department):
             raise unknown("project", project, is_hidden=row is not None)
-        query = select(claims).where(claims.c.project == project).order_by(claims.c.name)
-        return wire.ClaimPage(claims=[_claim(each) for each in connection.execute(query)])
+        return wire.ClaimPage(claims=[_claim(each) for each in store.all_of(connection, project)])
 
     return await plane.read(unit)
 
@@ -45,11 +42,6 @@ def _claim(row: Any) -> wire.ClaimItem:
         created_at=iso(row.created_at),
         created_by=row.created_by,
     )
-
-
-def names(connection: Connection, project: str) -> frozenset[str]:
-    """The claims that a project has."""
-    return frozenset(connection.execute(select(claims.c.name).where(claims.c.project == project)).scalars())
 
 
 def named(body: wire.SubmitAny, workload: str) -> wire.SubmitAny:
@@ -79,22 +71,5 @@ def as_existing(spec: dict[str, Any]) -> dict[str, Any]:
 def make(connection: Connection, body: wire.SubmitAny, project: str, by: str, now: int) -> None:
     """Write down the new claims of a request that was admitted."""
     new = [each for each in body.spec.storage.pvc if not each.existing_pvc]
-    note(
-        connection,
-        project,
-        [(each.claim_name or "", each.claim_info.size if each.claim_info else "") for each in new],
-        by,
-        now,
-    )
-
-
-def note(connection: Connection, project: str, made: Iterable[tuple[str, str]], by: str, now: int) -> None:
-    """Names and sizes of claims that a project has from now on."""
-    known = names(connection, project)
-    rows = [
-        {"project": project, "name": name, "size": size, "created_at": now, "created_by": by}
-        for name, size in dict(made).items()
-        if name not in known
-    ]
-    if rows:
-        connection.execute(insert(claims), rows)
+    made = [(each.claim_name or "", each.claim_info.size if each.claim_info else "") for each in new]
+    store.note(connection, project, made, by, now)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from fairpool.api.clusters import Over, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
-from fairpool.control import claims, items
+from fairpool.control import items
 from fairpool.control.refusal import refused
-from fairpool.control.store import changes
+from fairpool.control.store import changes, claims
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.model.spec import Want
@@ -104,6 +104,17 @@ def report_of(row: Any) -> WorkloadReport | None:
     return None if row.report is None else WorkloadReport.from_json(row.report)
 
 
+def with_own_addresses(connection: Connection, row: Any, item: dict[str, Any]) -> dict[str, Any]:
+    """An item with those of its addresses that no other workload had when its pods began. One that found a port taken
+    listens elsewhere, also after the port was given up."""
+    if not item["urls"]:
+        return item
+    before = json.loads(row.item)
+    goes_on = before.get("runningPods") and before.get("startedAt") == item.get("startedAt")
+    taken = set(item["urls"]) - set(before["urls"]) if goes_on else store.urls_taken(connection, row, item["urls"])
+    return items.without_taken(item, taken)
+
+
 def _resume(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire) -> bool:
     report = report_of(row)
     over = Over.of_report(report) if report is not None else None
@@ -124,6 +135,7 @@ def _declare(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire,
     # What was said of an earlier run is no longer so, except what its pods still hold.
     report = last if last is not None and last.run == spec.run else None
     item = items.state(json.loads(row.facts), spec.want, report, revision, held=last)
+    item = with_own_addresses(connection, row, item)
     store.change(
         connection,
         row.id,

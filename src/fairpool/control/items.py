@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fairpool.api import workloads as wire
@@ -126,10 +126,21 @@ def state(
         "allocatedResources": _held(held) if held is not None and not gone else {"gpu": 0.0},
         "currentNodes": sorted({pod.node for pod in live if pod.node and pod.phase in HOLDS_DEVICES}),
         "currentNodePools": [report.pool] if report is not None and report.pool else [],
-        "urls": known.get("addresses", []) if running and not gone else [],
+        "urls": known.get("addresses", []) if running and want is Want.RUN and not gone else [],
         "revision": revision,
     }
     return {name: value for name, value in item.items() if value is not None}
+
+
+def without_taken(item: dict[str, Any], taken: Collection[str]) -> dict[str, Any]:
+    """An item without addresses that another workload has: on one machine a port leads to one of them."""
+    shared = [url for url in item["urls"] if url in taken]
+    if not shared:
+        return item
+    ports = ", ".join(url.rpartition(":")[2] for url in shared)
+    words = f"port {ports} is used by another job; `runai logs {item['name']}` shows where this one listens"
+    urls = [url for url in item["urls"] if url not in taken]
+    return {**item, "urls": urls, "phaseMessage": item["phaseMessage"] or words}
 
 
 def _message(known: Mapping[str, Any], want: Want, report: WorkloadReport | None) -> str:

@@ -236,6 +236,7 @@ def _show(plane: Plane, connection: Connection, row: Any, report: link.WorkloadR
         kept=plane.settings.changes_kept,
     )
     item = items.state(json.loads(row.facts), Want(row.want), report, row.revision)
+    item = declarations.with_own_addresses(connection, row, item)
     live = [pod for pod in report.pods if pod.phase is PodPhase.RUNNING] if report is not None else []
     holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
     workload_store.change(

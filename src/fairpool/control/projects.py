@@ -22,7 +22,6 @@ from fairpool.control.removal import Fate, delete_project_with_work
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import projects as projects_table
-from fairpool.control.unsupported import project_refusals
 
 router = APIRouter(tags=["projects"], route_class=LeanRoute)
 
@@ -233,7 +232,7 @@ def _warnings(connection: Connection, caller: Caller) -> Mapping[str, list[str]]
 def _check(connection: Connection, body: wire.ProjectRequest) -> None:
     """Everything that is wrong with a project, at once."""
     pools = pool_names(connection)
-    problems = [*declared.resource_problems(body.resources, pools), *project_refusals(body)]
+    problems = declared.resource_problems(body.resources, pools)
     if store.department(connection, body.parent_id) is None:
         what, fix = f"there is no department {body.parent_id}", "make it first, or use default"
         problems.append(ProblemItem(code="department.unknown", what=what, fix=fix, field="parentId"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairpool.api import workloads as wire
-from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem
 
 LEAVE_OUT = "leave it out"
@@ -34,19 +33,6 @@ def _plain(place: str) -> str:
     return place.removeprefix("spec.")
 
 
-def project_refusals(project: ProjectRequest) -> list[ProblemItem]:
-    """Everything in a project that cannot be carried out."""
-    found = []
-    for name, value in project.scheduling_rules.model_dump(by_alias=True, exclude_none=True).items():
-        if "Idle" in name and value:
-            what, fix = f"{name} is not supported: idle time is not measured yet", "leave it out, or set a time limit"
-            found.append(ProblemItem(code="rules.not_carried", what=what, fix=fix, field=f"schedulingRules.{name}"))
-    if project.enforce_runai_scheduler is False:
-        what, fix = "enforceRunaiScheduler cannot be false: nothing else schedules here", LEAVE_OUT
-        found.append(ProblemItem(code="rules.not_carried", what=what, fix=fix, field="enforceRunaiScheduler"))
-    return found
-
-
 Asked = Iterator[tuple[str, str]]
 
 
@@ -57,8 +43,10 @@ def _asked(submit: wire.SubmitAny) -> Asked:
         yield "templateId", LEAVE_OUT
     if spec.template is not None:
         yield "spec.template", LEAVE_OUT
-    if spec.topology is not None:
-        yield "spec.topology", LEAVE_OUT
+    if spec.topology is not None and spec.topology.required is not None:
+        yield "spec.topology.required", LEAVE_OUT
+    if spec.topology is not None and spec.topology.preferred is not None:
+        yield "spec.topology.preferred", LEAVE_OUT
     if any(each.seconds is not None for each in spec.tolerations):
         yield "spec.tolerations.seconds", "leave it out: a pod that tolerates a taint stays"
     yield from ((f"spec.security.{name}", LEAVE_OUT) for name in _given(spec.security))

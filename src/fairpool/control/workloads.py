@@ -30,6 +30,7 @@ from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, ans
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.store import changes
+from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
@@ -154,7 +155,7 @@ def _declared(
     # A folder that was uploaded lies under the id of the workload that it is for.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
     spec = admission.admit(body, ground, workload_id=workload_id, name=name, now=now)
-    taken = _taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
+    taken = _name_taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
     if isinstance(spec, list):
         raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])
     if taken is not None:
@@ -206,7 +207,7 @@ def _declared(
         },
     )
     if not is_added:
-        raise _taken(name)
+        raise _name_taken(name)
     claims.make(connection, body, project.name, caller.name, now)
     return Done(
         body=items.detail(item, details),
@@ -226,7 +227,7 @@ def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: Worklo
         raise Refused(422, [problem_item(each, "spec") for each in problems])
 
 
-def _taken(name: str) -> Refused:
+def _name_taken(name: str) -> Refused:
     what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
     return refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
 
@@ -241,7 +242,7 @@ def _ground(
         project=declared,
         pools=pool_names(connection) if are_pools_named else frozenset(),
         images=cluster_store.images(connection, project.cluster),
-        claims=claims.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
+        claims=claim_store.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
     )

@@ -170,7 +170,8 @@ def _(why: OverQuota, voice: Voice) -> str:
     return (
         f"work that may not be preempted stays within quota: in {_level(why.above)} {name_of_queue(why.queue)} "
         f"such work holds {_number(why.held, unit)} of a quota of {_amount(why.quota, unit)}, and this asks for "
-        f"{_number(why.asked, unit)}: {remedy if why.asked <= why.quota else 'cannot start as things are, only ' + raised}"
+        f"{_number(why.asked, unit)}: "
+        f"{remedy if why.asked <= why.quota else 'cannot start as things are, only ' + raised}"
     )
 
 

@@ -95,7 +95,10 @@ def logs(
         chosen = _named(client, found, pod) if pod else _choice(here, client, found)
         if previous:
             chosen = _previous(client, found, chosen)
-        write(wanted.chunks(client, found.id, chosen.id), raw=raw)
+        written = write(wanted.chunks(client, found.id, chosen.id), raw=raw)
+        if not written and wanted.tail != 0 and wanted.since is None:
+            for line in silence(client.history(found.id), chosen.id):
+                here.notice(line)
 
 
 def _refuse_contradictions(
@@ -167,6 +170,22 @@ def notices(found: WorkloadItem, lives: Sequence[PodItem], chosen: PodItem) -> l
     return said
 
 
+def silence(lives: Sequence[PodItem], which: str) -> list[str]:
+    """What is said of a pod without any output: whether it may still come, and where an earlier try's is."""
+    from fairpool.api.workloads import life_called
+
+    life = life_called(lives, which)
+    if life is None:
+        return []
+    if life.phase != "ended":
+        return [f"{life.name} has written nothing yet."]
+    code = "" if life.exit_code is None else f" with exit code {life.exit_code}"
+    said = [f"{life.name} ended{code} and wrote nothing."]
+    before = [each for each in lives if each.index == life.index and each.incarnation < life.incarnation]
+    earlier = [each.name for each in before if each.has_log]
+    return [*said, *([f"Output of the try before: --pod {earlier[-1]}"] if earlier else [])]
+
+
 def no_output(found: WorkloadItem, lives: Sequence[PodItem]) -> tuple[str, str]:
     """Why a job has no output, and what to do."""
     name, status = found.name, found.classic_status or found.phase.value
@@ -218,20 +237,24 @@ def _wait_for_a_pod(here: Here, client: Client, found: WorkloadItem, pod: str | 
 # --- one pod -------------------------------------------------------------------------------------------------
 
 
-def write(chunks: Iterator[bytes], *, raw: bool) -> None:
-    """To a pipe as it is; to a terminal without what could harm it, unless that was asked for."""
+def write(chunks: Iterator[bytes], *, raw: bool) -> int:
+    """To a pipe as it is; to a terminal without what could harm it, unless that was asked for. Says how many bytes."""
     out = sys.stdout.buffer
+    count = 0
     if raw or not sys.stdout.isatty():
         for chunk in chunks:
+            count += len(chunk)
             out.write(chunk)
             out.flush()
-        return
+        return count
     harmless = Harmless()
     for chunk in chunks:
+        count += len(chunk)
         out.write(harmless.feed(chunk).encode())
         out.flush()
     out.write(harmless.finish().encode() + b"\x1b[0m")  # a colour that was left on stays in the log
     out.flush()
+    return count
 
 
 # --- all pods ------------------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from fairpool.api.workloads import SubmitAny, Workload
 
 NO_INGRESS = (
-    "Note: there is no ingress yet. The job uses the ports of the machine it runs on; while it runs, "
-    "`runai list -o wide` shows its address under SERVICE URL(S)."
+    "Note: ports are not routed yet. The job listens on the ports of its machine. While it runs, `runai list -o wide` "
+    "shows its address under SERVICE URL(S), unless another job has the port."
 )
 PREEMPTIBLE = "Warning: Using the preemptible flag may lead to your resources being preempted without notice"
 

@@ -506,7 +506,7 @@ FLAGS = {
     "spec.compute.cpuMemoryLimit": "--memory-limit",
     "spec.compute.extendedResources": "--extended-resource",
     "spec.storage.hostPath": "--volume",
-    "spec.storage.nfs": "--volume",
+    "spec.storage.nfs": "--nfs-server",
     "spec.storage.pvc": "--pvc",
     "spec.storage.git": "--git-sync",
     "spec.storage.configMapVolume": "--configmap-volume",

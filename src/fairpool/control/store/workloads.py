@@ -215,6 +215,18 @@ def busy(connection: Connection) -> list[Row[Any]]:
     return list(connection.execute(query.order_by(workloads.c.project, workloads.c.name, workloads.c.id)))
 
 
+def urls_taken(connection: Connection, row: Any, urls: Sequence[str]) -> set[str]:
+    """Those of these addresses that are shown of another workload in the same cluster."""
+    others = (workloads.c.cluster == row.cluster, workloads.c.gone_at.is_(None), workloads.c.id != row.id)
+    return {
+        url
+        for url in urls
+        if connection.execute(
+            select(workloads.c.id).where(*others, workloads.c.item.contains(f'"{url}"', autoescape=True)).limit(1)
+        ).first()
+    }
+
+
 def waiting(connection: Connection) -> list[Row[Any]]:
     """Project, department, and how many workloads wait there without holding anything."""
     columns = (workloads.c.project, workloads.c.department)
