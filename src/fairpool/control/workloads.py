@@ -34,7 +34,7 @@ from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.spec import Want
+from fairpool.model.spec import Want, WorkloadSpec
 from fairpool.model.upload import Upload
 
 # Of two routes that fit, the first counts: so the lists come before the one, because `count` could be an id.
@@ -134,17 +134,7 @@ def _declared(
     upload: Upload | None = None,
     dry_run: bool = False,
 ) -> Done:
-    now = plane.now()
-    ground = _ground(connection, body, project, has_upload=_is_free(connection, caller, project.name, upload))
-    name = _name(connection, body, project.name)
-    # A folder that was uploaded lies under the id of the workload that it is for.
-    workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
-    spec = admission.admit(body, ground, workload_id=workload_id, name=name, now=now)
-    taken = _taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
-    if isinstance(spec, list):
-        raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])
-    if taken is not None:
-        raise taken
+    spec = _admitted(plane, connection, caller, body, project, upload)
     cluster = _cluster(connection, body, project)
     facts = items.facts(
         body,
@@ -154,20 +144,18 @@ def _declared(
         submitted_by=caller.name,
         pod_host=plane.settings.pod_host,
     )
-    if dry_run:
-        shown = items.text(items.state({**facts, "id": ""}, spec.want, None, 0))
-        return Done(body=items.detail(shown, items.details(body, spec, caller.name)))
-    revision = changes.record(
-        connection, "workload", spec.id, "created", now, project=project.name, kept=plane.settings.changes_kept
-    )
-    item = items.text(items.state(facts, spec.want, None, revision))
     details = items.details(body, spec, caller.name)
+    if dry_run:
+        return Done(body=items.detail(items.text(items.state({**facts, "id": ""}, spec.want, None, 0)), details))
+    now, kept = spec.created_at, plane.settings.changes_kept
+    revision = changes.record(connection, "workload", spec.id, "created", now, project=project.name, kept=kept)
+    item = items.text(items.state(facts, spec.want, None, revision))
     is_added = store.add(
         connection,
         {
             "id": spec.id,
-            "name": name,
-            "name_key": f"{project.name}/{name}",
+            "name": spec.name,
+            "name_key": f"{project.name}/{spec.name}",
             "project": project.name,
             "department": project.department,
             "cluster": cluster,
@@ -188,16 +176,34 @@ def _declared(
         },
     )
     if not is_added:
-        raise _taken(name)
+        raise _taken(spec.name)
     return Done(
         body=items.detail(item, details),
         status=202,
         action="create",
         entity_type="workload",
         entity_id=spec.id,
-        entity_name=f"{project.name}/{name}",
+        entity_name=f"{project.name}/{spec.name}",
         revision=revision,
     )
+
+
+def _admitted(
+    plane: Plane, connection: Connection, caller: Caller, body: wire.SubmitAny, project: Any, upload: Upload | None
+) -> WorkloadSpec:
+    """What is declared, or everything that is wrong with it."""
+    now = plane.now()
+    ground = _ground(connection, body, project, has_upload=_is_free(connection, caller, project.name, upload))
+    name = _name(connection, body, project.name)
+    # A folder that was uploaded lies under the id of the workload that it is for.
+    workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
+    spec = admission.admit(body, ground, workload_id=workload_id, name=name, now=now)
+    taken = _taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
+    if isinstance(spec, list):
+        raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])
+    if taken is not None:
+        raise taken
+    return spec
 
 
 def _taken(name: str) -> Refused:

@@ -211,7 +211,10 @@ def in_flags(problem: Problem, place: str, asked: Mapping[str, Any]) -> Problem:
     if problem.code != "spec.not_carried":
         return problem
     said = [flag for name, flag in CARRIED_BY.get(place, {}).items() if asked[name] not in (None, False, (), [])]
-    return not_yet(" and ".join(said), "leave it out") if said else problem
+    if not said:
+        return problem
+    verb = "is" if len(said) == 1 else "are"
+    return Problem("flag.not_supported_yet", f"{' and '.join(said)} {verb} not supported yet", "leave it out")
 
 
 # --- the specification -------------------------------------------------------------------------------------------
