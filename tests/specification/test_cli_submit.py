@@ -310,11 +310,11 @@ def test_what_is_wrong_with_order_and_arrays(line: str, codes: list[str]) -> Non
 @pytest.mark.parametrize(
     ("text", "folder", "found"),
     [
-        (".:/w", "/home/me/code", "/home/me/code:/w"),
-        ("./data:/w:ro", "/home/me", "/home/me/data:/w:ro"),
-        ("../x:/w", "/home/me", "/home/x:/w"),
+        (".:/w", "/srv/me/code", "/srv/me/code:/w"),
+        ("./data:/w:ro", "/srv/me", "/srv/me/data:/w:ro"),
+        ("../x:/w", "/srv/me", "/srv/x:/w"),
         ("/abs:/w", None, "/abs:/w"),
-        ("/abs", "/home/me", "/abs"),
+        ("/abs", "/srv/me", "/abs"),
         (".:/w", None, "flag.volume_elsewhere"),
         ("no-such-folder:/w", "/", "flag.volume_missing"),
         ("tmp:/w", "/", "/tmp:/w"),

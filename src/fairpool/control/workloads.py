@@ -150,32 +150,8 @@ def _declared(
     now, kept = spec.created_at, plane.settings.changes_kept
     revision = changes.record(connection, "workload", spec.id, "created", now, project=project.name, kept=kept)
     item = items.text(items.state(facts, spec.want, None, revision))
-    is_added = store.add(
-        connection,
-        {
-            "id": spec.id,
-            "name": spec.name,
-            "name_key": f"{project.name}/{spec.name}",
-            "project": project.name,
-            "department": project.department,
-            "cluster": cluster,
-            "kind": facts["type"],
-            "submitted_by": caller.name,
-            "created_at": now,
-            "requested_gpus_milli": admission.requested_gpus_milli(spec),
-            "want": spec.want.value,
-            "run": 0,
-            "request": details,
-            "declaration": WorkloadWire.of(spec).to_json(),
-            "facts": items.text(facts),
-            "phase": "Creating",
-            "allocated_gpus_milli": 0,
-            "running_pods": 0,
-            "item": item,
-            "revision": revision,
-        },
-    )
-    if not is_added:
+    shown = {"request": details, "facts": items.text(facts), "item": item, "revision": revision}
+    if not store.add(connection, {**_row(spec, facts), **shown}):
         raise _taken(spec.name)
     return Done(
         body=items.detail(item, details),
@@ -186,6 +162,28 @@ def _declared(
         entity_name=f"{project.name}/{spec.name}",
         revision=revision,
     )
+
+
+def _row(spec: WorkloadSpec, facts: dict[str, Any]) -> dict[str, Any]:
+    """A new workload as its row, but for what is shown of it."""
+    return {
+        "id": spec.id,
+        "name": spec.name,
+        "name_key": f"{spec.project}/{spec.name}",
+        "project": spec.project,
+        "department": facts["departmentId"],
+        "cluster": facts["clusterId"],
+        "kind": facts["type"],
+        "submitted_by": facts["submittedBy"],
+        "created_at": spec.created_at,
+        "requested_gpus_milli": admission.requested_gpus_milli(spec),
+        "want": spec.want.value,
+        "run": 0,
+        "declaration": WorkloadWire.of(spec).to_json(),
+        "phase": "Creating",
+        "allocated_gpus_milli": 0,
+        "running_pods": 0,
+    }
 
 
 def _admitted(
