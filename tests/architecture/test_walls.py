@@ -88,7 +88,10 @@ def test_rooms_that_do_not_exist_yet_are_no_error(tmp_path: Path) -> None:
 NAMED_ROOMS = (
     *("model/node.py", "scheduler/plan.py", "control/app.py", "cluster/loop.py"),
     *(f"control/{module}.py" for module in ("admission", "declared", "filters", "rbac")),
-    *(f"cluster/{module}.py" for module in ("cycle", "settle", "expand", "survey", "outstanding", "rollup")),
+    *(
+        f"cluster/{module}.py"
+        for module in ("cycle", "settle", "expand", "dependencies", "survey", "outstanding", "rollup")
+    ),
 )
 ALL_ROOMS = (
     *NAMED_ROOMS,

@@ -932,3 +932,85 @@ def test_a_model_that_asked_for_more_grace_than_is_allowed_now_can_still_be_chan
     assert home.pull().workloads[0].grace_s == 100
     too_long = {"spec": {"image": "other", "servingPort": {"container": 8000}, "terminationGracePeriodSeconds": 101}}
     assert codes(home.call("PATCH", path, too_long)) == ["spec.grace_too_long"]
+
+
+# --- dry runs, dependencies, filters ---
+
+TRAININGS = "/api/v1/workloads/trainings"
+
+
+def test_a_dry_run_answers_as_a_submit_would_and_does_nothing(home: House) -> None:
+    before = home.pull().revision
+    body = {"name": "t1", "projectId": "team-a", "spec": {"image": "python", "compute": {"gpu": "0.5"}}}
+    said = expect(home.call("POST", f"{TRAININGS}?dryRun=true", body), 200)
+    assert (said["name"], said["id"], said["workloadRequestedResources"]["gpu"]) == ("t1", "", 0.5)
+    assert expect(home.call("GET", "/api/v1/workloads"), 200)["workloads"] == []
+    assert home.pull().revision == before
+    prefix = {**body, "name": "many", "useGivenNameAsPrefix": True}
+    assert expect(home.call("POST", f"{TRAININGS}?dryRun=true", prefix), 200)["name"] == "many-0"
+    expect(home.call("POST", TRAININGS, body), 202)
+
+
+def test_a_dry_run_says_everything_that_is_wrong_at_once(home: House) -> None:
+    home.train("t1")
+    body = {"name": "t1", "projectId": "team-a", "spec": {"image": "", "priorityClass": "x", "after": ["nobody"]}}
+    answer = home.call("POST", f"{TRAININGS}?dryRun=true", body)
+    assert answer.status_code == 422
+    assert set(codes(answer)) == {"spec.no_image", "spec.priority_class", "spec.after", "workload.exists"}
+    taken = home.call("POST", f"{TRAININGS}?dryRun=true", {**body, "spec": {"image": "python"}})
+    assert (taken.status_code, codes(taken)) == (409, ["workload.exists"])
+    assert home.call("POST", f"{TRAININGS}?dryRun=perhaps", body).status_code == 422
+
+
+def test_a_dry_run_needs_the_right_to_submit(home: House) -> None:
+    home.project("team-b")
+    home.researcher("ann", "team-a")
+    body = {"name": "t1", "projectId": "team-b", "spec": {"image": "python"}}
+    assert home.call("POST", f"{TRAININGS}?dryRun=true", body, by="ann").status_code in (403, 404)
+
+
+def test_a_workload_is_declared_with_the_ids_of_those_it_waits_for(home: House) -> None:
+    first = home.train("prep")["id"]
+    home.project("team-b")
+    home.train("elsewhere", "team-b")
+    home.train("t1", after=["prep"])
+    home.train("t2", after=[f"{first}:any"])
+    specs = {each.name: each.to_spec() for each in home.pull().workloads}
+    assert [(each.workload, each.name, each.any_end) for each in specs["t1"].after] == [(first, "prep", False)]
+    assert [(each.workload, each.any_end) for each in specs["t2"].after] == [(first, True)]
+    for wrong in ("elsewhere", "t3"):  # of another project; itself
+        body = {"name": "t3", "projectId": "team-a", "spec": {"image": "python", "after": [wrong]}}
+        assert codes(home.call("POST", TRAININGS, body)) == ["spec.after"]
+    expect(home.call("DELETE", f"/api/v1/workloads/{first}"), 202)
+    body = {"name": "t4", "projectId": "team-a", "spec": {"image": "python", "after": ["prep"]}}
+    assert codes(home.call("POST", TRAININGS, body)) == ["spec.after"], "one that is deleted is not waited for"
+
+
+def test_lists_are_filtered_by_label_status_and_user(home: House) -> None:
+    home.train("a", labels={"team": "nlp", "app.io/tier": "1"})
+    home.train("b", labels={"team": "vision"})
+    running = home.train("c")["id"]
+    home.push(home.report(workloads=(home.runs(running),)))
+
+    def found(filter_by: str) -> list[str]:
+        answer = expect(home.call("GET", "/api/v1/workloads", params={"filterBy": filter_by}), 200)
+        counted = expect(home.call("GET", "/api/v1/workloads/count", params={"filterBy": filter_by}), 200)
+        assert counted["count"] == len(answer["workloads"])
+        return sorted(each["name"] for each in answer["workloads"])
+
+    assert found("labels.team==nlp") == ["a"]
+    assert found("labels.team!=nlp") == ["b", "c"]
+    assert found("labels.team=^vis") == ["b"]
+    assert found("labels.team==") == ["c"]
+    assert found("labels.app.io/tier==1,status==Pending") == ["a"]
+    assert found("status==Running") == ["c"]
+    assert found("submittedBy==test@run.ai") == ["a", "b", "c"]
+    assert found("submittedBy==nobody") == []
+    assert expect(home.call("GET", "/api/v1/workloads?sortBy=name"), 200)["workloads"][0]["labels"] == {
+        "team": "nlp",
+        "app.io/tier": "1",
+    }
+    for wrong in ("labels==x", "labels.a'b==x", 'labels.a"b==x', "labels.a\\b==x", "phase.x==y"):
+        answer = home.call("GET", "/api/v1/workloads", params={"filterBy": wrong})
+        assert answer.status_code == 400, wrong
+    assert home.call("GET", "/api/v1/workloads", params={"sortBy": "labels"}).status_code == 400

@@ -10,12 +10,14 @@ from fairpool.api import workloads as wire
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import NodeTypes, ProjectRequest
 from fairpool.control.admission import Ground, admit, bytes_of, quota_milli
+from fairpool.model.array import Array
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.problem import Problem
-from fairpool.model.spec import Arrangement, Program, Volume, WorkloadSpec
+from fairpool.model.spec import Arrangement, Dependency, Program, Volume, WorkloadSpec
 from fairpool.model.workload import GpuRequest, LabelOperator, LabelRule, gpu_memory, gpu_portion, whole_gpus
 
 PROJECT = ProjectRequest(name="team-a")
+UPLOAD = "0190c1f0-0000-7000-8000-000000000000"
 KINDS: dict[str, type[wire.Submit]] = {
     "train": wire.SubmitTraining,
     "build": wire.SubmitWorkspace,
@@ -28,7 +30,13 @@ def answer(kind: str = "train", project: ProjectRequest = PROJECT, name: str = "
     """What becomes of one submit."""
     body = {"name": name, "projectId": "team-a", "spec": {"image": "i", **spec}}
     submit: Any = KINDS[kind].model_validate(body)
-    ground = Ground(project=project, pools=frozenset({"default", "a100"}), claims=frozenset({"home", "data"}))
+    ground = Ground(
+        project=project,
+        pools=frozenset({"default", "a100"}),
+        claims=frozenset({"home", "data"}),
+        work={"prep": WorkloadId("w-prep"), "clean": WorkloadId("w-clean"), "w-prep": WorkloadId("w-prep")},
+        has_upload=spec.get("workdir", {}).get("upload") == UPLOAD,
+    )
     return admit(submit, ground, workload_id=WorkloadId("w"), name=name, now=Instant(1))
 
 
@@ -213,3 +221,59 @@ def test_quotas_that_are_none(amount: float) -> None:
 @pytest.mark.parametrize(("asked_s", "problems"), [(0, []), (3600, []), (3601, ["spec.grace_too_long"])])
 def test_a_grace_period_has_an_end(asked_s: int, problems: list[str]) -> None:
     assert complaints(terminationGracePeriodSeconds=asked_s) == problems
+
+
+# --- after others, with a folder, as an array ----------------------------------------------------------------------
+
+
+def test_a_workload_waits_for_others_by_their_ids() -> None:
+    assert declared(after=["prep", "clean:any"]).after == (
+        Dependency(workload=WorkloadId("w-prep"), name="prep"),
+        Dependency(workload=WorkloadId("w-clean"), name="clean", any_end=True),
+    )
+    assert complaints(after=["absent", "nobody:any"]) == ["spec.after", "spec.after"]
+    assert complaints(after=["prep", "w-prep:any"]) == ["spec.after"], "the same one by its id"
+
+
+def test_a_folder_is_where_the_program_starts() -> None:
+    program = declared(workdir={"upload": UPLOAD}).template.program
+    assert (program.working_dir, program.volumes) == ("/workdir", (Volume(target="/workdir", uploaded=True),))
+    program = declared(workdir={"upload": UPLOAD, "path": "/src/"}, workingDir="sub").template.program
+    assert (program.working_dir, program.volumes) == ("/src/sub", (Volume(target="/src", uploaded=True),))
+    assert declared(workdir={"upload": UPLOAD}, workingDir="/tmp").template.program.working_dir == "/tmp"
+    leader = declared("dist", workdir={"upload": UPLOAD}, numWorkers=2, masterSpec={}).leader
+    assert leader is not None
+    assert leader.program.working_dir == "/workdir"
+    other = UPLOAD.replace("0190", "0191")
+    assert complaints(workdir={"upload": other}) == ["spec.upload"]
+    assert complaints(workdir={"upload": UPLOAD, "path": "//"}) == ["spec.workdir"]
+
+
+def test_an_array_is_a_sweep_with_a_run_for_each() -> None:
+    spec = declared(array={"indices": "0-20:5"}, parallelism=2)
+    assert (spec.arrangement, spec.pods, spec.completions) == (Arrangement.SWEEP, 2, 5)
+    assert spec.array == Array(ranges=((0, 20, 5),))
+    spec = declared(array={"parameters": [{"name": "lr", "values": ["0.1", "0.2"]}]})
+    assert (spec.pods, spec.completions) == (2, 2), "all of them at once, unless it says how many"
+    spec = declared(array={"arguments": [["--lr", "1"], []]}, parallelism=9)
+    assert (spec.pods, spec.completions) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("array", "more", "codes"),
+    [
+        ({"indices": "a"}, {}, ["array.indices"]),
+        ({"indices": "0-9999"}, {}, ["array.too_many"]),
+        ({}, {}, ["array.empty"]),
+        ({"parameters": [{"name": "index", "values": ["1"]}]}, {}, ["array.parameter"]),
+        ({"indices": "0-4"}, {"completions": 4}, ["array.completions"]),
+        ({"arguments": [["x" * 100_000]] * 12}, {}, ["array.too_long"]),
+        ({"parameters": [{"name": each, "values": ["1"] * 100} for each in "ab"]}, {}, ["array.too_many"]),
+    ],
+)
+def test_arrays_that_are_refused(array: dict[str, Any], more: dict[str, Any], codes: list[str]) -> None:
+    assert complaints(array=array, **more) == codes
+
+
+def test_the_time_limit_is_declared() -> None:
+    assert declared(deadlineSeconds=7200).deadline_s == 7200

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from fairpool.cli.runai import mounts, submission
+from fairpool.agent.unpacking import Contents, unpack
+from fairpool.cli.runai import mounts, submission, workdir
 from fairpool.cli.runai.command_tree import Here
 from fairpool.cli.runai.distributed import NOT_HERE, pytorch
 from fairpool.cli.runai.submit import settle_command, submit
 from fairpool.model.problem import Problem
+from fairpool.model.upload import Bounds
 
 
 def asked(line: str) -> dict[str, Any]:
@@ -257,3 +261,184 @@ def test_every_flag_of_submit_says_what_it_is_for() -> None:
     for parameter in submit.params:
         if isinstance(parameter, click.Option) and not parameter.hidden:
             assert parameter.help, parameter.opts
+
+
+# --- folders, order, arrays --------------------------------------------------------------------------------------
+
+
+def test_time_order_and_arrays() -> None:
+    made = spec("j -i img --time-limit 1h30m --after prep --after clean:any,third -- python t.py")
+    assert (made["deadlineSeconds"], made["after"]) == (5400, ["prep", "clean:any", "third"])
+    made = spec("j -i img --array 0-99%10 -- python t.py --lr {index}")
+    assert (made["array"], made["parallelism"]) == ({"indices": "0-99"}, 10)
+    made = spec("j -i img --for lr=0.1,0.2 --for seed=1 --parallelism 2 -- python")
+    assert made["array"]["parameters"] == [{"name": "lr", "values": ["0.1", "0.2"]}, {"name": "seed", "values": ["1"]}]
+    assert made["parallelism"] == 2
+    assert spec("j -i img --array %3 --for x=1,2")["parallelism"] == 3
+
+
+def test_a_file_of_arguments_is_one_run_a_line(tmp_path: Path) -> None:
+    (tmp_path / "runs.txt").write_text("--lr 0.1 --name 'a b'\n\n# no run\n--lr 0.2\n")
+    made = spec(f"j -i img --array-args {tmp_path / 'runs.txt'} -- python t.py")
+    assert made["array"] == {"arguments": [["--lr", "0.1", "--name", "a b"], ["--lr", "0.2"]]}
+    (tmp_path / "empty.txt").write_text("# nothing\n")
+    (tmp_path / "open.txt").write_text("'a\n")
+    for name in ("absent.txt", "empty.txt", "open.txt"):
+        assert wrong(f"j -i img --array-args {tmp_path / name}") == ["flag.array_args"]
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("j -i img --time-limit soon", ["value.not_understood"]),
+        ("j -i img --time-limit 0", ["value.not_understood"]),
+        ("j -i img --array 0-9%x", ["flag.array"]),
+        ("j -i img --array 0-9%0", ["flag.array"]),
+        ("j -i img --array 0-9%", ["flag.array"]),
+        ("j -i img --array 0-9%2 --parallelism 3", ["flag.array"]),
+        ("j -i img --array 0-9 --interactive", ["flag.array"]),
+        ("j -i img --array 0-9 --completions 3", ["flag.array"]),
+        ("j -i img --for lr", ["flag.for"]),
+        ("j -i img --for =1", ["flag.for"]),
+        ("j -i img --for lr=", ["flag.for"]),
+    ],
+)
+def test_what_is_wrong_with_order_and_arrays(line: str, codes: list[str]) -> None:
+    assert wrong(line) == codes
+
+
+@pytest.mark.parametrize(
+    ("text", "folder", "found"),
+    [
+        (".:/w", "/srv/me/code", "/srv/me/code:/w"),
+        ("./data:/w:ro", "/srv/me", "/srv/me/data:/w:ro"),
+        ("../x:/w", "/srv/me", "/srv/x:/w"),
+        ("/abs:/w", None, "/abs:/w"),
+        ("/abs", "/srv/me", "/abs"),
+        (".:/w", None, "flag.volume_elsewhere"),
+        ("no-such-folder:/w", "/", "flag.volume_missing"),
+        ("tmp:/w", "/", "/tmp:/w"),
+    ],
+)
+def test_a_relative_volume_is_taken_from_where_it_was_typed(text: str, folder: str | None, found: str) -> None:
+    said = mounts.on_this_machine(text, folder)
+    assert (said.code if isinstance(said, Problem) else said) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "corrected"),
+    [
+        ("x -i python python train.py --lr 1", "x -i python -- python train.py --lr 1"),
+        ("x -i=python python train.py", "x -i=python -- python train.py"),
+        (
+            "x --image=python -g 0.5 --interactive python 'a b.py'",
+            "x --image=python -g 0.5 --interactive -- python 'a b.py'",
+        ),
+        ("--name x -i python python train.py", "--name x -i python -- python train.py"),
+        ("x -ipython bash -c ls", "x -ipython -- bash -c ls"),
+    ],
+)
+def test_who_forgets_the_dashes_is_told_the_line(line: str, corrected: str) -> None:
+    with pytest.raises(click.UsageError) as refused:
+        asked(line)
+    assert refused.value.message == f"the command to run comes after --: runai submit {corrected}"
+
+
+def test_a_flag_that_nobody_knows_is_told_as_ever() -> None:
+    with pytest.raises(click.NoSuchOption):
+        asked("x -i python --imagee y")
+
+
+def test_what_the_server_refuses_is_told_by_its_flag() -> None:
+    problem = Problem("spec.not_supported", "security.hostIpc is not supported by the process runtime", "leave it out")
+    said = submission.refused_flag(problem, "spec.security.hostIpc")
+    assert said.what == "--host-ipc is not supported by the process runtime"
+    assert submission.refused_flag(problem, "spec.elsewhere") is problem
+
+
+def tree(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+
+
+def sent(folder: Path, *exclude: str) -> list[str]:
+    return [path for path, _ in workdir.look_through(str(folder), exclude).files]
+
+
+def test_keys_version_control_and_environments_stay_here(tmp_path: Path) -> None:
+    tree(tmp_path, "a.py", ".git/config", ".env", ".env.local", "sub/.env", "id_rsa", "sub/x.pem", "tls.key", ".ssh/id")
+    tree(tmp_path, ".aws/credentials", ".netrc", "sub/keep.txt", "identity.py", ".hidden")
+    assert sent(tmp_path) == [".hidden", "a.py", "identity.py", "sub", "sub/keep.txt"]
+    left = workdir.look_through(str(tmp_path)).left_out()
+    assert left == [".aws, .env, .env.local, .git, .netrc, .ssh and 4 more: left out"]
+
+
+def test_what_else_is_left_out_is_for_the_person_to_say(tmp_path: Path) -> None:
+    tree(
+        tmp_path, "a.py", "big.ckpt", "sub/big.ckpt", "logs/x", "sub/logs", "data/raw/1", "data/fine/1", ".env.example"
+    )
+    (tmp_path / ".fairpoolignore").write_text("# mine\n*.ckpt\nlogs/\n/data/raw\n!.env.example\n")
+    assert sent(tmp_path) == [
+        ".env.example",
+        ".fairpoolignore",
+        "a.py",
+        "data",
+        "data/fine",
+        "data/fine/1",
+        "sub",
+        "sub/logs",
+    ]
+    assert sent(tmp_path, "data", "sub/logs", "!big.ckpt") == [
+        ".env.example",
+        ".fairpoolignore",
+        "a.py",
+        "big.ckpt",
+        "sub",
+        "sub/big.ckpt",
+    ]
+
+
+def test_links_and_what_is_no_file_are_not_followed(tmp_path: Path) -> None:
+    tree(tmp_path, "a.py")
+    (tmp_path / "link").symlink_to("/etc")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    tree(tmp_path, "line\nbreak")
+    found = workdir.look_through(str(tmp_path))
+    assert ([path for path, _ in found.files], found.links, found.odd) == (
+        ["a.py"],
+        ["link", "loop"],
+        ["line\nbreak", "pipe"],
+    )
+
+
+def test_what_is_packed_is_what_the_server_unpacks(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    tree(here, "a.py", "sub/" + "long-" * 40 + "name", "sub/ä漢", "run.sh")
+    (here / "empty").mkdir()
+    (here / "run.sh").chmod(0o755)
+    with (tmp_path / "archive").open("w+b") as file:
+        workdir.pack(str(here), workdir.look_through(str(here)), file)
+    found = unpack(tmp_path / "archive", there, Bounds(size_bytes=1 << 20, files=100))
+    assert found == Contents(6, sum(path.stat().st_size for path in here.rglob("*") if path.is_file()))
+    assert {str(path.relative_to(there)) for path in there.rglob("*")} == {
+        str(path.relative_to(here)) for path in here.rglob("*")
+    }
+    assert os.access(there / "run.sh", os.X_OK)
+    assert not os.access(there / "a.py", os.X_OK)
+
+
+def test_a_script_of_this_folder_is_recognized(tmp_path: Path) -> None:
+    tree(tmp_path, "train.py", "bin/run", "python")
+    assert list(workdir.relative_scripts(["python", "train.py", "--x", "absent.py", "bin/run"], str(tmp_path))) == [
+        "train.py",
+        "bin/run",
+    ]
+    assert list(workdir.relative_scripts(["python", "-c", "print(1.5)", "/etc/passwd"], str(tmp_path))) == []
+
+
+def test_a_folder_and_where_it_is_seen() -> None:
+    assert workdir.folder_and_path(".") == (".", "/workdir")
+    assert workdir.folder_and_path("code:/src") == ("code", "/src")
+    assert workdir.folder_and_path("odd:name") == ("odd:name", "/workdir")

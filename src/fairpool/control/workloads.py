@@ -147,19 +147,9 @@ def _declared(
     upload: Upload | None = None,
     dry_run: bool = False,
 ) -> Done:
-    now = plane.now()
     name = _name(connection, body, project.name)
     body = claims.named(body, name)
-    has_upload = _is_free(connection, caller, project.name, upload)
-    ground = _ground(plane, connection, body, project, has_upload=has_upload)
-    # A folder that was uploaded lies under the id of the workload that it is for.
-    workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
-    spec = admission.admit(body, ground, workload_id=workload_id, name=name, now=now)
-    taken = _name_taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
-    if isinstance(spec, list):
-        raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])
-    if taken is not None:
-        raise taken
+    spec = _admitted(plane, connection, caller, body, name, project, upload)
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
         _refuse_what_never_starts(plane, connection, spec, project)
@@ -172,42 +162,16 @@ def _declared(
         pod_host=plane.settings.pod_host,
     )
     if body.suspended:
-        facts = items.suspended(facts, caller.name, now)
-    if dry_run:
-        shown = items.text(items.state({**facts, "id": ""}, spec.want, None, 0))
-        return Done(body=items.detail(shown, items.details(body, spec, caller.name)))
-    revision = changes.record(
-        connection, "workload", spec.id, "created", now, project=project.name, kept=plane.settings.changes_kept
-    )
-    item = items.text(items.state(facts, spec.want, None, revision))
+        facts = items.suspended(facts, caller.name, spec.created_at)
     details = items.details(body, spec, caller.name)
-    is_added = store.add(
-        connection,
-        {
-            "id": spec.id,
-            "name": name,
-            "name_key": f"{project.name}/{name}",
-            "project": project.name,
-            "department": project.department,
-            "cluster": cluster,
-            "kind": facts["type"],
-            "submitted_by": caller.name,
-            "created_at": now,
-            "requested_gpus_milli": admission.requested_gpus_milli(spec),
-            "want": spec.want.value,
-            "run": 0,
-            "request": details,
-            "declaration": WorkloadWire.of(spec).to_json(),
-            "facts": items.text(facts),
-            "phase": "Creating",
-            "allocated_gpus_milli": 0,
-            "running_pods": 0,
-            "item": item,
-            "revision": revision,
-        },
-    )
-    if not is_added:
-        raise _name_taken(name)
+    if dry_run:
+        return Done(body=items.detail(items.text(items.state({**facts, "id": ""}, spec.want, None, 0)), details))
+    now, kept = spec.created_at, plane.settings.changes_kept
+    revision = changes.record(connection, "workload", spec.id, "created", now, project=project.name, kept=kept)
+    item = items.text(items.state(facts, spec.want, None, revision))
+    shown = {"request": details, "facts": items.text(facts), "item": item, "revision": revision}
+    if not store.add(connection, {**_row(spec, facts), **shown}):
+        raise _name_taken(spec.name)
     claims.make(connection, body, project.name, caller.name, now)
     return Done(
         body=items.detail(item, details),
@@ -215,9 +179,55 @@ def _declared(
         action="create",
         entity_type="workload",
         entity_id=spec.id,
-        entity_name=f"{project.name}/{name}",
+        entity_name=f"{project.name}/{spec.name}",
         revision=revision,
     )
+
+
+def _row(spec: WorkloadSpec, facts: dict[str, Any]) -> dict[str, Any]:
+    """A new workload as its row, but for what is shown of it."""
+    return {
+        "id": spec.id,
+        "name": spec.name,
+        "name_key": f"{spec.project}/{spec.name}",
+        "project": spec.project,
+        "department": facts["departmentId"],
+        "cluster": facts["clusterId"],
+        "kind": facts["type"],
+        "submitted_by": facts["submittedBy"],
+        "created_at": spec.created_at,
+        "requested_gpus_milli": admission.requested_gpus_milli(spec),
+        "want": spec.want.value,
+        "run": 0,
+        "declaration": WorkloadWire.of(spec).to_json(),
+        "phase": "Creating",
+        "allocated_gpus_milli": 0,
+        "running_pods": 0,
+    }
+
+
+def _admitted(
+    plane: Plane,
+    connection: Connection,
+    caller: Caller,
+    body: wire.SubmitAny,
+    name: str,
+    project: Any,
+    upload: Upload | None,
+) -> WorkloadSpec:
+    """What is declared, or everything that is wrong with it."""
+    now = plane.now()
+    has_upload = _is_free(connection, caller, project.name, upload)
+    ground = _ground(plane, connection, body, project, has_upload=has_upload)
+    # A folder that was uploaded lies under the id of the workload that it is for.
+    workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
+    spec = admission.admit(body, ground, workload_id=workload_id, name=name, now=now)
+    taken = _name_taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
+    if isinstance(spec, list):
+        raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])
+    if taken is not None:
+        raise taken
+    return spec
 
 
 def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any) -> None:

@@ -108,6 +108,7 @@ def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("NODE", node(found)),
         ("PRIORITY", f"{found.priority_class_name or '-'} ({found.priority})"),
         ("CREATED", ages.local(found.created_at)),
+        *asked_of_time(found.spec),
     ]
     return [*pairs, *reported(lives), *([("MESSAGE", found.phase_message)] if found.phase_message else [])]
 
@@ -119,6 +120,15 @@ def tries(found: WorkloadItem) -> list[tuple[str, str]]:
     left = "" if found.retries_left is None else f" (retries left: {found.retries_left})"
     rows = [("FAILED TRIES", f"{found.failed_tries}{left}")]
     return [*rows, *([("NEXT TRY", ages.ahead(found.next_try_at))] if found.next_try_at else [])]
+
+
+def asked_of_time(spec: dict[str, Any]) -> list[tuple[str, str]]:
+    """When it may start and how long it may run, where it says so."""
+    limit, after = spec.get("deadlineSeconds"), spec.get("after")
+    return [
+        *([("TIME LIMIT", ages.exact(limit))] if limit else []),
+        *([("AFTER", ", ".join(after))] if after else []),
+    ]
 
 
 def reported(lives: Sequence[PodItem]) -> list[tuple[str, str]]:

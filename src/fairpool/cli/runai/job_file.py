@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TEXT_MAX = 1 << 20
 JOBS_MAX = 100
+DEPTH_MAX = 32
 KINDS = ("Training", "Workspace", "Distributed", "Inference")
 OWN_KEYS = ("kind", "workdir", "exclude")
 """Keys that are for this command and not for the server."""
@@ -66,8 +67,6 @@ def read(text: str, source: str) -> list[Job] | list[Problem]:
         jobs = [job for node in nodes for job in _jobs(node, source, problems)]
     except yaml.YAMLError as error:
         return [_not_yaml(error, source)]
-    except RecursionError:
-        return [Problem("file.too_deep", f"{source} is nested too deeply", "write it flatter")]
     if not jobs and not problems:
         problems.append(Problem("file.empty", f"there is no job in {source}", "see docs/reference/job-file.md"))
     if len(jobs) > JOBS_MAX:
@@ -102,13 +101,23 @@ def _loader() -> Any:
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML carries no types
         """Without what a job file does not need."""
 
+        depth = 0
+
         def compose_node(self, parent: Any, index: Any) -> Any:
             event = self.peek_event()
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
                 raise yaml.MarkedYAMLError(
                     problem="anchors and aliases are not supported", problem_mark=event.start_mark
                 )
-            return super().compose_node(parent, index)
+            if getattr(event, "tag", None) is not None:
+                raise yaml.MarkedYAMLError(problem="tags are not supported", problem_mark=event.start_mark)
+            self.depth += 1
+            if self.depth > DEPTH_MAX:
+                raise yaml.MarkedYAMLError(problem="it is nested too deeply", problem_mark=event.start_mark)
+            try:
+                return super().compose_node(parent, index)
+            finally:
+                self.depth -= 1
 
     return Loader
 
