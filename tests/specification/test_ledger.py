@@ -878,7 +878,6 @@ def python(program: str, *arguments: str) -> subprocess.Popen[str]:
 def test_text_that_is_none_is_said_to_be_damage(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as other, other:
-        other.execute()
         other.execute("INSERT INTO organization VALUES (1, CAST(x'c328' AS TEXT))")
     with pytest.raises(LedgerProblem) as told:
         ledger.load()
