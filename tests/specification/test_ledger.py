@@ -881,3 +881,14 @@ def python(program: str, *arguments: str) -> subprocess.Popen[str]:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.Popen(command, cwd=root, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def test_text_that_is_none_is_said_to_be_damage(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as other, other:
+        other.execute("INSERT INTO organization VALUES (1, CAST(x'c328' AS TEXT))")
+    with pytest.raises(LedgerProblem) as told:
+        ledger.load()
+    assert told.value.problem.code == "ledger.damaged"
+    assert told.value.problem.what.isprintable()
+    ledger.close()
