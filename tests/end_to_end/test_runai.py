@@ -358,6 +358,8 @@ def test_gpus_that_are_withheld_are_counted_and_explained(server: Server, projec
     described = server.typed("runai describe node dgx1-2")
     assert "UNHEALTHY GPUS: 0\n" in described
     assert "MESSAGE" not in described
+    for name in ("dgx1-1", "dgx1-2"):
+        server.node(name)  # the next one finds nodes that its jobs fit on
 
 
 # --- one job -----------------------------------------------------------------------------------------------------
