@@ -18,7 +18,7 @@ from fairpool.agent.process_table import POD_MARK
 from fairpool.engines.local import LocalEngine
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
 from fairpool.model.observation import ForgetOrder, PodSight, PodState, StartOrder, StopOrder
-from fairpool.model.spec import Program
+from fairpool.model.spec import Program, Volume
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 
 NODE = NodeName("dgx1-1")
@@ -32,6 +32,10 @@ class Machine:
 
     def __init__(self, root: Path, nodes: tuple[LogicalNode, ...] | None = None, **settings: Any) -> None:
         self.root, self.nodes, self.settings = root, nodes or (simulated_node(NODE),), settings
+        self.shared = root.parent / "shared"
+        """A folder that tests and pods see at the same path."""
+        self.shared.mkdir(parents=True, exist_ok=True)
+        self.shared.chmod(0o777)
         self.engines: list[LocalEngine] = []
         self.engine = self.reopen()
 
@@ -47,6 +51,8 @@ class Machine:
     ) -> StartOrder:
         """An order for one pod; fields of the program may be given too."""
         own = {key: fields.pop(key) for key in list(fields) if key in Program.__dataclass_fields__}
+        shared = Volume(source=str(self.shared), target=str(self.shared))
+        own = {"submitter_uid": os.getuid(), **own, "volumes": (*own.get("volumes", ()), shared)}
         settings: dict[str, Any] = {
             "devices": (0,),
             "shape": PodShape(gpu=whole_gpus(1)),
@@ -140,7 +146,7 @@ class Machine:
                     command = file.read()
             except OSError:
                 continue
-            is_pod = POD_MARK.encode() in environment and root in environment
+            is_pod = POD_MARK.encode() in environment and str(self.shared).encode() in environment
             if (is_pod or where.startswith(root)) and process_table.start_time(pid) is not None:
                 found.append(f"{pid} in {where.decode()}: {command.decode(errors='replace')}")
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -12,17 +13,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from fairpool.agent.durable import write_durably
-from fairpool.agent.environment import Places
+from fairpool.agent import life_folder
+from fairpool.agent.durable import replace_file, write_durably
+from fairpool.agent.environment import HOSTFILE_NAME, Places
+from fairpool.agent.isolation import User
 from fairpool.agent.life_folder import folder_name
 from fairpool.agent.log_segments import INDEX, SEGMENT
+from fairpool.agent.order_file import KeptOrder
+from fairpool.agent.project_users import hand_over
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 
 REPORTS = "reports.json"
-"""What a job says about itself."""
+"""What a job says about itself, kept when its life is forgotten."""
+REPORT = ".fairpool-report.json"
+"""The same in the pod's home, where the job writes it."""
 LOGS_KEPT = 1000
 """Forgotten pods whose output can still be read; the oldest go first."""
 LOGS_KEPT_BYTES = 2 << 30
@@ -119,8 +127,10 @@ class DataFolder:
             folder=f"{root}/pods/{name}",
             support=f"{root}/support",
             checkpoints=f"{root}/checkpoints/{run}" if shared else f"{root}/checkpoints/{run}/{order.index}",
-            reporter=f"file:{root}/pods/{name}/{REPORTS}",
+            reporter=f"file:{root}/scratch/{name}/home/{REPORT}",
             scratch=f"{root}/scratch/{name}",
+            home=f"{root}/scratch/{name}/home",
+            tmp=f"{root}/scratch/{name}/tmp",
         )
 
     def rendezvous(self, order: StartOrder) -> tuple[str, int] | None:
@@ -156,9 +166,20 @@ class DataFolder:
                     shutil.rmtree(entry.path, ignore_errors=True)
                 elif not entry.name.startswith(CLAIM):
                     _unlink_if_there(entry.path)
+            bytes_kept += self._keep_reports(name)
             _move(folder, f"{self.root}/logs/{name}")
         _remove(f"{self.root}/scratch/{name}")
         return bytes_kept
+
+    def _keep_reports(self, name: str) -> int:
+        """What the job wrote is read once more, as far as it can be, and what was understood of it is kept."""
+        found = life_folder.reports(f"{self.root}/scratch/{name}/home/{REPORT}")
+        if not found:
+            return 0
+        text = json.dumps(found).encode()
+        with suppress(OSError):
+            replace_file(f"{self.root}/pods/{name}/{REPORTS}", text)
+        return len(text)
 
     def clear_up(self, order: StartOrder) -> None:
         """Remove what the pods of a workload shared, now that none of them is here; saved work stays."""
@@ -174,6 +195,12 @@ class DataFolder:
         for name in os.listdir(meetings):  # of earlier runs too
             if name.startswith(prefix) and name[len(prefix) :].isdecimal():
                 _unlink_if_there(f"{meetings}/{name}")
+
+    def reports(self, pod: PodId) -> dict[str, Any]:
+        """What the job says about itself: what it writes now, or what was kept when its life was forgotten."""
+        name = folder_name(pod)
+        found = life_folder.reports(f"{self.root}/scratch/{name}/home/{REPORT}")
+        return found or life_folder.reports(f"{self.root}/logs/{name}/{REPORTS}")
 
     def log_folder(self, pod: PodId) -> Path | None:
         """Where a pod's output is, if there is any."""
@@ -219,6 +246,24 @@ class DataFolder:
             return False
         mark.touch()
         return True
+
+
+def make_places(kept: KeptOrder, places: Places) -> None:
+    """Make what a pod has for itself, and what the lives of its workload share, and give it to its user."""
+    for folder, mode in ((places.scratch, 0o711), (places.home, 0o700), (places.tmp, 0o1777)):
+        with suppress(FileExistsError):  # someone died before writing the order
+            os.mkdir(folder, mode)
+            if mode & 0o022:
+                os.chmod(folder, mode)
+    os.makedirs(places.checkpoints, exist_ok=True)
+    if kept.order.together:
+        text = f"localhost slots={kept.order.pods}\n"
+        Path(places.home, HOSTFILE_NAME).write_text(text, encoding="ascii")
+    view = kept.launch.get("view") if kept.launch is not None else None
+    if view is not None and view["user"] is not None:
+        user = User(*view["user"])
+        for folder in (places.home, places.tmp, places.checkpoints):
+            hand_over(folder, user)
 
 
 def _claim_for_nobody(folder: str) -> bool:
