@@ -30,9 +30,15 @@ PATIENCE_S = 120.0
 class Machine:
     """An engine and what tests say to it."""
 
-    def __init__(self, root: Path, nodes: tuple[LogicalNode, ...] | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        root: Path,
+        nodes: tuple[LogicalNode, ...] | None = None,
+        shared: Path | None = None,
+        **settings: Any,
+    ) -> None:
         self.root, self.nodes, self.settings = root, nodes or (simulated_node(NODE),), settings
-        self.shared = root.parent / "shared"
+        self.shared = shared or root.parent / "shared"
         """A folder that tests and pods see at the same path."""
         self.shared.mkdir(parents=True, exist_ok=True)
         self.shared.chmod(0o777)
@@ -47,7 +53,14 @@ class Machine:
         return self.engine
 
     def order(
-        self, name: str, *command: str, image: str = "python", index: int = 0, life: int = 0, **fields: Any
+        self,
+        name: str,
+        *command: str,
+        image: str = "python",
+        project: str = "team-a",
+        index: int = 0,
+        life: int = 0,
+        **fields: Any,
     ) -> StartOrder:
         """An order for one pod; fields of the program may be given too."""
         own = {key: fields.pop(key) for key in list(fields) if key in Program.__dataclass_fields__}
@@ -71,7 +84,7 @@ class Machine:
             pod_set="default",
             run=0,
             name=name,
-            project=QueueId("team-a"),
+            project=QueueId(project),
             kind=WorkloadKind.TRAIN,
             program=Program(image=image, command=command, **own),
             born_at=Instant(0),

@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import socket
+import threading
 import time
 import uuid
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ REPORTS = "reports.json"
 """What a job says about itself, kept when its life is forgotten."""
 REPORT = ".fairpool-report.json"
 """The same in the pod's home, where the job writes it."""
+REPORTED_MAX, REPORTED_TEXT_MAX = 256, 1024
+"""Of one job: so many metrics and so many parameters, and characters in each name and value."""
 LOGS_KEPT = 1000
 """Forgotten pods whose output can still be read; the oldest go first."""
 LOGS_KEPT_BYTES = 2 << 30
@@ -43,6 +46,7 @@ BLOCK = 512
 """Bytes in what `st_blocks` counts."""
 CLAIM = "keeper."
 """How the names of links begin by which keepers claim a life."""
+SWEEP_PATIENCE_S = 5.0
 STRAY_S = 24 * 3600
 """A meeting place nobody has come to for so long is nobody's."""
 
@@ -76,6 +80,11 @@ class DataFolder:
         return self.root / "scratch"
 
     @property
+    def trash(self) -> Path:
+        """What pods left behind, on its way out."""
+        return self.root / "trash"
+
+    @property
     def support(self) -> Path:
         return self.root / "support"
 
@@ -93,7 +102,7 @@ class DataFolder:
 
         Raises `Unidentified`.
         """
-        own = [self.pods, self.logs, self.scratch, self.claims, self.rehearsal.parent]
+        own = [self.pods, self.logs, self.scratch, self.trash, self.claims, self.rehearsal.parent]
         own += [self.root / "checkpoints", self.root / "rendezvous"]
         self.root.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.root, *own):
@@ -168,12 +177,23 @@ class DataFolder:
                     _unlink_if_there(entry.path)
             bytes_kept += self._keep_reports(name)
             _move(folder, f"{self.root}/logs/{name}")
-        _remove(f"{self.root}/scratch/{name}")
+        self._throw_away(f"{self.root}/scratch/{name}")
         return bytes_kept
+
+    def _throw_away(self, folder: str) -> None:
+        """A pod may have left a million files, or folders a million deep: they are removed while nobody waits."""
+        thrown = self.trash / f"{os.path.basename(folder)}.{time.time_ns()}"
+        with suppress(OSError):  # it was never made
+            os.rename(folder, thrown)
+
+    def empty_trash(self) -> None:
+        """Remove what was thrown away; takes as long as it takes."""
+        for entry in list(os.scandir(self.trash)):
+            remove_tree(entry.path)
 
     def _keep_reports(self, name: str) -> int:
         """What the job wrote is read once more, as far as it can be, and what was understood of it is kept."""
-        found = life_folder.reports(f"{self.root}/scratch/{name}/home/{REPORT}")
+        found = _understood(life_folder.reports(f"{self.root}/scratch/{name}/home/{REPORT}"))
         if not found:
             return 0
         text = json.dumps(found).encode()
@@ -199,7 +219,7 @@ class DataFolder:
     def reports(self, pod: PodId) -> dict[str, Any]:
         """What the job says about itself: what it writes now, or what was kept when its life was forgotten."""
         name = folder_name(pod)
-        found = life_folder.reports(f"{self.root}/scratch/{name}/home/{REPORT}")
+        found = _understood(life_folder.reports(f"{self.root}/scratch/{name}/home/{REPORT}"))
         return found or life_folder.reports(f"{self.root}/logs/{name}/{REPORTS}")
 
     def log_folder(self, pod: PodId) -> Path | None:
@@ -234,7 +254,7 @@ class DataFolder:
             if age_s >= kept_s:
                 used_bytes += _size(folder)
                 if used_bytes > kept_bytes:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    remove_tree(str(folder))
         for file in (self.root / "rendezvous").iterdir():
             if _unchanged_s(file, STRAY_S) >= STRAY_S and not _has_pod(file.name.rpartition(".")[0], lives):
                 file.unlink(missing_ok=True)
@@ -284,6 +304,75 @@ def _move(folder: str, kept: str) -> None:
         _remove(folder)
 
 
+class Sweeper:
+    """Empties the trash of a data folder in a thread of its own, which is there while there is something to do."""
+
+    def __init__(self, data: DataFolder) -> None:
+        self._data = data
+        self._thread: threading.Thread | None = None
+
+    def sweep(self) -> None:
+        """Begin, unless it is being done; what comes meanwhile is swept the next time."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._data.empty_trash, name="sweeper", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Wait a little for what is being done; the next start goes on."""
+        if self._thread is not None:
+            self._thread.join(SWEEP_PATIENCE_S)
+
+
+def remove_tree(folder: str) -> None:
+    """Remove a folder with all that is in it, however deep, without following a link and without recursion.
+
+    A folder in it is moved up before it is emptied, so that no path becomes long.
+    """
+    pending, number = [folder], 0
+    while pending:
+        here = pending[-1]
+        try:
+            os.chmod(here, 0o700)
+            entries = list(os.scandir(here))
+        except OSError:
+            _rmdir_if_empty(pending.pop())
+            continue
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                _unlink_if_there(entry.path)
+                continue
+            number += 1
+            moved = f"{folder}.{number}"
+            with suppress(OSError):
+                os.chmod(entry.path, 0o700)  # to be moved it must be writable, where we are not root
+                os.rename(entry.path, moved)
+                pending.insert(0, moved)
+        _rmdir_if_empty(pending.pop())
+
+
+def _understood(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What we take from a report: numbers and short texts by name. A pod may have written anything."""
+    metrics, parameters = found.get("metrics"), found.get("parameters")
+    kept: dict[str, Any] = {}
+    if isinstance(metrics, dict):
+        numbers = {_short(name): value for name, value in metrics.items() if _is_number(value)}
+        kept["metrics"] = dict(list(numbers.items())[:REPORTED_MAX])
+    if isinstance(parameters, dict):
+        texts = {_short(name): _short(value) for name, value in parameters.items() if isinstance(value, str)}
+        kept["parameters"] = dict(list(texts.items())[:REPORTED_MAX])
+    if kept and isinstance(found.get("at"), int):
+        kept["at"] = found["at"]
+    return kept
+
+
+def _short(text: str) -> str:
+    return text[:REPORTED_TEXT_MAX]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
+
+
 def _unlink_if_there(file: str) -> None:
     with suppress(OSError):
         os.unlink(file)
@@ -331,8 +420,13 @@ def _size(folder: Path) -> int:
 
 def _all_in(path: Path) -> Iterator[Path]:
     yield path
-    for folder, folders, files in os.walk(path):
-        yield from (Path(folder, name) for name in (*folders, *files))
+    pending = [str(path)]
+    while pending:  # not with os.walk, which calls itself for each folder in a folder
+        with suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                yield Path(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
 
 
 def _has_pod(workload: str, lives: Sequence[str]) -> bool:

@@ -267,6 +267,7 @@ def _take_on(view: Mapping[str, Any]) -> None:
         namespaces.hide_memory()  # shown again by the change
     if view["counts_processes"]:
         limit_processes(view["processes_max"])
+    namespaces.leave_key_rings()
     namespaces.renounce_privileges()
 
 

@@ -75,7 +75,7 @@ def variables(
 
 
 def _of_the_machine(python_env: str, places: Places, is_simulated: bool, unseen: Sequence[str]) -> dict[str, str]:
-    """The PATH leads to the machine's programs: never into the server's own environment, nor where the pod cannot go."""
+    """The PATH leads to the machine's programs: never into the server's environment, nor where the pod cannot go."""
     stand_ins = [f"{places.support}/simulated"] if is_simulated else []
     inherited = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
     hidden = [*unseen, *([sys.prefix] if sys.prefix != sys.base_prefix else [])]

@@ -21,8 +21,8 @@ from fairpool.model.problem import Problem
 
 TEMPORARY = ("/tmp", "/var/tmp")
 HOMES = "/home"
-NEVER_HIDDEN = ("", "/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sbin", "/srv", "/sys")
-NEVER_HIDDEN += ("/usr", "/usr/local", "/var", "/var/lib")
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sbin", "/srv", "/sys", "/usr")
+NEVER_HIDDEN = ("", "/", *_SYSTEM, "/usr/local", "/var", "/var/lib")
 """Homes that system accounts have; a pod needs what is in them."""
 PROCESSES_MAX = 16_384
 """Processes and threads of one pod, where the machine has at least four times as many."""
@@ -144,7 +144,7 @@ def is_within(path: str, places: Sequence[str]) -> bool:
 
 
 def _outermost(places: Sequence[str]) -> tuple[str, ...]:
-    found = sorted({place for place in places if place and os.path.isdir(place)})
+    found = sorted(set(places))
     return tuple(place for place in found if not is_within(place, [other for other in found if other != place]))
 
 

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
     from typing import Any
 
-MACHINE = ("/proc", "/sys", "/dev")
+MACHINE = ("/proc", "/sys", "/dev", "/run")
 PSEUDO = frozenset(
     (
         *("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "securityfs", "debugfs", "tracefs", "bpf"),
@@ -68,7 +68,7 @@ def judge(fd: int, path: str, rule: Mapping[str, Any]) -> None:
 
 
 def _refuse_machine(fd: int, real: str, shown: str) -> None:
-    words = "shows the kernel or its devices and cannot be mounted into a pod"
+    words = "shows the machine itself (kernel, devices, sockets) and cannot be mounted into a pod"
     if real == "/" or _is_within(real, MACHINE):
         raise SourceRefused("volume.machine", f"{shown} {words}", "mount the directory that the job needs")
     mounts = list(_mounts())

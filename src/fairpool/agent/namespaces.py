@@ -36,6 +36,8 @@ PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 CAPABILITIES_MAX = 64
 """Numbers that are tried when capabilities are dropped; the kernel says where they end."""
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_JOIN_SESSION_KEYRING = 1
 
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
 """The same on every machine, as of all calls that are newer than 2019."""
@@ -187,6 +189,13 @@ def act_as(uid: int, gid: int, groups: Sequence[int]) -> None:
     os.setgroups(groups)
     _libc().setfsgid(gid)
     _libc().setfsuid(uid)
+
+
+def leave_key_rings() -> None:
+    """Have a session key ring of our own, instead of the one of whoever started the server; where there are any."""
+    number = _SYS_KEYCTL.get(os.uname().machine)
+    if number is not None:
+        _libc().syscall(ctypes.c_long(number), ctypes.c_long(_JOIN_SESSION_KEYRING), None)
 
 
 def hide_memory() -> None:

@@ -68,6 +68,7 @@ def take_on(view: Mapping[str, Any]) -> None:
         limit_processes(view["processes_max"])
     if view["user"] is not None:
         namespaces.hide_memory()
+    namespaces.leave_key_rings()
     namespaces.renounce_privileges()
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from fairpool.agent import life_folder, process_table, visit
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
-from fairpool.agent.data_folder import DataFolder, make_places
+from fairpool.agent.data_folder import DataFolder, Sweeper, make_places
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.environment import Places
 from fairpool.agent.hints import Hints
@@ -119,6 +119,8 @@ class Supervisor:
         self._forgotten = self._bytes_forgotten = 0
         self._listed_ns, self._looked_at = -1, float("-inf")
         self.data.prune_logs()
+        self._sweeper = Sweeper(self.data)
+        self._sweeper.sweep()
 
     # --- orders ---
 
@@ -166,6 +168,7 @@ class Supervisor:
                 return [Answer(order.pod, Reply.LATER, words) for order in orders]
             forgotten = {pod for pod in over if self._forget(pod, known[pod])}
             self._prune_if_due(len(forgotten))
+            self._sweeper.sweep()
             return [
                 Answer(order.pod, Reply.DONE)
                 if order.pod in forgotten
@@ -235,7 +238,8 @@ class Supervisor:
 
     @property
     def forbidden(self) -> Mapping[str, str]:
-        """What pods cannot have on this machine, and why: mounts, host_name, limits."""
+        """What pods cannot have on this machine, and why: isolation, counting of their processes, mounts, host_name,
+        limits. Without `isolation` pods run as the server's user and see what it sees."""
         missing = {"limits": self._limiter.missing} if self._limiter.missing else {}
         return {**self._launcher.forbidden, **missing}
 
@@ -307,6 +311,7 @@ class Supervisor:
             self._watch.close()
             self._hints.close()
             self._tombstones.close()
+            self._sweeper.close()
             remove_if_empty(self._limiter)
 
     # --- accepting an order ---
@@ -388,6 +393,7 @@ class Supervisor:
                 if isinstance(kept, Problem):
                     kept = KeptOrder(order=life.kept.order, trouble=f"CreateContainerConfigError: {kept}")
                 try:
+                    make_places(kept, self.data.places(kept.order))
                     write_order(life.folder, kept)
                 except OSError as error:
                     trouble = f"CreateContainerConfigError: its order cannot be written: {error.strerror}"

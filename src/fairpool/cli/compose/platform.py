@@ -29,7 +29,7 @@ from fairpool.cli.compose.desk import open_desk
 from fairpool.cli.compose.doors import LocalDoors
 from fairpool.cli.compose.inside import Inside
 from fairpool.cli.compose.machines import Offer
-from fairpool.cli.compose.premises import Premises, Unusable
+from fairpool.cli.compose.premises import Premises, Unusable, default_config, default_data
 from fairpool.cli.compose.runner import Alarm, Runner, now
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProblem
 from fairpool.cluster.link import Link
@@ -132,7 +132,11 @@ class Platform:
         kept = condition.keep_if_older(self._premises.control)
         if kept is not None:
             log.info("the database is brought up to date; as it was it stays in %s", kept)
-        engine = LocalEngine(self._premises.machine, nodes=self._offer.nodes)
+        engine = LocalEngine(
+            self._premises.machine,
+            nodes=self._offer.nodes,
+            protected=(self._premises.root, default_config(), default_data()),
+        )
         doors = LocalDoors(engine.supervisor)
         host = self._address.host
         # A pod is a process of this machine, and its ports are the machine's own.
