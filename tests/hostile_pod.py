@@ -22,6 +22,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_BIND, MS_REMOUNT, MS_REC = 4096, 32, 16384
 ATTACH, SEIZE = 16, 0x4206
+HOME = os.path.join("/home", "pod")
 COVERING = ("/", "/root", "/home", "/run", "/dev", "/proc", "/tmp")
 
 Targets = dict[str, Any]
@@ -57,7 +58,7 @@ def homes(targets: Targets) -> str | None:
             if any(f"{here}/".startswith(way) for way in ways):
                 continue
             found.add(here)
-    if os.path.expanduser("~") != "/home/pod":
+    if os.path.expanduser("~") != HOME:
         found.add(os.path.expanduser("~"))
     return str(found) if found else None
 
@@ -245,7 +246,7 @@ def packages(targets: Targets) -> str | None:
     """Where `pip install` would put something."""
     import site
 
-    if site.getuserbase() != "/home/pod/.local" or os.environ.get("PIP_USER") != "1":
+    if site.getuserbase() != f"{HOME}/.local" or os.environ.get("PIP_USER") != "1":
         return f"{site.getuserbase()}, {os.environ.get('PIP_USER')}"
     inside = [folder for folder in os.environ["PATH"].split(":") if folder.startswith(targets["environment"])]
     return f"on the PATH: {inside}" if inside else None

@@ -21,6 +21,7 @@ from pathlib import Path
 import fairpool
 from fairpool.agent.isolation import PROCESSES_VARIABLE
 from fairpool.agent.pod_log import LogChunk
+from fairpool.agent.view import HOME
 from fairpool.agent.visit import Execution
 from fairpool.model.ids import PodId
 from fairpool.model.observation import PodState, Reply
@@ -96,7 +97,7 @@ class World:
         targets = {
             "secrets": [str(path) for path in (*self.secrets, life / "order.json", life / "log.0")],
             "folders": [str(self.premises), str(self.config)],
-            "given": ["/run/fairpool", "/home/pod", str(self.machine.shared), os.path.realpath(sys.base_prefix)],
+            "given": ["/run/fairpool", HOME, str(self.machine.shared), os.path.realpath(sys.base_prefix)],
             "sockets": [str(self.premises / "desk")],
             "pids": [pid for pid in pids if pid is not None and pid > PROCESSES_MAX],  # not one of the pod's own
             "programs": [str(Path(fairpool.__file__)), str(HERE / "hostile_pod.py")],
@@ -256,7 +257,7 @@ class World:
         uid, rest = said.split(" ", 1)
         if uid != inside or (os.getuid() == 0 and uid == "0"):
             return f"runs as {uid}, the pod as {inside}"
-        expected = "['0', '1', '2', '3'] 3 ['0000000000000000', '1'] False /home/pod"
+        expected = f"['0', '1', '2', '3'] 3 ['0000000000000000', '1'] False {HOME}"
         return None if rest.startswith(expected) else said
 
     def looking_at_a_visitor(self) -> str | None:

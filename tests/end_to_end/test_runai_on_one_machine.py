@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,10 +82,17 @@ def test_a_life_that_failed_is_told_with_its_end_and_its_log(person: Person) -> 
     person.types("delete", "bad")
 
 
+def tmp_path_for_everyone() -> Path:
+    """A folder that every user of the machine may open; pytest's own are closed."""
+    folder = Path(tempfile.mkdtemp(prefix="fairpool-test-"))
+    folder.chmod(0o755)
+    return folder
+
+
 def test_mounts_limits_and_shared_memory_reach_the_pod(person: Person) -> None:
-    (person.folder / "shared").mkdir()
-    (person.folder / "shared" / "file").write_text("content\n")
-    flags = ["-v", f"{person.folder}/shared:/shared:ro", "--pvc", "home:/claim", "--large-shm"]
+    shared = tmp_path_for_everyone()
+    (shared / "file").write_text("content\n")
+    flags = ["-v", f"{shared}:/shared:ro", "--pvc", "home:/claim", "--large-shm"]
     script = "cat /shared/file; touch /shared/x 2>&1; echo kept > /claim/note; df -h --output=size /dev/shm | tail -1"
     person.submits("mounts", "-i", "ubuntu", *flags, "--memory-limit", "500M", "--", "bash", "-c", script)
     said = person.types("logs", "mounts", "--tail", "3").split("\n")

@@ -136,10 +136,8 @@ class DataFolder:
             folder=f"{root}/pods/{name}",
             support=f"{root}/support",
             checkpoints=f"{root}/checkpoints/{run}" if shared else f"{root}/checkpoints/{run}/{order.index}",
-            reporter=f"file:{root}/scratch/{name}/home/{REPORT}",
-            scratch=f"{root}/scratch/{name}",
-            home=f"{root}/scratch/{name}/home",
-            tmp=f"{root}/scratch/{name}/tmp",
+            reporter=f"file:{root}/scratch/{name}/{REPORT}",
+            home=f"{root}/scratch/{name}",
         )
 
     def rendezvous(self, order: StartOrder) -> tuple[str, int] | None:
@@ -193,7 +191,7 @@ class DataFolder:
 
     def _keep_reports(self, name: str) -> int:
         """What the job wrote is read once more, as far as it can be, and what was understood of it is kept."""
-        found = _understood(life_folder.reports(f"{self.root}/scratch/{name}/home/{REPORT}"))
+        found = _understood(life_folder.reports(f"{self.root}/scratch/{name}/{REPORT}"))
         if not found:
             return 0
         text = json.dumps(found).encode()
@@ -219,7 +217,7 @@ class DataFolder:
     def reports(self, pod: PodId) -> dict[str, Any]:
         """What the job says about itself: what it writes now, or what was kept when its life was forgotten."""
         name = folder_name(pod)
-        found = _understood(life_folder.reports(f"{self.root}/scratch/{name}/home/{REPORT}"))
+        found = _understood(life_folder.reports(f"{self.root}/scratch/{name}/{REPORT}"))
         return found or life_folder.reports(f"{self.root}/logs/{name}/{REPORTS}")
 
     def log_folder(self, pod: PodId) -> Path | None:
@@ -270,11 +268,8 @@ class DataFolder:
 
 def make_places(kept: KeptOrder, places: Places) -> None:
     """Make what a pod has for itself, and what the lives of its workload share, and give it to its user."""
-    for folder, mode in ((places.scratch, 0o711), (places.home, 0o700), (places.tmp, 0o1777)):
-        with suppress(FileExistsError):  # someone died before writing the order
-            os.mkdir(folder, mode)
-            if mode & 0o022:
-                os.chmod(folder, mode)
+    with suppress(FileExistsError):  # someone died before writing the order
+        os.mkdir(places.home, 0o700)
     os.makedirs(places.checkpoints, exist_ok=True)
     if kept.order.together:
         text = f"localhost slots={kept.order.pods}\n"
@@ -282,7 +277,7 @@ def make_places(kept: KeptOrder, places: Places) -> None:
     view = kept.launch.get("view") if kept.launch is not None else None
     if view is not None and view["user"] is not None:
         user = User(*view["user"])
-        for folder in (places.home, places.tmp, places.checkpoints):
+        for folder in (places.home, places.checkpoints):
             hand_over(folder, user)
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from fairpool.agent.fractions import Hold
 from fairpool.agent.images import Image
@@ -35,12 +36,8 @@ class Places:
     checkpoints: str
     reporter: str
     """An address: `file:` and a path, or `http:`."""
-    scratch: str
-    """What is the pod's alone, and gone with it."""
-    home: str = ""
-    """In it: its home, where it starts."""
-    tmp: str = ""
-    """In it: its temporary files."""
+    home: str
+    """Its own working folder, gone with it."""
 
 
 def variables(
@@ -77,13 +74,18 @@ def variables(
 def _of_the_machine(python_env: str, places: Places, is_simulated: bool, unseen: Sequence[str]) -> dict[str, str]:
     """The PATH leads to the machine's programs: never into the server's environment, nor where the pod cannot go."""
     stand_ins = [f"{places.support}/simulated"] if is_simulated else []
-    inherited = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
-    hidden = [*unseen, *([sys.prefix] if sys.prefix != sys.base_prefix else [])]
-    usable = [folder for folder in (*inherited, *STANDARD_PATH) if not _is_within(folder, hidden)]
+    usable = _machine_path(os.environ.get("PATH", ""), tuple(unseen))
     first = [f"{python_env}/bin"] if python_env else []
-    path = [*stand_ins, *first, f"{places.home}/.local/bin", *dict.fromkeys(usable), f"{places.support}/bin"]
+    path = [*stand_ins, *first, f"{places.home}/.local/bin", *usable, f"{places.support}/bin"]
     kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {**kept, "PATH": ":".join(path)}
+
+
+@cache
+def _machine_path(own: str, unseen: tuple[str, ...]) -> tuple[str, ...]:
+    hidden = (*unseen, *((sys.prefix,) if sys.prefix != sys.base_prefix else ()))
+    inherited = [folder for folder in own.split(":") if folder.startswith("/")]
+    return tuple(dict.fromkeys(folder for folder in (*inherited, *STANDARD_PATH) if not _is_within(folder, hidden)))
 
 
 def _is_within(folder: str, places: Sequence[str]) -> bool:
@@ -91,7 +93,7 @@ def _is_within(folder: str, places: Sequence[str]) -> bool:
 
 
 def _of_the_user(places: Places, name: str) -> dict[str, str]:
-    return {"HOME": places.home, "TMPDIR": places.tmp, "USER": name, "LOGNAME": name}
+    return {"HOME": places.home, "USER": name, "LOGNAME": name}
 
 
 def _of_python(python_env: str, places: Places) -> dict[str, str]:

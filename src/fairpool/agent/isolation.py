@@ -11,16 +11,18 @@ import pwd
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from fairpool.agent.environment import Places
 from fairpool.agent.mount_source import SourceRefused, open_source
-from fairpool.agent.view import HOME, OWN
+from fairpool.agent.view import HOME, HOMES, OWN
 from fairpool.model.problem import Problem
 
 TEMPORARY = ("/tmp", "/var/tmp")
-HOMES = "/home"
+TMP = ".tmp"
+"""In a pod's home: what it has at those places. On the disk, because in memory it would be taken from everyone."""
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sbin", "/srv", "/sys", "/usr")
 NEVER_HIDDEN = ("", "/", *_SYSTEM, "/usr/local", "/var", "/var/lib")
 """Homes that system accounts have; a pod needs what is in them."""
@@ -75,18 +77,17 @@ def seen_places(places: Places) -> Places:
         checkpoints=f"{OWN}/checkpoints",
         reporter=f"file:{HOME}/{os.path.basename(places.reporter)}",
         home=HOME,
-        tmp="/tmp",
     )
 
 
 def view_of(
-    isolation: Isolation, places: Places, user: User | None, submitter: int | None, shm_bytes: int
+    isolation: Isolation, places: Places, user: User | None, volumes: Mapping[str, Any] | None, shm_bytes: int
 ) -> dict[str, Any]:
-    """What the pod's first process does, as plain data."""
+    """What the pod's first process does, as plain data; `volumes` is the rule for what is mounted with `-v`."""
     seen = seen_places(places)
     binds = [
         {"source": places.home, "target": seen.home, "mode": "rw"},
-        *({"source": places.tmp, "target": place, "mode": "rw"} for place in TEMPORARY),
+        *({"source": f"{places.home}/{TMP}", "target": place, "mode": "rw", "is_made": True} for place in TEMPORARY),
         {"source": places.checkpoints, "target": seen.checkpoints, "mode": "rw"},
         {"source": places.support, "target": seen.support, "mode": "ro"},
         *({"source": prefix, "target": prefix, "mode": "ro"} for prefix in isolation.kept),
@@ -94,7 +95,7 @@ def view_of(
     return {
         "hidden": list(isolation.hidden),
         "binds": binds,
-        "volumes": volume_rule(isolation, user, submitter),
+        "volumes": volumes,
         "user": None if user is None else [user.uid, user.gid],
         "counts_processes": isolation.counts_processes,
         "processes_max": isolation.processes_max,
@@ -130,6 +131,7 @@ def may_be_mounted(source: str, rule: Mapping[str, Any]) -> Problem | None:
     return None
 
 
+@cache
 def user_name(uid: int) -> str:
     """What an account is called; the same for every uid without one."""
     try:

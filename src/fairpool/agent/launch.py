@@ -111,7 +111,8 @@ def launch_of(
     )
     cwd, mounts = _working_folder(order, image, places, mounts, conditions)
     limits, unlimited = _limits(order, mark, conditions.limiter)
-    view = view_of(isolation, places, user, program.submitter_uid, program.shm_bytes)
+    rule = _volume_rule(order, conditions, user)
+    view = view_of(isolation, places, user, rule, program.shm_bytes)
     return {
         "pod": order.pod,
         "mark": mark,
@@ -155,7 +156,7 @@ def _seen(word: str, places: Places, seen: Places) -> str:
 def _mounts(order: StartOrder, image: Image, conditions: Conditions, user: User | None) -> Mounts | Problem:
     """What is bound into the pod's view; empty when everything is already where it is wanted."""
     mounts: Mounts = []
-    rule = volume_rule(conditions.isolation, user, order.program.submitter_uid)
+    rule = _volume_rule(order, conditions, user) or {}
     for volume in order.program.volumes:
         source = _source(order, volume, conditions, user, rule)
         if isinstance(source, Problem):
@@ -187,6 +188,14 @@ def _mounts(order: StartOrder, image: Image, conditions: Conditions, user: User 
             "ask the administrator to permit user namespaces, or use paths as they are on the machine",
         )
     return mounts
+
+
+def _volume_rule(order: StartOrder, conditions: Conditions, user: User | None) -> dict[str, Any] | None:
+    """Of pods that mount nothing of the machine's there is none: to find it takes a look at everyone's home."""
+    program = order.program
+    if not program.python_env and all(volume.claim for volume in program.volumes):
+        return None
+    return volume_rule(conditions.isolation, user, program.submitter_uid)
 
 
 def _misplaced(targets: Sequence[str], conditions: Conditions) -> Problem | None:

@@ -138,7 +138,7 @@ def _try_isolation() -> None:
 
 
 def _try_view() -> None:
-    make_view({"hidden": ["/run"], "binds": [], "volumes": {}, "shm_bytes": 0}, [])
+    make_view({"hidden": ["/run"], "binds": [], "volumes": None, "user": None, "shm_bytes": 0}, [])
 
 
 def _try_counting() -> None:

@@ -19,7 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
     from typing import Any
 
-HOME = "/home/pod"
+HOMES = "/home"
+HOME = f"{HOMES}/pod"
 OWN = "/run/fairpool"
 """Where a pod finds what is put into it."""
 STAGING = f"{OWN}/.view"
@@ -41,6 +42,9 @@ def make_view(view: Mapping[str, Any], mounts: Sequence[Mapping[str, Any]]) -> N
     services = [(name, _handle(f"/run/{name}")) for name in SERVICES if os.path.exists(f"/run/{name}")]
     devices = [(name, _handle(f"/dev/{name}")) for name in _devices()]
     given = [*view["binds"], *mounts]
+    for each in view["binds"]:
+        if each.get("is_made"):
+            _make_temporary(each["source"], view["user"])
     sources = [namespaces.copy_mounts(_source(each, view["volumes"])) for each in given]
     namespaces.restrict("/", ATTR_RDONLY | ATTR_NOSUID, inside)
     own = [place for place in view["hidden"] if os.path.isdir(place)]
@@ -54,6 +58,16 @@ def make_view(view: Mapping[str, Any], mounts: Sequence[Mapping[str, Any]]) -> N
     own += namespaces.bind_all(given, sources, STAGING, inside, is_isolated=True)
     for place in (*own, "/dev"):
         namespaces.restrict(place, ATTR_RDONLY | ATTR_NOSUID, inside, is_recursive=False)
+
+
+def _make_temporary(folder: str, user: Sequence[int] | None) -> None:
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        return
+    if user is not None:
+        os.chown(folder, *user)
+    os.chmod(folder, 0o1777)
 
 
 def _source(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairpool.model.problem import Problem
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of pull and push. Rises when a field is added or means something else."""
 
 
@@ -47,7 +47,7 @@ class Wire(BaseModel):
 class Message(Wire):
     """What is sent as a whole."""
 
-    version: Literal[1] = VERSION
+    version: Literal[2] = VERSION
 
 
 MessageT = TypeVar("MessageT", bound=Message)

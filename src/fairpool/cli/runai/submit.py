@@ -88,6 +88,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--stdin", is_flag=True, section=CONTAINER, help="Keep its input open.")
 @flag("-t", "--tty", is_flag=True, section=CONTAINER, help="Give it a terminal; needs --stdin.")
 @flag("--working-dir", section=CONTAINER, metavar="PATH", help="Where it starts.")
+@flag("--python-env", section=CONTAINER, metavar="PATH", help="Virtual environment of the node to use, read-only.")
 @flag("-l", "--label", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Label; repeatable.")
 @flag("-a", "--annotation", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Annotation; repeatable.")
 @flag("--add-capability", multiple=True, section=CONTAINER, metavar="NAME", help="Linux capability; repeatable.")
