@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,21 +81,13 @@ def test_a_life_that_failed_is_told_with_its_end_and_its_log(person: Person) -> 
     person.types("delete", "bad")
 
 
-def tmp_path_for_everyone() -> Path:
-    """A folder that every user of the machine may open; pytest's own are closed."""
-    folder = Path(tempfile.mkdtemp(prefix="fairpool-test-"))
-    folder.chmod(0o755)
-    return folder
-
-
 def test_mounts_limits_and_shared_memory_reach_the_pod(person: Person) -> None:
-    shared = tmp_path_for_everyone()
-    (shared / "file").write_text("content\n")
-    flags = ["-v", f"{shared}:/shared:ro", "--pvc", "home:/claim", "--large-shm"]
-    script = "cat /shared/file; touch /shared/x 2>&1; echo kept > /claim/note; df -h --output=size /dev/shm | tail -1"
+    flags = ["-v", "/etc:/shared:ro", "--pvc", "home:/claim", "--large-shm"]
+    script = "head -c 4 /shared/passwd; echo; touch /shared/x 2>&1; echo kept > /claim/note; "
+    script += "df -h --output=size /dev/shm | tail -1"
     person.submits("mounts", "-i", "ubuntu", *flags, "--memory-limit", "500M", "--", "bash", "-c", script)
     said = person.types("logs", "mounts", "--tail", "3").split("\n")
-    assert (said[0], "Read-only" in said[1], said[2].strip()) == ("content", True, "64G")
+    assert (said[0], "Read-only" in said[1], said[2].strip()) == ("root", True, "64G")
     person.submits("later", "-i", "ubuntu", "--pvc", "home:/claim", "--", "cat", "/claim/note")
     assert person.types("logs", "later") == "kept\n"
 

@@ -170,9 +170,23 @@ def test_what_the_submitter_could_not_open_is_not_mounted(data: DataFolder, grou
     volumes = (Volume(source=str(closed), target="/data"),)
     refused = tried(data, ground, order(volumes=volumes))
     assert isinstance(refused, Problem)
-    assert (refused.code, "not readable for all users" in refused.what) == ("volume.forbidden", True)
+    assert (refused.code, str(closed) in refused.what) == ("volume.owner", True)
     launch = launched(data, ground, order(volumes=volumes, submitter_uid=os.getuid()))
     assert launch["mounts"] == [{"source": str(closed), "target": "/data", "mode": "rw", "is_judged": True}]
+
+
+def test_who_is_not_known_mounts_nothing_that_is_closed_to_others(ground: Isolation, tmp_path: Path) -> None:
+    """Of what belongs to somebody else: here a folder of the system's, as an ordinary server would see it."""
+    others = rule(ground, uid=65_000, gids=[])
+    (closed := tmp_path / "closed").mkdir(mode=0o750)
+    with pytest.raises(SourceRefused, match="not readable for user 65000"):
+        open_source(str(closed), others)
+
+
+def test_temporary_files_of_everyone_are_mounted_for_nobody_unknown(ground: Isolation, tmp_path: Path) -> None:
+    about = os.stat_result((stat.S_IFDIR | 0o1777, 1, 1, 1, os.getuid() + 1, 9, 0, 0, 0, 0))
+    with pytest.raises(SourceRefused, match="temporary files of all users"):
+        mount_source._refuse_what_is_ours(about, "/tmp")
 
 
 @pytest.mark.parametrize("target", ["/proc", "/proc/x", "/dev/shm", "/sys", "/run/fairpool", "/", "relative"])

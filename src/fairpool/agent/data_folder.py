@@ -218,7 +218,8 @@ class DataFolder:
         """What the job says about itself: what it writes now, or what was kept when its life was forgotten."""
         name = folder_name(pod)
         found = _understood(life_folder.reports(f"{self.root}/scratch/{name}/{REPORT}"))
-        return found or life_folder.reports(f"{self.root}/logs/{name}/{REPORTS}")
+        kept = (self.logs, self.pods)  # the latter by pods that an earlier version has started
+        return found or next((old for each in kept if (old := life_folder.reports(f"{each}/{name}/{REPORTS}"))), {})
 
     def log_folder(self, pod: PodId) -> Path | None:
         """Where a pod's output is, if there is any."""

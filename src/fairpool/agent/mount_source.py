@@ -64,6 +64,8 @@ def judge(fd: int, path: str, rule: Mapping[str, Any]) -> None:
     chain = list(_chain(fd, real, about))
     _refuse_platform(real, chain, shown, rule["protected"])
     _refuse_homes(real, chain, shown, rule["homes"], rule["home"])
+    if rule["uid"] is None:
+        _refuse_what_is_ours(about, shown)
     _refuse_unreadable(chain, shown, rule["uid"], rule["gids"])
 
 
@@ -102,6 +104,17 @@ def _refuse_homes(real: str, chain: list[os.stat_result], shown: str, homes: Col
         if home.startswith(f"{real}/") or _is_above(chain[0], home):
             what = f"{shown} contains the home directory {home}, which is not the submitter's own"
             raise SourceRefused("volume.home", what, "mount only the directory below it that the job needs")
+
+
+def _refuse_what_is_ours(about: os.stat_result, shown: str) -> None:
+    """The pod has our user, who submitted it is not known: what we own, or have in a folder of everyone's, is ours."""
+    if about.st_uid == os.geteuid():
+        what = f"{shown} belongs to the user who runs Fairpool, and it is not known who submits this job"
+    elif about.st_mode & stat.S_ISVTX and about.st_mode & stat.S_IWOTH:
+        what = f"{shown} holds temporary files of all users, and it is not known who submits this job"
+    else:
+        return
+    raise SourceRefused("volume.owner", what, f"submit it through the local socket, or {INSTEAD}")
 
 
 def _refuse_unreadable(chain: list[os.stat_result], shown: str, uid: int | None, gids: Collection[int]) -> None:

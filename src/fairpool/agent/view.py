@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping, Sequence
 
 from fairpool.agent import namespaces
-from fairpool.agent.mount_source import open_source
+from fairpool.agent.mount_source import judge, open_source
 from fairpool.agent.namespaces import ATTR_NOSUID, ATTR_RDONLY, MS_BIND, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC
 
 TYPE_CHECKING = False
@@ -79,10 +79,12 @@ def _source(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
     # The kernel itself says whether that user may open it: access lists, file systems of other machines.
     try:
         namespaces.act_as(*actor)
-        os.close(os.open(each["source"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        fd = _handle(each["source"])
+        os.close(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     finally:
         namespaces.act_as(0, 0, ())
-    return open_source(each["source"], rules)
+    judge(fd, each["source"], rules)
+    return fd
 
 
 def _devices() -> list[str]:
