@@ -21,6 +21,7 @@ from fairpool.agent.log_segments import LogWriter, times
 from fairpool.agent.mount_source import SourceRefused, open_source, permits
 from fairpool.agent.order_file import KeptOrder
 from fairpool.agent.project_users import FIRST_UID, ProjectUsers, hand_over
+from fairpool.agent.support import install_support
 from fairpool.agent.view import HOME
 from fairpool.model.ids import PodId, QueueId
 from fairpool.model.observation import StartOrder
@@ -242,6 +243,17 @@ def test_an_environment_in_the_platforms_folder_is_refused(data: DataFolder, gro
     refused = tried(data, ground, order(python_env=str(data.root), submitter_uid=os.getuid()))
     assert isinstance(refused, Problem)
     assert refused.code == "volume.platform"
+
+
+def test_support_files_are_readable_for_pods_whatever_the_servers_mask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        install_support(tmp_path / "support")
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "support").rglob("*"):
+        wanted = 0o755 if path.is_dir() or path.parent.name in ("bin", "simulated") else 0o644
+        assert stat.S_IMODE(path.stat().st_mode) == wanted, path
 
 
 # --- users

@@ -57,3 +57,5 @@ def _put(path: Path, text: str, mode: int) -> None:
     content = text.encode()
     if not path.exists() or path.read_bytes() != content:
         write_durably(path, content, mode)
+    if path.stat().st_mode & 0o777 != mode:
+        path.chmod(mode)  # the server creates files for itself alone
