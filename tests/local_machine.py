@@ -159,8 +159,13 @@ class Machine:
                     command = file.read()
             except OSError:
                 continue
-            is_pod = POD_MARK.encode() in environment and str(self.shared).encode() in environment
-            if (is_pod or where.startswith(root)) and process_table.start_time(pid) is not None:
+            # Of isolated pods the first process is found by its command line: the others live no longer than it does.
+            is_pod = POD_MARK.encode() in environment and root in environment
+            if (
+                (is_pod or where.startswith(root) or root in command)
+                and pid != os.getpid()
+                and process_table.start_time(pid) is not None
+            ):
                 found.append(f"{pid} in {where.decode()}: {command.decode(errors='replace')}")
         return found
 

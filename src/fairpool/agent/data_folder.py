@@ -86,7 +86,8 @@ class DataFolder:
 
     @property
     def support(self) -> Path:
-        return self.root / "support"
+        """In a folder of ours alone: pods, which have users of their own, see this one and what is in it."""
+        return self.root / "support" / "files"
 
     @property
     def claims(self) -> Path:
@@ -102,7 +103,7 @@ class DataFolder:
 
         Raises `Unidentified`.
         """
-        own = [self.pods, self.logs, self.scratch, self.trash, self.claims, self.rehearsal.parent]
+        own = [self.pods, self.logs, self.scratch, self.trash, self.claims, self.rehearsal.parent, self.support.parent]
         own += [self.root / "checkpoints", self.root / "rendezvous"]
         self.root.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.root, *own):
@@ -134,7 +135,7 @@ class DataFolder:
         shared = order.together or order.pods == 1
         return Places(
             folder=f"{root}/pods/{name}",
-            support=f"{root}/support",
+            support=f"{root}/support/files",
             checkpoints=f"{root}/checkpoints/{run}" if shared else f"{root}/checkpoints/{run}/{order.index}",
             reporter=f"file:{root}/scratch/{name}/{REPORT}",
             home=f"{root}/scratch/{name}",

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 
 from fairpool.agent import namespaces
 from fairpool.agent.cgroup import Group
-from fairpool.agent.pod_init import UMASK, limit_processes
+from fairpool.agent.pod_init import limit_processes
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, become
 
 TYPE_CHECKING = False
@@ -263,7 +263,6 @@ def _take_on(view: Mapping[str, Any]) -> None:
         uid, gid = view["user"]
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-        os.umask(UMASK)
         namespaces.hide_memory()  # shown again by the change
     if view["counts_processes"]:
         limit_processes(view["processes_max"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import resource
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -173,11 +174,14 @@ def _groups(uid: int) -> list[int]:
 
 
 def _processes_max() -> int:
-    """What the administrator has set, else a quarter of what the machine can have."""
+    """What the administrator has set, else a quarter of what the machine and the server's user can have."""
     told = os.environ.get(PROCESSES_VARIABLE, "")
     if told.isascii() and told.isdigit() and int(told) > 0:
         return int(told)
+    own, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     possible = [PROCESSES_MAX * 4]
+    if own != resource.RLIM_INFINITY and os.geteuid() != 0:
+        possible.append(own)  # pods have our user, whose processes are counted together too
     for name in ("pid_max", "threads-max"):
         with open(f"/proc/sys/kernel/{name}", encoding="ascii") as file:
             possible.append(int(file.read()))

@@ -29,8 +29,6 @@ RUNS, TROUBLE, ENDED, TERMINAL = b"r", b"t", b"e", b"m"
 """How its packets to the keeper begin."""
 PACKET_MAX = 4096
 NOBODY = 65534
-UMASK = 0o002
-"""Pods of one project share a group of their own, and what they write into claims."""
 
 
 def be_first(
@@ -60,7 +58,6 @@ def take_on(view: Mapping[str, Any]) -> None:
     """Become the pod's user with the pod's limits, for good."""
     if view["user"] is not None:
         namespaces.become_user(*view["user"])
-        os.umask(UMASK)
     if view["counts_processes"]:
         if view["user"] is not None:
             namespaces.show_memory()  # who has just become another user may not write about itself
