@@ -18,7 +18,7 @@ from fairpool.agent.process_table import POD_MARK
 from fairpool.engines.local import LocalEngine
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
 from fairpool.model.observation import ForgetOrder, PodSight, PodState, StartOrder, StopOrder
-from fairpool.model.spec import Program
+from fairpool.model.spec import Program, Volume
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 
 NODE = NodeName("dgx1-1")
@@ -30,8 +30,18 @@ PATIENCE_S = 120.0
 class Machine:
     """An engine and what tests say to it."""
 
-    def __init__(self, root: Path, nodes: tuple[LogicalNode, ...] | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        root: Path,
+        nodes: tuple[LogicalNode, ...] | None = None,
+        shared: Path | None = None,
+        **settings: Any,
+    ) -> None:
         self.root, self.nodes, self.settings = root, nodes or (simulated_node(NODE),), settings
+        self.shared = shared or root.parent / "shared"
+        """A folder that tests and pods see at the same path."""
+        self.shared.mkdir(parents=True, exist_ok=True)
+        self.shared.chmod(0o777)
         self.engines: list[LocalEngine] = []
         self.engine = self.reopen()
 
@@ -43,10 +53,19 @@ class Machine:
         return self.engine
 
     def order(
-        self, name: str, *command: str, image: str = "python", index: int = 0, life: int = 0, **fields: Any
+        self,
+        name: str,
+        *command: str,
+        image: str = "python",
+        project: str = "team-a",
+        index: int = 0,
+        life: int = 0,
+        **fields: Any,
     ) -> StartOrder:
         """An order for one pod; fields of the program may be given too."""
         own = {key: fields.pop(key) for key in list(fields) if key in Program.__dataclass_fields__}
+        shared = Volume(source=str(self.shared), target=str(self.shared))
+        own = {"submitter_uid": os.getuid(), **own, "volumes": (*own.get("volumes", ()), shared)}
         settings: dict[str, Any] = {
             "devices": (0,),
             "shape": PodShape(gpu=whole_gpus(1)),
@@ -65,7 +84,7 @@ class Machine:
             pod_set="default",
             run=0,
             name=name,
-            project=QueueId("team-a"),
+            project=QueueId(project),
             kind=WorkloadKind.TRAIN,
             program=Program(image=image, command=command, **own),
             born_at=Instant(0),
@@ -140,8 +159,13 @@ class Machine:
                     command = file.read()
             except OSError:
                 continue
+            # Of isolated pods the first process is found by its command line: the others live no longer than it does.
             is_pod = POD_MARK.encode() in environment and root in environment
-            if (is_pod or where.startswith(root)) and process_table.start_time(pid) is not None:
+            if (
+                (is_pod or where.startswith(root) or root in command)
+                and pid != os.getpid()
+                and process_table.start_time(pid) is not None
+            ):
                 found.append(f"{pid} in {where.decode()}: {command.decode(errors='replace')}")
         return found
 

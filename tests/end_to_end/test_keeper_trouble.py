@@ -39,7 +39,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 @pytest.fixture
 def go(tmp_path: Path) -> Path:
-    return tmp_path / "go"
+    return tmp_path / "shared" / "go"
 
 
 def ends_when_told(machine: Machine, go: Path, **fields: object) -> PodId:
@@ -182,6 +182,7 @@ import os, sys
 from pathlib import Path
 from fairpool.agent.launch import LogRotation
 from fairpool.model.observation import Reply, StopOrder
+from fairpool.model.spec import Volume
 from tests.local_machine import NODE, TOKEN, a_machine
 
 root = Path(sys.argv[1])
@@ -197,7 +198,7 @@ with a_machine(root / "data", rotation=LogRotation(segment_bytes=20_000, segment
                 pass
 
     many = f"until [ -e {go} ]; do sleep 0.05; done; head -c 60000 /dev/zero; exit 7"
-    writes = machine.up("writes", "sh", "-c", many)
+    writes = machine.up("writes", "sh", "-c", many, volumes=(Volume(source=sys.argv[2], target=sys.argv[2]),))
     sleeps = machine.up("sleeps", "sleep", "1000", grace_s=1)
     ghosts = machine.processes(sleeps)
     fill_up()
@@ -267,7 +268,9 @@ def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, troub
     script = tmp_path / "full.py"
     script.write_text(trouble)
     shell = 'mount -t tmpfs -o size=4m,nr_inodes=300 none "$1" && exec "$2" "$3" "$1" "$4"'
-    command = ["unshare", "-m", "sh", "-c", shell, "sh", str(small), sys.executable, str(script), str(tmp_path)]
+    (outside := tmp_path / "outside").mkdir()
+    outside.chmod(0o777)
+    command = ["unshare", "-m", "sh", "-c", shell, "sh", str(small), sys.executable, str(script), str(outside)]
     if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode != 0:
         pytest.skip("a small disk of one's own needs mount namespaces")
     done = subprocess.run(

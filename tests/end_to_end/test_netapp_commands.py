@@ -206,6 +206,7 @@ class Process:
 
 
 def programs(machine: Path) -> list[Process]:
+    ours = {namespace_of(pid) for pid in process_table.pids() if str(machine).encode() in command_line_of(pid)}
     found = []
     for pid in process_table.pids():
         try:
@@ -214,11 +215,26 @@ def programs(machine: Path) -> list[Process]:
         except OSError:
             continue
         started = process_table.start_time(pid)
-        if started is not None and f"{POD_MARK}=".encode() in text and str(machine).encode() in text:
+        if started is not None and f"{POD_MARK}=".encode() in text and namespace_of(pid) in ours:
             variables = dict(line.partition("=")[::2] for line in text.decode(errors="replace").split("\0"))
             parent = int(stat[stat.rindex(b")") + 2 :].split()[1])
             found.append(Process(pid, started, parent, variables["JOB_NAME"], variables[POD_MARK]))
     return found
+
+
+def command_line_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def namespace_of(pid: int) -> int:
+    """Its process table; a pod shares one with its first process, which names the data folder."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino
+    except OSError:
+        return 0
 
 
 @dataclass

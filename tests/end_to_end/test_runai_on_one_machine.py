@@ -150,14 +150,12 @@ def _agreed(client: Client) -> float:
 
 
 def test_mounts_limits_and_shared_memory_reach_the_pod(person: Person) -> None:
-    (person.folder / "shared").mkdir()
-    (person.folder / "shared" / "file").write_text("content\n")
-    claim = ["--new-pvc", "claimname=home,size=1Gi,path=/claim"]
-    flags = ["-v", f"{person.folder}/shared:/shared:ro", *claim, "--large-shm"]
-    script = "cat /shared/file; touch /shared/x 2>&1; echo kept > /claim/note; df -h --output=size /dev/shm | tail -1"
+    flags = ["-v", "/etc:/shared:ro", "--new-pvc", "claimname=home,size=1Gi,path=/claim", "--large-shm"]
+    script = "head -c 4 /shared/passwd; echo; touch /shared/x 2>&1; echo kept > /claim/note; "
+    script += "df -h --output=size /dev/shm | tail -1"
     person.submits("mounts", "-i", "ubuntu", *flags, "--memory-limit", "500M", "--", "bash", "-c", script)
     said = person.types("logs", "mounts", "--tail", "3").split("\n")
-    assert (said[0], "Read-only" in said[1], said[2].strip()) == ("content", True, "64G")
+    assert (said[0], "Read-only" in said[1], said[2].strip()) == ("root", True, "64G")
     person.submits("later", "-i", "ubuntu", "--pvc", "home:/claim", "--", "cat", "/claim/note")
     assert person.types("logs", "later") == "kept\n"
 

@@ -43,18 +43,25 @@ def platform(tmp_path: Path) -> Iterator[Running]:
         running.clean_up()
 
 
-def test_from_up_to_a_finished_job(platform: Running, tmp_path: Path) -> None:
+SAVED = 'os.environ["FAIRPOOL_CHECKPOINT_DIR"]'
+"""Where a pod finds its checkpoints: a folder that tests see too."""
+WAITS = f'[time.sleep(0.02) for _ in iter(lambda: os.path.exists({SAVED} + "/go-on"), True)]'
+
+
+def saved(platform: Running, workload: str) -> Path:
+    return platform.premises.machine / "checkpoints" / workload
+
+
+def test_from_up_to_a_finished_job(platform: Running) -> None:
     started = platform.up()
     for words in ("Address  http://127.0.0.1:", f"Data     {platform.premises.root}", "Config   ", "simulated"):
         assert words in started.stdout
     assert f"Login    {FIRST_USER} / {FIRST_PASSWORD}" in started.stdout
-    go_on = tmp_path / "go-on"
-    waiting = f'[time.sleep(0.02) for _ in iter(lambda: os.path.exists("{go_on}"), True)]'
-    workload = platform.submit("hello", f'import os, time; print("hello"); {waiting}; print("bye")')
+    workload = platform.submit("hello", f'import os, time; print("hello"); {WAITS}; print("bye")')
     platform.until_phase(workload, "Running")
     (pod,) = platform.client.pods(workload)
     assert pod.node in ("dgx1-1", "dgx1-2")
-    go_on.touch()
+    (saved(platform, workload) / "go-on").touch()
     platform.until_phase(workload, "Completed")
     assert platform.log(workload) == "hello\nbye\n"
     assert b"".join(platform.client.logs(workload, follow=True)) == b"hello\nbye\n"
@@ -67,18 +74,17 @@ from runai.reporter import Reporter
 reporter = Reporter()
 reporter.reportMetric("overall_epochs", 4)
 reporter.reportMetric("epoch", 1)
-while not os.path.exists("{go_on}"):
+while not os.path.exists(os.environ["FAIRPOOL_CHECKPOINT_DIR"] + "/go-on"):
     time.sleep(0.02)
 reporter.reportMetric("epoch", 4)
 """
 
 
-def test_what_a_job_reports_is_shown_while_it_runs_and_afterwards(platform: Running, tmp_path: Path) -> None:
+def test_what_a_job_reports_is_shown_while_it_runs_and_afterwards(platform: Running) -> None:
     platform.up()
-    go_on = tmp_path / "go-on"
-    workload = platform.submit("reports", REPORTING.format(go_on=go_on))
+    workload = platform.submit("reports", REPORTING)
     platform.until(lambda: [pod.progress_percent for pod in platform.client.pods(workload)] == [25.0], "a quarter")
-    go_on.touch()
+    (saved(platform, workload) / "go-on").touch()
     platform.until_phase(workload, "Completed")
     platform.until(lambda: not list((platform.premises.machine / "pods").iterdir()), "its life is forgotten")
     (life,) = platform.client.history(workload)
@@ -104,15 +110,11 @@ def test_machines_without_gpus_are_called_simulated(platform: Running) -> None:
     assert "warning: the nodes are others than at the last start: big and h100-2 left" in again.stdout
 
 
-def test_a_killed_server_finds_its_pods_again(platform: Running, tmp_path: Path) -> None:
+def test_a_killed_server_finds_its_pods_again(platform: Running) -> None:
     platform.up()
-    begun, go_on = tmp_path / "begun", tmp_path / "go-on"
-    program = (
-        "import os, time; "
-        f'open("{begun}", "a").write("once "); '
-        f'[time.sleep(0.02) for _ in iter(lambda: os.path.exists("{go_on}"), True)]; print("finished")'
-    )
+    program = f'import os, time; open({SAVED} + "/begun", "a").write("once "); {WAITS}; print("finished")'
     workload = platform.submit("survivor", program)
+    begun, go_on = (saved(platform, workload) / name for name in ("begun", "go-on"))
     platform.until(begun.exists, "it has begun")
     platform.until_phase(workload, "Running")
     (before,) = platform.client.pods(workload)
@@ -126,13 +128,11 @@ def test_a_killed_server_finds_its_pods_again(platform: Running, tmp_path: Path)
     assert (begun.read_text(), platform.log(workload)) == ("once ", "finished\n")
 
 
-def test_what_ends_while_the_server_is_down_is_known_afterwards(platform: Running, tmp_path: Path) -> None:
+def test_what_ends_while_the_server_is_down_is_known_afterwards(platform: Running) -> None:
     platform.up()
-    begun = tmp_path / "begun"
-    ended, go_on = tmp_path / "ended", tmp_path / "go-on"
-    waits = f'[time.sleep(0.02) for _ in iter(lambda: os.path.exists("{go_on}"), True)]'
-    program = f'import os, time; open("{begun}", "w"); {waits}; print("done"); open("{ended}", "w")'
+    program = f'import os, time; open({SAVED} + "/begun", "w"); {WAITS}; print("done"); open({SAVED} + "/ended", "w")'
     workload = platform.submit("quick", program)
+    begun, ended, go_on = (saved(platform, workload) / name for name in ("begun", "ended", "go-on"))
     platform.until(begun.exists, "it has begun")
     platform.down()
     go_on.touch()

@@ -15,9 +15,9 @@ import os, sys
 from fairpool.agent import namespaces as ns
 data, has_call = sys.argv[1], sys.argv[2] == "True"
 ns.enter(ns.CLONE_NEWNS)
-ns._mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
+ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
 inner = f"{data}/source/in ner"
-ns._mount("tmpfs", inner, "tmpfs", 0, "size=1m")
+ns.mount("tmpfs", inner, "tmpfs", 0, "size=1m")
 open(f"{inner}/old", "w").close()
 if not has_call:
     ns._SYS_MOUNT_SETATTR = 9999

@@ -29,7 +29,7 @@ from fairpool.api.clusters import (
     WorkloadReport,
 )
 from fairpool.api.declarations import OrganizationWire, WorkloadWire
-from fairpool.api.message import Message, Wire, read
+from fairpool.api.message import VERSION, Message, Wire, read
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
@@ -270,11 +270,11 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
 
 
 def test_a_message_of_another_version_is_refused_with_that_one_reason() -> None:
-    later = json.dumps({"version": 3, "after": 1, "revision": 2, "colour": "green"})
+    later = json.dumps({"version": VERSION + 1, "after": 1, "revision": 2, "colour": "green"})
     assert read(PullAnswer, later) == [
         Problem(
             "wire.version",
-            "this PullAnswer speaks version 3 of the wire, we speak 2",
+            f"this PullAnswer speaks version {VERSION + 1} of the wire, we speak {VERSION}",
             "run the same release of Fairpool on both sides",
         )
     ]

@@ -40,7 +40,7 @@ FOREIGN_ADDRESSES = (
     *((re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host") for host in _REGISTRIES),
     *((re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host") for host in _OTHER_REGISTRIES),
     *((re.compile(rf"--(extra-)?{setting}"), "chooses a package index for everyone") for setting in _INDEX_SETTINGS),
-    (re.compile(rf"(?<![\w.~$)}}/-])/(?:{'|'.join(_HOMES)})/[\w.]"), "names a path of somebody's machine"),
+    (re.compile(rf"(?<![\w.~$)}}/-])/(?:{'|'.join(_HOMES)})/(?!pod\b)[\w.]"), "names a path of somebody's machine"),
     (re.compile(r"\b[A-Z]:\\Users\\"), "names a path of somebody's machine"),
 )
 

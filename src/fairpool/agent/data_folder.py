@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
+import threading
 import time
 import uuid
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from fairpool.agent.durable import write_durably
-from fairpool.agent.environment import Places
+from fairpool.agent import life_folder
+from fairpool.agent.durable import replace_file, write_durably
+from fairpool.agent.environment import HOSTFILE_NAME, Places
+from fairpool.agent.isolation import User
 from fairpool.agent.life_folder import folder_name
 from fairpool.agent.log_segments import INDEX, SEGMENT
+from fairpool.agent.order_file import KeptOrder
+from fairpool.agent.project_users import hand_over
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 
 REPORTS = "reports.json"
-"""What a job says about itself."""
+"""What a job says about itself, kept when its life is forgotten."""
+REPORT = ".fairpool-report.json"
+"""The same in the pod's home, where the job writes it."""
+REPORTED_MAX, REPORTED_TEXT_MAX = 256, 1024
+"""Of one job: so many metrics and so many parameters, and characters in each name and value."""
 LOGS_KEPT = 1000
 """Forgotten pods whose output can still be read; the oldest go first."""
 LOGS_KEPT_BYTES = 2 << 30
@@ -35,6 +46,7 @@ BLOCK = 512
 """Bytes in what `st_blocks` counts."""
 CLAIM = "keeper."
 """How the names of links begin by which keepers claim a life."""
+SWEEP_PATIENCE_S = 5.0
 STRAY_S = 24 * 3600
 """A meeting place nobody has come to for so long is nobody's."""
 
@@ -68,8 +80,14 @@ class DataFolder:
         return self.root / "scratch"
 
     @property
+    def trash(self) -> Path:
+        """What pods left behind, on its way out."""
+        return self.root / "trash"
+
+    @property
     def support(self) -> Path:
-        return self.root / "support"
+        """In a folder of ours alone: pods, which have users of their own, see this one and what is in it."""
+        return self.root / "support" / "files"
 
     @property
     def claims(self) -> Path:
@@ -90,7 +108,8 @@ class DataFolder:
 
         Raises `Unidentified`.
         """
-        own = [self.pods, self.logs, self.scratch, self.claims, self.uploads, self.rehearsal.parent]
+        own = [self.pods, self.logs, self.scratch, self.trash, self.claims, self.uploads]
+        own += [self.rehearsal.parent, self.support.parent]
         own += [self.root / "checkpoints", self.root / "rendezvous"]
         self.root.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.root, *own):
@@ -122,10 +141,10 @@ class DataFolder:
         shared = order.together or order.pods == 1
         return Places(
             folder=f"{root}/pods/{name}",
-            support=f"{root}/support",
+            support=f"{root}/support/files",
             checkpoints=f"{root}/checkpoints/{run}" if shared else f"{root}/checkpoints/{run}/{order.index}",
-            reporter=f"file:{root}/pods/{name}/{REPORTS}",
-            scratch=f"{root}/scratch/{name}",
+            reporter=f"file:{root}/scratch/{name}/{REPORT}",
+            home=f"{root}/scratch/{name}",
         )
 
     def rendezvous(self, order: StartOrder) -> tuple[str, int] | None:
@@ -161,9 +180,31 @@ class DataFolder:
                     shutil.rmtree(entry.path, ignore_errors=True)
                 elif not entry.name.startswith(CLAIM):
                     _unlink_if_there(entry.path)
+            bytes_kept += self._keep_reports(name)
             _move(folder, f"{self.root}/logs/{name}")
-        _remove(f"{self.root}/scratch/{name}")
+        self._throw_away(f"{self.root}/scratch/{name}")
         return bytes_kept
+
+    def _throw_away(self, folder: str) -> None:
+        """A pod may have left a million files, or folders a million deep: they are removed while nobody waits."""
+        thrown = self.trash / f"{os.path.basename(folder)}.{time.time_ns()}"
+        with suppress(OSError):  # it was never made
+            os.rename(folder, thrown)
+
+    def empty_trash(self) -> None:
+        """Remove what was thrown away; takes as long as it takes."""
+        for entry in list(os.scandir(self.trash)):
+            remove_tree(entry.path)
+
+    def _keep_reports(self, name: str) -> int:
+        """What the job wrote is read once more, as far as it can be, and what was understood of it is kept."""
+        found = _understood(life_folder.reports(f"{self.root}/scratch/{name}/{REPORT}"))
+        if not found:
+            return 0
+        text = json.dumps(found).encode()
+        with suppress(OSError):
+            replace_file(f"{self.root}/pods/{name}/{REPORTS}", text)
+        return len(text)
 
     def clear_up(self, order: StartOrder) -> None:
         """Remove what the pods of a workload shared, now that none of them is here; saved work stays."""
@@ -179,6 +220,13 @@ class DataFolder:
         for name in os.listdir(meetings):  # of earlier runs too
             if name.startswith(prefix) and name[len(prefix) :].isdecimal():
                 _unlink_if_there(f"{meetings}/{name}")
+
+    def reports(self, pod: PodId) -> dict[str, Any]:
+        """What the job says about itself: what it writes now, or what was kept when its life was forgotten."""
+        name = folder_name(pod)
+        found = _understood(life_folder.reports(f"{self.root}/scratch/{name}/{REPORT}"))
+        kept = (self.logs, self.pods)  # the latter by pods that an earlier version has started
+        return found or next((old for each in kept if (old := life_folder.reports(f"{each}/{name}/{REPORTS}"))), {})
 
     def log_folder(self, pod: PodId) -> Path | None:
         """Where a pod's output is, if there is any."""
@@ -212,7 +260,7 @@ class DataFolder:
             if age_s >= kept_s:
                 used_bytes += _size(folder)
                 if used_bytes > kept_bytes:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    remove_tree(str(folder))
         for file in (self.root / "rendezvous").iterdir():
             if _unchanged_s(file, STRAY_S) >= STRAY_S and not _has_pod(file.name.rpartition(".")[0], lives):
                 file.unlink(missing_ok=True)
@@ -224,6 +272,21 @@ class DataFolder:
             return False
         mark.touch()
         return True
+
+
+def make_places(kept: KeptOrder, places: Places) -> None:
+    """Make what a pod has for itself, and what the lives of its workload share, and give it to its user."""
+    with suppress(FileExistsError):  # someone died before writing the order
+        os.mkdir(places.home, 0o700)
+    os.makedirs(places.checkpoints, exist_ok=True)
+    if kept.order.together:
+        text = f"localhost slots={kept.order.pods}\n"
+        Path(places.home, HOSTFILE_NAME).write_text(text, encoding="ascii")
+    view = kept.launch.get("view") if kept.launch is not None else None
+    if view is not None and view["user"] is not None:
+        user = User(*view["user"])
+        for folder in (places.home, places.checkpoints):
+            hand_over(folder, user)
 
 
 def _claim_for_nobody(folder: str) -> bool:
@@ -242,6 +305,75 @@ def _move(folder: str, kept: str) -> None:
         for name in sorted(os.listdir(folder)):
             os.replace(f"{folder}/{name}", f"{kept}/{name}")
         _remove(folder)
+
+
+class Sweeper:
+    """Empties the trash of a data folder in a thread of its own, which is there while there is something to do."""
+
+    def __init__(self, data: DataFolder) -> None:
+        self._data = data
+        self._thread: threading.Thread | None = None
+
+    def sweep(self) -> None:
+        """Begin, unless it is being done; what comes meanwhile is swept the next time."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._data.empty_trash, name="sweeper", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Wait a little for what is being done; the next start goes on."""
+        if self._thread is not None:
+            self._thread.join(SWEEP_PATIENCE_S)
+
+
+def remove_tree(folder: str) -> None:
+    """Remove a folder with all that is in it, however deep, without following a link and without recursion.
+
+    A folder in it is moved up before it is emptied, so that no path becomes long.
+    """
+    pending, number = [folder], 0
+    while pending:
+        here = pending[-1]
+        try:
+            os.chmod(here, 0o700)
+            entries = list(os.scandir(here))
+        except OSError:
+            _rmdir_if_empty(pending.pop())
+            continue
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                _unlink_if_there(entry.path)
+                continue
+            number += 1
+            moved = f"{folder}.{number}"
+            with suppress(OSError):
+                os.chmod(entry.path, 0o700)  # to be moved it must be writable, where we are not root
+                os.rename(entry.path, moved)
+                pending.insert(0, moved)
+        _rmdir_if_empty(pending.pop())
+
+
+def _understood(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What we take from a report: numbers and short texts by name. A pod may have written anything."""
+    metrics, parameters = found.get("metrics"), found.get("parameters")
+    kept: dict[str, Any] = {}
+    if isinstance(metrics, dict):
+        numbers = {_short(name): value for name, value in metrics.items() if _is_number(value)}
+        kept["metrics"] = dict(list(numbers.items())[:REPORTED_MAX])
+    if isinstance(parameters, dict):
+        texts = {_short(name): _short(value) for name, value in parameters.items() if isinstance(value, str)}
+        kept["parameters"] = dict(list(texts.items())[:REPORTED_MAX])
+    if kept and isinstance(found.get("at"), int):
+        kept["at"] = found["at"]
+    return kept
+
+
+def _short(text: str) -> str:
+    return text[:REPORTED_TEXT_MAX]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 
 def _unlink_if_there(file: str) -> None:
@@ -291,8 +423,13 @@ def _size(folder: Path) -> int:
 
 def _all_in(path: Path) -> Iterator[Path]:
     yield path
-    for folder, folders, files in os.walk(path):
-        yield from (Path(folder, name) for name in (*folders, *files))
+    pending = [str(path)]
+    while pending:  # not with os.walk, which calls itself for each folder in a folder
+        with suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                yield Path(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
 
 
 def _has_pod(workload: str, lives: Sequence[str]) -> bool:

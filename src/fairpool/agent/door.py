@@ -3,8 +3,8 @@
 The keeper's side of a socket in the life's folder; the other side is in `visit.py`. Few pods are ever visited, so most
 have none: who wants to come in knocks, by a signal to the keeper, and waits until it is there. A pod with a keyboard
 has one from the start. A visitor's first packet says what it wants. After that an attached visitor gets output and
-sends keystrokes and window sizes, one packet each; one that executes has handed over the file descriptors and waits for
-the exit code.
+sends keystrokes and window sizes, one packet each; one that executes has handed over the file descriptors, or is handed
+the end of a terminal, and waits for the exit code.
 
 Whatever a visitor says, and whenever it leaves, costs that visitor its place and nobody anything else: the keeper
 alone knows how the program ends, so nothing here may end the keeper.
@@ -25,6 +25,7 @@ from collections.abc import Mapping
 
 from fairpool.agent import namespaces
 from fairpool.agent.cgroup import Group
+from fairpool.agent.pod_init import limit_processes
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, become
 
 TYPE_CHECKING = False
@@ -35,6 +36,8 @@ KNOCK = signal.SIGUSR1
 """Somebody wants to come in."""
 REPLAY_BYTES = 65536
 """The latest output, shown to whoever attaches, so that a prompt is not missing."""
+TERMINAL = b"terminal"
+"""What comes with the other end of a terminal, for a visitor that wants one."""
 PACKET_MAX = 131072
 KEYBOARD_MAX = 1 << 20
 """Keystrokes kept for a program that does not read; more are dropped."""
@@ -132,35 +135,42 @@ class Door:
                 self._send(fd, bytes(self._replay))
             if fd in self._guests:
                 self._attached.add(fd)
-        elif wish["op"] == "exec" and len(fds) == 3:
+        elif wish["op"] == "exec" and len(fds) == (0 if wish["tty"] else 3):
             try:
                 pid = os.fork()
             except OSError as error:  # no more processes, or no memory
-                _say(fds[2], f"no process can be made beside the pod: {error.strerror}")
+                if fds:
+                    _say(fds[2], f"no process can be made beside the pod: {error.strerror}")
                 self._part(fd, NOT_EXECUTABLE)
                 return
             if pid == 0:
-                self._execute(wish, (fds[0], fds[1], fds[2]))
+                self._execute(wish, fds, self._guests[fd])
             self._executing[pid] = fd
         else:
             self._dismiss(fd)
 
-    def _execute(self, wish: Mapping[str, Any], fds: tuple[int, int, int]) -> NoReturn:
-        """In the child: become the command, in the pod's view and under its limits."""
+    def _execute(self, wish: Mapping[str, Any], fds: list[int], guest: socket.socket) -> NoReturn:
+        """In the child: become the command, in the pod's view, as its user and under its limits."""
         code = NOT_EXECUTABLE
         try:
+            namespaces.hide_memory()  # ours is not the pod's to read, until there is none of it left
             os.setsid()
             if self._group is not None:
                 self._group.enter()
             if self._main:
                 namespaces.join(self._main)
+            if self._launch.get("view"):
+                _take_on(self._launch["view"])
+            if wish["tty"]:
+                fds = _terminal(wish["size"], guest)
             env = {**self._launch["env"], **wish["env"]}
-            become(wish["argv"], env, wish["cwd"] or self._launch["cwd"], fds, is_terminal=wish["tty"])
+            cwd = wish["cwd"] or self._launch["cwd"]
+            become(wish["argv"], env, cwd, (fds[0], fds[1], fds[2]), is_terminal=wish["tty"])
         except CannotRun as error:
             code = error.code
-            _say(fds[2], error.words)
+            _say_if_possible(fds, error.words)
         except BaseException as error:
-            _say(fds[2], str(error))
+            _say_if_possible(fds, str(error))
         finally:
             os._exit(code)
 
@@ -245,6 +255,34 @@ def _listening() -> socket.socket:
         raise
     listener.setblocking(False)
     return listener
+
+
+def _take_on(view: Mapping[str, Any]) -> None:
+    """Be who the pod is; its namespaces were entered before, and other groups left."""
+    if view["user"] is not None:
+        uid, gid = view["user"]
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+        namespaces.hide_memory()  # shown again by the change
+    if view["counts_processes"]:
+        limit_processes(view["processes_max"])
+    namespaces.leave_key_rings()
+    namespaces.renounce_privileges()
+
+
+def _terminal(size: list[int], guest: socket.socket) -> list[int]:
+    """One of the pod's own for the command; its other end goes to the visitor."""
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (size[0], size[1]))
+    guest.setblocking(True)
+    socket.send_fds(guest, [TERMINAL], [master])
+    os.close(master)
+    return [slave, slave, slave]
+
+
+def _say_if_possible(fds: list[int], words: str) -> None:
+    if fds:
+        _say(fds[2], words)
 
 
 def _say(fd: int, words: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from fairpool.agent.fractions import Hold
 from fairpool.agent.images import Image
@@ -14,13 +16,15 @@ from fairpool.agent.process_table import POD_MARK
 from fairpool.model.observation import StartOrder
 from fairpool.model.quantity import WHOLE_GPU_MILLI, gpus_text, memory_portion_milli
 
-INHERITED = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
+INHERITED = ("LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
 """What a pod gets of our own environment: how the machine is set up, never what we are entrusted with."""
+STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 SIMULATED_GPUS = "FAIRPOOL_SIMULATED_GPUS"
 REPORTER = "FAIRPOOL_REPORTER"
 CHECKPOINTS = "FAIRPOOL_CHECKPOINT_DIR"
 HOSTFILE = "FAIRPOOL_HOSTFILE"
+HOSTFILE_NAME = ".fairpool-hostfile"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +36,7 @@ class Places:
     checkpoints: str
     reporter: str
     """An address: `file:` and a path, or `http:`."""
-    scratch: str
+    home: str
     """Its own working folder, gone with it."""
 
 
@@ -46,10 +50,17 @@ def variables(
     hold: Hold,
     is_simulated: bool,
     rendezvous: tuple[str, int] | None,
+    user_name: str = "",
+    unseen: Sequence[str] = (),
 ) -> dict[str, str]:
-    """All variables of a pod. What a person sets wins over the image, and nothing wins over who the pod is."""
+    """All variables of a pod. What a person sets wins over the image, and nothing wins over who the pod is.
+
+    `unseen` are folders that the pod does not see; nothing in them is on its PATH.
+    """
     return {
-        **_of_the_machine(places, is_simulated),
+        **_of_the_machine(order.program.python_env, places, is_simulated, unseen),
+        **_of_python(order.program.python_env, places),
+        **_of_the_user(places, user_name),
         **_hints(places),
         **_of_peers(order, places, rendezvous),
         **dict(image.environment),
@@ -60,11 +71,39 @@ def variables(
     }
 
 
-def _of_the_machine(places: Places, is_simulated: bool) -> dict[str, str]:
+def _of_the_machine(python_env: str, places: Places, is_simulated: bool, unseen: Sequence[str]) -> dict[str, str]:
+    """The PATH leads to the machine's programs: never into the server's environment, nor where the pod cannot go."""
     stand_ins = [f"{places.support}/simulated"] if is_simulated else []
-    path = [*stand_ins, *os.environ.get("PATH", os.defpath).split(":"), f"{places.support}/bin"]
+    usable = _machine_path(os.environ.get("PATH", ""), tuple(unseen))
+    first = [f"{python_env}/bin"] if python_env else []
+    path = [*stand_ins, *first, f"{places.home}/.local/bin", *usable, f"{places.support}/bin"]
     kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    return {**kept, "PATH": ":".join(path), "PYTHONPATH": f"{places.support}/python", "PYTHONUNBUFFERED": "1"}
+    return {**kept, "PATH": ":".join(path)}
+
+
+@cache
+def _machine_path(own: str, unseen: tuple[str, ...]) -> tuple[str, ...]:
+    hidden = (*unseen, *((sys.prefix,) if sys.prefix != sys.base_prefix else ()))
+    inherited = [folder for folder in own.split(":") if folder.startswith("/")]
+    return tuple(dict.fromkeys(folder for folder in (*inherited, *STANDARD_PATH) if not _is_within(folder, hidden)))
+
+
+def _is_within(folder: str, places: Sequence[str]) -> bool:
+    return any(folder == place or folder.startswith(f"{place}/") for place in places)
+
+
+def _of_the_user(places: Places, name: str) -> dict[str, str]:
+    return {"HOME": places.home, "USER": name, "LOGNAME": name}
+
+
+def _of_python(python_env: str, places: Places) -> dict[str, str]:
+    """Packages that a pod installs go into its own home; with an environment of its own, that one is used as it is."""
+    found = {"PYTHONPATH": f"{places.support}/python", "PYTHONUNBUFFERED": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    if python_env:
+        return {**found, "VIRTUAL_ENV": python_env}
+    own = {"PYTHONUSERBASE": f"{places.home}/.local", "PIP_USER": "1"}
+    # Distributions guard their own packages by this; nothing that a pod installs is put beside them.
+    return {**found, **own, "PIP_BREAK_SYSTEM_PACKAGES": "1"}
 
 
 def _hints(places: Places) -> dict[str, str]:
@@ -83,8 +122,8 @@ def _of_peers(order: StartOrder, places: Places, rendezvous: tuple[str, int] | N
         "NODE_RANK": str(order.index),
         "LOCAL_RANK": "0",
         "WORLD_SIZE": str(order.pods),
-        HOSTFILE: f"{places.folder}/hostfile",
-        "OMPI_MCA_orte_default_hostfile": f"{places.folder}/hostfile",
+        HOSTFILE: f"{places.home}/{HOSTFILE_NAME}",
+        "OMPI_MCA_orte_default_hostfile": f"{places.home}/{HOSTFILE_NAME}",
     }
 
 

@@ -6,6 +6,7 @@ not in it is what a failed pull is elsewhere: the pod waits, and says so in the 
 
 from __future__ import annotations
 
+import os
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -89,11 +90,16 @@ class ImageTable:
         return Problem("image.unknown", what, f"add one to {self.path}, or use an image that is in it")
 
 
+def machine_python() -> str:
+    """The machine's interpreter that Fairpool's own environment was made with: pods get that, never the environment."""
+    return os.path.realpath(sys.executable)
+
+
 def read_images(text: str, support: Path) -> tuple[Image, ...]:
     """The entries of a table, with its placeholders filled in. Raises ValueError, in words for who edited it."""
 
     def filled(word: str) -> str:
-        return word.replace("{python}", sys.executable).replace("{support}", str(support))
+        return word.replace("{python}", machine_python()).replace("{support}", str(support))
 
     rows = tomllib.loads(text).get("image", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

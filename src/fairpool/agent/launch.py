@@ -6,22 +6,44 @@ The answer is plain data for JSON, because the keeper reads it from the life's f
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairpool.agent.cgroup import Limiter
+from fairpool.agent.durable import read_regular
 from fairpool.agent.environment import Places, variables
 from fairpool.agent.fractions import hold_to_portion
 from fairpool.agent.images import Image
+from fairpool.agent.isolation import (
+    TEMPORARY,
+    Isolation,
+    User,
+    is_within,
+    may_be_mounted,
+    seen_places,
+    user_name,
+    view_of,
+    volume_rule,
+)
 from fairpool.agent.nvml import Gpu
+from fairpool.agent.project_users import hand_over
 from fairpool.agent.uploads import Uploads
+from fairpool.agent.view import HOME, OWN
+from fairpool.model.ids import QueueId
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
 
 HOST_NAME_MAX = 63
+RESERVED = ("/proc", "/sys", "/dev", OWN)
+"""Where no volume can be: these are made for every pod."""
+CONFIGURATION_MAX = 65_536
+CLAIM_MODE = 0o2770
+"""Pods of one project may have different users; their group is one."""
+
+Mounts = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +68,14 @@ class Conditions:
     """Where claims live, by project."""
     uploads: Uploads
     """Folders that came with workloads."""
+    isolation: Isolation
+    claim_owner: Callable[[QueueId], User] | None = None
+    """Whose claims are, where pods have users of their own."""
     rotation: LogRotation = DEFAULT_ROTATION
+
+    @property
+    def is_isolating(self) -> bool:
+        return "isolation" not in self.forbidden
 
 
 def launch_of(
@@ -59,28 +88,34 @@ def launch_of(
     conditions: Conditions,
     is_simulated: bool,
     rendezvous: tuple[str, int] | None,
+    user: User | None = None,
 ) -> dict[str, Any] | Problem:
-    """Everything the keeper needs to know, or why this cannot be done here."""
-    program = order.program
-    argv = _command_line(order, image)
-    if not argv:
-        return Problem("program.none", f"{program.image} starts nothing by itself", "give a command")
-    mounts = _mounts(order, image, places, conditions)
+    """Everything the keeper needs to know, or why this cannot be done here. Without a user it runs as the server's."""
+    program, isolation = order.program, conditions.isolation
+    mounts = _mounts(order, image, conditions, user)
     if isinstance(mounts, Problem):
         return mounts
+    seen = seen_places(places) if conditions.is_isolating else places
+    argv = _command_line(order, image, places, seen)
+    if not argv:
+        return Problem("program.none", f"{program.image} starts nothing by itself", "give a command")
     hold = hold_to_portion(order.shape.gpu, gpus)
     env = variables(
         order,
         mark=mark,
-        places=places,
+        places=seen,
         image=image,
         gpus=gpus,
         hold=hold,
         is_simulated=is_simulated,
         rendezvous=rendezvous,
+        user_name=user.name if user is not None else user_name(os.geteuid()),
+        unseen=isolation.hidden if conditions.is_isolating else (),
     )
     cwd, mounts = _working_folder(order, image, places, mounts, conditions)
     limits, unlimited = _limits(order, mark, conditions.limiter)
+    rule = _volume_rule(order, conditions, user)
+    view = view_of(isolation, places, user, rule, program.shm_bytes)
     return {
         "pod": order.pod,
         "mark": mark,
@@ -89,6 +124,7 @@ def launch_of(
         "cwd": cwd,
         "host_name": "" if "host_name" in conditions.forbidden else host_name(order),
         "mounts": mounts,
+        "view": view if conditions.is_isolating else None,
         "tty": program.tty,
         "stdin": program.stdin,
         "grace_s": order.grace_s,
@@ -106,36 +142,50 @@ def host_name(order: StartOrder) -> str:
     return f"{order.name}-{order.index}-{order.incarnation}"[-HOST_NAME_MAX:].lstrip("-")
 
 
-def _command_line(order: StartOrder, image: Image) -> tuple[str, ...]:
+def _command_line(order: StartOrder, image: Image, places: Places, seen: Places) -> tuple[str, ...]:
     """As in a container: a command replaces all that the image starts, arguments replace the image's command only."""
     program = order.program
     if program.command:
         return (*program.command, *program.arguments)
-    return (*image.entrypoint, *(program.arguments or image.command))
+    own = (*image.entrypoint, *(() if program.arguments else image.command))
+    return (*(_seen(word, places, seen) for word in own), *program.arguments)
 
 
-def _mounts(order: StartOrder, image: Image, places: Places, conditions: Conditions) -> list[dict[str, str]] | Problem:
+def _seen(word: str, places: Places, seen: Places) -> str:
+    """A word of an image that names a file of ours, as the pod finds it."""
+    return seen.support + word[len(places.support) :] if is_within(word, (places.support,)) else word
+
+
+def _mounts(order: StartOrder, image: Image, conditions: Conditions, user: User | None) -> Mounts | Problem:
     """What is bound into the pod's view; empty when everything is already where it is wanted."""
-    mounts: list[dict[str, str]] = []
+    mounts: Mounts = []
+    rule = _volume_rule(order, conditions, user) or {}
     for volume in order.program.volumes:
-        if volume.uploaded and "mounts" in conditions.forbidden:
+        if volume.uploaded and not conditions.is_isolating and "mounts" in conditions.forbidden:
             continue  # its program is started where the folder really is
-        source = _source(order, volume, conditions)
+        source = _source(order, volume, conditions, user, rule)
         if isinstance(source, Problem):
             return source
         mode = "ro" if volume.read_only else "rw"
-        mounts.append({"source": source, "target": os.path.normpath(volume.target), "mode": mode})
+        target = os.path.normpath(volume.target)
+        mounts.append(
+            {"source": source, "target": target, "mode": mode, "is_judged": not (volume.claim or volume.uploaded)}
+        )
     for target, source in image.files:
         if not os.path.exists(source):
             return Problem("image.file_missing", f"{source} of image {image.name} does not exist", "mend its alias")
         mounts.append({"source": source, "target": os.path.normpath(target), "mode": "ro"})
-    if order.program.shm_bytes and not _shm_is_large_enough(order.program.shm_bytes, conditions):
-        mounts.append({"size": str(order.program.shm_bytes), "target": "/dev/shm", "mode": "rw"})
+    environment = _python_env(order, rule)
+    if isinstance(environment, Problem):
+        return environment
     targets = [mount["target"] for mount in mounts]
-    if wrong := next((target for target in targets if not target.startswith("/") or target == "/"), None):
-        return Problem("volume.target", f"{wrong} is no place for a volume", "name an absolute path below /")
-    if double := next((target for target in targets if targets.count(target) > 1), None):
-        return Problem("volume.twice", f"two volumes want to be at {double}", "give each a path of its own")
+    mounts += [each for each in environment if each["target"] not in targets]
+    if order.program.shm_bytes and not conditions.is_isolating and not _shm_is_large_enough(order, conditions):
+        mounts.append({"size": str(order.program.shm_bytes), "target": "/dev/shm", "mode": "rw"})
+    if problem := _misplaced(targets, conditions):
+        return problem
+    if conditions.is_isolating:
+        return mounts
     if all(mount.get("source") == mount["target"] and mount["mode"] == "rw" for mount in mounts):
         return []
     if why := conditions.forbidden.get("mounts"):
@@ -147,51 +197,127 @@ def _mounts(order: StartOrder, image: Image, places: Places, conditions: Conditi
     return mounts
 
 
-def _source(order: StartOrder, volume: Volume, conditions: Conditions) -> str | Problem:
+def _volume_rule(order: StartOrder, conditions: Conditions, user: User | None) -> dict[str, Any] | None:
+    """Of pods that mount nothing of the machine's there is none: to find it takes a look at everyone's home."""
+    program = order.program
+    if not program.python_env and all(volume.claim or volume.uploaded for volume in program.volumes):
+        return None
+    return volume_rule(conditions.isolation, user, program.submitter_uid)
+
+
+def _misplaced(targets: Sequence[str], conditions: Conditions) -> Problem | None:
+    if wrong := next((target for target in targets if not target.startswith("/") or target == "/"), None):
+        return Problem("volume.target", f"{wrong} is no place for a volume", "name an absolute path below /")
+    if double := next((target for target in targets if targets.count(target) > 1), None):
+        return Problem("volume.twice", f"two volumes want to be at {double}", "give each a path of its own")
+    reserved = next((target for target in targets if is_within(target, RESERVED)), None)
+    if reserved is not None and conditions.is_isolating:
+        return Problem("volume.target", f"no volume can be mounted at {reserved}", "mount it at another path")
+    return None
+
+
+def _source(
+    order: StartOrder, volume: Volume, conditions: Conditions, user: User | None, rule: Mapping[str, Any]
+) -> str | Problem:
     if volume.uploaded:
         files = conditions.uploads.files_of(order.workload)
-        if files.is_dir():
-            return str(files)
-        what = f"the folder that was uploaded for {order.name} is not on this machine"
-        return Problem("upload.missing", what, "submit the job again with --workdir")
+        if not files.is_dir():
+            what = f"the folder that was uploaded for {order.name} is not on this machine"
+            return Problem("upload.missing", what, "submit the job again with --workdir")
+        if user is not None:
+            hand_over(str(files), user)
+        return str(files)
     if volume.claim:
         if "/" in volume.claim or volume.claim in (".", ".."):
             return Problem("volume.claim_name", f"{volume.claim!r} is no name for a claim", "use letters and digits")
         claim = conditions.claims / order.project.replace("/", "_") / volume.claim
         claim.mkdir(parents=True, exist_ok=True)
+        if conditions.claim_owner is not None and user is not None:
+            hand_over(str(claim), conditions.claim_owner(order.project))
+            claim.chmod(CLAIM_MODE)
         return str(claim)
-    source = os.path.normpath(volume.source) if volume.source.startswith("/") else ""
-    if not source or not os.path.exists(source):
-        what = f"{volume.source or 'nothing'} cannot be mounted at {volume.target}: it does not exist on {order.node}"
+    if not volume.source.startswith("/"):
+        what = f"{volume.source or 'nothing'} cannot be mounted at {volume.target}: it is not an absolute path"
+        return Problem("volume.missing", what, "name an absolute path that exists")
+    return _judged(order, os.path.normpath(volume.source), volume.target, rule)
+
+
+def _judged(order: StartOrder, source: str, target: str, rule: Mapping[str, Any]) -> str | Problem:
+    try:
+        return may_be_mounted(source, rule) or source
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        why = f"it does not exist on {order.node}" if missing else str(error.strerror)
+        what = f"{source} cannot be mounted at {target}: {why}"
         return Problem("volume.missing", what, "create it, or name an absolute path that exists")
-    return source
 
 
-def _shm_is_large_enough(wanted_bytes: int, conditions: Conditions) -> bool:
+def _python_env(order: StartOrder, rule: Mapping[str, Any]) -> Mounts | Problem:
+    """The virtual environment that was named, and the interpreter it was made with: read-only, where they are."""
+    path = order.program.python_env
+    if not path:
+        return []
+    folder = os.path.normpath(path)
+    if not path.startswith("/") or not os.path.lexists(f"{folder}/bin/python"):
+        what = f"{path} is not a Python environment on {order.node}: it has no bin/python"
+        return Problem("python_env.missing", what, f"create one with python -m venv {path}, or name another directory")
+    found = []
+    for place in (folder, *_interpreter_of(folder)):
+        source = _judged(order, place, place, rule)
+        if isinstance(source, Problem):
+            return source
+        found.append({"source": source, "target": source, "mode": "ro", "is_judged": True})
+    return found
+
+
+def _interpreter_of(environment: str) -> list[str]:
+    """Where the interpreter of a virtual environment is installed; nothing, where it is the machine's own."""
+    try:
+        text = read_regular(f"{environment}/pyvenv.cfg", CONFIGURATION_MAX).decode(errors="replace")
+    except OSError:
+        return []
+    rows = (line.partition("=") for line in text.splitlines())
+    home = next((value.strip() for key, _, value in rows if key.strip() == "home"), "")
+    prefix = os.path.dirname(os.path.normpath(home)) if home.startswith("/") else ""
+    return [prefix] if prefix not in ("", "/", "/usr", "/usr/local") and os.path.isdir(prefix) else []
+
+
+def _shm_is_large_enough(order: StartOrder, conditions: Conditions) -> bool:
     """Where mounts are forbidden the machine's own will do, if it is as large."""
     if "mounts" not in conditions.forbidden:
         return False
     shm = os.statvfs("/dev/shm")
-    return shm.f_blocks * shm.f_frsize >= wanted_bytes
+    return shm.f_blocks * shm.f_frsize >= order.program.shm_bytes
 
 
 def _working_folder(
-    order: StartOrder, image: Image, places: Places, mounts: list[dict[str, str]], conditions: Conditions
-) -> tuple[str, list[dict[str, str]]]:
-    """Where the program starts: what was asked for, made for this pod alone if the machine has no such folder."""
+    order: StartOrder, image: Image, places: Places, mounts: Mounts, conditions: Conditions
+) -> tuple[str, Mounts]:
+    """Where the program starts: what was asked for, made for this pod alone if it would not see such a folder."""
     wanted = order.program.working_dir or image.working_dir
+    own = HOME if conditions.is_isolating else places.home
     if not wanted:
-        return places.scratch, mounts
-    if "mounts" in conditions.forbidden:
+        return own, mounts
+    if not conditions.is_isolating and "mounts" in conditions.forbidden:
         wanted = _in_uploaded(order, wanted, conditions)
-    covered = any(wanted == mount["target"] or wanted.startswith(f"{mount['target']}/") for mount in mounts)
-    if covered or os.path.isdir(wanted) or not wanted.startswith("/"):
+    covered = is_within(wanted, [mount["target"] for mount in mounts])
+    if covered or not wanted.startswith("/") or _is_seen(wanted, conditions):
         return wanted, mounts
-    if "mounts" in conditions.forbidden:
+    if not conditions.is_isolating and "mounts" in conditions.forbidden:
         # The image's own folder is a convenience; one that a person named is missed when the program starts there.
-        return (wanted if order.program.working_dir else places.scratch), mounts
-    own = {"source": places.scratch, "target": os.path.normpath(wanted), "mode": "rw"}
-    return wanted, [*mounts, own]
+        return (wanted if order.program.working_dir else own), mounts
+    return wanted, [*mounts, {"source": places.home, "target": os.path.normpath(wanted), "mode": "rw"}]
+
+
+def _is_seen(folder: str, conditions: Conditions) -> bool:
+    """Whether a folder of the machine is there for pods too."""
+    if not conditions.is_isolating:
+        return os.path.isdir(folder)
+    if folder in (HOME, *TEMPORARY):
+        return True
+    isolation = conditions.isolation
+    is_hidden = is_within(folder, (*isolation.hidden, *TEMPORARY)) and not is_within(folder, isolation.kept)
+    return not is_hidden and os.path.isdir(folder)
 
 
 def _in_uploaded(order: StartOrder, wanted: str, conditions: Conditions) -> str:

@@ -127,10 +127,10 @@ def tell_to_stop(folder: str, grace_s: int, reason: str) -> None:
     replace_file(f"{folder}/stop.json", json.dumps({"grace_s": grace_s, "reason": reason}).encode())
 
 
-def reports(folder: str) -> dict[str, Any]:
+def reports(file: str) -> dict[str, Any]:
     """What the job itself has reported: metrics and parameters."""
     try:
-        found = json.loads(_content(f"{folder}/reports.json"))
+        found = json.loads(_content(file))
     except UNREADABLE:
         return {}
     return found if isinstance(found, dict) else {}

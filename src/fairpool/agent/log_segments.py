@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import struct
 from contextlib import suppress
 
@@ -17,6 +18,10 @@ INDEX = "times."
 _ENTRY = struct.Struct("<QQ")
 INDEX_STEP_MS = 20
 """Output that comes closer together shares a time."""
+INDEX_COARSER = 1 << 14
+"""After so many entries the step is twice as long, and so on: who writes a byte at a time fills no disk with times."""
+INDEX_MAX_BYTES = 4 << 20
+"""Of one index, when it is read; more than a keeper writes."""
 
 
 class LogWriter:
@@ -25,7 +30,7 @@ class LogWriter:
     def __init__(self, folder: str, segment_bytes: int, segments: int) -> None:
         self._folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
         self._file = self._index = -1
-        self._start = self._size = self._timed_ms = 0
+        self._start = self._size = self._timed_ms = self._entries = 0
 
     @property
     def offset(self) -> int:
@@ -54,13 +59,15 @@ class LogWriter:
         self._file = self._index = -1
 
     def _note_time(self, now_ms: int) -> None:
-        if 0 <= now_ms - self._timed_ms < INDEX_STEP_MS:  # earlier than the last one: the clock was set back
+        step_ms = INDEX_STEP_MS << min(self._entries // INDEX_COARSER, 16)
+        if 0 <= now_ms - self._timed_ms < step_ms:  # earlier than the last one: the clock was set back
             return
         written = os.write(self._index, _ENTRY.pack(self.offset, now_ms))
         if written < _ENTRY.size:  # half an entry would shift all that follow
             os.ftruncate(self._index, os.fstat(self._index).st_size - written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._timed_ms = now_ms
+        self._entries += 1
 
     def _open_latest(self) -> None:
         starts = segment_starts(self._folder)
@@ -78,6 +85,7 @@ class LogWriter:
         self.close()
         self._file, self._index = file, index
         self._start, self._size, self._timed_ms = start, os.fstat(file).st_size, 0
+        self._entries = os.fstat(index).st_size // _ENTRY.size
 
     def _rotate(self) -> None:
         self._drop_oldest(self._segments - 1)  # before, so that its room is there for the new one
@@ -153,7 +161,7 @@ def times(folder: str) -> list[tuple[int, int]]:
     """(offset, milliseconds since the epoch) where output came after a pause, in order."""
     entries: list[tuple[int, int]] = []
     for start in segment_starts(folder):
-        data = _part(f"{folder}/{INDEX}{start}", 0, 1 << 30)
+        data = _part(f"{folder}/{INDEX}{start}", 0, INDEX_MAX_BYTES)
         entries.extend(_ENTRY.iter_unpack(data[: len(data) // _ENTRY.size * _ENTRY.size]))
     return entries
 
@@ -165,15 +173,20 @@ def offset_since(folder: str, since_ms: int) -> int:
 
 def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
+        about = os.lstat(path)
+    except OSError:
         return 0
+    return about.st_size if stat.S_ISREG(about.st_mode) else 0
 
 
 def _part(path: str, at: int, limit: int) -> bytes:
+    """A piece of a regular file; of anything else, and of what is gone meanwhile, nothing."""
     try:
-        with open(path, "rb") as file:
-            file.seek(at)
-            return file.read(limit)
-    except FileNotFoundError:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
         return b""
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return b""
+        file.seek(at)
+        return file.read(limit)

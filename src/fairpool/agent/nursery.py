@@ -17,6 +17,7 @@ import sys
 from contextlib import suppress
 
 from fairpool.agent import namespaces
+from fairpool.agent.pod_init import counting_permitted, isolation_permitted
 from fairpool.agent.program import CannotRun
 from fairpool.agent.shim import keep, prepare_signals, read_launch, rehearse
 
@@ -84,6 +85,8 @@ def _permissions() -> dict[str, str]:
     return {
         "mounts": namespaces.permitted(namespaces.CLONE_NEWNS),
         "host_name": namespaces.permitted(namespaces.CLONE_NEWUTS),
+        "isolation": isolation_permitted(),
+        "counting": counting_permitted(),
     }
 
 

@@ -9,6 +9,7 @@ reads the folder:
                     making it is the claim, so a life starts once
     main.P.T.S      pid, start time and since when of the program: a second name of the claim, given when it really runs
     stop.json       it is to end; also a tombstone: who finds it before the start does not start
+    ns              a link to the number of the pod's own process table, where it has one
     exit.json       how it ended, written last
     log.*, times.*  its output, once there is some; `output` is the pipe it comes through
     door            where visitors knock; made when one asks for it, or at once for who has a keyboard
@@ -24,6 +25,7 @@ import json
 import os
 import select
 import signal
+import socket
 import time
 from contextlib import suppress
 from functools import partial
@@ -33,7 +35,8 @@ from fairpool.agent.cgroup import Group
 from fairpool.agent.door import KNOCK, Door
 from fairpool.agent.durable import ORDER_MAX, read_regular, sync_file, write_durably
 from fairpool.agent.log_segments import LogWriter
-from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, Started, start_program
+from fairpool.agent.pod_init import end_told
+from fairpool.agent.program import NAMESPACE, NOT_EXECUTABLE, CannotRun, Started, start_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
@@ -137,6 +140,9 @@ class Keeper:
         self._launch = launch
         self._generation, self._is_heir = generation, generation > 0
         self._main = 0
+        self._line: socket.socket | None = None
+        """On which the first process of an isolated pod says how its program ended."""
+        self._is_isolated = bool(launch.get("view"))
         self._main_ended = False
         self._status: int | None = None
         self._stop_reason: str | None = None
@@ -204,7 +210,7 @@ class Keeper:
             started: Started = start_program(self._launch, self._group)
         except OSError as error:  # a file system without pipes, a machine without memory
             raise CannotRun(NOT_EXECUTABLE, str(error)) from None
-        self._main = started.pid
+        self._main, self._line = started.pid, started.line
         self._listen_to(started.output)
         # One that has ended already has no start time any more; then 0, which is nobody's.
         self._unsaid = f"{self._main}.{process_table.start_time(self._main) or 0}.{_now_ms()}"
@@ -228,6 +234,10 @@ class Keeper:
         if main is not None and process_table.is_alive(main[0], main[1]):
             self._main, self._family = main[0], {main[0]: main[1]}
             self._launch["mark"] = self._launch["mark"] or process_table.mark_of(main[0]) or ""
+            self._is_isolated = os.path.lexists(NAMESPACE)
+            if self._is_isolated:
+                with suppress(OSError):  # then nobody can visit it
+                    namespaces.join_process_table(self._main)
         with suppress(OSError):
             self._listen_to(os.open("output", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
         self._door.furnish(main=self._main, keyboard=-1, is_terminal=False)
@@ -283,7 +293,7 @@ class Keeper:
             if pid == 0:
                 return True
             if pid == self._main:
-                self._main_ended, self._status = True, status
+                self._main_ended, self._status = True, end_told(self._line, status)
             else:
                 self._door.visitor_ended(pid, os.waitstatus_to_exitcode(status))
 
@@ -299,7 +309,10 @@ class Keeper:
             return
         if not self._is_heir and not self._main_ended:  # afterwards its number may be somebody else's
             _send(self._main, signal.SIGTERM)
-        for pid, started in self._find_family().items() if self._is_heir else ():
+        family = self._find_family() if self._is_heir else {}
+        if self._is_isolated and self._main in family:
+            family = {self._main: family[self._main]}  # which passes it on to the program
+        for pid, started in family.items():
             process_table.send(pid, signal.SIGTERM, only_if=partial(process_table.is_alive, started=started))
 
     def _notice(self) -> tuple[float, str]:
@@ -330,6 +343,8 @@ class Keeper:
 
     def _end_the_rest(self) -> None:
         """Kill until nobody is left, however fast they fork: orphans come to us, so no children means no processes."""
+        if self._is_isolated and not self._is_heir and self._status is None:
+            _send(self._main, signal.SIGKILL)  # all that is in the pod's process table goes with it
         while self._reap():
             below = process_table.descendants(os.getpid())
             for each in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, or a fork could slip past
@@ -450,7 +465,7 @@ def _unknown_launch() -> dict[str, Any]:
     """What an heir needs to look after a program whose order was damaged; nothing is started by it."""
     rotation = {"segment_bytes": 16 << 20, "segments": 3}
     known = {"pod": "", "mark": "", "argv": [], "env": {}, "cwd": "/", "grace_s": 0, "words": "", "log": rotation}
-    return {**known, "tty": False, "stdin": False, "host_name": "", "mounts": [], "limits": None}
+    return {**known, "tty": False, "stdin": False, "host_name": "", "mounts": [], "limits": None, "view": None}
 
 
 def _is_below_us(pid: int) -> bool:

@@ -22,17 +22,19 @@ from typing import Any
 
 from fairpool.agent import life_folder, process_table, visit
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
-from fairpool.agent.data_folder import DataFolder
+from fairpool.agent.data_folder import DataFolder, Sweeper, make_places
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.disk_reserve import Writer
 from fairpool.agent.environment import Places
 from fairpool.agent.hints import Hints
 from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.agent.images import ImageTable
+from fairpool.agent.isolation import User, find_isolation, user_name
 from fairpool.agent.launch import DEFAULT_ROTATION, Conditions, LogRotation, launch_of
 from fairpool.agent.launcher import Launcher
 from fairpool.agent.order_file import KeptOrder, read_order, write_order
 from fairpool.agent.pod_log import LogChunk, read_log
+from fairpool.agent.project_users import ProjectUsers
 from fairpool.agent.shim import UNKNOWN_END
 from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
@@ -77,6 +79,7 @@ class Supervisor:
         *,
         rotation: LogRotation = DEFAULT_ROTATION,
         boot_id: str | None = None,
+        protected: Sequence[Path] = (),
     ) -> None:
         self.data = DataFolder(root.resolve())
         self.boot_id = boot_id if boot_id is not None else process_table.boot_id()
@@ -93,11 +96,16 @@ class Supervisor:
         self._launcher = Launcher(self.data.root / "nursery.log", self.data.rehearsal)
         self._launcher.open()
         self.uploads = Uploads(self.data.uploads)
+        self._users = ProjectUsers(self.data.root)
         self._conditions = Conditions(
             forbidden=self._launcher.forbidden,
             limiter=self._limiter,
             claims=self.data.claims,
             uploads=self.uploads,
+            isolation=find_isolation(
+                self.data.root, protected, counts_processes="counting" not in self._launcher.forbidden
+            ),
+            claim_owner=self._users.user_of,
             rotation=rotation,
         )
         self._tombstones = Tombstones(self.data.root / "ended", self.boot_id)
@@ -115,6 +123,8 @@ class Supervisor:
         self._forgotten = self._bytes_forgotten = 0
         self._listed_ns, self._looked_at = -1, float("-inf")
         self.data.prune_logs()
+        self._sweeper = Sweeper(self.data)
+        self._sweeper.sweep()
 
     # --- orders ---
 
@@ -162,6 +172,7 @@ class Supervisor:
                 return [Answer(order.pod, Reply.LATER, words) for order in orders]
             forgotten = {pod for pod in over if self._forget(pod, known[pod])}
             self._prune_if_due(len(forgotten))
+            self._sweeper.sweep()
             return [
                 Answer(order.pod, Reply.DONE)
                 if order.pod in forgotten
@@ -231,7 +242,8 @@ class Supervisor:
 
     @property
     def forbidden(self) -> Mapping[str, str]:
-        """What pods cannot have on this machine, and why: mounts, host_name, limits."""
+        """What pods cannot have on this machine, and why: isolation, counting of their processes, mounts, host_name,
+        limits. Without `isolation` pods run as the server's user and see what it sees."""
         missing = {"limits": self._limiter.missing} if self._limiter.missing else {}
         return {**self._launcher.forbidden, **missing}
 
@@ -326,8 +338,7 @@ class Supervisor:
 
     def reports(self, pod: PodId) -> Mapping[str, Any]:
         """What the job has reported about itself: `metrics`, `parameters`, `at`; also after its life was forgotten."""
-        folder = self.data.log_folder(pod)
-        return life_folder.reports(str(folder)) if folder is not None else {}
+        return self.data.reports(pod)
 
     def close(self) -> None:
         """Let go of everything; pods and keepers run on."""
@@ -338,6 +349,7 @@ class Supervisor:
             self._watch.close()
             self._hints.close()
             self._tombstones.close()
+            self._sweeper.close()
             remove_if_empty(self._limiter)
 
     # --- accepting an order ---
@@ -396,8 +408,16 @@ class Supervisor:
             conditions=self._conditions,
             is_simulated=node.is_simulated,
             rendezvous=self.data.rendezvous(order),
+            user=self._user_of(order),
         )
         return launch if isinstance(launch, Problem) else KeptOrder(order=order, launch=launch)
+
+    def _user_of(self, order: StartOrder) -> User | None:
+        """Who the pod runs as: as root never root, but who submitted it or its project's user; else whoever we are."""
+        if os.geteuid() != 0 or not self._conditions.is_isolating:
+            return None
+        own, submitter = self._users.user_of(order.project), order.program.submitter_uid
+        return User(submitter, own.gid, user_name(submitter)) if submitter else own
 
     def _mark(self, pod: PodId) -> str:
         """Names the life in the process table, apart from those of other installations on the same machine."""
@@ -411,6 +431,7 @@ class Supervisor:
                 if isinstance(kept, Problem):
                     kept = KeptOrder(order=life.kept.order, trouble=f"CreateContainerConfigError: {kept}")
                 try:
+                    make_places(kept, self.data.places(kept.order))
                     write_order(life.folder, kept)
                 except OSError as error:
                     trouble = f"CreateContainerConfigError: its order cannot be written: {error.strerror}"
@@ -576,12 +597,9 @@ class Supervisor:
 
 def _write_down(kept: KeptOrder, places: Places) -> OSError | None:
     try:
-        for folder in (places.folder, places.scratch):
-            with suppress(FileExistsError):  # someone died before writing the order
-                os.mkdir(folder, 0o700)
-        os.makedirs(places.checkpoints, exist_ok=True)
-        if kept.order.together:
-            Path(places.folder, "hostfile").write_text(f"localhost slots={kept.order.pods}\n", encoding="ascii")
+        with suppress(FileExistsError):  # someone died before writing the order
+            os.mkdir(places.folder, 0o700)
+        make_places(kept, places)
         write_order(places.folder, kept)
     except OSError as error:
         return error

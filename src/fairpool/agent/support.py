@@ -7,10 +7,10 @@ whole, because pods may be reading it.
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 
 from fairpool.agent.durable import write_durably
+from fairpool.agent.images import machine_python
 
 SOURCES = Path(__file__).with_name("pod")
 
@@ -19,13 +19,13 @@ NOTEBOOK = """#!/bin/sh
 if command -v jupyter >/dev/null 2>&1; then
   exec jupyter notebook --no-browser --allow-root --ip=127.0.0.1 --port="${{NOTEBOOK_PORT:-8888}}" "$@"
 fi
-exec {python} {notebook} "$@"
+exec {python} "$(dirname "$0")/../notebook.py" "$@"
 """
 
 
 def install_support(folder: Path) -> None:
     """Put everything in its place."""
-    python = shlex.quote(sys.executable)
+    python = shlex.quote(machine_python())
     reporter = (SOURCES / "reporter.py").read_text(encoding="utf-8")
     files = {
         "python/fairpool_reporter.py": reporter,
@@ -38,8 +38,10 @@ def install_support(folder: Path) -> None:
     programs = {
         "bin/python": f'#!/bin/sh\nexec {python} "$@"\n',
         "bin/python3": f'#!/bin/sh\nexec {python} "$@"\n',
-        "bin/start-notebook.sh": NOTEBOOK.format(python=python, notebook=shlex.quote(str(folder / "notebook.py"))),
-        "simulated/nvidia-smi": f'#!/bin/sh\nexec {python} -I -S {shlex.quote(str(folder / "nvidia_smi.py"))} "$@"\n',
+        "bin/pip": f'#!/bin/sh\nexec {python} -m pip "$@"\n',
+        "bin/pip3": f'#!/bin/sh\nexec {python} -m pip "$@"\n',
+        "bin/start-notebook.sh": NOTEBOOK.format(python=python),
+        "simulated/nvidia-smi": f'#!/bin/sh\nexec {python} -I -S "$(dirname "$0")/../nvidia_smi.py" "$@"\n',
     }
     for name, text in files.items():
         _put(folder / name, text, 0o644)
@@ -49,6 +51,11 @@ def install_support(folder: Path) -> None:
 
 def _put(path: Path, text: str, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (path.parent, path.parent.parent):
+        if folder.stat().st_mode & 0o055 != 0o055:
+            folder.chmod(0o755)  # pods have users of their own; the folder above is ours alone
     content = text.encode()
     if not path.exists() or path.read_bytes() != content:
         write_durably(path, content, mode)
+    if path.stat().st_mode & 0o777 != mode:
+        path.chmod(mode)  # the server creates files for itself alone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import errno
 import json
 import os
 import socket
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpool.agent import life_folder, process_table
-from fairpool.agent.door import KNOCK
+from fairpool.agent.door import KNOCK, TERMINAL
 
 DEFAULT_SIZE = (24, 80)
 CONNECT_S = 5.0
@@ -112,14 +113,17 @@ def execute(
 ) -> Execution:
     """Run a command in the pod's environment, folder and view. Raises OSError where no keeper answers."""
     line = _knock(folder)
-    ours, theirs, slots = _terminal(size) if tty else _pipes()
     wish = {
         "op": "exec",
         "argv": list(argv),
         "env": {"TERM": "xterm-256color", **(environment or {})} if tty else dict(environment or {}),
         "cwd": working_dir,
         "tty": tty,
+        "size": size,
     }
+    if tty:
+        return _on_terminal(line, wish)
+    ours, theirs, slots = _pipes()
     try:
         _send(line, wish, slots)
     except OSError:
@@ -131,6 +135,21 @@ def execute(
         for fd in theirs:
             os.close(fd)
     return Execution(line, *ours)
+
+
+def _on_terminal(line: socket.socket, wish: Mapping[str, Any]) -> Execution:
+    """The terminal is made inside the pod, in its own view, and one end of it handed out."""
+    try:
+        line.send(json.dumps(wish).encode())
+        line.settimeout(KNOCK_S)
+        packet, fds, _, _ = socket.recv_fds(line, 4096, 1)
+        if packet != TERMINAL or not fds:
+            raise OSError(errno.EAGAIN, "no process can be made beside the pod")
+    except OSError:
+        line.close()
+        raise
+    os.set_inheritable(fds[0], False)
+    return Execution(line, fds[0], fds[0], None)
 
 
 def attach(folder: Path) -> Attachment:
@@ -170,12 +189,6 @@ def _connected(folder: Path) -> socket.socket:
     finally:
         os.close(handle)
     return line
-
-
-def _terminal(size: tuple[int, int]) -> tuple[tuple[int, int, int | None], set[int], list[int]]:
-    master, slave = os.openpty()
-    termios.tcsetwinsize(slave, size)
-    return (master, master, None), {slave}, [slave, slave, slave]
 
 
 def _pipes() -> tuple[tuple[int, int, int | None], set[int], list[int]]:

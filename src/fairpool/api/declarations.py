@@ -106,6 +106,8 @@ class ProgramWire(Wire):
     cpu_limit_milli: Count
     memory_limit_bytes: Count
     shm_bytes: Count
+    python_env: str = ""
+    submitter_uid: Count | None = None
 
 
 class TemplateWire(Wire):

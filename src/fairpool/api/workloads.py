@@ -317,6 +317,9 @@ class PodSpecWire(Request):
     )
     args: Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)] | LongText | None = None
     working_dir: LongText | None = None
+    python_env: LongText | None = Field(
+        default=None, description="A virtual environment of the node whose python the pod uses, read-only"
+    )
     environment_variables: Annotated[list[EnvironmentVariable], Field(max_length=ENVIRONMENT_MAX)] = Field(
         default_factory=list
     )

@@ -114,6 +114,8 @@ class Ground:
     """The folder that it names was uploaded, by the same person, for this project, and no other workload has it."""
     grace_most_s: int = DEFAULT_GRACES.most_s
     """The longest grace period that may be asked for."""
+    submitter_uid: int | None = None
+    """Who submits, as a user of the machine the server runs on, where the call says so."""
 
 
 @dataclass(slots=True)
@@ -168,9 +170,14 @@ def admit(
     _check_images(submit, ground, complaints)
     _check_claims(spec.storage, ground, complaints)
     _check_grace(spec, ground, complaints)
+    if spec.python_env is not None and not spec.python_env.startswith("/"):
+        what = f"the Python environment {spec.python_env!r} is not an absolute path"
+        complaints.add(
+            "spec.python_env", what, "name the directory on the node, as in /opt/envs/train", "spec.pythonEnv"
+        )
     size = _size(submit, complaints)
     shape = _shape(spec, kind, ground, complaints)
-    leader = _leader(submit, shape, complaints)
+    leader = _leader(submit, shape, ground, complaints)
     preemptible, priority = _precedence(spec, complaints)
     pools = _pools(spec, ground, complaints)
     after = _after(spec, ground, complaints)
@@ -183,7 +190,7 @@ def admit(
         project=QueueId(submit.project_id),
         created_at=now,
         kind=KINDS[kind],
-        template=PodTemplate(shape=shape, program=_program(spec, spec)),
+        template=PodTemplate(shape=shape, program=_program(spec, spec, ground)),
         leader=leader,
         arrangement=size.arrangement,
         pods=size.pods,
@@ -529,7 +536,7 @@ def _check_workdir(spec: wire.CommonSpec, ground: Ground, complaints: _Complaint
 # --- what runs, and how it ranks -----------------------------------------------------------------------------
 
 
-def _program(spec: wire.PodSpecWire, common: wire.CommonSpec) -> Program:
+def _program(spec: wire.PodSpecWire, common: wire.CommonSpec, ground: Ground) -> Program:
     compute = spec.compute
     return Program(
         image=spec.image,
@@ -543,6 +550,8 @@ def _program(spec: wire.PodSpecWire, common: wire.CommonSpec) -> Program:
         cpu_limit_milli=_milli(compute.cpu_core_limit) if compute.cpu_core_limit is not None else 0,
         memory_limit_bytes=(bytes_of(compute.cpu_memory_limit) or 0) if compute.cpu_memory_limit else 0,
         shm_bytes=LARGE_SHM_BYTES if compute.large_shm_request else 0,
+        python_env=spec.python_env or "",
+        submitter_uid=ground.submitter_uid,
     )
 
 
@@ -578,7 +587,7 @@ def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
         return tuple(text.split())
 
 
-def _leader(submit: wire.SubmitAny, shape: PodShape, complaints: _Complaints) -> PodTemplate | None:
+def _leader(submit: wire.SubmitAny, shape: PodShape, ground: Ground, complaints: _Complaints) -> PodTemplate | None:
     if not isinstance(submit, wire.SubmitDistributed) or submit.spec.master_spec is None or submit.spec.no_master:
         return None
     master = submit.spec.master_spec
@@ -593,7 +602,7 @@ def _leader(submit: wire.SubmitAny, shape: PodShape, complaints: _Complaints) ->
         labels=shape.labels,
     )
     own = master if master.image else master.model_copy(update={"image": submit.spec.image})
-    program = _program(own, submit.spec)
+    program = _program(own, submit.spec, ground)
     return PodTemplate(shape=place, program=program)
 
 

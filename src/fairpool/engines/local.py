@@ -46,10 +46,11 @@ class LocalEngine:
         gpus: Gpus | None = None,
         rotation: LogRotation = DEFAULT_ROTATION,
         boot_id: str | None = None,
+        protected: Sequence[Path] = (),
     ) -> None:
         gpus = find_gpus() if gpus is None else gpus
         self._nodes = tuple(machine_nodes(gpus) if nodes is None else nodes)
-        self.supervisor = Supervisor(root, self._nodes, rotation=rotation, boot_id=boot_id)
+        self.supervisor = Supervisor(root, self._nodes, rotation=rotation, boot_id=boot_id, protected=protected)
         self._lookout = Lookout(gpus)
         self._belongings = Belongings(ours=self.supervisor.ours, holds=self.supervisor.holds)
         self._token_path = self.supervisor.data.root / "token"

@@ -98,6 +98,10 @@ class Program:
     memory_limit_bytes: int = 0
     shm_bytes: int = 0
     """Size of a `/dev/shm` of its own; 0: whatever is there."""
+    python_env: str = ""
+    """A virtual environment of the machine that its `python` is of; empty: none."""
+    submitter_uid: int | None = None
+    """Who submitted it, as a user of the machine, where that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

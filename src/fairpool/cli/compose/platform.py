@@ -31,7 +31,7 @@ from fairpool.cli.compose.disk_guard import DiskGuard
 from fairpool.cli.compose.doors import LocalDoors
 from fairpool.cli.compose.inside import Inside
 from fairpool.cli.compose.machines import Offer, summary
-from fairpool.cli.compose.premises import Premises, Unusable
+from fairpool.cli.compose.premises import Premises, Unusable, default_config, default_data
 from fairpool.cli.compose.runner import Alarm, Runner, note_event, now
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProblem
 from fairpool.cluster.link import Link
@@ -153,7 +153,11 @@ class Platform:
         kept = condition.keep_if_older(self._premises.control)
         if kept is not None:
             log.info("the database is brought up to date; as it was it stays in %s", kept)
-        engine = LocalEngine(self._premises.machine, nodes=self._offer.nodes)
+        engine = LocalEngine(
+            self._premises.machine,
+            nodes=self._offer.nodes,
+            protected=(self._premises.root, default_config(), default_data()),
+        )
         doors = LocalDoors(engine.supervisor)
         disk = self._disk = DiskGuard(self._premises.reserve, self._disk_reserve_bytes, engine.supervisor)
         host = self._address.host

@@ -104,7 +104,7 @@ def _submit_pytorch(ctx: click.Context, /, **asked: Any) -> None:
 
 def master_spec(asked: dict[str, Any], worker: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """The master: as a worker, but for what was said of it (`own`: its variables and resources)."""
-    kept = ("image", "imagePullPolicy", "command", "args", "workingDir")
+    kept = ("image", "imagePullPolicy", "command", "args", "workingDir", "pythonEnv")
     spec: dict[str, Any] = {name: worker[name] for name in kept if name in worker}
     if asked["master_args"] is not None:
         spec["args"] = shlex.split(asked["master_args"])

@@ -124,6 +124,12 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--stdin", is_flag=True, section=CONTAINER, help="Keep standard input open.")
 @flag("-t", "--tty", is_flag=True, section=CONTAINER, help="Allocate a terminal; needs --stdin.")
 @flag("--working-dir", section=CONTAINER, metavar="PATH", help="Start in this folder of the pod.")
+@flag(
+    "--python-env",
+    section=CONTAINER,
+    metavar="PATH",
+    help="Use this virtual environment of the node, read-only.",
+)
 @flag("-l", "--label", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Add a label; repeatable.")
 @flag(
     "-a", "--annotation", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Add an annotation; repeatable."

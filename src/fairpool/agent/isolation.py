@@ -1,0 +1,188 @@
+"""What a pod may see and be: decided here, carried out by the pod's first process (`pod_init.py`, `view.py`).
+
+A pod sees the machine's files read-only. The data directory, Fairpool's configuration, sockets in `/run`, temporary
+files and home directories are not there; what a pod needs from such places is bound in, its own writable.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fairpool.agent.environment import Places
+from fairpool.agent.mount_source import SourceRefused, open_source
+from fairpool.agent.view import HOME, HOMES, OWN
+from fairpool.model.problem import Problem
+
+TEMPORARY = ("/tmp", "/var/tmp")
+TMP = ".tmp"
+"""In a pod's home: what it has at those places. On the disk, because in memory it would be taken from everyone."""
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sbin", "/srv", "/sys", "/usr")
+NEVER_HIDDEN = ("", "/", *_SYSTEM, "/usr/local", "/var", "/var/lib")
+"""Homes that system accounts have; a pod needs what is in them."""
+PROCESSES_MAX = 16_384
+"""Processes and threads of one pod, where the machine has at least four times as many."""
+PROCESSES_VARIABLE = "FAIRPOOL_POD_PROCESSES"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who a pod runs as: one that is not the server's own."""
+
+    uid: int
+    gid: int
+    name: str = "pod"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolation:
+    """How pods of this machine are set apart; found out once, at the start."""
+
+    protected: tuple[str, ...]
+    """Folders of the platform, as they really are."""
+    kept: tuple[str, ...]
+    """The interpreter, where it lies in a place that is hidden."""
+    hidden: tuple[str, ...]
+    counts_processes: bool
+    processes_max: int
+
+
+def find_isolation(root: Path, protected: Sequence[Path], *, counts_processes: bool) -> Isolation:
+    """For the pods in this data folder; `protected` is what else belongs to the platform."""
+    own = sorted({os.path.realpath(path) for path in (root, *protected)})
+    places = [*own, HOMES, "/root", "/run", _home(os.geteuid())]
+    hidden = _outermost([os.path.realpath(place) for place in places if place not in NEVER_HIDDEN])
+    covered = (*hidden, *TEMPORARY)
+    prefixes = {os.path.realpath(prefix) for prefix in (sys.base_prefix, sys.base_exec_prefix)}
+    return Isolation(
+        protected=tuple(own),
+        kept=tuple(sorted(prefix for prefix in prefixes if is_within(prefix, covered))),
+        hidden=tuple(place for place in hidden if not is_within(place, TEMPORARY)),
+        counts_processes=counts_processes,
+        processes_max=_processes_max(),
+    )
+
+
+def seen_places(places: Places) -> Places:
+    """Where the pod itself finds its places."""
+    return replace(
+        places,
+        support=f"{OWN}/support",
+        checkpoints=f"{OWN}/checkpoints",
+        reporter=f"file:{HOME}/{os.path.basename(places.reporter)}",
+        home=HOME,
+    )
+
+
+def view_of(
+    isolation: Isolation, places: Places, user: User | None, volumes: Mapping[str, Any] | None, shm_bytes: int
+) -> dict[str, Any]:
+    """What the pod's first process does, as plain data; `volumes` is the rule for what is mounted with `-v`."""
+    seen = seen_places(places)
+    binds = [
+        {"source": places.home, "target": seen.home, "mode": "rw"},
+        *({"source": f"{places.home}/{TMP}", "target": place, "mode": "rw", "is_made": True} for place in TEMPORARY),
+        {"source": places.checkpoints, "target": seen.checkpoints, "mode": "rw"},
+        {"source": places.support, "target": seen.support, "mode": "ro"},
+        *({"source": prefix, "target": prefix, "mode": "ro"} for prefix in isolation.kept),
+    ]
+    return {
+        "hidden": list(isolation.hidden),
+        "binds": binds,
+        "volumes": volumes,
+        "user": None if user is None else [user.uid, user.gid],
+        "counts_processes": isolation.counts_processes,
+        "processes_max": isolation.processes_max,
+        "shm_bytes": shm_bytes,
+    }
+
+
+def volume_rule(isolation: Isolation, user: User | None, submitter: int | None) -> dict[str, Any]:
+    """Who must be able to open what is mounted with `-v`; see `mount_source.py`.
+
+    Who submitted it, if that is known; else the pod's own user, and where that is the server's own, anybody.
+    """
+    home = os.path.realpath(_home(submitter)) if submitter is not None and _home(submitter) else ""
+    uid, gids = submitter, _groups(submitter) if submitter is not None else []
+    if submitter is None and user is not None:
+        uid, gids = user.uid, [user.gid]
+    return {
+        "protected": list(isolation.protected),
+        "homes": _homes(),
+        "home": home,
+        "uid": uid,
+        "gids": gids,
+        "act_as": [uid, gids[0] if gids else uid, gids] if uid and os.geteuid() == 0 else None,
+    }
+
+
+def may_be_mounted(source: str, rule: Mapping[str, Any]) -> Problem | None:
+    """Why this may not be mounted under this rule; None: it may. Raises OSError if it cannot be looked at."""
+    try:
+        os.close(open_source(source, rule))
+    except SourceRefused as refusal:
+        return Problem(refusal.code, refusal.what, refusal.fix)
+    return None
+
+
+@cache
+def user_name(uid: int) -> str:
+    """What an account is called; the same for every uid without one."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return "pod"
+
+
+def is_within(path: str, places: Sequence[str]) -> bool:
+    """Whether it is one of these places, or in one."""
+    return any(path == place or path.startswith(f"{place}/") for place in places)
+
+
+def _outermost(places: Sequence[str]) -> tuple[str, ...]:
+    found = sorted(set(places))
+    return tuple(place for place in found if not is_within(place, [other for other in found if other != place]))
+
+
+def _home(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return ""
+
+
+def _homes() -> list[str]:
+    found = [entry.path for entry in os.scandir(HOMES) if entry.is_dir()] if os.path.isdir(HOMES) else []
+    found += [place for place in ("/root", _home(os.geteuid())) if place not in NEVER_HIDDEN and os.path.isdir(place)]
+    return sorted({os.path.realpath(place) for place in found if place})
+
+
+def _groups(uid: int) -> list[int]:
+    """The submitter's own group first."""
+    try:
+        entry = pwd.getpwuid(uid)
+        return [entry.pw_gid, *(gid for gid in os.getgrouplist(entry.pw_name, entry.pw_gid) if gid != entry.pw_gid)]
+    except KeyError:
+        return []
+
+
+def _processes_max() -> int:
+    """What the administrator has set, else a quarter of what the machine and the server's user can have."""
+    told = os.environ.get(PROCESSES_VARIABLE, "")
+    if told.isascii() and told.isdigit() and int(told) > 0:
+        return int(told)
+    own, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    possible = [PROCESSES_MAX * 4]
+    if own != resource.RLIM_INFINITY and os.geteuid() != 0:
+        possible.append(own)  # pods have our user, whose processes are counted together too
+    for name in ("pid_max", "threads-max"):
+        with open(f"/proc/sys/kernel/{name}", encoding="ascii") as file:
+            possible.append(int(file.read()))
+    return min(possible) // 4
