@@ -20,11 +20,9 @@ import pytest
 
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.shell import Channel
-from fairpool.cli.compose import archive, background
-from fairpool.cli.compose.premises import Premises, occupant
+from fairpool.cli.compose import archive
+from fairpool.cli.compose.premises import occupant
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
-from fairpool.model.observation import PodState
-from tests.local_machine import a_machine
 from tests.running_platform import PATIENCE_S, Running, fairpool
 
 pytestmark = pytest.mark.slow
@@ -459,30 +457,11 @@ def test_pods_end_with_the_server_if_somebody_says_so(platform: Running) -> None
     platform.up()
     workload = platform.submit("long", "import time; time.sleep(600)")
     platform.until_phase(workload, "Running")
-    assert "1 pods were ended" in platform.down("--stop-pods")
+    assert "Stopped 1 pod." in platform.down("--stop-pods")
     platform.until(lambda: not platform.leftovers(), "nothing is left, and its keeper has gone home")
     platform.up()
     platform.until_phase(workload, "Running")
     assert len(platform.client.history(workload)) == 2, "training comes back, in another life"
-
-
-def test_pods_that_have_not_ended_are_not_counted_as_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "LAST_GRACE_S", 0.2)
-    premises = Premises(tmp_path / "data")
-    premises.prepare()
-    with a_machine(premises.machine) as machine:
-        stuck = machine.up("stuck", "sh", "-c", "trap '' TERM; while :; do sleep 1; done", grace_s=0)
-        easy = machine.up("easy", "sleep", "1000", grace_s=0)
-        keeper = machine.keeper_pid(stuck)
-        os.kill(keeper, signal.SIGSTOP)  # nobody is there who would end it
-        try:
-            stopped = background.stop_pods(premises)
-            are_left = {pod for pod in (stuck, easy) if machine.see(pod).state is not PodState.EXITED}
-            assert (set(stopped.left), stopped.ended) == (are_left, 2 - len(are_left))
-            assert easy not in are_left
-        finally:
-            os.kill(keeper, signal.SIGCONT)
-        machine.until_exited(stuck)
 
 
 def test_the_log_of_the_server(platform: Running) -> None:

@@ -52,7 +52,7 @@ def main() -> None:
             if fd == ended:
                 _collect(ended)
             elif request := os.read(line, REQUEST_MAX):
-                _answer(request)
+                _answer(line, request)
             else:
                 return
 
@@ -65,10 +65,19 @@ def _collect(ended: int) -> None:
             pass
 
 
-def _answer(request: bytes) -> None:
+def _answer(line: int, request: bytes) -> None:
     rows = request.decode().splitlines()
     for start in range(0, len(rows), READ_AT_ONCE):
         _fork_keepers(rows[start : start + READ_AT_ONCE])
+        _confirm(line)
+
+
+def _confirm(line: int) -> None:
+    """Whoever asked sees that we get on. Where it does not read, it has many of these already and needs no more."""
+    os.set_blocking(line, False)
+    with suppress(OSError):
+        os.write(line, b"k")
+    os.set_blocking(line, True)
 
 
 def _fork_keepers(rows: list[str]) -> None:

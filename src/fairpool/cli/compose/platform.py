@@ -108,6 +108,7 @@ class Platform:
         self._server: uvicorn.Server | None = None
         self._app: FastAPI | None = None
         self._cluster: Cluster | None = None
+        self._engine: LocalEngine | None = None
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Until a signal comes. Raises `Unusable` if it cannot be started, or another loop has taken over."""
@@ -132,7 +133,7 @@ class Platform:
         kept = condition.keep_if_older(self._premises.control)
         if kept is not None:
             log.info("the database is brought up to date; as it was it stays in %s", kept)
-        engine = LocalEngine(self._premises.machine, nodes=self._offer.nodes)
+        engine = self._engine = LocalEngine(self._premises.machine, nodes=self._offer.nodes)
         doors = LocalDoors(engine.supervisor)
         host = self._address.host
         # A pod is a process of this machine, and its ports are the machine's own.
@@ -227,6 +228,7 @@ class Platform:
 
     async def _clerk_of_status(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         assert self._cluster is not None
+        assert self._engine is not None
         runner = self._cluster.runner
         observation = runner.loop.books.observation
         states = [each.state.value for each in observation.pods.values()] if observation is not None else []
@@ -239,7 +241,7 @@ class Platform:
             "is_ready": self._server is not None and self._server.started and self._is_settled,
             "loop": {
                 "is_alive": runner.is_alive,
-                "trouble": runner.trouble,
+                "trouble": runner.trouble or self._engine.supervisor.trouble,
                 "turns": runner.turns,
                 "turned_at_ms": runner.turned_at,
                 "turned_ago_s": runner.turned_ago_s,
