@@ -206,6 +206,8 @@ class Supervisor:
             return False
         self._bytes_forgotten += kept_bytes
         if life is not None:
+            if life.keeper is not None and process_table.is_stopped(life.keeper[0]):
+                kill(life.keeper)  # it has said everything, and would not leave by itself
             self._let_go(pod)
             if not self._peers[life.kept.order.workload]:
                 self.data.clear_up(life.kept.order)
@@ -329,6 +331,10 @@ class Supervisor:
 
     def execute(self, pod: PodId, argv: Sequence[str], **wanted: Any) -> visit.Execution | Problem:
         """Run a command beside a pod's program; see `visit.execute` for what can be wanted."""
+        size = sum(len(word.encode()) for word in argv)
+        if size > visit.COMMAND_MAX:
+            what = f"the command has {size} bytes, and at most {visit.COMMAND_MAX} can be passed to a pod"
+            return Problem("pod.command_too_long", what, "put it into a file, or pass it as input: exec -i JOB -- sh")
         try:
             return visit.execute(self.data.life(pod), argv, **wanted)
         except OSError as error:
@@ -501,6 +507,8 @@ class Supervisor:
         for life in ended:
             if not self._look_again(life).is_over:
                 self._write_end(life)
+            elif life.keeper is not None:
+                kill(life.keeper)  # it has written the end; somebody may have stopped it since
 
     def _write_end(self, life: Life) -> None:
         """In place of its keeper, which was killed, is stopped or hangs. A full disk is waited for, as a keeper would:
