@@ -44,6 +44,7 @@ try:
 except OSError:
     open(os.path.join(place, "twice"), "a").write(os.environ["POD_UUID"] + "\\n")
 manner = sys.argv[1]
+alone = sum(each.isdigit() for each in os.listdir("/proc")) < 10
 if manner in ("deaf", "stopper"):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if manner == "stopper" and os.getppid() > 1:
@@ -51,11 +52,13 @@ if manner == "stopper" and os.getppid() > 1:
 if manner == "daemon" and os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        os.execve(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"], {"PATH": os.environ["PATH"]})
+        kept = {} if alone else dict(os.environ)
+        os.execve(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"], kept)
     os._exit(0)
 time.sleep(600)
 """
-"""Takes a lock where it saves, and says so if another copy of the same pod has it."""
+"""Takes a lock where it saves, and says so if another copy of the same pod has it. One in a process table of its own may
+also leave a process behind that has nothing by which it could be known."""
 MANNERS = ("polite", "polite", "deaf", "stopper", "daemon")
 
 

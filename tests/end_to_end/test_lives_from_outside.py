@@ -215,6 +215,20 @@ def test_what_has_erased_its_mark_and_lost_its_keeper_is_found_by_its_namespace(
     assert daemons() == []
 
 
+def test_what_has_erased_its_mark_and_lost_keeper_and_folder_is_remembered_by_the_next_server(machine: Machine) -> None:
+    pod = machine.up("a", "env", "-i", "sh", "-c", "echo ready; while :; do sleep 7654321; done")
+    machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
+    machine.engine.supervisor._looked_at = float("-inf")  # as if half a minute had passed
+    machine.see(pod)
+    machine.engine.close()
+    machine.engines.remove(machine.engine)
+    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    shutil.rmtree(machine.folder(pod))
+    machine.reopen()
+    assert is_absent(machine, pod)
+    assert daemons() == []
+
+
 def test_a_pod_that_says_itself_that_it_has_ended_is_not_forgotten_while_it_runs(machine: Machine) -> None:
     pod = deaf(machine)
     mark, keeper = machine.mark(pod), machine.keeper_pid(pod)

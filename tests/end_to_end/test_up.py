@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -546,3 +548,25 @@ def marked(workload: str) -> list[int]:
     """Living processes of a workload, by their environment."""
     wanted = f"JOB_UUID={workload}".encode()
     return [pid for pid in process_table.pids() if wanted in environment_of(pid) and is_running(pid)]
+
+
+def test_a_command_of_any_length_is_run_or_refused_at_once(platform: Running) -> None:
+    platform.up()
+    workload = platform.submit("long", "import time; time.sleep(600)")
+    platform.until_phase(workload, "Running")
+    assert said_by(platform, workload, "x" * 9_000) == (b"x" * 9_000 + b"\n", {"exitCode": 0, "words": ""})
+    assert said_by(platform, workload, "ü" * 30_000)[1]["exitCode"] == 0
+    output, end = said_by(platform, workload, "x" * 200_000)
+    assert (output, end["exitCode"]) == (b"", None)
+    assert "the command has 200004 bytes, and at most 65536 can be passed to a pod" in end["words"]
+
+
+def said_by(platform: Running, workload: str, word: str) -> tuple[bytes, dict[str, Any]]:
+    """What a command writes, and how it ends."""
+    output = b""
+    with platform.client.shell(workload, ["echo", word]) as shell:
+        while (frame := shell.receive(PATIENCE_S)) is not None:
+            if frame.channel is Channel.ENDED:
+                return output, json.loads(frame.data)
+            output += frame.data
+    raise AssertionError("it says nothing of its end")

@@ -6,13 +6,16 @@ says who is to leave and until when; what is left by then is found in every way 
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fairpool.agent import life_folder, notice, process_table, remains
 from fairpool.agent.cgroup import Group, Limiter, names_of_groups
+from fairpool.agent.durable import read_regular, replace_file
 from fairpool.agent.process_table import Census
 from fairpool.agent.remains import Process, Traces
 from fairpool.agent.watch import Life
@@ -25,6 +28,7 @@ FORCE_S = 3.0
 FORCE_AGAIN_S = 5.0
 COSTLY_LOOK_S, LOOK_SHARE = 0.02, 10
 """A look at all processes that takes longer than that is taken a tenth of the time at most."""
+REMEMBERED_MAX = 16 << 20
 OURS = 18
 """How much of a mark is the same for all of an installation: `xxxxxxxx-xxxx-xxxx`."""
 
@@ -41,6 +45,7 @@ class Bailiff:
         self.strays: dict[str, dict[int, int]] = {}
         """Processes of ours that belong to no life and could not be ended yet, by their mark."""
         self._looked_at, self._look_s = float("-inf"), 0.0
+        self._remembered = b""
 
     def mark(self, pod: PodId) -> str:
         """Names the life in the process table, and begins alike for all of this installation and of no other."""
@@ -103,24 +108,52 @@ class Bailiff:
 
     # --- who is nobody's
 
-    def end_strays(self, lives: Collection[Life]) -> None:
+    def end_strays(self, lives: Collection[Life], *, remembered: Sequence[Traces] = ()) -> None:
         """End whatever runs under one of our marks, in one of our groups or below one of our keepers, and is of no life
-        that goes on. That of a life that is over is among it."""
+        that goes on. That of a life that is over is among it, and what was `remembered` of lives."""
         living = {mark for life in lives if not life.is_over for mark in (life.traces().mark, self._mark_of(life))}
         census = Census(self._beside())
-        found: dict[str, Traces] = {}
-        for mark in census.marks():
+        found = {traces.mark: traces for traces in remembered if traces.mark not in living}
+        for mark in census.marks().keys() - found.keys():
             if mark not in living and self._is_ours(mark):
                 found[mark] = Traces(mark=mark, group=self._group(mark))
         for mark in names_of_groups(self._limiter):
-            if mark not in living and self._is_ours(mark):
+            if mark not in living and mark not in found and self._is_ours(mark):
                 found[mark] = Traces(mark=mark, group=self._group(mark))
         for keeper, name in remains.homeless_keepers(census, self._pods).items():
             mark = self.mark(life_folder.pod_of(name))
             if mark not in living:  # else its life was lost, and is ended with it
-                found[mark] = Traces(mark=mark, keeper=keeper, group=self._group(mark))
+                known = found.get(mark, Traces(mark=mark, group=self._group(mark)))
+                found[mark] = replace(known, keeper=keeper)
         self.strays = {}
         self._end_all(list(found.values()))
+
+    def remember(self, file: Path, boot_id: str, lives: Collection[Life]) -> None:
+        """Write down by what lives are found, apart from their folders: one may be removed while no server runs."""
+        rows = [_row(life) for life in lives if not life.is_over and life.main is not None]
+        content = json.dumps({"boot_id": boot_id, "lives": rows}).encode()
+        if content != self._remembered:
+            replace_file(file, content)
+            self._remembered = content
+
+    def recall(self, file: Path, boot_id: str) -> list[Traces]:
+        """What was remembered in this boot; of what cannot be read, nothing."""
+        try:
+            said = json.loads(read_regular(file, REMEMBERED_MAX))
+            rows = said["lives"] if said["boot_id"] == boot_id else []
+            return [self._traces(*row) for row in rows if self._is_ours(row[0])]
+        except (*life_folder.UNREADABLE, IndexError):
+            return []
+
+    def _traces(self, mark: str, keeper: Sequence[int], main: Sequence[int], namespace: int) -> Traces:
+        return Traces(
+            mark=mark,
+            keeper=(int(keeper[0]), int(keeper[1])),
+            main=(int(main[0]), int(main[1])),
+            # A number of its own as long as its first process lives; afterwards it may be another's.
+            namespace=int(namespace) if process_table.is_alive(int(main[0]), int(main[1])) else None,
+            group=self._group(mark),
+        )
 
     def waits_for_stray(self, workload: WorkloadId, index: int, incarnation: int) -> bool:
         """Whether an earlier life of this pod may still run somewhere, although it is not in the books."""
@@ -150,6 +183,11 @@ class Bailiff:
     def _beside(self) -> set[int]:
         nursery = self._nursery_pid()
         return set() if nursery is None else {nursery}
+
+
+def _row(life: Life) -> tuple[str, Process, Process, int]:
+    assert life.main is not None
+    return life.traces().mark, life.keeper or (0, 0), life.main, life.namespace or 0
 
 
 def kill(process: Process) -> None:

@@ -127,7 +127,7 @@ class Supervisor:
         self._changed = True
         self._unwritten: list[tuple[KeptOrder, Places]] = []
         self._forgotten = self._bytes_forgotten = 0
-        self._listed_ns, self._looked_at = -1, float("-inf")
+        self._listed_ns, self._looked_at, self._is_new = -1, float("-inf"), True
         self.data.prune_logs()
 
     # --- orders ---
@@ -547,7 +547,12 @@ class Supervisor:
 
     def _look_at_everything(self) -> None:
         """What runs and is nobody's is ended; keepers that somebody has stopped go on."""
-        self._bailiff.end_strays(self._lives.values())
+        file = self.data.root / "processes.json"
+        remembered = self._bailiff.recall(file, self.boot_id) if self._is_new else ()
+        self._bailiff.end_strays(self._lives.values(), remembered=remembered)
+        self._is_new = False
+        with suppress(OSError):  # a full disk: what was remembered before is still there
+            self._bailiff.remember(file, self.boot_id, self._lives.values())
         for life in self._lives.values():
             if not life.is_over and life.keeper is not None and process_table.is_stopped(life.keeper[0]):
                 alive = partial(process_table.is_alive, started=life.keeper[1])
@@ -565,6 +570,8 @@ class Supervisor:
                 sight = self._watch.sight(life)
             except OSError as error:  # of one life: the others are looked at all the same
                 sight = replace(life.sight, words=f"its folder cannot be read: {error}")
+            if sight.state is PodState.EXITED and life.generation > 0 and not self._bailiff.end([life]):
+                sight = life.sight  # its keeper was killed, and the next one has not found everything
             if sight != life.sight:
                 life.sight = sight
                 self._changed = True
