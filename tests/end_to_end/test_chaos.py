@@ -57,8 +57,8 @@ if manner == "daemon" and os.fork() == 0:
     os._exit(0)
 time.sleep(600)
 """
-"""Takes a lock where it saves, and says so if another copy of the same pod has it. One in a process table of its own may
-also leave a process behind that has nothing by which it could be known."""
+"""Takes a lock where it saves, and says so if another copy of the same pod has it. One in a process table of its own
+may also leave a process behind that has nothing by which it could be known."""
 MANNERS = ("polite", "polite", "deaf", "stopper", "daemon")
 
 
