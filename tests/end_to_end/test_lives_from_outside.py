@@ -310,3 +310,14 @@ def test_a_force_delete_needs_neither_keeper_nor_nursery(machine: Machine) -> No
         (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="forced")], TOKEN)
     assert answer.reply is Reply.DONE, answer
     assert machine.processes(pod) == []
+
+
+def test_a_stopped_nursery_does_not_outlive_its_server(machine: Machine, tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys; from pathlib import Path; from fairpool.agent.supervisor import Supervisor; "
+        "own = Supervisor(Path(sys.argv[1]), None); os.kill(own.nursery_pid, signal.SIGSTOP); "
+        "print(own.nursery_pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "another")]
+    nursery = int(subprocess.run(command, check=False, capture_output=True, text=True).stdout)
+    machine.until(lambda: not is_running(nursery), "it has gone with its server")

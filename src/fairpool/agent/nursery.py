@@ -28,6 +28,8 @@ READ_AT_ONCE = 64
 def main() -> None:
     """Serve the socket named on the command line until its other end is closed."""
     line, files_max, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    # Also while it is stopped and cannot hear that the line is closed. Keepers do not inherit this.
+    namespaces.die_with_parent(os.getppid())
     os.set_inheritable(line, False)
     os.write(line, json.dumps(_permissions()).encode())
     os.umask(0o022)

@@ -12,6 +12,7 @@ import os
 import select
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fairpool.agent import life_folder
 from fairpool.agent.cgroup import Group
@@ -48,14 +49,9 @@ class Life:
     def traces(self) -> Traces:
         """By what its processes are found."""
         launch = self.kept.launch or {}
-        limits = launch.get("limits")
-        return Traces(
-            mark=str(launch.get("mark", "")),
-            keeper=self.keeper,
-            main=self.main,
-            namespace=self.namespace,
-            group=Group(limits["limiter"], limits["name"]) if limits else None,
-        )
+        mark = str(launch.get("mark", ""))
+        group = _group(launch.get("limits"), mark)
+        return Traces(mark=mark, keeper=self.keeper, main=self.main, namespace=self.namespace, group=group)
 
     @property
     def is_over(self) -> bool:
@@ -114,7 +110,7 @@ class Watch:
                 running_since=since,
                 after_notice=end.after_notice,
             )
-        words = str(life.kept.launch["words"]) if life.kept.launch is not None else ""
+        words = str(life.kept.launch.get("words", "")) if life.kept.launch is not None else ""
         if not life.is_kept:
             words = "its keeper was killed; another looks after what is left"
         state = PodState.STARTING if since is None else PodState.RUNNING
@@ -198,6 +194,15 @@ def is_readable(descriptors: Sequence[int], timeout_s: float) -> bool:
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(min(timeout_s, WAIT_MAX_S) * 1000))
+
+
+def _group(limits: Any, mark: str) -> Group | None:
+    """The group in which a life runs. Its order may have been damaged, and then there is none that we know."""
+    try:
+        is_its_own = limits["name"] == mark and mark and "/" not in mark
+        return Group(limits["limiter"], mark) if is_its_own else None
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _without_keeper(life: Life, is_told: bool) -> PodSight:
