@@ -27,7 +27,7 @@ FORCE_S = 3.0
 """How long we wait for processes that we have killed; the kernel may take its time with one that waits for a disk."""
 FORCE_AGAIN_S = 5.0
 COSTLY_LOOK_S, LOOK_SHARE = 0.02, 10
-"""A look at all processes that takes longer than that is taken a tenth of the time at most."""
+"""A look at all processes that takes a processor longer than that is taken a tenth of the time at most."""
 REMEMBERED_MAX = 16 << 20
 OURS = 18
 """How much of a mark is the same for all of an installation: `xxxxxxxx-xxxx-xxxx`."""
@@ -100,10 +100,9 @@ class Bailiff:
         since_s = time.monotonic() - self._looked_at
         if self._look_s > COSTLY_LOOK_S and since_s < self._look_s * LOOK_SHARE:
             return None
-        begun = time.monotonic()
+        begun = time.thread_time()
         left = remains.remains_of([life.traces() for life in lives], self._beside())
-        self._looked_at = time.monotonic()
-        self._look_s = self._looked_at - begun
+        self._looked_at, self._look_s = time.monotonic(), time.thread_time() - begun
         return {life.kept.order.pod for life, found in zip(lives, left, strict=True) if not found}
 
     # --- who is nobody's
