@@ -59,9 +59,11 @@ SEEDS ?= 1000
 FIRST ?= 0
 ROUNDS ?= 20
 SUBMITS ?= 6000
+CHAOS_S ?= 180
 soak: env ## Worlds with faults, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 ROUNDS=20 SUBMITS=6000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_commands.py
+	FAIRPOOL_CHAOS_S=$(CHAOS_S) $(PYTEST) tests/end_to_end/test_chaos.py
 	$(BIN)/python -m bench.longrun --submits $(SUBMITS)
 
 bench: env ## Benchmarks, one after the other

@@ -103,6 +103,7 @@ def test_a_stranger_beside_a_pod_is_named_and_the_pod_stays(machine: Machine, de
 def test_pods_of_another_installation_are_strangers(machine: Machine, device: Device, tmp_path: Path) -> None:
     with a_machine(tmp_path / "other") as other:
         pod = other.up("theirs", "sleep", "600")
+        other.until(lambda: other.processes(pod), "its environment can be read")
         device.processes = dict.fromkeys(other.processes(pod), 500)
         assert look(machine).node.gpus_withheld == (0,)
         device.processes = {}

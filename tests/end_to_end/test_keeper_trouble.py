@@ -9,13 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fairpool.agent import process_table
+from fairpool.agent import bailiff, process_table, supervisor
+from fairpool.agent.supervisor import Supervisor
 from fairpool.agent.visit import Attachment, Execution
 from fairpool.cli.compose import background
 from fairpool.cli.compose.premises import Premises
@@ -517,17 +518,44 @@ def test_a_second_stop_without_grace_is_obeyed(machine: Machine) -> None:
     assert machine.processes(pod) == []
 
 
-def test_down_says_which_pods_it_could_not_end(tmp_path: Path) -> None:
+def test_down_ends_a_pod_whose_keeper_is_stopped(tmp_path: Path) -> None:
     premises = Premises(tmp_path)
+    with a_machine(premises.machine) as machine:
+        ends = machine.up("ends", "sleep", "1000", grace_s=60)
+        stays = machine.up("stays", "sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 1000; done", grace_s=600)
+        machine.until(lambda: "deaf" in machine.log(stays), "it is deaf")
+        stopper = subprocess.Popen(["sh", "-c", f"while kill -STOP {machine.keeper_pid(stays)}; do :; done"])
+        try:
+            assert background.stop_pods(premises, grace_s=1) == background.PodsStopped(ended=2, killed=1)
+        finally:
+            stopper.kill()
+            stopper.wait()
+        assert machine.until_exited(ends).exit_code == 143
+        sight = machine.until_exited(stays)
+        assert (sight.exit_code, sight.after_notice) == (137, True)
+
+
+def test_down_says_which_pods_it_could_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    premises = Premises(tmp_path)
+    monkeypatch.setattr(background, "LAST_GRACE_S", 0.2)
+    monkeypatch.setattr(supervisor, "AT_ONCE_S", 0.2)
+    monkeypatch.setattr(bailiff, "FORCE_S", 0.2)
     with a_machine(premises.machine) as machine:
         ends = machine.up("ends", "sleep", "1000", grace_s=0)
         stays = machine.up("stays", "sleep", "1000", grace_s=0)
-        keeper = machine.keeper_pid(stays)
-        os.kill(keeper, signal.SIGSTOP)  # so that it cannot do as it is told
-        assert background.stop_pods(premises) == background.PodsStopped(1, (stays,))
-        os.kill(keeper, signal.SIGCONT)
+        immortal = machine.processes(stays)
+        with monkeypatch.context() as kernel:
+            kernel.setattr(Supervisor, "_signal_keeper", lambda self, life: None)
+            kernel.setattr(process_table, "end_family", partial(kill_others, immortal, process_table.end_family))
+            assert background.stop_pods(premises) == background.PodsStopped(ended=1, killed=1, left=(stays,))
         assert machine.until_exited(ends).after_notice
+        machine.stop(stays, grace_s=0)
         assert machine.until_exited(stays).after_notice
+
+
+def kill_others(immortal: list[int], really: Callable[[dict[int, int]], None], found: dict[int, int]) -> None:
+    """As with a process that waits for a disk which never answers."""
+    really({pid: started for pid, started in found.items() if pid not in immortal})
 
 
 # --- a copy of the data folder

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import life_folder, main_process, process_table, shim
+from fairpool.agent import life_folder, main_process, notice, process_table, shim
 from fairpool.agent.data_folder import DataFolder
 from fairpool.agent.durable import write_durably
 from fairpool.agent.life_folder import End, Keeper
@@ -67,7 +67,7 @@ def test_what_cannot_be_written_leaves_the_old_and_nothing_else(
         write_durably(tmp_path / "file", b"new")
     monkeypatch.setattr(os, "write", no_room)
     with pytest.raises(OSError, match="room"):
-        life_folder.tell_to_stop(str(tmp_path), 5, "test")
+        notice.give(str(tmp_path), 5, "test")
     with pytest.raises(OSError, match="room"):
         write_order(str(tmp_path), KeptOrder(order=start_order()))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
@@ -112,7 +112,7 @@ def test_an_order_is_on_the_disk_before_the_end_of_its_life(
 )
 def test_of_several_notices_the_shortest_grace_counts(tmp_path: Path, told: list[int], grace_s: int) -> None:
     for each in told:
-        life_folder.tell_to_stop(str(tmp_path), each, "test")
+        notice.give(str(tmp_path), each, "test")
     assert json.loads((tmp_path / "stop.json").read_bytes())["grace_s"] == grace_s
 
 
@@ -138,8 +138,9 @@ def test_what_cannot_be_read_counts_as_not_written(tmp_path: Path, junk: bytes) 
     assert life_folder.main_of(folder) is None
     assert not life_folder.is_copied(folder)
     assert log_end(folder) == len(junk)
-    life_folder.tell_to_stop(folder, 3, "test")
-    assert json.loads((tmp_path / "stop.json").read_bytes()) == {"grace_s": 3, "reason": "test"}
+    notice.give(folder, 3, "test")
+    told = json.loads((tmp_path / "stop.json").read_bytes())
+    assert (told["grace_s"], told["reason"]) == (3, "test")
 
 
 def test_nothing_is_waited_for_that_is_no_file(tmp_path: Path) -> None:

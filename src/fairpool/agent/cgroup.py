@@ -94,12 +94,21 @@ class Group:
             _write(f"{folder}/cgroup.procs", "0")
 
     def members(self) -> list[int]:
-        """Every process under the limits, whatever became of who started it."""
+        """Every process under the limits, whatever became of who started it, and in groups it made below."""
+        found = []
+        for folder, _, _ in os.walk(self._memory):
+            try:
+                found += _members(folder)
+            except OSError:  # it went away meanwhile
+                continue
+        return found
+
+    def kill(self) -> None:
+        """End all of them at once, however fast they fork, where the kernel can do that."""
         try:
-            with open(f"{self._memory}/cgroup.procs", encoding="ascii") as file:
-                return [int(line) for line in file]
+            _write_if_there(f"{self._memory}/cgroup.kill", "1")
         except OSError:
-            return []
+            return
 
     def memory_kills(self) -> int:
         """How often the kernel killed a process of the group because memory had run out."""
@@ -123,6 +132,15 @@ class Group:
                     time.sleep(0.01)
                 else:
                     break
+
+
+def names_of_groups(limiter: Limiter) -> list[str]:
+    """The groups of pods that are there, by their names."""
+    try:
+        with os.scandir(limiter.memory or "/nonexistent") as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
 
 
 def remove_if_empty(limiter: Limiter) -> None:

@@ -1,4 +1,8 @@
-"""The supervisor's end of the nursery: starts it, asks it for keepers, and starts another when it was killed."""
+"""The supervisor's end of the nursery: starts it, asks it for keepers, and starts another when it was killed.
+
+Each request is answered, piece by piece, as soon as its keepers are forked. A nursery that has an open request and says
+nothing for a while is stopped or stuck: it is killed and replaced, and whoever has no keeper is asked for again.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,20 @@ import resource
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from fairpool.agent.nursery import REQUEST_MAX
+from fairpool.agent.nursery import READ_AT_ONCE, REQUEST_MAX
 
 PROGRAM = "import sys; sys.path.insert(0, {root!r}); from fairpool.agent.nursery import main; main()"
 HELLO_S = 20.0
 GOODBYE_S = 5.0
+ANSWER_S = 10.0
+"""A nursery forks sixty keepers in a tenth of a second; one that is silent for so long will not answer any more."""
+SLOW_S = 2.0
+"""From then on it is said that nothing starts."""
 
 
 class Launcher:
@@ -26,6 +36,10 @@ class Launcher:
         self._line: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._files_max = _raise_files_max()
+        self._unanswered = 0
+        """Pieces of requests that the nursery has not confirmed."""
+        self._heard_at = 0.0
+        """When it last confirmed one, or was first asked since it owes none."""
         self.forbidden: dict[str, str] = {}
         """`mounts` and `host_name`: why this system does not permit them; empty if it does."""
 
@@ -40,6 +54,21 @@ class Launcher:
             return
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._start(theirs)
+            ours.settimeout(HELLO_S)
+            hello = ours.recv(4096)
+            if not hello:
+                raise OSError(f"no keepers can be made; {self._log} says why")
+        except BaseException:
+            ours.close()
+            self._end()
+            raise
+        self.forbidden = {name: why for name, why in json.loads(hello).items() if why}
+        ours.setblocking(False)
+        self._line, self._unanswered = ours, 0
+
+    def _start(self, theirs: socket.socket) -> None:
         root = str(Path(__file__).resolve().parents[2])
         fd = theirs.fileno()
         # Isolated and without site packages: it must be small, and nobody's start-up files belong into every keeper.
@@ -57,16 +86,10 @@ class Launcher:
                 pass_fds=(fd,),
                 start_new_session=True,
             )
-        ours.settimeout(HELLO_S)
-        hello = ours.recv(4096)
-        if not hello:
-            raise OSError(f"no keepers can be made; {self._log} says why")
-        self.forbidden = {name: why for name, why in json.loads(hello).items() if why}
-        ours.setblocking(False)
-        self._line = ours
 
     def launch(self, wanted: Sequence[tuple[int, str]]) -> int:
         """Ask for keepers, each with its number and its life's folder; says for how many could be asked just now."""
+        self.attend()
         self.open()
         assert self._line is not None
         asked = 0
@@ -83,20 +106,62 @@ class Launcher:
             except (BlockingIOError, BrokenPipeError, ConnectionError):
                 break  # busy or killed: whoever still has no keeper is asked for again at the next look
             asked += len(batch)
+            if not self._unanswered:
+                self._heard_at = time.monotonic()
+            self._unanswered += -(-len(batch) // READ_AT_ONCE)
         return asked
+
+    def attend(self) -> bool:
+        """Hear what the nursery has confirmed. One that is silent for too long is ended; True: that was done."""
+        self._hear()
+        if self.silent_s < ANSWER_S:
+            return False
+        self._end()
+        return True
+
+    @property
+    def silent_s(self) -> float:
+        """For how long the nursery has owed an answer; 0: it owes none."""
+        return time.monotonic() - self._heard_at if self._unanswered else 0.0
+
+    @property
+    def trouble(self) -> str:
+        """Why no pod can start just now, in words; empty while they can."""
+        if self.silent_s < SLOW_S:
+            return ""
+        return f"process {self.pid}, which starts pods, has not answered for {self.silent_s:.0f} s"
+
+    def _hear(self) -> None:
+        if self._line is None:
+            return
+        with suppress(OSError):  # nothing more to hear, or it was killed
+            while self._line.recv(16):
+                self._unanswered = max(0, self._unanswered - 1)
+                self._heard_at = time.monotonic()
 
     def close(self) -> None:
         """Let the nursery go; keepers stay."""
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        self._hang_up()
         if self._process is not None:
             try:
                 self._process.wait(GOODBYE_S)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+                self._end()
             self._process = None
+
+    def _end(self) -> None:
+        """A stopped process hears this too."""
+        self._hang_up()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _hang_up(self) -> None:
+        self._unanswered = 0
+        if self._line is not None:
+            self._line.close()
+            self._line = None
 
 
 def _raise_files_max() -> int:

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from fairpool.agent import main_process, process_table
-from fairpool.agent.durable import read_regular, replace_file, sync_file, write_durably
+from fairpool.agent import main_process, notice, process_table
+from fairpool.agent.durable import read_regular, sync_file, write_durably
 from fairpool.model.ids import Instant, PodId
 
 CONTENT_MAX = 1 << 17
@@ -60,17 +60,24 @@ class Glance(NamedTuple):
     """None: no keeper has claimed this life yet. With the notice there, none will start it any more."""
     running_since: Instant | None
     """When its program was started; None: it was not, as far as one knows."""
+    main: tuple[int, int] | None = None
+    """Its process and when that began, whether it still lives or not."""
+    namespace: int | None = None
+    """The PID namespace it is in, if it has one of its own."""
 
 
 def glance(folder: str) -> Glance:
     """Look at everything but the end, with as few calls as possible: it is done for each life that is starting."""
     names = set(os.listdir(folder))
-    is_told, keeper = "stop.json" in names, _latest_keeper(folder, names)
+    is_told, keeper = notice.NAME in names, _latest_keeper(folder, names)
     if is_told and keeper is None:
         # One that claimed it while we were reading may not have found the notice. Any later one will.
         keeper = _latest_keeper(folder, set(os.listdir(folder)))
     main = main_process.said(folder, names)
-    return Glance(is_told, keeper, Instant(main[2]) if main is not None else None)
+    if main is None:
+        return Glance(is_told, keeper, None)
+    namespace = namespace_of(folder) if main_process.NAMESPACE in names else None
+    return Glance(is_told, keeper, Instant(main[2]), main[:2], namespace)
 
 
 def end_of(folder: str) -> End | None:
@@ -115,16 +122,9 @@ def is_of_an_earlier_boot(folder: str) -> bool:
     return os.stat(folder).st_mtime < process_table.booted_at() and not (keeper is not None and keeper.is_alive)
 
 
-def is_told_to_stop(folder: str) -> bool:
-    return os.path.exists(f"{folder}/stop.json")
-
-
-def tell_to_stop(folder: str, grace_s: int, reason: str) -> None:
-    """Leave the notice. Of several the shortest grace counts, so that a grace is never begun anew."""
-    if is_told_to_stop(folder) and _told_grace_s(folder) <= grace_s:
-        return
-    # Nobody starts it after another boot, so the disk need not know.
-    replace_file(f"{folder}/stop.json", json.dumps({"grace_s": grace_s, "reason": reason}).encode())
+def namespace_of(folder: str) -> int | None:
+    """The inode of the PID namespace of its program; None: it has none of its own, or nobody wrote it down."""
+    return main_process.namespace(folder)
 
 
 def reports(file: str) -> dict[str, Any]:
@@ -134,13 +134,6 @@ def reports(file: str) -> dict[str, Any]:
     except UNREADABLE:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _told_grace_s(folder: str) -> float:
-    try:
-        return float(json.loads(_content(f"{folder}/stop.json"))["grace_s"])
-    except UNREADABLE:
-        return float("inf")
 
 
 def _latest_keeper(folder: str, names: set[str]) -> Keeper | None:

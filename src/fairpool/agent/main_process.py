@@ -11,6 +11,8 @@ from collections.abc import Collection
 from contextlib import suppress
 
 PREFIX = "main."
+NAMESPACE = "ns"
+"""A link to a number: the inode of the pod's PID namespace, where it has one."""
 LINK = "main"
 """A link to the same numbers: how earlier versions said it, and how it is said where nothing can have two names."""
 
@@ -41,6 +43,15 @@ def said(folder: str, names: Collection[str] | None = None) -> tuple[int, int, i
         with suppress(OSError):  # somebody has put something else there
             texts.append(os.readlink(f"{folder}/{LINK}"))
     return min((main for text in texts if (main := _numbers(text)) is not None), default=None)
+
+
+def namespace(folder: str) -> int | None:
+    """The inode of the PID namespace the program is in, as its keeper wrote it down; None: it has none of its own."""
+    try:
+        text = os.readlink(f"{folder}/{NAMESPACE}")
+    except OSError:
+        return None
+    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
 def _numbers(text: str) -> tuple[int, int, int] | None:

@@ -29,6 +29,8 @@ READ_AT_ONCE = 64
 def main() -> None:
     """Serve the socket named on the command line until its other end is closed."""
     line, files_max, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    # Also while it is stopped and cannot hear that the line is closed. Keepers do not inherit this.
+    namespaces.die_with_parent(os.getppid())
     os.set_inheritable(line, False)
     os.write(line, json.dumps(_permissions()).encode())
     os.umask(0o022)
@@ -53,7 +55,7 @@ def main() -> None:
             if fd == ended:
                 _collect(ended)
             elif request := os.read(line, REQUEST_MAX):
-                _answer(request)
+                _answer(line, request)
             else:
                 return
 
@@ -66,10 +68,19 @@ def _collect(ended: int) -> None:
             pass
 
 
-def _answer(request: bytes) -> None:
+def _answer(line: int, request: bytes) -> None:
     rows = request.decode().splitlines()
     for start in range(0, len(rows), READ_AT_ONCE):
         _fork_keepers(rows[start : start + READ_AT_ONCE])
+        _confirm(line)
+
+
+def _confirm(line: int) -> None:
+    """Whoever asked sees that we get on. Where it does not read, it has many of these already and needs no more."""
+    os.set_blocking(line, False)
+    with suppress(OSError):
+        os.write(line, b"k")
+    os.set_blocking(line, True)
 
 
 def _fork_keepers(rows: list[str]) -> None:

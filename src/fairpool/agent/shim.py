@@ -30,7 +30,7 @@ import time
 from contextlib import suppress
 from functools import partial
 
-from fairpool.agent import hints, main_process, namespaces, process_table
+from fairpool.agent import hints, main_process, namespaces, notice, process_table
 from fairpool.agent.cgroup import Group
 from fairpool.agent.door import KNOCK, Door
 from fairpool.agent.durable import ORDER_MAX, read_regular, sync_file, write_durably
@@ -55,6 +55,7 @@ CHUNK_BYTES = 65536
 REHEARSALS = 12
 """After about ten times the interpreter has adapted its instructions."""
 RETRY_S = 1.0
+PATIENCE_MAX_MS = 3_600_000
 
 
 def keep(folder: str, generation: int, launch: dict[str, Any] | None) -> NoReturn:
@@ -241,7 +242,7 @@ class Keeper:
         with suppress(OSError):
             self._listen_to(os.open("output", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
         self._door.furnish(main=self._main, keyboard=-1, is_terminal=False)
-        if os.path.exists("stop.json"):
+        if notice.is_given("."):
             self._begin_stop()
 
     def _listen_to(self, output: int) -> None:
@@ -273,7 +274,8 @@ class Keeper:
         look_at = self._look_at if self._is_heir else None
         say_at = time.monotonic() + RETRY_S if self._unsaid else None
         until = [at for at in (self._kill_at, look_at, say_at) if at is not None]
-        return max(0, int((min(until) - time.monotonic()) * 1000) + 1) if until else None
+        # At most so long: the kernel takes no more than 24 days, and to look once in vain costs nothing.
+        return max(0, min(int((min(until) - time.monotonic()) * 1000) + 1, PATIENCE_MAX_MS)) if until else None
 
     def _hear_signals(self) -> None:
         heard = os.read(self._wake, 4096)
@@ -316,12 +318,11 @@ class Keeper:
             process_table.send(pid, signal.SIGTERM, only_if=partial(process_table.is_alive, started=started))
 
     def _notice(self) -> tuple[float, str]:
-        """What was left for us to read; without anything readable, the grace it was ordered with."""
-        try:
-            told = json.loads(_read("stop.json"))
-            return float(told["grace_s"]), str(told["reason"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return float(self._launch["grace_s"]), STOP_UNASKED_REASON
+        """What is left of the grace, and why; without anything readable, the grace it was ordered with."""
+        told = notice.read(".")
+        if told is not None:
+            return told.left_s, told.reason
+        return notice.bounded(float(self._launch["grace_s"])), STOP_UNASKED_REASON
 
     def _copy_output(self) -> bool:
         try:
@@ -392,7 +393,8 @@ class Keeper:
     def _finish(self, code: int, words: str) -> None:
         """Write the end down so that a power cut cannot undo it; a full disk is waited for."""
         self._door.close()
-        noticed = self._stop_reason is not None
+        # One that was stopped, and whose pod was killed from outside when its grace was over, has not heard of it.
+        noticed = self._stop_reason is not None or (code == UNKNOWN_END and notice.is_given("."))
         text = json.dumps({"code": code, "words": words, "at": _now_ms(), "after_notice": noticed}).encode()
         while True:
             try:
@@ -420,7 +422,7 @@ class Keeper:
         known = dict(self._family)
         for pid in self._group.members() if self._group is not None else ():
             known[pid] = process_table.start_time(pid) or 0
-        self._family = process_table.family(self._launch["mark"], known)
+        self._family = process_table.family(self._launch["mark"], known, main_process.namespace("."))
         return self._family
 
     def _follow(self, pid: int, started: int) -> None:

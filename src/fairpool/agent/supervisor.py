@@ -3,6 +3,10 @@
 All there is to know lies in the folders of the lives, so any number of supervisors may follow one another. In memory
 is only what saves looking again: a descriptor for each keeper that says when it ends, and what was seen last. Methods
 may be called from several threads.
+
+Keepers do the work, and are not relied on. When a grace is over and something of the life is alive, whatever became of
+its keeper, it is ended from here; a life whose folder was removed does not count as gone before its processes are; and
+what runs under one of our marks and is of no life is ended, at the start and every half minute (see `bailiff.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairpool.agent import life_folder, process_table, visit
+from fairpool.agent import life_folder, notice, process_table, visit
+from fairpool.agent.bailiff import Bailiff, kill
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
 from fairpool.agent.data_folder import DataFolder, Sweeper, make_places
 from fairpool.agent.devices import LogicalNode
@@ -65,6 +70,10 @@ PRUNE_EVERY_BYTES = 256 << 20
 """Or what they had written."""
 LOOK_AGAIN_S = 0.5
 """Whoever is starting and gives no hint is looked at so often at most; in a burst there are hundreds of them."""
+LAST_WORDS_S = 1.0
+"""For a keeper whose pod was ended from here to write down the end itself: it may know the exit code."""
+LEFT_GRACE_S = 30
+"""At most, for pods on a node that is not offered any more."""
 FULL_LOOK_S = 30.0
 """Everything is looked at again this often, whatever was noticed: a safety net, not the way things are found out."""
 
@@ -75,19 +84,21 @@ class Supervisor:
     def __init__(
         self,
         root: Path,
-        nodes: Sequence[LogicalNode],
+        nodes: Sequence[LogicalNode] | None,
         *,
         rotation: LogRotation = DEFAULT_ROTATION,
         boot_id: str | None = None,
         protected: Sequence[Path] = (),
     ) -> None:
+        """`nodes`: what is offered; lives on any other are told to leave. None: nothing starts, and nobody is."""
         self.data = DataFolder(root.resolve())
         self.boot_id = boot_id if boot_id is not None else process_table.boot_id()
-        self._nodes = {node.node.name: node for node in nodes}
+        self._nodes = {node.node.name: node for node in nodes or ()}
+        self._judges_nodes = nodes is not None
         self._lock = threading.RLock()
         installation = self.data.prepare()
         # A copy of a data folder is another installation, although it has the same name.
-        self._namespace = uuid.uuid5(installation, str(os.stat(self.data.root).st_ino))
+        namespace = uuid.uuid5(installation, str(os.stat(self.data.root).st_ino))
         install_support(self.data.support)
         self._images = ImageTable(self.data.root / IMAGES_FILE, self.data.support)
         self._images.install()
@@ -97,6 +108,7 @@ class Supervisor:
         self._launcher.open()
         self.uploads = Uploads(self.data.uploads)
         self._users = ProjectUsers(self.data.root)
+        self._bailiff = Bailiff(namespace, self.data.pods, self._limiter, lambda: self._launcher.pid)
         self._conditions = Conditions(
             forbidden=self._launcher.forbidden,
             limiter=self._limiter,
@@ -116,12 +128,18 @@ class Supervisor:
         """Which of them is in which folder, by its name."""
         self._peers: Counter[WorkloadId] = Counter()
         """How many lives of each workload are here."""
+        self._slots: dict[tuple[WorkloadId, int], set[PodId]] = {}
+        """The lives of each pod that are here: the next one waits until those before it are over."""
+        self._lost: set[PodId] = set()
+        """Lives whose folder was removed, or cleared, while they ran."""
+        self._left: dict[NodeName, set[PodId]] = {}
+        """Nodes that are not offered any more, with the lives found there."""
         self._unsettled: set[PodId] = set()
         self._pods: Mapping[PodId, PodSight] = {}
         self._changed = True
         self._unwritten: list[tuple[KeptOrder, Places]] = []
         self._forgotten = self._bytes_forgotten = 0
-        self._listed_ns, self._looked_at = -1, float("-inf")
+        self._listed_ns, self._looked_at, self._is_new = -1, float("-inf"), True
         self.data.prune_logs()
         self._sweeper = Sweeper(self.data)
         self._sweeper.sweep()
@@ -132,6 +150,7 @@ class Supervisor:
         """Start these lives, or make sure that they were started; each is written down before its keeper is made."""
         with self._lock:
             self._find_folders()
+            self._end_lost()
             answers = [self._accept_or_wait(order) for order in orders]
             unwritten = self._write_orders()
             self._ask_for_keepers()
@@ -144,10 +163,10 @@ class Supervisor:
             troubles = {order.pod: words for order in orders if (words := self._give_notice(order))}
             self._ask_for_keepers()
             at_once = [order.pod for order in orders if order.grace_s <= 0 and order.pod in self._lives]
-            self._wait_for_end(at_once)
-            for life in [self._lives[pod] for pod in at_once]:
-                self._end_by_hand(life)
-            left = {pod for pod in at_once if not self._lives[pod].is_over}
+            self._wait_for_end(at_once, AT_ONCE_S)
+            self._end_by_force([self._lives[pod] for pod in at_once])
+            left = {pod for pod in at_once if pod in self._lives and not self._lives[pod].is_over}
+            self._watch.wake_at(self._bailiff.next_at())
             return [
                 self._stopped(order.pod, troubles.get(order.pod, ""), is_left=order.pod in left) for order in orders
             ]
@@ -164,7 +183,7 @@ class Supervisor:
         with self._lock:
             self._find_folders()
             known = {order.pod: self._lives.get(order.pod) for order in orders}
-            over = [pod for pod, life in known.items() if life is None or self._is_really_over(life)]
+            over = self._really_over(known)
             try:
                 self._tombstones.add("it has ended before", *over)
             except OSError as error:
@@ -180,7 +199,17 @@ class Supervisor:
                 for order in orders
             ]
 
-    def _is_really_over(self, life: Life) -> bool:
+    def _really_over(self, known: Mapping[PodId, Life | None]) -> list[PodId]:
+        """Those of which nothing is left. What is left of one that says it is over is ended now."""
+        said = [life for life in known.values() if life is not None and self._says_it_is_over(life)]
+        gone = self._bailiff.are_gone(said)
+        if gone is None:
+            return [pod for pod, life in known.items() if life is None]
+        left = [life for life in said if life.kept.order.pod not in gone]
+        gone |= {life.kept.order.pod for life in (self._bailiff.end(left) if left else ())}
+        return [pod for pod, life in known.items() if life is None or pod in gone]
+
+    def _says_it_is_over(self, life: Life) -> bool:
         """One that was stopped before its keeper came counts as ended, and the keeper may come all the same."""
         if not self._look_again(life).is_over:
             return False
@@ -192,6 +221,8 @@ class Supervisor:
             return False
         self._bytes_forgotten += kept_bytes
         if life is not None:
+            if life.keeper is not None and process_table.is_stopped(life.keeper[0]):
+                kill(life.keeper)  # it has said everything, and would not leave by itself
             self._let_go(pod)
             if not self._peers[life.kept.order.workload]:
                 self.data.clear_up(life.kept.order)
@@ -214,6 +245,7 @@ class Supervisor:
             if time.monotonic() - self._looked_at > FULL_LOOK_S:
                 self._looked_at = time.monotonic()
                 due.update(pod for pod, life in self._lives.items() if not life.is_over)
+                self._look_at_everything()
             due.update(self._watch.ended())
             if self._images.refresh():
                 self._try_images_again()
@@ -221,7 +253,9 @@ class Supervisor:
             due.update(pod for pod in self._unsettled if not self._lives[pod].is_awaited_since(long_ago))
             for pod in sorted(due):
                 self._look_again(self._lives[pod])
+            self._end_overdue()
             self._ask_for_keepers()
+            self._watch.wake_at(self._bailiff.next_at())
             if self._changed:
                 self._pods = {pod: self._lives[pod].sight for pod in sorted(self._lives)}
                 self._changed = False
@@ -234,6 +268,29 @@ class Supervisor:
     def wake_descriptors(self) -> tuple[int, int]:
         """Readable when something may have changed, for loops of their own."""
         return self._hints.fileno(), self._watch.fileno()
+
+    @property
+    def trouble(self) -> str:
+        """What keeps pods from starting or ending just now, in words; empty: nothing does."""
+        strays = self.strays
+        left = f"{strays[0]} of a pod that is not in the books was killed and does not end" if strays else ""
+        return "; ".join(words for words in (self._launcher.trouble, left) if words)
+
+    @property
+    def left_nodes(self) -> dict[NodeName, int]:
+        """Nodes that are not offered any more and whose pods have not left yet, each with its highest device."""
+        with self._lock:
+            found: dict[NodeName, int] = {}
+            for node, pods in self._left.items():
+                for life in (self._lives[pod] for pod in pods if pod in self._lives):
+                    if not life.is_over:
+                        found[node] = max(found.get(node, -1), *life.kept.order.devices, -1)
+            return found
+
+    @property
+    def strays(self) -> tuple[str, ...]:
+        """Processes of pods that are not in the books and that do not end although they were killed."""
+        return tuple(f"process {pid}" for found in list(self._bailiff.strays.values()) for pid in sorted(found))
 
     @property
     def nursery_pid(self) -> int | None:
@@ -324,6 +381,10 @@ class Supervisor:
 
     def execute(self, pod: PodId, argv: Sequence[str], **wanted: Any) -> visit.Execution | Problem:
         """Run a command beside a pod's program; see `visit.execute` for what can be wanted."""
+        size = sum(len(word.encode()) for word in argv)
+        if size > visit.COMMAND_MAX:
+            what = f"the command has {size} bytes, and at most {visit.COMMAND_MAX} can be passed to a pod"
+            return Problem("pod.command_too_long", what, "put it into a file, or pass it as input: exec -i JOB -- sh")
         try:
             return visit.execute(self.data.life(pod), argv, **wanted)
         except OSError as error:
@@ -366,6 +427,8 @@ class Supervisor:
         words = self._tombstones.words(order.pod)
         if words is not None:
             return Answer(order.pod, Reply.REFUSED, words)
+        if self._has_predecessor(order):
+            return Answer(order.pod, Reply.LATER, "an earlier life of this pod has not ended yet")
         places = self.data.places(order)
         kept = self._plan_launch(order, places)
         if isinstance(kept, Problem):
@@ -403,7 +466,7 @@ class Supervisor:
             order,
             image,
             [node.gpus[device] for device in order.devices],
-            mark=self._mark(order.pod),
+            mark=self._bailiff.mark(order.pod),
             places=places,
             conditions=self._conditions,
             is_simulated=node.is_simulated,
@@ -419,14 +482,17 @@ class Supervisor:
         own, submitter = self._users.user_of(order.project), order.program.submitter_uid
         return User(submitter, own.gid, user_name(submitter)) if submitter else own
 
-    def _mark(self, pod: PodId) -> str:
-        """Names the life in the process table, apart from those of other installations on the same machine."""
-        return str(uuid.uuid5(self._namespace, pod))
+    def _has_predecessor(self, order: StartOrder) -> bool:
+        """Whether another life of the same pod may still run: two would write into one folder of checkpoints."""
+        others = self._slots.get((order.workload, order.index), set()) - {order.pod}
+        return any(not self._look_again(self._lives[pod]).is_over for pod in sorted(others)) or (
+            self._bailiff.waits_for_stray(order.workload, order.index, order.incarnation)
+        )
 
     def _try_images_again(self) -> None:
         """The table was edited: what could not be found before may be in it now."""
         for pod, life in self._lives.items():
-            if life.kept.launch is None and not life.is_over and not life_folder.is_told_to_stop(life.folder):
+            if life.kept.launch is None and not life.is_over and not notice.is_given(life.folder):
                 kept = self._plan_launch(life.kept.order, self.data.places(life.kept.order))
                 if isinstance(kept, Problem):
                     kept = KeptOrder(order=life.kept.order, trouble=f"CreateContainerConfigError: {kept}")
@@ -448,64 +514,135 @@ class Supervisor:
             if life is None:
                 self._tombstones.add("it was stopped before it was ordered", order.pod)
             elif not life.is_over:
-                life_folder.tell_to_stop(life.folder, order.grace_s, order.reason)
+                notice.give(life.folder, order.grace_s, order.reason)
             words = ""
         except OSError as error:
             words = f"its notice cannot be written ({error.strerror}); if it runs, it has the grace it was ordered with"
         if life is None or life.is_over:
             return words
-        self._look_again(life)
-        if life.handle >= 0:
-            try:
-                signal.pidfd_send_signal(life.handle, signal.SIGTERM)
-            except ProcessLookupError:
-                self._unsettled.add(order.pod)
+        self._bailiff.told(order.pod, max(order.grace_s, life.kept.order.grace_s) if words else order.grace_s)
+        if not self._look_again(life).is_over:
+            self._signal_keeper(life)
         return words
 
-    def _wait_for_end(self, pods: Sequence[PodId]) -> None:
+    def _signal_keeper(self, life: Life) -> None:
+        """Its notice is there to be read. A keeper that somebody has stopped goes on first."""
+        if life.handle < 0:
+            return
+        try:
+            signal.pidfd_send_signal(life.handle, signal.SIGTERM)
+            signal.pidfd_send_signal(life.handle, signal.SIGCONT)
+        except ProcessLookupError:
+            self._unsettled.add(life.kept.order.pod)
+
+    def _wait_for_end(self, pods: Sequence[PodId], patience_s: float) -> None:
         """Until these lives are over, or too long."""
-        until = time.monotonic() + AT_ONCE_S
+        until = time.monotonic() + patience_s
         waiting = [self._lives[pod] for pod in pods if pod in self._lives]
         while waiting and time.monotonic() < until:
             is_readable([life.handle for life in waiting if life.handle >= 0], 0.02)
             waiting = [life for life in waiting if not self._look_again(life).is_over]
             self._ask_for_keepers()
 
-    def _end_by_hand(self, life: Life) -> None:
-        """Kill what is left of a life without grace for which no keeper could be had: no room for its claim, say."""
-        if life.is_over or life.is_kept or life.generation < 0 or life.kept.launch is None:
+    # --- ending from outside ---
+
+    def _end_overdue(self) -> None:
+        """Lives whose grace is over and lives that were lost: whatever is left of them is ended now."""
+        self._end_lost()
+        overdue = [self._lives[pod] for pod in self._bailiff.overdue()]
+        for life in overdue:
+            self._bailiff.put_off(life.kept.order.pod)  # unless nothing is left of it below
+        self._end_by_force([life for life in overdue if not self._look_again(life).is_over])
+
+    def _end_by_force(self, lives: Sequence[Life]) -> None:
+        """Kill what is left of these lives, whatever their keepers do, and see that their ends are written down."""
+        waiting = [life for life in lives if not life.is_over and life.generation >= 0 and life.kept.launch is not None]
+        if not waiting:
             return
-        main = life_folder.main_of(life.folder)
-        known, until = dict([main] if main else []), time.monotonic() + AT_ONCE_S
-        while known := process_table.family(life.kept.launch["mark"], known):
-            if time.monotonic() >= until:
-                return
-            process_table.end_family(known)
-            time.sleep(0.01)
-        with suppress(OSError):  # a full disk: its end is written when there is room
-            end = life_folder.End(UNKNOWN_END, "its keepers were killed, so how it ended is not known", True)
+        ended = self._bailiff.end(waiting)
+        for life in ended:
+            self._signal_keeper(life)
+        self._wait_for_end([life.kept.order.pod for life in ended if life.handle >= 0], LAST_WORDS_S)
+        for life in ended:
+            if not self._look_again(life).is_over:
+                self._write_end(life)
+            elif life.keeper is not None:
+                kill(life.keeper)  # it has written the end; somebody may have stopped it since
+
+    def _write_end(self, life: Life) -> None:
+        """In place of its keeper, which was killed, is stopped or hangs. A full disk is waited for, as a keeper would:
+        one that knows the exit code is not killed as long as nobody could write anything."""
+        words = "its keeper does not answer, so it was killed from outside"
+        if life.keeper is None or not process_table.is_alive(*life.keeper):
+            words = "its keepers were killed, so how it ended is not known"
+        try:
+            end = life_folder.End(UNKNOWN_END, words, True)
             life_folder.write_end(life.folder, end, Instant(time.time_ns() // 1_000_000))
+        except OSError:
+            self._bailiff.put_off(life.kept.order.pod)
+            return
+        if life.keeper is not None:
+            kill(life.keeper)
         self._look_again(life)
+
+    def _lose(self, life: Life) -> None:
+        """Its folder was removed or cleared. It is not gone before its processes are."""
+        self._lost.add(life.kept.order.pod)
+        life.sight = replace(life.sight, words="its folder was removed; what is left of it is ended")
+        self._changed = True
+
+    def _end_lost(self) -> None:
+        """Lives without a folder end now, and are not here any more when nothing is left of them."""
+        if not self._lost:
+            return
+        for life in self._bailiff.end([self._lives[pod] for pod in sorted(self._lost)]):
+            pod = life.kept.order.pod
+            if life.keeper is not None:
+                kill(life.keeper)
+            with suppress(OSError):  # a full disk: nobody is asked to start it again but the loop, which sees it gone
+                self._tombstones.add("its folder was removed while it ran", pod)
+            self.data.forget(pod)
+            self._watch.let_go(self._let_go(pod))
+
+    def _look_at_everything(self) -> None:
+        """What runs and is nobody's is ended; keepers that somebody has stopped go on."""
+        file = self.data.root / "processes.json"
+        remembered = self._bailiff.recall(file, self.boot_id) if self._is_new else ()
+        self._bailiff.end_strays(self._lives.values(), remembered=remembered)
+        self._is_new = False
+        with suppress(OSError):  # a full disk: what was remembered before is still there
+            self._bailiff.remember(file, self.boot_id, self._lives.values())
+        for life in self._lives.values():
+            if not life.is_over and life.keeper is not None and process_table.is_stopped(life.keeper[0]):
+                alive = partial(process_table.is_alive, started=life.keeper[1])
+                process_table.send(life.keeper[0], signal.SIGCONT, only_if=alive)
 
     # --- looking at one life ---
 
     def _look_again(self, life: Life) -> Life:
         pod = life.kept.order.pod
+        if pod in self._lost:
+            return life
         life.looked_at = time.monotonic()
         if not life.is_over:
             try:
                 sight = self._watch.sight(life)
             except OSError as error:  # of one life: the others are looked at all the same
                 sight = replace(life.sight, words=f"its folder cannot be read: {error}")
+            if sight.state is PodState.EXITED and life.generation > 0 and not self._bailiff.end([life]):
+                sight = life.sight  # its keeper was killed, and the next one has not found everything
             if sight != life.sight:
                 life.sight = sight
                 self._changed = True
+            if life.is_emptied:
+                self._lose(life)
         if life.is_settled:
             self._unsettled.discard(pod)
         else:
             self._unsettled.add(pod)
         if life.is_over:
             self._watch.let_go(life)
+            self._bailiff.leaving.pop(pod, None)
         return life
 
     def _ask_for_keepers(self) -> None:
@@ -516,6 +653,7 @@ class Supervisor:
             for life in (self._lives[pod] for pod in sorted(self._unsettled))
             if not life.is_kept and life.kept.launch is not None and now - life.asked_at > _pause_s(life)
         ]
+        wanted = [life for life in wanted if life.kept.order.pod not in self._lost]
         if not wanted:
             return
         asked = self._launcher.launch([(life.generation + 1, life.folder) for life in wanted])
@@ -533,7 +671,11 @@ class Supervisor:
         self._listed_ns = changed_ns if time.time_ns() - changed_ns > 50_000_000 else -1
         names = set(os.listdir(self.data.pods))
         for name in sorted(self._folders.keys() - names):
-            self._watch.let_go(self._let_go(self._folders[name]))
+            life = self._lives[self._folders[name]]
+            if life.is_over or self._tombstones.words(life.kept.order.pod) is not None:  # another has forgotten it
+                self._watch.let_go(self._let_go(life.kept.order.pod))
+            else:
+                self._lose(life)
         for name in sorted(names - self._folders.keys()):
             with suppress(OSError):  # of this one: it went away meanwhile, or is no folder
                 self._find(life_folder.pod_of(name), f"{self.data.pods}/{name}")
@@ -541,27 +683,51 @@ class Supervisor:
     def _find(self, pod: PodId, folder: str) -> None:
         kept = read_order(folder)
         if self._tombstones.words(pod) is not None:
-            self.data.forget(pod)  # someone died while forgetting it
+            self._forget_for_good(pod, folder)  # someone died while forgetting it
         elif kept is None and life_folder.is_of_an_earlier_boot(folder):
             self.data.forget(pod)  # its order had not reached the disk when the power failed
         elif kept is None:
             # Someone is writing its order, or died before; whoever orders it again completes it. One that was damaged
             # says no more whose it is, so what runs by it is ended.
-            self._end_unknown(folder)
+            self._end_unknown(pod, folder)
         elif life_folder.end_of(folder) is None and life_folder.is_copied(folder):
             self.data.forget(pod)  # its processes belong to the folder that this one was copied from
         elif kept.order.boot_id != self.boot_id and life_folder.end_of(folder) is None:
             self.data.forget(pod)  # lost with an earlier boot of the machine
         else:
-            self._look_again(self._adopt(pod, folder, kept))
+            life = self._look_again(self._adopt(pod, folder, kept))
+            if not life.is_over and notice.is_given(folder):
+                self._remember_notice(life)
+            elif not life.is_over and self._judges_nodes:
+                self._give_notice_if_left(kept.order)
 
-    def _end_unknown(self, folder: str) -> None:
-        keeper = life_folder.glance(folder).keeper
-        if keeper is None or not keeper.is_alive or life_folder.is_copied(folder):
+    def _end_unknown(self, pod: PodId, folder: str) -> None:
+        has_run = life_folder.glance(folder).keeper is not None
+        if has_run and not life_folder.is_copied(folder) and self._bailiff.end_without_order(pod, folder):
+            self._tombstones.add("its order was damaged while it ran", pod)
+            self.data.forget(pod)
+
+    def _forget_for_good(self, pod: PodId, folder: str) -> None:
+        if life_folder.is_copied(folder) or self._bailiff.end_without_order(pod, folder):
+            self.data.forget(pod)
+
+    def _remember_notice(self, life: Life) -> None:
+        """It was told to leave before we came: what is left of its grace goes on, and is never longer than ordered."""
+        told, most_s = notice.read(life.folder), float(life.kept.order.grace_s)
+        self._bailiff.told(life.kept.order.pod, min(told.left_s, most_s) if told is not None else most_s)
+
+    def _give_notice_if_left(self, order: StartOrder) -> None:
+        """Its node, or a device it was given, is not offered any more: it has to leave before anything else counts."""
+        node = self._nodes.get(order.node)
+        if node is None:
+            self._left.setdefault(order.node, set()).add(order.pod)
+            reason = f"node {order.node} is no longer part of this platform"
+        elif any(device >= len(node.gpus) for device in order.devices):
+            reason = f"node {order.node} no longer has GPU {max(order.devices)}"
+        else:
             return
-        with suppress(OSError):
-            life_folder.tell_to_stop(folder, 0, "its order was damaged")
-        process_table.send(keeper.pid, signal.SIGTERM, only_if=partial(process_table.is_alive, started=keeper.started))
+        grace_s = min(order.grace_s, LEFT_GRACE_S)
+        self._give_notice(StopOrder(pod=order.pod, node=order.node, grace_s=grace_s, reason=reason))
 
     def _adopt(self, pod: PodId, folder: str, kept: KeptOrder) -> Life:
         sight = PodSight(order=kept.order, state=PodState.STARTING, words=kept.trouble)
@@ -569,6 +735,7 @@ class Supervisor:
         self._lives[pod] = life
         self._folders[os.path.basename(folder)] = pod
         self._peers[kept.order.workload] += 1
+        self._slots.setdefault((kept.order.workload, kept.order.index), set()).add(pod)
         self._unsettled.add(pod)
         self._changed = True
         return life
@@ -580,7 +747,17 @@ class Supervisor:
         self._peers[workload] -= 1
         if not self._peers[workload]:
             del self._peers[workload]
+        slot = self._slots[workload, life.kept.order.index]
+        slot.discard(pod)
+        if not slot:
+            del self._slots[workload, life.kept.order.index]
         self._unsettled.discard(pod)
+        self._lost.discard(pod)
+        self._bailiff.leaving.pop(pod, None)
+        for left in list(self._left):
+            self._left[left].discard(pod)
+            if not self._left[left]:
+                del self._left[left]
         self._changed = True
         return life
 
@@ -608,7 +785,7 @@ def _write_down(kept: KeptOrder, places: Places) -> OSError | None:
 
 def _pause_s(life: Life) -> float:
     """How long an heir that was asked for is waited for. Whoever is to be ended does not wait for long."""
-    if life.generation < QUICK_HEIRS or life_folder.is_told_to_stop(life.folder):
+    if life.generation < QUICK_HEIRS or notice.is_given(life.folder):
         return ASK_AGAIN_S
     return min(ASK_AGAIN_S * 2.0 ** (life.generation + 1 - QUICK_HEIRS), HEIR_PAUSE_MAX_S)
 

@@ -19,6 +19,8 @@ from fairpool.agent import life_folder, process_table
 from fairpool.agent.door import KNOCK, TERMINAL
 
 DEFAULT_SIZE = (24, 80)
+COMMAND_MAX = 65536
+"""Bytes of a command: written as JSON they may be twice as many, and must fit into one packet."""
 CONNECT_S = 5.0
 KNOCK_S = 10.0
 """How long a keeper has to make a door; on a busy machine it must first get its turn."""
@@ -198,4 +200,4 @@ def _pipes() -> tuple[tuple[int, int, int | None], set[int], list[int]]:
 
 def _send(line: socket.socket, wish: Mapping[str, Any], fds: Sequence[int]) -> None:
     rights = array.array("i", fds).tobytes()
-    line.sendmsg([json.dumps(wish).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    line.sendmsg([json.dumps(wish, ensure_ascii=False).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])

@@ -1,18 +1,23 @@
 """Looking at lives: what the folder of each says, and a descriptor of each keeper that says when it ends.
 
 With the descriptors nothing has to be asked about pods that simply run, however many there are: the kernel tells which
-keepers are gone, and those alone are looked at. Hints only make it quicker.
+keepers are gone, and those alone are looked at. Hints only make it quicker. A timer wakes whoever sleeps on these
+descriptors when a grace is over.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fairpool.agent import life_folder
+from fairpool.agent.cgroup import Group
 from fairpool.agent.order_file import KeptOrder
+from fairpool.agent.remains import Process, Traces
 from fairpool.agent.shim import NEVER_STARTED
 from fairpool.model.ids import PodId
 from fairpool.model.observation import PodSight, PodState
@@ -34,6 +39,19 @@ class Life:
     asked_at: float = float("-inf")
     """When a keeper was last asked for."""
     looked_at: float = float("-inf")
+    keeper: Process | None = None
+    main: Process | None = None
+    namespace: int | None = None
+    """By these its processes are found when its folder is not there any more."""
+    is_emptied: bool = False
+    """Its keeper's claim was there and is not any more: somebody has cleared its folder."""
+
+    def traces(self) -> Traces:
+        """By what its processes are found."""
+        launch = self.kept.launch or {}
+        mark = str(launch.get("mark", ""))
+        group = _group(launch.get("limits"), mark)
+        return Traces(mark=mark, keeper=self.keeper, main=self.main, namespace=self.namespace, group=group)
 
     @property
     def is_over(self) -> bool:
@@ -56,6 +74,8 @@ class Watch:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._pods: dict[int, PodId] = {}
+        self._timer = Timer()
+        self._epoll.register(self._timer.fileno(), select.EPOLLIN)
 
     def fileno(self) -> int:
         """Readable when a keeper has ended."""
@@ -63,14 +83,22 @@ class Watch:
 
     def ended(self) -> Iterator[PodId]:
         """Pods whose keepers are gone."""
-        return (self._pods[handle] for handle, _ in self._epoll.poll(0))
+        return (self._pods[handle] for handle, _ in self._epoll.poll(0) if handle in self._pods)
+
+    def wake_at(self, moment: float | None) -> None:
+        """Be readable at this moment, by the clock of notices; None: not by the hour."""
+        self._timer.set(moment)
 
     def sight(self, life: Life) -> PodSight:
         """What the life looks like now."""
         found = life_folder.glance(life.folder)
         if found.keeper is None:
-            return _without_keeper(life, found.is_told_to_stop)
+            life.is_emptied = life.generation >= 0
+            return life.sight if life.is_emptied else _without_keeper(life, found.is_told_to_stop)
         life.is_kept = self._hold(life, found.keeper)
+        if found.keeper.pid:
+            life.keeper = (found.keeper.pid, found.keeper.started)
+        life.main, life.namespace = found.main or life.main, found.namespace or life.namespace
         # After the look at its keeper: one that is gone has written the end before, if it could.
         end, since = life_folder.end_of(life.folder), found.running_since
         if end is not None:
@@ -82,7 +110,7 @@ class Watch:
                 running_since=since,
                 after_notice=end.after_notice,
             )
-        words = str(life.kept.launch["words"]) if life.kept.launch is not None else ""
+        words = str(life.kept.launch.get("words", "")) if life.kept.launch is not None else ""
         if not life.is_kept:
             words = "its keeper was killed; another looks after what is left"
         state = PodState.STARTING if since is None else PodState.RUNNING
@@ -97,6 +125,7 @@ class Watch:
             life.handle = -1
 
     def close(self) -> None:
+        self._timer.close()
         self._epoll.close()
 
     def _hold(self, life: Life, keeper: life_folder.Keeper) -> bool:
@@ -121,12 +150,59 @@ class Watch:
         return True
 
 
+CLOCK_BOOTTIME, TFD_FLAGS, TFD_TIMER_ABSTIME = 7, os.O_NONBLOCK | os.O_CLOEXEC, 1
+
+
+class _Interval(ctypes.Structure):
+    _fields_ = (("every_s", ctypes.c_long), ("every_ns", ctypes.c_long), ("s", ctypes.c_long), ("ns", ctypes.c_long))
+
+
+class Timer:
+    """A descriptor that is readable from a moment on. Python knows such since 3.13, the kernel since long before."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = self._libc.timerfd_create(CLOCK_BOOTTIME, TFD_FLAGS)
+        self._at: float | None = None
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "no timer can be made")
+
+    def fileno(self) -> int:
+        return int(self._fd)
+
+    def set(self, at: float | None) -> None:
+        """From this moment since boot; one that has passed makes it readable at once."""
+        if at == self._at:
+            return
+        self._at = at
+        seconds, part = divmod(max(at, 0.001), 1.0) if at is not None else (0, 0)
+        wanted = _Interval(0, 0, int(seconds), int(part * 1e9))  # all zero: never
+        if self._libc.timerfd_settime(self._fd, TFD_TIMER_ABSTIME, ctypes.byref(wanted), None) != 0:
+            raise OSError(ctypes.get_errno(), "the timer cannot be set")
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+WAIT_MAX_S = 3600.0
+"""Whoever wants to wait for longer looks once in between: the kernel takes no more than 24 days."""
+
+
 def is_readable(descriptors: Sequence[int], timeout_s: float) -> bool:
     """Whether one of these is, or becomes so in time."""
     poll = select.poll()  # not select(), which knows no descriptor above 1023
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(timeout_s * 1000))
+    return bool(poll.poll(min(timeout_s, WAIT_MAX_S) * 1000))
+
+
+def _group(limits: Any, mark: str) -> Group | None:
+    """The group in which a life runs. Its order may have been damaged, and then there is none that we know."""
+    try:
+        is_its_own = limits["name"] == mark and mark and "/" not in mark
+        return Group(limits["limiter"], mark) if is_its_own else None
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _without_keeper(life: Life, is_told: bool) -> PodSight:

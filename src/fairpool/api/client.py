@@ -46,6 +46,8 @@ PATHS = {
 PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
 SWITCHED = 101
+COMMAND_IN_ADDRESS_MAX = 4000
+"""Bytes; servers read no more than 8 KB of a request's first line. A longer command is sent as the first message."""
 
 
 class Refused(Exception):
@@ -290,6 +292,8 @@ class Client:
         self, workload_id: str, command: Sequence[str] = (), *, pod: str | None = None, tty: bool = False
     ) -> Iterator[Shell]:
         """A process in a pod, or with no command the pod's own, with its streams; raises `Refused` before it begins."""
+        from urllib.parse import urlencode
+
         from httpx2.websockets import WebSocketUpgradeError
 
         from fairpool.api.shell import MESSAGE_MAX, Shell
@@ -299,6 +303,9 @@ class Client:
             hooks.append(_read_refused_shell)
         verb = "exec" if command else "attach"
         params: list[tuple[str, Any]] = [("command", word) for word in command]
+        follows = len(urlencode(params)) > COMMAND_IN_ADDRESS_MAX
+        if follows:
+            params = [("commandFollows", True)]
         params += [("tty", tty), *([("pod", pod)] if pod else [])]
         address = self._http.base_url.join(f"/api/v1/workloads/{workload_id}/{verb}")
         address = address.copy_with(scheme="wss" if address.scheme == "https" else "ws")
@@ -307,7 +314,10 @@ class Client:
             with self._http.websocket(
                 address, params=params, headers=headers, max_message_size_bytes=MESSAGE_MAX
             ) as socket:
-                yield Shell(socket)
+                shell = Shell(socket)
+                if follows:
+                    shell.send_command(command)
+                yield shell
         except WebSocketUpgradeError as error:
             raise _refusal(error.response) from error
 

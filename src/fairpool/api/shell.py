@@ -2,12 +2,14 @@
 
 Each message is one byte that names the channel, then bytes: 0 input, 1 output, 2 errors, 3 how it ended (JSON),
 4 the size of the terminal (JSON), 255 the end of the channel whose number follows. The numbers are those of
-Kubernetes' `v5.channel.k8s.io`, so that both kinds of engine speak alike.
+Kubernetes' `v5.channel.k8s.io`, so that both kinds of engine speak alike. A command that is too long for an address
+comes as the first message, on channel 128 of our own (JSON, a list of words).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -25,6 +27,7 @@ class Channel(IntEnum):
     ERRORS = 2
     ENDED = 3
     SIZE = 4
+    COMMAND = 128
     CLOSE = 255
 
 
@@ -54,6 +57,26 @@ def size(columns: int, rows: int) -> Frame:
     return Frame(Channel.SIZE, json.dumps({"columns": columns, "rows": rows}).encode())
 
 
+def command(words: Sequence[str]) -> Frame:
+    """What to run, where it did not fit into the address."""
+    return Frame(Channel.COMMAND, json.dumps(list(words)).encode())
+
+
+def command_in(message: bytes) -> tuple[str, ...] | Problem:
+    """The command that the first message holds."""
+    frame = decode(message)
+    if isinstance(frame, Problem):
+        return frame
+    try:
+        words = json.loads(frame.data) if frame.channel is Channel.COMMAND else None
+    except ValueError:
+        words = None
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        fix = "send the command first: the byte 128, then a JSON list of words"
+        return Problem("shell.no_command", "the first message holds no command", fix)
+    return tuple(words)
+
+
 def ended(exit_code: int | None, words: str = "") -> Frame:
     """The process is over; nothing comes after this."""
     return Frame(Channel.ENDED, json.dumps({"exitCode": exit_code, "words": words}).encode())
@@ -73,6 +96,10 @@ class Shell:
     def send(self, data: bytes) -> None:
         """Input for the process."""
         self._socket.send_bytes(Frame(Channel.INPUT, data).encode())
+
+    def send_command(self, words: Sequence[str]) -> None:
+        """What to run, before anything else."""
+        self._socket.send_bytes(command(words).encode())
 
     def send_end(self) -> None:
         """No more input comes."""

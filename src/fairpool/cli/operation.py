@@ -32,9 +32,22 @@ STALE_S = 30.0
 
 @click.command()
 @DATA
-@click.option("--stop-pods", is_flag=True, help="End the pods as well; training comes back at the next start.")
-def down(data: Path | None, stop_pods: bool) -> None:
-    """Stop the server. Pods run on and are found again, unless --stop-pods says otherwise."""
+@click.option("--stop-pods", is_flag=True, help="Stop the pods as well. Training restarts at the next `fairpool up`.")
+@click.option(
+    "--grace",
+    type=click.IntRange(0, 3600),
+    metavar="SECONDS",
+    help="With --stop-pods: kill pods that have not stopped after SECONDS, even if they asked for longer.  "
+    f"[default: {background.LONGEST_GRACE_S}]",
+)
+def down(data: Path | None, stop_pods: bool, grace: int | None) -> None:
+    """Stop the server. Pods keep running and are picked up at the next start, unless you pass --stop-pods.
+
+    With --stop-pods, each pod gets a SIGTERM and its grace period, capped by --grace, and is then killed. The exit code
+    is not 0 if a pod is left.
+    """
+    if grace is not None and not stop_pods:
+        raise click.UsageError("--grace needs --stop-pods: without it, pods keep running.")
     premises = premises_at(data)
     with complaining():
         holder = occupant(premises)
@@ -50,18 +63,23 @@ def down(data: Path | None, stop_pods: bool) -> None:
             click.echo("Fairpool is down." if stop_pods else "Fairpool is down. What runs goes on.")
         if stop_pods and premises.machine.is_dir():
             with occupied(premises, "down"):
-                _stop_pods(premises)
+                _stop_pods(premises, background.LONGEST_GRACE_S if grace is None else grace)
 
 
-def _stop_pods(premises: Premises) -> None:
-    stopped = background.stop_pods(premises)
-    click.echo(f"{stopped.ended} pods were ended.")
+def _stop_pods(premises: Premises, grace_s: int) -> None:
+    stopped = background.stop_pods(premises, grace_s)
+    killed = f" ({stopped.killed} had to be killed)" if stopped.killed else ""
+    click.echo(f"Stopped {_pods(stopped.ended)}{killed}.")
     if stopped.left:
         more = f" and {len(stopped.left) - NAMED} more" if len(stopped.left) > NAMED else ""
         named = f"{', '.join(stopped.left[:NAMED])}{more}"
-        what = f"{len(stopped.left)} pods have not ended: {named}"
-        fix = f"try again; {premises.machine / 'nursery.log'} and the folders of the pods beside it may say why"
+        what = f"{_pods(len(stopped.left))} could not be stopped: {named}"
+        fix = f"run the command again; {premises.machine / 'nursery.log'} and the pod's folder next to it may say why"
         raise Unusable(Problem("down.pods_left", what, fix))
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod" if count == 1 else f"{count} pods"
 
 
 @click.command()

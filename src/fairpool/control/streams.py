@@ -43,6 +43,7 @@ router = APIRouter(tags=["streams"], route_class=LeanRoute)
 AT_ONCE = 500
 NOT_A_PROJECTS = frozenset({"node", "node-pool", "cluster", "department"})
 COMMAND_MAX = 256
+FIRST_MESSAGE_S = 10.0
 POLICY = 1008
 """How a WebSocket says that it was ended because somebody may not."""
 LOOK_AGAIN_S = 5.0
@@ -295,8 +296,12 @@ async def run_command(
     command: Annotated[list[str] | None, Query(max_length=COMMAND_MAX)] = None,
     pod: Annotated[str | None, Query(max_length=256)] = None,
     tty: bool = False,
+    follows: Annotated[bool, Query(alias="commandFollows")] = False,
 ) -> None:
     """A process beside the pod's own. Frames as `fairpool.api.shell` says."""
+    if follows and not command:
+        await _converse(socket, plane, caller, workload_id, pod, None, tty)
+        return
     if not command:
         raise refused(422, "shell.no_command", "no command was given", "give one: ?command=bash")
     await _converse(socket, plane, caller, workload_id, pod, tuple(command), tty)
@@ -321,22 +326,44 @@ async def _converse(
     caller: Caller,
     workload_id: str,
     pod: str | None,
-    command: tuple[str, ...],
+    command: tuple[str, ...] | None,
     tty: bool,
 ) -> None:
+    """`command`: none at all for the pod's own process, None for one that comes with the first message."""
     address = await _address(plane, caller, workload_id, pod, Action.WORKLOAD_OPERATE, running=True)
     try:
-        end = await plane.doors.open_shell(address, command, tty)
+        words = await _first_message(socket) if command is None else command
+        end = await plane.doors.open_shell(address, words, tty)
     except Shut as shut:
+        if command is None:
+            await _turn_out(socket, str(shut.problem))
+            return
         raise refused(503, shut.problem.code, shut.problem.what, shut.problem.fix) from shut
+    except (WebSocketDisconnect, KeyError, RuntimeError):
+        return  # the person has left, or speaks no bytes
     visit = Done(entity_type="workload", entity_id=workload_id, entity_name=address.pod)
     try:
         await plane.note(socket, caller, replace(visit, action="open-shell"))
-        await socket.accept()
+        if command is not None:
+            await socket.accept()
         await _talk(socket, plane, workload_id, end)
     finally:
         await end.close()
         await plane.note(socket, caller, replace(visit, action="close-shell"))
+
+
+async def _first_message(socket: WebSocket) -> tuple[str, ...]:
+    """The command that did not fit into the address; raises `Shut`."""
+    await socket.accept()
+    try:
+        async with asyncio.timeout(FIRST_MESSAGE_S):
+            words = shell.command_in(await socket.receive_bytes())
+    except TimeoutError:
+        what = f"no command came within {FIRST_MESSAGE_S:g} s"
+        raise Shut(Problem("shell.no_command", what, "send it as the first message")) from None
+    if isinstance(words, Problem):
+        raise Shut(words)
+    return words
 
 
 async def _talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellEnd) -> None:
@@ -354,13 +381,13 @@ async def _talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellEnd
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     if is_revoked:
-        await _turn_out(socket)
+        await _turn_out(socket, REVOKED)
 
 
-async def _turn_out(socket: WebSocket) -> None:
+async def _turn_out(socket: WebSocket, words: str) -> None:
     with suppress(WebSocketDisconnect, RuntimeError):  # they have left by themselves
-        await socket.send_bytes(shell.ended(None, REVOKED).encode())
-        await socket.close(POLICY, REVOKED)
+        await socket.send_bytes(shell.ended(None, words).encode())
+        await socket.close(POLICY, REVOKED if words == REVOKED else "")
 
 
 async def _to_pod(socket: WebSocket, end: ShellEnd) -> None:

@@ -21,6 +21,7 @@ from fairpool.agent.nvml import Gpus, find_gpus
 from fairpool.agent.supervisor import Supervisor
 from fairpool.engines.port import Away, Outranked
 from fairpool.model.ids import Instant, NodeName, Token
+from fairpool.model.node import Node
 from fairpool.model.observation import (
     Answer,
     ForgetOrder,
@@ -56,6 +57,8 @@ class LocalEngine:
         self._token_path = self.supervisor.data.root / "token"
         self._observed: Observation | None = None
         self._sights: Mapping[NodeName, NodeSight] = {}
+        self._left: Mapping[NodeName, int] = {}
+        self._opened_at = _now()
         self._foreign_looked_at = float("-inf")
 
     def observe(self, token: Token) -> Observation:
@@ -113,8 +116,10 @@ class LocalEngine:
 
     def _look_at_nodes(self) -> Mapping[NodeName, NodeSight]:
         """The nodes, as the same object while nothing about them changes."""
-        if time.monotonic() - self._foreign_looked_at < FOREIGN_LOOK_S:
+        left = self.supervisor.left_nodes
+        if left == self._left and time.monotonic() - self._foreign_looked_at < FOREIGN_LOOK_S:
             return self._sights
+        self._left = left
         self._foreign_looked_at = time.monotonic()
         boot_id = self.supervisor.boot_id
         seen = self._lookout.look(self._nodes, self._belongings)
@@ -122,9 +127,18 @@ class LocalEngine:
         sights = {
             each.node.name: NodeSight(node=each.node, boot_id=boot_id, words=each.words, images=images) for each in seen
         }
+        sights |= {name: self._sight_of_left(name, highest) for name, highest in left.items()}
         if sights != self._sights:
             self._sights = sights
         return self._sights
+
+    def _sight_of_left(self, name: NodeName, highest: int) -> NodeSight:
+        """A node that is not offered any more: silent until its pods have left, so that nothing counts as free, nor as
+        lost, while it is still in use."""
+        node = Node(name=name, cpu_milli=0, memory_bytes=0, gpus=highest + 1)
+        words = "it is no longer part of this platform; its pods are being stopped"
+        boot_id = self.supervisor.boot_id
+        return NodeSight(node=node, boot_id=boot_id, silent_since=self._opened_at, words=words)
 
 
 def _token_in(content: bytes, path: Path) -> Token:

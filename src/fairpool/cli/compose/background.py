@@ -25,6 +25,10 @@ READY_S = 120.0
 LEAVE_S = 30.0
 LOOK_S = 0.05
 LAST_GRACE_S = 5.0
+LONGEST_GRACE_S = 30
+"""What `down --stop-pods` gives pods at most, unless it is told otherwise."""
+KILLED = 137
+"""The exit code of what was killed."""
 
 
 class Ended(Exception):
@@ -94,39 +98,43 @@ def _is_still_there(premises: Premises, holder: Occupant) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PodsStopped:
-    """How many pods are gone, and which are not."""
+    """How many pods are gone, how many of them had to be killed, and which are left."""
 
     ended: int
-    left: tuple[PodId, ...] = ()
+    killed: int = 0
+    left: tuple[str, ...] = ()
 
 
-def stop_pods(premises: Premises) -> PodsStopped:
-    """End every pod on this machine, each within its grace, and see whether it has. No server may run meanwhile.
+def stop_pods(premises: Premises, grace_s: int = LONGEST_GRACE_S) -> PodsStopped:
+    """End every pod on this machine and see whether it has ended. No server may run meanwhile.
 
-    To the platform it is as if the machine had been rebooted: at its next start training comes back by itself. Raises
-    `Unusable`.
+    Each has its own grace, but no more than `grace_s`, and is then killed. To the platform it is as if the machine had
+    been rebooted: at its next start training comes back by itself. Raises `Unusable`.
     """
     try:
-        supervisor = Supervisor(premises.machine, ())
+        supervisor = Supervisor(premises.machine, None)
     except Unidentified as error:
         raise Unusable(error.problem) from error
     except OSError as error:
         raise Unusable(unusable(premises.root, error)) from error
     try:
         running = {pod: sight for pod, sight in supervisor.look().items() if sight.state is not PodState.EXITED}
-        notices = [_notice(pod, sight) for pod, sight in running.items()]
+        notices = [_notice(pod, sight, grace_s) for pod, sight in running.items()]
         supervisor.stop(notices)
         left = _left_after(supervisor, running, max([order.grace_s for order in notices], default=0) + LAST_GRACE_S)
         if left:
             supervisor.stop([StopOrder(pod=pod, node=None, grace_s=0, reason="down --stop-pods") for pod in left])
             left = _left_after(supervisor, left, LAST_GRACE_S)
-        return PodsStopped(len(running) - len(left), tuple(left))
+        seen = supervisor.look()
+        killed = [pod for pod in running if pod not in left and (pod not in seen or seen[pod].exit_code == KILLED)]
+        return PodsStopped(len(running) - len(left), len(killed), (*left, *supervisor.strays))
     finally:
         supervisor.close()
 
 
-def _notice(pod: PodId, sight: PodSight) -> StopOrder:
-    return StopOrder(pod=pod, node=sight.order.node, grace_s=sight.order.grace_s, reason="down --stop-pods")
+def _notice(pod: PodId, sight: PodSight, most_s: int) -> StopOrder:
+    grace_s = min(sight.order.grace_s, most_s)
+    return StopOrder(pod=pod, node=sight.order.node, grace_s=grace_s, reason="down --stop-pods")
 
 
 def _left_after(supervisor: Supervisor, pods: Collection[PodId], patience_s: float) -> list[PodId]:

@@ -115,6 +115,7 @@ class Platform:
         self._server: uvicorn.Server | None = None
         self._app: FastAPI | None = None
         self._cluster: Cluster | None = None
+        self._engine: LocalEngine | None = None
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Until a signal comes. Raises `Unusable` if it cannot be started, or another loop has taken over."""
@@ -153,7 +154,7 @@ class Platform:
         kept = condition.keep_if_older(self._premises.control)
         if kept is not None:
             log.info("the database is brought up to date; as it was it stays in %s", kept)
-        engine = LocalEngine(
+        engine = self._engine = LocalEngine(
             self._premises.machine,
             nodes=self._offer.nodes,
             protected=(self._premises.root, default_config(), default_data()),
@@ -256,6 +257,7 @@ class Platform:
 
     async def _clerk_of_status(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         assert self._cluster is not None
+        assert self._engine is not None
         runner = self._cluster.runner
         observation = runner.loop.books.observation
         states = [each.state.value for each in observation.pods.values()] if observation is not None else []
@@ -268,7 +270,7 @@ class Platform:
             "is_ready": self._server is not None and self._server.started and self._is_settled,
             "loop": {
                 "is_alive": runner.is_alive,
-                "trouble": runner.trouble,
+                "trouble": runner.trouble or self._engine.supervisor.trouble,
                 "turns": runner.turns,
                 "turned_at_ms": runner.turned_at,
                 "turned_ago_s": runner.turned_ago_s,

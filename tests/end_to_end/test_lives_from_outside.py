@@ -1,0 +1,323 @@
+"""Lives that leave their keeper's hands: deaf, stopped, without folder or mark. Each is ended, and none runs twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from fairpool.agent import launcher, process_table
+from fairpool.agent.devices import simulated_node
+from fairpool.model.ids import NodeName, PodId
+from fairpool.model.observation import ForgetOrder, PodState, Reply, StopOrder
+from tests.local_machine import NODE, TOKEN, Machine, a_machine, is_running
+
+pytestmark = pytest.mark.slow
+
+DEAF = "trap '' TERM; echo deaf; while :; do sleep 1000; done"
+ERASED = """
+import os, sys, time
+def daemon():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execve("/bin/sh", ["sh", "-c", "trap '' TERM HUP; while :; do sleep 7654321; done"], {})
+        os._exit(0)
+daemon()
+print("ready", flush=True)
+time.sleep(1000)
+"""
+"""Leaves behind a process with another parent, another session and no environment."""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with a_machine(tmp_path / "data") as machine:
+        yield machine
+
+
+def deaf(machine: Machine, name: str = "a", **fields: object) -> PodId:
+    pod = machine.up(name, "sh", "-c", DEAF, **fields)
+    machine.until(lambda: "deaf" in machine.log(pod), "it is deaf")
+    return pod
+
+
+@contextmanager
+def kept_stopped(pid: int) -> Iterator[None]:
+    """A process that goes on for a moment at most, however often somebody continues it."""
+    assert pid > 1
+    stopper = subprocess.Popen(["sh", "-c", f"while kill -STOP {pid}; do :; done"], stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        stopper.kill()
+        stopper.wait()
+
+
+def daemons() -> list[int]:
+    found = []
+    for pid in process_table.pids():
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"7654321" in line and is_running(pid):
+            found.append(pid)
+    return found
+
+
+def is_absent(machine: Machine, pod: PodId) -> bool:
+    return pod not in machine.engine.observe(TOKEN).pods
+
+
+# --- a grace that nobody can prolong
+
+
+def test_a_pod_that_stops_its_keeper_and_ignores_its_notice_is_ended_when_its_grace_is_over(machine: Machine) -> None:
+    pod = machine.up("a", "bash", "-c", 'kill -STOP $PPID; trap "" TERM; while :; do sleep 1000; done', grace_s=1)
+    machine.stop(pod, grace_s=1)
+    sight = machine.until_exited(pod)
+    assert (sight.exit_code, sight.after_notice) == (137, True)
+    assert machine.processes(pod) == []
+
+
+def test_a_keeper_that_is_stopped_again_and_again_is_done_without(machine: Machine) -> None:
+    pod = deaf(machine)
+    keeper = machine.keeper_pid(pod)
+    with kept_stopped(keeper):
+        machine.stop(pod, grace_s=1)
+        sight = machine.until_exited(pod)
+    assert (sight.exit_code, sight.after_notice) == (137, True)
+    assert machine.processes(pod) == []
+    machine.until(lambda: process_table.start_time(keeper) is None, "its keeper is gone too")
+
+
+def test_a_grace_runs_on_while_the_server_is_away(machine: Machine) -> None:
+    pod = deaf(machine, grace_s=1000)
+    with kept_stopped(machine.keeper_pid(pod)):
+        machine.stop(pod, grace_s=2)
+        machine.reopen()
+        machine.until_exited(pod)
+    assert machine.processes(pod) == []
+
+
+def test_a_pod_that_rewrites_its_notice_has_no_longer_than_it_was_ordered_with(machine: Machine) -> None:
+    pod = deaf(machine, grace_s=1)
+    with kept_stopped(machine.keeper_pid(pod)):
+        machine.stop(pod, grace_s=1)
+        (machine.folder(pod) / "stop.json").write_text('{"grace_s": 1e300, "reason": "", "at_s": 1e300}')
+        machine.reopen()
+        machine.until_exited(pod)
+    assert machine.processes(pod) == []
+
+
+@pytest.mark.parametrize("grace_s", [25 * 24 * 3600, 315_360_000])
+def test_a_keeper_survives_a_very_long_grace(machine: Machine, grace_s: int) -> None:
+    pod = deaf(machine, grace_s=grace_s)
+    machine.stop(pod, grace_s=grace_s)
+    machine.until(lambda: "SigPnd" in Path(f"/proc/{machine.keeper_pid(pod)}/status").read_text(), "it has heard")
+    machine.stop(pod, grace_s=1)
+    sight = machine.until_exited(pod)
+    assert (sight.exit_code, sight.words) == (137, "stopped: test, and killed when its grace was over")
+    assert not (machine.folder(pod) / "keeper.err").exists()
+    assert not (machine.folder(pod) / "keeper.1").is_symlink()
+
+
+# --- folders that are removed
+
+
+def test_a_pod_that_removes_its_folder_is_ended_before_its_next_life_starts(machine: Machine) -> None:
+    remove = "echo deaf; rm -rf $(dirname ${FAIRPOOL_REPORTER#file:}); trap '' TERM; while :; do sleep 1000; done"
+    pod = machine.up("a", "sh", "-c", remove)
+    mark = str(machine.engine.supervisor._bailiff.mark(pod))
+    machine.until(lambda: not machine.folder(pod).exists(), "it has removed its folder")
+    order = machine.order("a", "sleep", "1000", life=1)
+
+    def started() -> bool:
+        (answer,) = machine.engine.carry_out([order], TOKEN)
+        assert answer.reply in (Reply.LATER, Reply.DONE), answer
+        if answer.reply is Reply.DONE:
+            assert process_table.family(mark, {}) == {}, "the first life is gone by then"
+        return answer.reply is Reply.DONE
+
+    machine.until(started, "the next life starts")
+    assert is_absent(machine, pod)
+    (again,) = machine.engine.carry_out([machine.order("a", "sleep", "1000")], TOKEN)
+    assert again.reply is Reply.REFUSED, "a life starts once"
+
+
+@pytest.mark.parametrize("what", ["folder", "content"])
+@pytest.mark.parametrize("when", ["while the server is up", "while it is down"])
+@pytest.mark.parametrize("keeper", ["lives", "was killed"])
+def test_a_life_without_its_folder_is_gone_only_when_its_processes_are(
+    machine: Machine, what: str, when: str, keeper: str
+) -> None:
+    pod = deaf(machine)
+    mark = machine.mark(pod)
+    machine.see(pod)
+    if keeper == "was killed":
+        os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    if when == "while it is down":
+        machine.engine.close()
+        machine.engines.remove(machine.engine)
+    if what == "folder":
+        shutil.rmtree(machine.folder(pod))
+    else:
+        for path in machine.folder(pod).iterdir():
+            path.unlink()
+    if when == "while it is down":
+        machine.reopen()
+    else:
+        machine.engine.supervisor._looked_at = float("-inf")  # as if half a minute had passed
+    while not is_absent(machine, pod):
+        machine.engine.wait(0.02)
+    assert process_table.family(mark, {}) == {}
+
+
+def test_what_has_erased_its_mark_ends_with_its_folder(machine: Machine) -> None:
+    pod = machine.up("a", sys.executable, "-c", ERASED)
+    machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
+    machine.see(pod)
+    shutil.rmtree(machine.folder(pod))
+    machine.until(lambda: is_absent(machine, pod), "it is gone")
+    assert daemons() == []
+
+
+def test_what_has_erased_its_mark_is_found_below_a_keeper_without_folder_by_the_next_server(machine: Machine) -> None:
+    pod = machine.up("a", sys.executable, "-c", ERASED)
+    machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
+    machine.engine.close()
+    machine.engines.remove(machine.engine)
+    shutil.rmtree(machine.folder(pod))
+    machine.reopen()
+    assert is_absent(machine, pod)
+    assert daemons() == []
+
+
+def test_what_has_erased_its_mark_and_lost_its_keeper_is_found_by_its_namespace(machine: Machine) -> None:
+    if subprocess.run(["unshare", "-pf", "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("PID namespaces need a right that is missing here")
+    pod = machine.up("a", "unshare", "-pf", sys.executable, "-c", ERASED)
+    machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
+    (machine.folder(pod) / "ns").symlink_to(str(process_table.pid_namespace(daemons()[0])))
+    machine.engine.supervisor._looked_at = float("-inf")
+    machine.see(pod)
+    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    shutil.rmtree(machine.folder(pod))
+    machine.until(lambda: is_absent(machine, pod), "it is gone")
+    assert daemons() == []
+
+
+def test_what_has_erased_its_mark_and_lost_keeper_and_folder_is_remembered_by_the_next_server(machine: Machine) -> None:
+    pod = machine.up("a", "env", "-i", "sh", "-c", "echo ready; while :; do sleep 7654321; done")
+    machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
+    machine.engine.supervisor._looked_at = float("-inf")  # as if half a minute had passed
+    machine.see(pod)
+    machine.engine.close()
+    machine.engines.remove(machine.engine)
+    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    shutil.rmtree(machine.folder(pod))
+    machine.reopen()
+    assert is_absent(machine, pod)
+    assert daemons() == []
+
+
+def test_a_pod_that_says_itself_that_it_has_ended_is_not_forgotten_while_it_runs(machine: Machine) -> None:
+    pod = deaf(machine)
+    mark, keeper = machine.mark(pod), machine.keeper_pid(pod)
+    os.kill(keeper, signal.SIGKILL)
+    (machine.folder(pod) / "exit.json").write_text('{"code": 0, "words": "", "after_notice": false}')
+    machine.until_exited(pod)
+    machine.engine.carry_out([ForgetOrder(pod=pod, node=NODE)], TOKEN)
+    machine.until(lambda: not machine.folder(pod).exists(), "it is forgotten")
+    assert process_table.family(mark, {}) == {}
+
+
+def test_a_life_does_not_start_beside_an_earlier_one_of_the_same_pod(machine: Machine) -> None:
+    pod = machine.up("a", "sleep", "1000")
+    later = machine.order("a", "sleep", "1000", life=1)
+    (answer,) = machine.engine.carry_out([later], TOKEN)
+    assert (answer.reply, answer.words) == (Reply.LATER, "an earlier life of this pod has not ended yet")
+    machine.stop(pod, grace_s=0)
+    machine.start(later)
+
+
+# --- nodes that are offered no more
+
+
+@pytest.mark.parametrize("is_deaf", [False, True], ids=["leaves when told", "is deaf and stops its keeper"])
+def test_pods_on_a_node_that_is_offered_no_more_are_ended_before_it_is_gone(machine: Machine, is_deaf: bool) -> None:
+    pod = deaf(machine, grace_s=1) if is_deaf else machine.up("a", "sleep", "1000", grace_s=1)
+    mark, keeper = machine.mark(pod), machine.keeper_pid(pod)
+    machine.engine.close()
+    machine.engines.remove(machine.engine)
+    machine.nodes = (simulated_node(NodeName("other")),)
+    with kept_stopped(keeper) if is_deaf else nullcontext():
+        machine.reopen()
+        while True:
+            seen = machine.engine.observe(TOKEN)
+            if pod not in seen.pods or seen.pods[pod].state is PodState.EXITED:
+                break
+            assert seen.nodes[NODE].silent_since is not None, "it takes nobody, and nothing on it counts as gone"
+            machine.engine.wait(0.02)
+    assert process_table.family(mark, {}) == {}
+    assert seen.pods[pod].after_notice
+    assert set(machine.engine.observe(TOKEN).nodes) == {"other"}
+
+
+def test_a_pod_on_a_device_that_its_node_has_no_more_is_told_to_leave(machine: Machine) -> None:
+    pod = machine.up("a", "sleep", "1000", devices=(6,))
+    stays = machine.up("b", "sleep", "1000", devices=(1,))
+    machine.nodes = (simulated_node(NODE, 4),)
+    machine.reopen()
+    sight = machine.until_exited(pod)
+    assert (sight.after_notice, sight.words) == (True, f"stopped: node {NODE} no longer has GPU 6")
+    assert machine.see(stays).state is PodState.RUNNING
+
+
+# --- a nursery that does not answer
+
+
+def test_a_stopped_nursery_is_replaced_and_said_meanwhile(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "ANSWER_S", 3.0)
+    monkeypatch.setattr(launcher, "SLOW_S", 0.5)
+    nursery = machine.engine.supervisor.nursery_pid
+    assert nursery is not None
+    os.kill(nursery, signal.SIGSTOP)
+    pod = machine.start(machine.order("a", "sleep", "1000"))
+    machine.until(lambda: machine.engine.supervisor.trouble, "it is said what is wrong")
+    assert f"process {nursery}" in machine.engine.supervisor.trouble
+    machine.until(lambda: machine.see(pod).state is PodState.RUNNING, "another one starts it")
+    assert machine.engine.supervisor.trouble == ""
+    assert machine.engine.supervisor.nursery_pid != nursery
+    assert process_table.start_time(nursery) is None
+
+
+def test_a_force_delete_needs_neither_keeper_nor_nursery(machine: Machine) -> None:
+    pod = deaf(machine, grace_s=3600)
+    nursery = machine.engine.supervisor.nursery_pid
+    assert nursery is not None
+    machine.stop(pod, grace_s=3600)
+    os.kill(nursery, signal.SIGSTOP)
+    with kept_stopped(machine.keeper_pid(pod)):
+        (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="forced")], TOKEN)
+    assert answer.reply is Reply.DONE, answer
+    assert machine.processes(pod) == []
+
+
+def test_a_stopped_nursery_does_not_outlive_its_server(machine: Machine, tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys; from pathlib import Path; from fairpool.agent.supervisor import Supervisor; "
+        "own = Supervisor(Path(sys.argv[1]), None); os.kill(own.nursery_pid, signal.SIGSTOP); "
+        "print(own.nursery_pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "another")]
+    nursery = int(subprocess.run(command, check=False, capture_output=True, text=True).stdout)
+    machine.until(lambda: not is_running(nursery), "it has gone with its server")

@@ -1,0 +1,160 @@
+"""Notices and who enforces them: graces by a clock that does not jump, marks that say whose they are, a timer."""
+
+from __future__ import annotations
+
+import json
+import select
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from fairpool.agent import notice
+from fairpool.agent.bailiff import SLACK_S, Bailiff
+from fairpool.agent.cgroup import Limiter
+from fairpool.agent.watch import Timer
+from fairpool.model.ids import PodId, WorkloadId
+
+POD = PodId("train-0-0")
+
+
+class Clock:
+    """Seconds since boot, as a test sets them."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(notice, "now", clock)
+    return clock
+
+
+@pytest.fixture
+def bailiff(tmp_path: Path) -> Bailiff:
+    return Bailiff(uuid.UUID(int=1), tmp_path / "pods", Limiter("", "", 0, "none here"), lambda: None)
+
+
+def told(folder: Path) -> notice.Notice:
+    found = notice.read(str(folder))
+    assert found is not None
+    return found
+
+
+# --- the notice
+
+
+def test_a_grace_runs_on_whoever_reads_the_notice_later(tmp_path: Path, clock: Clock) -> None:
+    notice.give(str(tmp_path), 30, "reclaimed")
+    clock.now += 20
+    assert (told(tmp_path).left_s, told(tmp_path).reason) == (10, "reclaimed")
+    clock.now += 100
+    assert told(tmp_path).left_s == 0
+
+
+def test_told_again_a_grace_ends_earlier_or_as_before(tmp_path: Path, clock: Clock) -> None:
+    notice.give(str(tmp_path), 30, "first")
+    clock.now += 25
+    notice.give(str(tmp_path), 10, "a shorter grace that would end later")
+    assert (told(tmp_path).left_s, told(tmp_path).reason) == (5, "first")
+    notice.give(str(tmp_path), 1, "now")
+    assert (told(tmp_path).left_s, told(tmp_path).reason) == (1, "now")
+
+
+def test_the_time_of_day_does_not_count(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    notice.give(str(tmp_path), 30, "test")
+    monkeypatch.setattr(time, "time", lambda: 4e9)
+    assert told(tmp_path).left_s == 30
+
+
+@pytest.mark.parametrize(
+    ("content", "left_s"),
+    [
+        pytest.param({"grace_s": 30, "reason": ""}, 30, id="of an earlier version"),
+        pytest.param({"grace_s": 30, "reason": "", "at_s": 1e18}, 30, id="from the future"),
+        pytest.param({"grace_s": 30, "reason": "", "at_s": float("nan")}, 30, id="at no time"),
+        pytest.param({"grace_s": -5, "reason": "", "at_s": 1000}, 0, id="less than none"),
+        pytest.param({"grace_s": 1e300, "reason": "", "at_s": 1000}, notice.GRACE_MAX_S, id="too long"),
+        pytest.param({"grace_s": float("inf"), "reason": "", "at_s": 1000}, notice.GRACE_MAX_S, id="endless"),
+        pytest.param({"grace_s": float("nan"), "reason": "", "at_s": 1000}, notice.GRACE_MAX_S, id="no number"),
+    ],
+)
+def test_whatever_is_written_there_a_grace_is_bounded(
+    tmp_path: Path, clock: Clock, content: dict[str, object], left_s: float
+) -> None:
+    (tmp_path / notice.NAME).write_text(json.dumps(content))
+    assert told(tmp_path).left_s == left_s
+
+
+# --- who enforces it
+
+
+def test_a_life_is_due_a_little_after_its_grace_and_never_later_than_first_said(bailiff: Bailiff, clock: Clock) -> None:
+    bailiff.told(POD, 30)
+    bailiff.told(POD, 60)
+    assert bailiff.next_at() == clock.now + 30 + SLACK_S
+    clock.now += 10
+    bailiff.told(POD, 5)
+    assert bailiff.next_at() == clock.now + 5 + SLACK_S
+    assert bailiff.overdue() == []
+    clock.now += 5 + SLACK_S
+    assert bailiff.overdue() == [POD]
+    bailiff.put_off(POD)
+    assert bailiff.overdue() == []
+
+
+def test_a_mark_is_of_one_life_and_says_of_which_installation(bailiff: Bailiff, tmp_path: Path) -> None:
+    other = Bailiff(uuid.uuid4(), tmp_path, Limiter("", "", 0, "none here"), lambda: None)
+    marks = [bailiff.mark(PodId(f"train-0-{life}")) for life in range(100)]
+    assert len(set(marks)) == 100
+    assert all(bailiff._is_ours(mark) and not other._is_ours(mark) for mark in marks)
+    assert [str(uuid.UUID(mark)) for mark in marks] == marks
+    assert not bailiff._is_ours("")
+
+
+def test_a_pod_waits_for_strays_of_its_earlier_lives_only(bailiff: Bailiff) -> None:
+    bailiff.strays = {bailiff.mark(PodId("train-1-2")): {4711: 1}}
+    assert bailiff.waits_for_stray(WorkloadId("train"), 1, 3)
+    assert not bailiff.waits_for_stray(WorkloadId("train"), 1, 2)
+    assert not bailiff.waits_for_stray(WorkloadId("train"), 0, 3)
+    assert not bailiff.waits_for_stray(WorkloadId("other"), 1, 3)
+
+
+def test_what_was_remembered_in_another_boot_or_is_damaged_is_nothing(bailiff: Bailiff, tmp_path: Path) -> None:
+    file = tmp_path / "processes.json"
+    row = [bailiff.mark(POD), [0, 0], [1, 1], 5]
+    file.write_text(json.dumps({"boot_id": "b", "lives": [row]}))
+    assert [traces.main for traces in bailiff.recall(file, "b")] == [(1, 1)]
+    assert [traces.namespace for traces in bailiff.recall(file, "b")] == [None], "its first process is gone"
+    assert bailiff.recall(file, "c") == []
+    strange = [["not ours", *row[1:]]]
+    for content in (
+        "",
+        "[]",
+        '{"boot_id": "b"}',
+        '{"boot_id": "b", "lives": [[]]}',
+        json.dumps({"boot_id": "b", "lives": strange}),
+    ):
+        file.write_text(content)
+        assert bailiff.recall(file, "b") == []
+
+
+def test_a_timer_wakes_at_its_moment_and_not_without_one() -> None:
+    timer = Timer()
+    try:
+        assert select.select([timer], [], [], 0)[0] == []
+        timer.set(notice.now() - 1)
+        assert select.select([timer], [], [], 60)[0] == [timer]
+        timer.set(notice.now() + 10**9)
+        assert select.select([timer], [], [], 0)[0] == []
+        timer.set(notice.now() - 1)
+        timer.set(None)
+        assert select.select([timer], [], [], 0)[0] == []
+    finally:
+        timer.close()
