@@ -42,7 +42,7 @@ class LeanRoute(APIRoute):
         """Ours, which leaves to the framework's what it does not understand."""
         general = super().get_route_handler()
         asked = asked_by(self)
-        return general if asked is None else _lean(self, asked, general)
+        return _guarded(general) if asked is None else _lean(self, asked, general)
 
 
 # --- once for each route -------------------------------------------------------------------------------------
@@ -133,9 +133,11 @@ def _lean(route: APIRoute, asked: Asked, general: Handler) -> Handler:
     endpoint, status = route.endpoint, route.status_code or 200
 
     async def handler(request: Request) -> Response:
-        body = await _body(request) if asked.model is not None else b""
-        for demanded in request.app.router.dependencies:  # of all routes: the guard
-            await demanded.dependency(request)
+        await _demanded(request)
+        body = b""
+        if asked.model is not None:
+            body = await _body(request)
+            await _demanded(request)  # again: while the body came, what was permitted may have been taken away
         arguments = _arguments(asked, request, body)
         if arguments is None:
             return await general(request)
@@ -147,6 +149,22 @@ def _lean(route: APIRoute, asked: Asked, general: Handler) -> Handler:
         return Response(text, status, media_type="application/json")
 
     return handler
+
+
+def _guarded(general: Handler) -> Handler:
+    """The framework reads a body before it asks who sends it. Who may not costs nothing but the refusal."""
+
+    async def handler(request: Request) -> Response:
+        await _demanded(request)
+        return await general(request)
+
+    return handler
+
+
+async def _demanded(request: Request) -> None:
+    """What the application demands of all routes: the guard."""
+    for demanded in request.app.router.dependencies:
+        await demanded.dependency(request)
 
 
 async def _body(request: Request) -> bytes:

@@ -43,7 +43,7 @@ def login(
     if asked:
         flags = [f"--{name.replace('_', '-')}" for name in asked]
         raise Failure([not_yet(f"single sign-on ({', '.join(flags)})", "sign in with --user and a password")])
-    session = Session(here, to_sign_in=True)
+    session = Session(here)
     name = application or user or click.prompt("User", err=True)
     password = _password("Secret" if application else "Password", password_stdin)
     with session.unsigned() as client:
