@@ -201,7 +201,7 @@ def house(data: Path | None = None, *, doors: PodDoors | None = None, **settings
             home = House(app, http, clock)
             assert http.portal is not None
             http.portal.call(choose_password, app)
-            home.sign_in("admin", FIRST_USER, FIRST_PASSWORD)
+            home.sign_in("admin", FIRST_USER, chosen.first_password or FIRST_PASSWORD)
             identity = http.portal.call(cluster_identity, app)
             home.cluster, home.cluster_token = identity.id, identity.token
             yield home

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -26,6 +28,16 @@ def fail(problems: Iterable[Problem], exit_code: int) -> NoReturn:
         if problem.fix:
             click.echo(f"  fix: {printable(problem.fix)}", err=True)
     raise click.exceptions.Exit(exit_code)
+
+
+def unexpected(error: BaseException, *, with_stack: bool = False) -> str:
+    """What to say about a bug: its kind and its place, and never its words or values, which may hold a secret."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    lines = [f"unexpected error: {type(error).__name__}{place}. This is a bug in Fairpool: please report it."]
+    if with_stack:
+        lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    return "\n".join(lines)
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:

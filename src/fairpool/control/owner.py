@@ -56,6 +56,14 @@ async def owner_session(plane: Plane, holding: Sequence[str] = ()) -> OwnerSessi
     return await plane.write(unit)
 
 
+async def owner_token(plane: Plane) -> str:
+    """A token of the owner, for programs that serve the control plane themselves."""
+    session = await owner_session(plane)
+    assert isinstance(session, OwnerSession)
+    assert session.tokens is not None
+    return session.tokens.access_token
+
+
 def _must_change(user: store.UserRow) -> bool:
     return user.must_change or user.first_password
 
