@@ -58,7 +58,10 @@ def address(text: str) -> str:
 
 def listening_here() -> str | None:
     """Where `fairpool up` listens if `FAIRPOOL_LISTEN` is set: one setting for the server and for `runai`."""
-    host, colon, port = os.environ.get("FAIRPOOL_LISTEN", "").strip().rpartition(":")
+    text = os.environ.get("FAIRPOOL_LISTEN", "").strip()
+    if not text:
+        return None
+    host, colon, port = text.rpartition(":")
     if not colon:
         host, port = ("", port) if port.isdecimal() else (port, "8080")
     if not port.isdecimal() or int(port) == 0:  # 0 is any port that is free: nobody knows which
