@@ -100,6 +100,11 @@ class Running:
                 self._client.create_project(org.ProjectRequest.model_validate(body))
         return self._client
 
+    def sign_in(self, config: Path) -> None:
+        """Sign a `runai` with this configuration in as the first user, as its owner does: by repeating `up`."""
+        done = self.command("up", "--detach", config=config)
+        assert (done.returncode, "is signed in" in done.stdout) == (0, True), done.stdout + done.stderr
+
     def owner_token(self) -> str:
         """A token of the first user, as `fairpool up` gets it: over the admin socket."""
         answer = desk.ask(self.premises.desk, "welcome", PATIENCE_S, holding=[], project="")

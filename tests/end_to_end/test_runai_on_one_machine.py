@@ -28,8 +28,7 @@ class Person:
         told = {"FAIRPOOL_CONFIG": str(folder / "config"), "FAIRPOOL_SERVER": str(platform.status["address"])}
         self._environment = kept | told
         assert platform.client.projects()
-        signed_in = platform.command("up", "--detach", config=folder / "config")
-        assert signed_in.returncode == 0, signed_in.stderr
+        platform.sign_in(folder / "config")
         self.types("config", "project", "team-a")
 
     def type(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

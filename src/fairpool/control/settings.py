@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairpool.model.ids import Instant
@@ -43,7 +43,7 @@ class Settings:
     host_names: tuple[str, ...] = ()
     """Names that lead to us, beside this machine's own; a request for any other is refused."""
     first_user: str = FIRST_USER
-    first_password: str = ""
+    first_password: str = field(default="", repr=False)
     """For the first account if it has no password yet; must be changed before anything else. Empty: it gets none."""
     first_project: str = ""
     """Made on an empty installation; empty: none."""

@@ -229,7 +229,7 @@ class Platform:
     def _leave(self) -> None:
         """Asked once: in good order. Asked twice: without waiting for those who are being answered."""
         assert self._server is not None
-        log.info("told to leave; pods run on")
+        log.info("shutting down; running pods are not affected")
         self._server.force_exit = self._server.should_exit
         self._server.should_exit = True
 
@@ -274,15 +274,21 @@ class Platform:
 
     async def _clerk_of_passwords(self, question: Mapping[str, Any]) -> Mapping[str, Any] | Problem:
         assert self._app is not None
+        if self._not_isolated:
+            return self._not_for_pods("reset the password while the server is stopped: fairpool down")
         return await new_password(self._app, str(question.get("user") or FIRST_USER))
+
+    def _not_for_pods(self, fix: str) -> Problem:
+        """Pods that run as our user could ask here as well."""
+        what = f"pods are not isolated from your account on this machine ({self._not_isolated})"
+        return Problem("access.not_isolated", what, fix)
 
     async def _clerk_of_welcomes(self, question: Mapping[str, Any]) -> Welcome | Problem:
         """The owner signed in, a link for the browser, and the project that `runai` uses by default."""
         assert self._app is not None
         if self._not_isolated:
-            what = f"pods are not isolated from your account here ({self._not_isolated}), so no token is saved"
-            fix = "give the first account a password with --first-password-file, then `runai login --user test@run.ai`"
-            return Problem("access.not_isolated", what, fix)
+            fix = f"start it with --first-password-file, then `runai login --user {FIRST_USER}`"
+            return self._not_for_pods(fix)
         if not question:
             return {}
         plane = self._app.state.plane
