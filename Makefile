@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.up-to-date
+DEV    := $(VENV)/.dev-up-to-date
 JOBS   ?= auto
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
@@ -17,8 +18,9 @@ help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "Settings: PYTHON=$(PYTHON) (3.11 to 3.14), JOBS=$(JOBS) (parallel test processes)"
 
-env: $(STAMP) ## Make or update the virtual environment in .venv
+env: $(DEV) ## Make or update the development environment in .venv
 
+# What running needs, and nothing else.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { \
 	  echo "Fairpool needs Python 3.11 to 3.14, and '$(PYTHON)' is not one of them."; \
@@ -28,18 +30,19 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	@$(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group build
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
 	@touch $@
 
-up: env ## Start the platform here, and return when it is ready
-	@$(BIN)/fairpool up --detach
-	@echo "To try:"
-	@echo "  $(BIN)/runai login --user test@run.ai"
-	@echo "  $(BIN)/runai-adm project create team-a --gpu-quota 4"
-	@echo "  $(BIN)/runai submit hello -p team-a -i python -g 0.5 -- python -c 'print(\"hello\")'"
+# What tests, checks and benchmarks need beside that.
+$(DEV): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	@touch $@
 
-down: ## Stop the platform; what runs goes on
+up: $(STAMP) ## Start the platform in the background, and sign you in
+	@$(BIN)/fairpool up --detach
+
+down: ## Stop the platform; running pods are not affected
 	@if [ -x $(BIN)/fairpool ]; then $(BIN)/fairpool down; else echo "There is no .venv: nothing was started from here."; fi
 
 check: env ## Formatting, lint, types, import walls, house rules

@@ -26,6 +26,7 @@ from bench._stopwatch import peak_mib
 from fairpool.control import rbac
 from fairpool.control.app import cluster_identity, create_app
 from fairpool.control.lean_route import LeanRoute
+from fairpool.control.owner import owner_token
 from fairpool.control.plane import CallerDep
 from fairpool.control.settings import Settings
 from fairpool.scheduler.plan import plan
@@ -88,7 +89,8 @@ async def serve(folder: Path) -> None:
         serving = asyncio.create_task(server.serve([listener]))
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)
-        say(port=listener.getsockname()[1], cluster_token=identity.token, cluster=identity.name)
+        token = await owner_token(app.state.plane)
+        say(port=listener.getsockname()[1], token=token, cluster_token=identity.token, cluster=identity.name)
         threading.Thread(target=obey, daemon=True).start()
         await serving
 

@@ -24,6 +24,7 @@ from fairpool.cluster.loop import Loop
 from fairpool.cluster.mailbox import Mailbox
 from fairpool.control.app import create_app
 from fairpool.control.clusters import cluster_beside
+from fairpool.control.owner import owner_token
 from fairpool.control.settings import Settings
 from fairpool.engines.simulated.behaviour import Behaviour, always
 from fairpool.engines.simulated.clock import WallClock
@@ -83,7 +84,8 @@ async def serve(folder: Path, nodes: int) -> None:
         serving = asyncio.create_task(server.serve([listener]))
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)
-        print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
+        token = await owner_token(app.state.plane)
+        print(json.dumps({"port": listener.getsockname()[1], "token": token}), flush=True)
         await serving
 
 

@@ -32,7 +32,6 @@ from fairpool.api import organization as org
 from fairpool.api.client import Client
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import NodeReport, PodReport, PushReport, WorkloadReport
-from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.status import WorkloadPhase
@@ -71,8 +70,7 @@ class Store:
         try:
             hello = self.server.hello
             root = f"http://127.0.0.1:{hello['port']}"
-            with Client(root) as client:
-                client.sign_in(FIRST_USER, FIRST_PASSWORD)
+            with Client(root, hello["token"]) as client:
                 self.address = Address("127.0.0.1", hello["port"], str(client.token))
                 for number in range(size.projects):
                     body = {"name": f"team-{number:03d}", "resources": [{"gpu": {"deserved": 8}}]}

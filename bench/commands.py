@@ -28,6 +28,7 @@ import uvicorn
 from bench._report import Setting
 from fairpool.control.app import create_app
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
+from tests.control.house import choose_password
 
 RUNAI = [sys.executable, "-m", "fairpool.cli.runai.main"]
 ADM = [sys.executable, "-m", "fairpool.cli.adm.main"]
@@ -83,13 +84,21 @@ def _row(name: str, command: list[str], environment: dict[str, str], repeat: int
 
 @contextmanager
 def _serving(data: Path) -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(create_app(Settings(data=data)), port=0, log_level="warning"))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
+    app = create_app(Settings(data=data))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def serve() -> None:
+        loops.append(asyncio.get_running_loop())
+        await server.serve()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     while not server.started:
         if not thread.is_alive():
             raise RuntimeError("the control plane did not start")
         time.sleep(0.01)
+    asyncio.run_coroutine_threadsafe(choose_password(app), loops[0]).result()
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:

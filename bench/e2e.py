@@ -28,9 +28,9 @@ from bench._server import Server, cpu_s, end_in_good_order, main_thread_cpu_s
 from bench._stopwatch import p99
 from fairpool.api import organization as org
 from fairpool.api.client import Client
-from fairpool.cli.compose import background
+from fairpool.cli.compose import background, desk
 from fairpool.cli.compose.premises import Premises
-from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+from fairpool.model.problem import Problem
 
 ENGINES = ("processes", "simulated")
 SIZES = (1, 100, 500)
@@ -86,6 +86,7 @@ class Platform:
 
     port: int
     pid: int
+    token: str
 
 
 @contextmanager
@@ -94,11 +95,15 @@ def processes(folder: Path, nodes: int) -> Iterator[Platform]:
     command = [sys.executable, "-m", "fairpool.cli.main"]
     where = ["--data", str(folder)]
     up = ["up", "--detach", "--listen", "127.0.0.1:0", "--nodes", f"{nodes}x{GPUS}:V100-32GB"]
-    subprocess.run([*command, *up, *where], check=True, stdout=subprocess.DEVNULL)
+    own = {**os.environ, "FAIRPOOL_CONFIG": str(folder / "config")}  # `up` signs runai in: not the user's own
+    subprocess.run([*command, *up, *where], check=True, stdout=subprocess.DEVNULL, env=own)
     try:
         status = background.status_of(Premises(folder), 60.0)
         assert status is not None
-        yield Platform(urlsplit(status["address"]).port or 0, int(status["pid"]))
+        answer = desk.ask(Premises(folder).desk, "welcome", 60.0, holding=[], project="")
+        assert not isinstance(answer, Problem), answer
+        token = answer["tokens"]["access_token"]
+        yield Platform(urlsplit(status["address"]).port or 0, int(status["pid"]), token)
     finally:
         subprocess.run([*command, "down", "--stop-pods", *where], check=True, stdout=subprocess.DEVNULL)
 
@@ -107,7 +112,7 @@ def processes(folder: Path, nodes: int) -> Iterator[Platform]:
 def simulated(folder: Path, nodes: int) -> Iterator[Platform]:
     server = Server("bench._e2e_server", str(folder), str(nodes))
     try:
-        yield Platform(server.hello["port"], server.pid)
+        yield Platform(server.hello["port"], server.pid, server.hello["token"])
     finally:
         server.kill()
 
@@ -162,8 +167,7 @@ def measured(engine: str, nodes: int, rate: float, seconds: float, burst: int) -
 
 def _signed_in(platform: Platform, nodes: int) -> Address:
     """The first user's token, with a project that owns everything."""
-    with Client(f"http://127.0.0.1:{platform.port}") as client:
-        client.sign_in(FIRST_USER, FIRST_PASSWORD)
+    with Client(f"http://127.0.0.1:{platform.port}", platform.token) as client:
         body = {"name": "team", "resources": [{"gpu": {"deserved": nodes * GPUS}}]}
         client.create_project(org.ProjectRequest.model_validate(body))
         return Address("127.0.0.1", platform.port, str(client.token))

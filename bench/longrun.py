@@ -34,7 +34,6 @@ from fairpool.api import workloads as work
 from fairpool.api.client import Client
 from fairpool.api.shell import Channel
 from fairpool.cli.compose.premises import Premises
-from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from tests.running_platform import Running
 
 GPUS = 16
@@ -150,10 +149,9 @@ KINDS = (
 class Customers:
     """Those who use the platform, over HTTP."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self.client = Client(address)
-        self.client.sign_in(FIRST_USER, FIRST_PASSWORD)
+    def __init__(self, address: str, new_token: Callable[[], str]) -> None:
+        self._address, self._new_token = address, new_token
+        self.client = Client(address, new_token())
         self.counts: Counter[str] = Counter()
         self._names = itertools.count()
         for name, quota in (("owner", GPUS), ("borrower", 0)):
@@ -219,8 +217,7 @@ class Customers:
     def come_anew(self) -> None:
         """A fresh login, which watches until something changes and leaves in the middle."""
         self.counts["logins"] += 1
-        with Client(self._address) as other:
-            other.sign_in(FIRST_USER, FIRST_PASSWORD)
+        with Client(self._address, self._new_token()) as other:
             next(other.changes(after=1))
 
 
@@ -233,7 +230,7 @@ def run(folder: Path, submits: int, *, history: str) -> tuple[list[Sample], Coun
     try:
         running.up("--nodes", f"2x{GPUS // 2}:V100-32GB", "--keep-history", history, "--keep-audit", history)
         pid = running.pid
-        customers = Customers(running.status["address"])
+        customers = Customers(running.status["address"], running.owner_token)
         lent = [customers.submit("borrower", "sleep 100000", "1", {}) for _ in range(GPUS)]
         every = max(1, submits // SAMPLES)
         samples: list[Sample] = []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,9 @@ from fairpool.agent import process_table
 from fairpool.api import organization as org
 from fairpool.api import workloads as work
 from fairpool.api.client import Client, Unreachable
-from fairpool.cli.compose import background
+from fairpool.cli.compose import background, desk
 from fairpool.cli.compose.premises import Premises, occupant
-from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+from fairpool.model.problem import Problem
 
 PATIENCE_S = 180.0
 """Until a test gives up; much longer than anything takes, because machines that test are busy."""
@@ -26,9 +29,10 @@ PATIENCE_S = 180.0
 def fairpool(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """The command, as a person types it, until it ends."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
+    kept = {"FAIRPOOL_CONFIG": _nowhere(), **variables}  # `up` signs `runai` in: not the one of whoever runs the tests
     return subprocess.run(
         [sys.executable, "-m", "fairpool.cli.main", *arguments],
-        env={**own, "FAIRPOOL_DISK_RESERVE": "32MiB", **variables},  # of many platforms on one disk
+        env={**own, "FAIRPOOL_DISK_RESERVE": "32MiB", **kept},  # of many platforms on one disk
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -36,16 +40,25 @@ def fairpool(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
     )
 
 
+@lru_cache
+def _nowhere() -> str:
+    folder = tempfile.TemporaryDirectory(prefix="fairpool-config-")
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
 class Running:
     """A platform on one folder, that may be up or not."""
 
-    def __init__(self, folder: Path, nodes: str = "simulated") -> None:
+    def __init__(self, folder: Path, nodes: str = "simulated", config: Path | None = None) -> None:
         self.premises = Premises(folder)
+        self._variables = {} if config is None else {"FAIRPOOL_CONFIG": str(config)}
         self._nodes = nodes
         self._client: Client | None = None
 
-    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return fairpool(*arguments, "--data", str(self.premises.root))
+    def command(self, *arguments: str, config: Path | None = None) -> subprocess.CompletedProcess[str]:
+        variables = self._variables if config is None else {"FAIRPOOL_CONFIG": str(config)}
+        return fairpool(*arguments, "--data", str(self.premises.root), **variables)
 
     def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Start it in the background, at a free port; at first with simulated nodes, whatever machine this is."""
@@ -81,12 +94,22 @@ class Running:
     def client(self) -> Client:
         """Signed in as the first user, with a project to work in."""
         if self._client is None:
-            self._client = Client(self.status["address"])
-            self._client.sign_in(FIRST_USER, FIRST_PASSWORD)
+            self._client = Client(self.status["address"], self.owner_token())
             if not any(each.name == "team-a" for each in self._client.projects()):
                 body = {"name": "team-a", "resources": [{"gpu": {"deserved": 4}}]}
                 self._client.create_project(org.ProjectRequest.model_validate(body))
         return self._client
+
+    def sign_in(self, config: Path) -> None:
+        """Sign a `runai` with this configuration in as the first user, as its owner does: by repeating `up`."""
+        done = self.command("up", "--detach", config=config)
+        assert (done.returncode, "is signed in" in done.stdout) == (0, True), done.stdout + done.stderr
+
+    def owner_token(self) -> str:
+        """A token of the first user, as `fairpool up` gets it: over the admin socket."""
+        answer = desk.ask(self.premises.desk, "welcome", PATIENCE_S, holding=[], project="")
+        assert not isinstance(answer, Problem), answer
+        return str(answer["tokens"]["access_token"])
 
     def submit(self, name: str, program: str, gpu: str = "0.5", grace_s: int | None = None) -> str:
         """A training that is a line of Python; its id."""

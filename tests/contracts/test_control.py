@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.control import audit
-from fairpool.control.app import NotReady
+from fairpool.control.app import NotReady, create_app
 from fairpool.control.moments import iso
+from fairpool.control.settings import Settings
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
 from fairpool.model.life import Cause, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.spec import Want
 from fairpool.model.status import WorkloadPhase
-from tests.control.house import START, House, codes, expect, gone, house, node
+from tests.control.house import CHEAP, START, House, codes, expect, gone, house, node
 
 WORKLOADS = "/api/v1/workloads"
 TRAININGS = "/api/v1/workloads/trainings"
@@ -40,12 +42,6 @@ def home() -> Iterator[House]:
 # --- sign-in ---
 
 
-def test_the_first_user_signs_in_and_is_told_to_change_the_password(home: House) -> None:
-    me = expect(home.call("GET", "/api/v1/me"), 200)
-    assert me["username"] == "test@run.ai"
-    assert me["mustChangePassword"]
-
-
 def test_a_changed_password_ends_other_sessions_and_keeps_this_one(home: House) -> None:
     home.sign_in("elsewhere", "test@run.ai", "password")
     body = {"currentPassword": "password", "newPassword": "a better one"}
@@ -57,30 +53,26 @@ def test_a_changed_password_ends_other_sessions_and_keeps_this_one(home: House) 
 
 
 def test_nothing_listens_beyond_this_machine_before_the_first_password_is_changed(tmp_path: Path) -> None:
-    with pytest.raises(NotReady, match="everybody knows"), house(tmp_path, host="0.0.0.0"):
+    with pytest.raises(NotReady, match="first password"), house(tmp_path, host="0.0.0.0", first_password="password"):
         pass
     with house(tmp_path) as home:
         body = {"currentPassword": "password", "newPassword": "a better one"}
         expect(home.call("POST", "/api/v1/me/password", body), 204)
-    from fastapi.testclient import TestClient
-
-    from fairpool.control.app import create_app
-    from fairpool.control.settings import Settings
-    from tests.control.house import CHEAP
-
     app = create_app(Settings(data=tmp_path, host="0.0.0.0"), hasher=CHEAP)
     with TestClient(app, base_url="http://192.0.2.7") as http:
         assert http.get("/api/v1/me").status_code == 401
 
 
 def test_wrong_passwords_are_slowed_down(home: House) -> None:
-    body = {"grantType": "password", "username": "test@run.ai", "password": "wrong"}
+    new = {"email": "ann@example.com", "password": "correct horse"}
+    expect(home.call("POST", "/api/v1/users", new), 201)
+    body = {"grantType": "password", "username": "ann@example.com", "password": "wrong"}
     for _ in range(3):
         assert codes(home.http.post("/api/v1/token", json=body)) == ["access.wrong_password"]
-    slowed = home.http.post("/api/v1/token", json={**body, "password": "password"})
+    slowed = home.http.post("/api/v1/token", json={**body, "password": "correct horse"})
     assert (slowed.status_code, slowed.headers["retry-after"]) == (429, "1")
     home.clock.turn(1)
-    expect(home.http.post("/api/v1/token", json={**body, "password": "password"}), 200)
+    expect(home.http.post("/api/v1/token", json={**body, "password": "correct horse"}), 200)
 
 
 def test_a_token_ends_when_it_is_revoked_when_its_time_is_up_and_when_its_user_goes(home: House) -> None:

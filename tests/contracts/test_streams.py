@@ -37,7 +37,7 @@ from fairpool.model.ids import Instant, NodeName, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
-from tests.control.house import CHEAP
+from tests.control.house import CHEAP, choose_password
 
 pytestmark = pytest.mark.slow
 
@@ -151,6 +151,7 @@ def serving(data: Path) -> Iterator[Served]:
     port = server.servers[0].sockets[0].getsockname()[1]
     address = f"http://127.0.0.1:{port}"
     try:
+        asyncio.run_coroutine_threadsafe(choose_password(app), loops[0]).result()
         identity = asyncio.run_coroutine_threadsafe(cluster_identity(app), loops[0]).result()
         with Client(address) as admin:
             admin.sign_in("test@run.ai", "password")

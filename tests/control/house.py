@@ -26,6 +26,8 @@ from fairpool.api.clusters import (
 from fairpool.control.app import cluster_identity, create_app
 from fairpool.control.doors import PodDoors
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
+from fairpool.control.store import access as store
+from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
 from fairpool.model.life import Cause, Outcome
 from fairpool.model.lifecycle import PodPhase
@@ -177,6 +179,17 @@ def codes(answer: Any) -> list[str]:
     return [each["code"] for each in answer.json()["problems"]]
 
 
+async def choose_password(app: FastAPI, password: str = FIRST_PASSWORD) -> None:
+    """As if the first user had chosen a password; an installation that was there before keeps its own."""
+
+    def unit(connection: Connection) -> None:
+        first = store.user_by_email(connection, FIRST_USER)
+        if first is not None and not first.password_hash:
+            store.set_password(connection, first.id, CHEAP.hash(password), must_change=False)
+
+    await app.state.plane.write(unit)
+
+
 @contextmanager
 def house(data: Path | None = None, *, doors: PodDoors | None = None, **settings: Any) -> Iterator[House]:
     """Moves in, signs the first user in as `admin`, and gives the cluster its token."""
@@ -186,8 +199,9 @@ def house(data: Path | None = None, *, doors: PodDoors | None = None, **settings
         app = create_app(chosen, doors=doors, hasher=CHEAP)
         with TestClient(app, raise_server_exceptions=True, base_url=HERE) as http:
             home = House(app, http, clock)
-            home.sign_in("admin", FIRST_USER, FIRST_PASSWORD)
             assert http.portal is not None
+            http.portal.call(choose_password, app)
+            home.sign_in("admin", FIRST_USER, chosen.first_password or FIRST_PASSWORD)
             identity = http.portal.call(cluster_identity, app)
             home.cluster, home.cluster_token = identity.id, identity.token
             yield home

@@ -29,7 +29,7 @@ from fairpool.model.life import Cause, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
 from fairpool.model.status import Pause, WorkloadPhase
-from tests.control.house import CHEAP
+from tests.control.house import CHEAP, choose_password
 from tests.end_to_end.typist import Typist
 
 LOG = b"Epoch 1/2 loss 0.31\nEpoch 2/2 loss 0.12\n"
@@ -245,6 +245,7 @@ def serving(folder: Path, **settings: Any) -> Iterator[Server]:
         assert thread.is_alive(), "the server did not start"
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
+    asyncio.run_coroutine_threadsafe(choose_password(app), loops[0]).result()
     identity = asyncio.run_coroutine_threadsafe(cluster_identity(app), loops[0]).result()
     address = f"http://127.0.0.1:{port}"
     with Client(address) as admin:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fairpool.control.settings import FIRST_PASSWORD
 from tests.end_to_end.runai_server import Server, serving
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "api.md"
@@ -38,7 +39,7 @@ def test_every_command_of_the_guide_works(tmp_path: Path) -> None:
         try:
             done = subprocess.run(
                 ["bash", "-c", script],
-                env={"PATH": "/usr/local/bin:/usr/bin:/bin", "FAIRPOOL": server.address},
+                env={"PATH": "/usr/local/bin:/usr/bin:/bin", "FAIRPOOL": server.address, "PASSWORD": FIRST_PASSWORD},
                 capture_output=True,
                 text=True,
                 timeout=300,

@@ -32,7 +32,6 @@ from fairpool.api.client import Client
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.workloads import PodItem, WorkloadItem
 from fairpool.cli.compose.premises import occupant
-from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.ids import PodId
 from tests.running_platform import PATIENCE_S, Running
 
@@ -89,7 +88,7 @@ class Typist(Running):
     """A platform at one address, and somebody who types commands."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder / "data")
+        super().__init__(folder / "data", config=folder / "config")
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))},
             "FAIRPOOL_CONFIG": str(folder / "config"),
@@ -98,11 +97,9 @@ class Typist(Running):
         self.server = 0
 
     def open(self) -> None:
-        """Start and sign in."""
+        """Start, which signs in whoever types."""
         self.start()
-        self.typed(f"runai login --user {FIRST_USER} --server {self.address}", said=f"{FIRST_PASSWORD}\n")
-        self._client = Client(self.address)
-        self._client.sign_in(FIRST_USER, FIRST_PASSWORD)
+        self._client = Client(self.address, self.owner_token())
 
     def make_projects(self) -> None:
         """The four, without typing: a command takes half a second of a processor."""

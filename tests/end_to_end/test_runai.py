@@ -886,7 +886,7 @@ def test_login_keeps_a_token_that_nobody_else_can_read(server: Server) -> None:
     person = "new"
     assert server.refused("runai whoami", person=person) == "User not authenticated, run the 'runai login' command.\n"
     wrong = server.type(f"runai login -u {FIRST_USER}", person=person, stdin="not it\n")
-    assert (wrong.code, wrong.err) == (1, "user or password is wrong: try again; both matter, case too\n")
+    assert (wrong.code, wrong.err) == (1, "wrong user name or password: try again\n")
     server.log_in(person)
     said = server.typed("runai whoami", person=person).splitlines()
     assert said[0] == f"User: {FIRST_USER}"
@@ -1019,42 +1019,89 @@ def test_a_given_password_must_be_changed_first(server: Server) -> None:
         terminal.write(f"{password[1]}\r")
         terminal.read_until("New password")
         terminal.write("correct horse battery\r")
-        terminal.read_until("The same again")
+        terminal.read_until("New password again")
         terminal.write("correct horse battery\r")
         terminal.read_until("Password changed")
     server.log_in("eve", "eve@example.com", "correct horse battery")
 
 
-def test_the_first_login_asks_for_a_password_of_ones_own(tmp_path: Path) -> None:
-    """As the README says, on a terminal; whoever presses Enter keeps the first one, and is asked again."""
+def test_a_password_set_by_someone_else_is_changed_at_the_first_login(tmp_path: Path) -> None:
+    """What is too short or mistyped gets a message and another chance; no password is ever shown."""
     with serving(tmp_path) as fresh:
-        for answer in ("", "correct horse battery"):
-            with Terminal(fresh, "login", "--user", FIRST_USER) as terminal:
-                terminal.read_until("Password")
-                terminal.write(f"{FIRST_PASSWORD}\r")
-                terminal.read_until("New password (Enter: later)")
-                terminal.write(f"{answer}\r")
-                if answer:
-                    terminal.read_until("The same again")
-                    terminal.write(f"{answer}\r")
-                    terminal.read_until("Password changed")
-            assert terminal.code == 0, terminal.text
-            assert answer not in terminal.text or not answer, "it is not shown"
-        assert "wrong" in fresh.refused(f"runai login -u {FIRST_USER}", stdin=f"{FIRST_PASSWORD}\n")
-        fresh.log_in(password="correct horse battery")
-        with Terminal(fresh, "login", "--user", FIRST_USER) as terminal:
-            terminal.read_until("Password")
-            terminal.write("correct horse battery\r")
-        assert "New password" not in terminal.text
+        fresh.log_in()
+        given = re.search(r"once: (\S+)", fresh.typed("runai-adm user create kim@example.com"))
+        assert given is not None
+        with Terminal(fresh, "login", "--config-path", str(tmp_path / "kim"), "-u", "kim@example.com") as terminal:
+            seen: list[str] = []
+
+            def after(words: str, typed: str) -> None:
+                """What was typed before the prompt is there would be thrown away."""
+                terminal.read_until(words)
+                before, _, terminal.text = terminal.text.partition(words)
+                seen.append(before + words)
+                terminal.write(f"{typed}\r")
+
+            after("Password: ", given[1])
+            after("New password: ", "hunter2")
+            after("has 7 characters: choose one with at least 8\r\nNew password: ", "hunter2hunter2")
+            after("New password again: ", "hunter2hunter3")
+            after(
+                "the two passwords are not the same: type the same one twice\r\nNew password: ", "correct horse battery"
+            )
+            after("New password again: ", "correct horse battery")
+            terminal.read_until("Password changed")
+        assert terminal.code == 0, terminal.text
+        assert not re.search("hunter|horse|Traceback|later", "".join([*seen, terminal.text]))
+        fresh.log_in("kim", "kim@example.com", "correct horse battery")
 
 
-def test_whoever_listens_elsewhere_need_not_say_so_twice(server: Server, tmp_path: Path) -> None:
-    """`FAIRPOOL_LISTEN` says where `fairpool up` listens: a login goes there, all else to where one logged in."""
+def test_a_password_is_changed_later_by_a_command(server: Server) -> None:
+    made = server.typed("runai-adm user create lou@example.com")
+    given = re.search(r"once: (\S+)", made)
+    assert given is not None
+    login = server.type("runai login -u lou@example.com", stdin=f"{given[1]}\n", person="lou")
+    assert (login.code, "runai password" in login.err) == (0, True)
+    assert "run: runai password" in server.refused("runai list -p team-a", person="lou")
+    for new, words in (
+        ("short", "has 5 characters: choose one with at least 8"),
+        ("password", "well-known"),
+        ("", "no new"),
+    ):
+        refused = server.refused("runai password --stdin", stdin=f"{given[1]}\n{new}\n", person="lou")
+        assert words in refused
+        assert given[1] not in refused
+    wrong = server.refused("runai password --stdin", stdin="not this one\ncorrect horse battery\n", person="lou")
+    assert "the current password is wrong" in wrong
+    changed = server.typed("runai password --stdin", stdin=f"{given[1]}\ncorrect horse battery\n", person="lou")
+    assert changed == "Password changed\n"
+    assert server.type("runai whoami", person="lou").code == 0
+    server.log_in("lou", "lou@example.com", "correct horse battery")
+
+
+def test_a_bug_shows_no_secret(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        secret = "hunter2hunter2"
+        raise ValueError(f"cannot use {secret}")
+
+    monkeypatch.setattr(Client, "sign_in", broken)
+    for line in ("runai login -u x", "runai login -u x --loglevel debug"):
+        said = server.refused(line, stdin="hunter2hunter2\n", person="broken")
+        assert "unexpected error: ValueError at test_runai.py:" in said
+        assert "hunter2" not in said
+
+
+def test_where_the_server_is_looked_for(server: Server, tmp_path: Path) -> None:
+    """The first of: flag, `FAIRPOOL_SERVER`, `FAIRPOOL_LISTEN`, the last login, the default."""
     told = {"FAIRPOOL_SERVER": "", "FAIRPOOL_CONFIG": str(tmp_path)}
     place = server.address.removeprefix("http://")
     said = server.typed(f"runai login -u {FIRST_USER}", stdin=f"{FIRST_PASSWORD}\n", FAIRPOOL_LISTEN=place, **told)
     assert "Logged in successfully" in said
-    assert f"Server: {server.address}\n" in server.typed("runai whoami", FAIRPOOL_LISTEN="127.0.0.1:1", **told)
+    assert f"Server: {server.address}\n" in server.typed("runai whoami", **told)
+    assert "not authenticated" in server.refused("runai whoami", FAIRPOOL_LISTEN="127.0.0.1:1", **told)
+    both = {**told, "FAIRPOOL_LISTEN": "127.0.0.1:1", "FAIRPOOL_SERVER": place}
+    assert f"Server: {server.address}\n" in server.typed("runai whoami", **both)
+    other = {**told, "FAIRPOOL_SERVER": "127.0.0.1:1"}
+    assert f"Server: {server.address}\n" in server.typed(f"runai whoami --server {place}", **other)
     away = server.refused("runai login -u x", stdin="y\n", FAIRPOOL_LISTEN="0.0.0.0:1", **told)
     assert away.startswith("Fairpool does not answer at http://127.0.0.1:1: ")
 

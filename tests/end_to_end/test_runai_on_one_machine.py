@@ -16,7 +16,7 @@ import pytest
 
 from fairpool.api.client import Client
 from fairpool.api.workloads import WorkloadItem
-from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+from fairpool.control.settings import FIRST_USER
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ class Person:
         told = {"FAIRPOOL_CONFIG": str(folder / "config"), "FAIRPOOL_SERVER": str(platform.status["address"])}
         self._environment = kept | told
         assert platform.client.projects()
-        self.types("login", "-u", FIRST_USER, "--password-stdin", stdin=f"{FIRST_PASSWORD}\n")
+        platform.sign_in(folder / "config")
         self.types("config", "project", "team-a")
 
     def type(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -241,7 +241,7 @@ def test_five_minutes_go_as_the_readme_says(tmp_path: Path) -> None:
     blocks = re.findall(r"^```console\n(.*?)(?:^```|\Z)", section, re.MULTILINE | re.DOTALL)
     lines = [each for block in blocks for each in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
     assert any(line.startswith("runai delete") for line in lines), lines
-    platform = Running(tmp_path / "data")
+    platform = Running(tmp_path / "data", config=tmp_path / "config")
     try:
         platform.up()
         told = {"FAIRPOOL_CONFIG": str(tmp_path / "config"), "FAIRPOOL_DATA": str(tmp_path / "data")}
@@ -255,7 +255,6 @@ def test_five_minutes_go_as_the_readme_says(tmp_path: Path) -> None:
                 command, cwd=tmp_path, env=environment, input=stdin, capture_output=True, text=True, check=False
             )
 
-        assert typed(f"runai login --user {FIRST_USER}", f"{FIRST_PASSWORD}\n").returncode == 0
         for line in lines:
             command, _, shown = line.partition("\n") if line.startswith("runai why") else (line, "", "")
             patient = line.startswith(("runai logs", "runai exec"))

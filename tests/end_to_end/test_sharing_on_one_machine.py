@@ -73,7 +73,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     try:
         platform.up("--nodes", "simulated")
         typist = Typist(str(platform.status["address"]), folder)
-        typist.log_in()
+        platform.sign_in(folder / "admin" / "config")  # where the typist keeps that of `admin`
         yield Office(platform, typist)
     finally:
         platform.clean_up()

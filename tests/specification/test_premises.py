@@ -71,7 +71,7 @@ def test_only_one_uses_a_folder(tmp_path: Path) -> None:
         holder = occupant(premises)
         assert holder is not None
         assert holder.address == "http://127.0.0.1:1"
-        with pytest.raises(Unusable, match="already up at http"), occupied(premises, "up"):
+        with pytest.raises(Unusable, match="already running at http"), occupied(premises, "up"):
             pass
     assert occupant(premises) is None
 

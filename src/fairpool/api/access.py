@@ -55,7 +55,9 @@ class TokenRequest(Request):
     """`POST /api/v1/token`."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"grantType": "password", "username": "test@run.ai", "password": "password"}]}
+        json_schema_extra={
+            "examples": [{"grantType": "password", "username": "test@run.ai", "password": "correct horse battery"}]
+        }
     )
     grant_type: GrantType
     username: ShortText | None = None
@@ -106,9 +108,12 @@ class PasswordChange(Request):
     """`POST /api/v1/me/password`."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"currentPassword": "password", "newPassword": "correct horse battery"}]}
+        json_schema_extra={
+            "examples": [{"currentPassword": "correct horse battery", "newPassword": "staple of the day"}]
+        }
     )
-    current_password: Password
+    current_password: Annotated[str, StringConstraints(max_length=PASSWORD_MAX)] = ""
+    """Not needed by an account that has no password yet."""
     new_password: NewPassword
 
 
@@ -339,3 +344,4 @@ class Me(Answer):
     access_rules: list[AccessRule] = Field(default_factory=list)
     permissions: list[str] = Field(default_factory=list)
     must_change_password: bool = False
+    has_password: bool = True

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import select
+import socket
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -51,8 +54,10 @@ def is_here(address: str) -> bool:
 class LoopbackHttp:
     """One connection, kept open. For one thread."""
 
-    def __init__(self, address: str, timeout_s: float) -> None:
+    def __init__(self, address: str, timeout_s: float, place: Path | None = None) -> None:
+        """`place` is a Unix socket at which the same server answers; tried first."""
         parts = urlsplit(address)
+        self._place = place
         self._address, self._timeout_s, self._prefix = address, timeout_s, parts.path.rstrip("/")
         self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
         self._full: httpx2.Client | None = None
@@ -88,11 +93,30 @@ class LoopbackHttp:
             self._connection.close()
         if self._connection.sock is None:
             try:
-                self._connection.connect()
+                self._connection.sock = self._owners_line()
+                if self._connection.sock is None:
+                    self._connection.connect()
             except OSError as error:
                 import httpx2
 
                 raise httpx2.ConnectError(str(error)) from error
+
+    def _owners_line(self) -> Any:
+        """A connection to the server's Unix socket; None: there is none that we could open."""
+        if self._place is None:
+            return None
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        line.settimeout(self._timeout_s)
+        try:
+            folder = os.open(self._place.parent, os.O_PATH | os.O_CLOEXEC)  # an address may only have 107 bytes
+            try:
+                line.connect(f"/proc/self/fd/{folder}/{self._place.name}")
+            finally:
+                os.close(folder)
+        except (OSError, AttributeError):  # not ours, not there, or not Linux
+            line.close()
+            return None
+        return line
 
     def stream(self, method: str, path: str, **options: Any) -> AbstractContextManager[httpx2.Response]:
         return self._whole().stream(method, path, **options)

@@ -42,6 +42,7 @@ class Request(BaseModel):
         populate_by_name=True,
         allow_inf_nan=False,
         frozen=True,
+        hide_input_in_errors=True,  # it may be a password, and errors are printed
         defer_build=is_short(),
     )
 
@@ -54,7 +55,12 @@ class Answer(BaseModel):
     """Something that is answered: newer servers may say more than older clients know."""
 
     model_config = ConfigDict(
-        extra="ignore", alias_generator=to_camel, populate_by_name=True, frozen=True, defer_build=is_short()
+        extra="ignore",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        frozen=True,
+        hide_input_in_errors=True,
+        defer_build=is_short(),
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -63,6 +65,16 @@ def fail(problems: Iterable[Problem], exit_code: int) -> NoReturn:
 def complain(text: str) -> None:
     """One thing that is wrong, in one line on standard error: every command of ours says it in this way."""
     click.echo(printable(text), err=True)
+
+
+def unexpected(error: BaseException, *, with_stack: bool = False) -> str:
+    """What to say about a bug: its kind and its place, and never its words or values, which may hold a secret."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    lines = [f"unexpected error: {type(error).__name__}{place}. This is a bug in Fairpool: please report it."]
+    if with_stack:
+        lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    return "\n".join(lines)
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:

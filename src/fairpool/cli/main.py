@@ -75,6 +75,12 @@ class OnDemand(click.Group):
             return super().main(*args, **kwargs)
         except OSError as error:  # a reader that stopped early does not come here: that is no error
             _unanswerable((error.strerror or str(error)).lower())
+        except Exception as error:  # a traceback could show a password
+            from fairpool.cli.complaint import unexpected
+
+            click.echo(f"error: {unexpected(error, with_stack=True)}", err=True)
+            click.echo(f"  {str(error)[:500]}", err=True)  # of the server's own; wire values are hidden in theirs
+            sys.exit(1)
         finally:
             _forget_what_cannot_be_written()
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +21,6 @@ from fairpool.cli.compose.address import DEFAULT, Address, listening_socket, rea
 from fairpool.cli.compose.premises import (
     Premises,
     Unusable,
-    default_config,
     default_data,
     occupant,
     occupied,
@@ -30,6 +31,7 @@ from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.cli.compose.machines import Offer
+    from fairpool.cli.compose.welcome import Guest
     from fairpool.control.settings import Retention
 
 PRIVATE = 0o077
@@ -122,10 +124,19 @@ def complaining() -> Iterator[None]:
     help="What the server's log holds. Also: FAIRPOOL_LOG_LEVEL.",
 )
 @click.option(
+    "--first-password-file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Give the first account (test@run.ai) the password in FILE, or from standard input with `-`, if it has none. "
+    "It must be changed at the first sign-in. Without this the account has no password: you are signed in as the user "
+    "who starts the platform.",
+)
+@click.option(
     "--detach/--foreground",
     default=False,
     help="Return when it is ready and let it run in the background, or stay here until Ctrl-C (default).",
 )
+@click.option("--in-background", is_flag=True, hidden=True)  # as `--detach` starts it: nobody reads what it prints
 def up(
     data: Path | None,
     listen: str,
@@ -136,7 +147,9 @@ def up(
     keep_audit: str,
     disk_reserve: str,
     log_level: str,
+    first_password_file: Path | None,
     detach: bool,
+    in_background: bool,
 ) -> None:
     """Start the platform on this machine: control plane, scheduler and engine in one process.
 
@@ -150,15 +163,17 @@ def up(
     wishes.check_names()
     wishes.disk_reserve_bytes()
     retention = wishes.retention()  # said here, before anything is started elsewhere
+    first_password = _first_password(first_password_file)
     premises = premises_at(data)
     with complaining():
         warning = premises.prepare()
         if warning:
             click.echo(f"warning: {warning}", err=True)
         if detach:
-            _up_in_background(premises, address, wishes)
+            _up_in_background(premises, address, wishes, first_password)
         else:
-            _up_here(premises, address, wishes, retention)
+            start = Start(premises, address, wishes, retention, first_password, with_welcome=not in_background)
+            _up_here(start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,30 +236,96 @@ class Wishes:
         return Retention(history_s=ages["--keep-history"], audit_s=ages["--keep-audit"])
 
 
-def _up_here(premises: Premises, address: Address, wishes: Wishes, retention: Retention) -> None:
+def _first_password(file: Path | None) -> str:
+    """The first line of the file. Ends the command if it is no password."""
+    from fairpool.api.access import PASSWORD_MAX, PASSWORD_MIN
+
+    if file is None:
+        return ""
+    name, fix = "--first-password-file", f"write a password of {PASSWORD_MIN} to {PASSWORD_MAX} characters, as one line"
+    try:
+        if str(file) == "-":
+            line = sys.stdin.readline(PASSWORD_MAX + 2)
+        else:
+            with file.open(encoding="utf-8") as opened:
+                line = opened.readline(PASSWORD_MAX + 2)
+    except (OSError, UnicodeDecodeError) as error:
+        why = "it is not text" if isinstance(error, UnicodeDecodeError) else (error.strerror or str(error)).lower()
+        fail([Problem("up.first_password", f"{name}: {file} cannot be read: {why}", fix)], UNUSABLE)
+    password = line.rstrip("\r\n")
+    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+        what = f"{name}: the password has {'more than ' * (len(password) > PASSWORD_MAX)}"
+        what += f"{min(len(password), PASSWORD_MAX)} characters"
+        fail([Problem("up.first_password", what, fix)], UNUSABLE)
+    return password
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Everything that a start in this process needs."""
+
+    premises: Premises
+    address: Address
+    wishes: Wishes
+    retention: Retention
+    first_password: str = field(repr=False)
+    with_welcome: bool = True
+
+
+def _up_here(start: Start) -> None:
     from fairpool.cli.compose.journal import open_journal
     from fairpool.cli.compose.machines import summary
     from fairpool.cli.compose.platform import Platform
+    from fairpool.cli.compose.welcome import Guest, shown
     from fairpool.control.store.condition import problem_with
 
+    premises, wishes = start.premises, start.wishes
     os.umask(PRIVATE)
     with occupied(premises, "up", __version__) as reachable_at:
         _clear_up(premises)
-        listener, address = listening_socket(address)
+        listener, address = listening_socket(start.address)
         reachable_at(address.url)
         problem = problem_with(premises.control, may_be_new=not premises.ledger.exists())
         if problem is not None:
             raise Unusable(problem)
         offer = _offer(premises, wishes.nodes, wishes.singles)
         open_journal(premises.log, level=wishes.log_level)
-        _say_where(address, premises)
+        for line in shown(address, premises):
+            click.echo(line)
         click.echo(f"Nodes    {summary(offer.nodes)}")
         if offer.warning:
             click.echo(f"warning: {offer.warning}", err=True)
-        reserve_bytes = wishes.disk_reserve_bytes()
-        platform = Platform(premises, address, listener, offer, retention, wishes.host_names, reserve_bytes)
-        platform.run(lambda: click.echo("Ready. Ctrl-C stops it; pods run on."))
-        click.echo("Stopped. What runs goes on; `fairpool up` finds it again.")
+        platform = Platform(
+            premises,
+            address,
+            listener,
+            offer,
+            start.retention,
+            wishes.host_names,
+            disk_reserve_bytes=wishes.disk_reserve_bytes(),
+            first_password=start.first_password,
+        )
+        guest = Guest(premises, address.url)
+
+        def ready(answer: Mapping[str, Any] | Problem) -> None:
+            if start.with_welcome:
+                _welcome(guest, answer, with_link=sys.stdout.isatty())  # what is no terminal may be a log
+            click.echo("Ready. Press Ctrl-C to stop the server; running pods are not affected.")
+
+        platform.run(ready, guest.question() if start.with_welcome else {})
+        click.echo("Stopped. Running pods are not affected; `fairpool up` finds them again.")
+
+
+def _welcome(guest: Guest, answer: Mapping[str, Any] | Problem, *, with_link: bool = True, is_new: bool = True) -> None:
+    """Sign `runai` in, and say so."""
+    from fairpool.cli.compose.welcome import to_try
+
+    trouble = "" if isinstance(answer, Problem) else guest.keep(answer, time.time())
+    for line in guest.lines(answer, trouble, with_link=with_link):
+        click.echo(line)
+    if is_new and not isinstance(answer, Problem) and answer["project"] and not trouble:
+        for line in to_try():
+            click.echo(line)
 
 
 def _clear_up(premises: Premises) -> None:
@@ -271,38 +352,45 @@ def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) ->
     return offer
 
 
-def _up_in_background(premises: Premises, address: Address, wishes: Wishes) -> None:
+def _up_in_background(premises: Premises, address: Address, wishes: Wishes, first_password: str) -> None:
     from fairpool.cli.compose import background
-    from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+    from fairpool.cli.compose.welcome import here
 
     holder = occupant(premises)
     if holder is not None:
-        # Whoever types `make up` twice wants it to be up, and it is.
+        # `make up` typed twice asks for a running platform, and it is running.
         problem = taken(premises, holder)
         if holder.deed != "up" or wishes.nodes or wishes.singles:
             raise Unusable(problem)
         click.echo(f"{problem.what}.")
+        if first_password:
+            click.echo("warning: --first-password-file was ignored: it counts when the server starts", err=True)
+        _ask_for_welcome(premises, holder.address, is_new=False)
         return
-    is_new = not premises.control.exists() and not premises.restoring.exists()
-    arguments = ["--data", str(premises.root), "--listen", address.url.removeprefix("http://")]
+    arguments = ["--in-background", "--data", str(premises.root), "--listen", address.url.removeprefix("http://")]
+    if first_password:
+        arguments += ["--first-password-file", "-"]
     try:
-        status = background.start(premises, arguments + wishes.words())
+        stdin = f"{first_password}\n".encode() if first_password else None
+        status = background.start(premises, arguments + wishes.words(), stdin)
     except background.Ended as error:
         click.echo(error.said.rstrip() or f"error: the server ended with code {error.code}", err=True)
         raise click.exceptions.Exit(error.code or FAILED) from error
     for line in premises.output.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith(("Address", "Data", "Config", "Nodes", "warning:")):
             click.echo(line)
-    login = (
-        f"{FIRST_USER} / {FIRST_PASSWORD}" if is_new else f"{FIRST_USER}; lost the password? fairpool reset-password"
-    )
-    click.echo(f"Login    {login}")
-    click.echo(
-        f"Fairpool is up (process {status['pid']}). `fairpool status`, `fairpool logs` and `fairpool down` are yours."
-    )
+    _ask_for_welcome(premises, status["address"])
+    click.echo(f"Fairpool is running in the background (process {status['pid']}). Stop it: {here('fairpool')} down")
 
 
-def _say_where(address: Address, premises: Premises) -> None:
-    click.echo(f"Address  {address.url}")
-    click.echo(f"Data     {premises.root}")
-    click.echo(f"Config   {default_config()}  (of runai)")
+def _ask_for_welcome(premises: Premises, address: str, *, is_new: bool = True) -> None:
+    from fairpool.cli.compose.desk import Silent, ask
+    from fairpool.cli.compose.welcome import Guest
+
+    guest = Guest(premises, address)
+    try:
+        answer = ask(premises.desk, "welcome", **guest.question())
+    except Silent:
+        fix = "see `fairpool status`, then type `fairpool up --detach` again"
+        answer = Problem("up.silent", "the server does not answer", fix)
+    _welcome(guest, answer, is_new=is_new)

@@ -35,6 +35,7 @@ from fairpool.control import (
     older_paths,
     organization,
     overview,
+    pages,
     preferences,
     projects,
     sign_in,
@@ -46,6 +47,7 @@ from fairpool.control import (
 from fairpool.control.attempts import Attempts
 from fairpool.control.doors import NoDoors, PodDoors
 from fairpool.control.guard import GUARD
+from fairpool.control.owner import SignInLinks
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
 from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, on_unavailable, refused
@@ -88,11 +90,15 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     app.state.plane = plane
     app.state.passwords = Passwords(hasher)
     app.state.attempts = Attempts()
+    app.state.links = SignInLinks()
+    app.state.is_ready = lambda: True
+    app.state.reference = None
     for router in (workloads.lists, workloads.singles, workloads.router):
         app.include_router(router)
     for module in MODULES:
         app.include_router(module.router)
     app.include_router(description.router)
+    app.include_router(pages.router)
     app.add_exception_handler(Refused, on_denied)
     app.add_exception_handler(Unavailable, on_unavailable)
     app.add_exception_handler(RequestValidationError, on_invalid)
@@ -110,7 +116,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     plane: Plane = app.state.plane
     await plane.database.open(upgrade)
     try:
-        await prepare(plane, app.state.passwords)
+        app.state.first_password_ignored = await prepare(plane, app.state.passwords)
+        await sign_in.recall_addresses(plane, app.state.attempts)
         problem = await users.listening_problem(plane, plane.settings.is_local)
         if problem is not None:
             raise NotReady(problem)
@@ -125,6 +132,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
                 each.cancel()
             await asyncio.wait(tidying)
     finally:
+        app.state.passwords.close()
         await plane.database.close()
 
 
@@ -136,16 +144,22 @@ class NotReady(Exception):
         self.problem = problem
 
 
-async def prepare(plane: Plane, passwords: Passwords) -> None:
-    """What is there from the start: one administrator, one department, one pool, one cluster."""
-    await users.make_first_user(plane, passwords)
+async def prepare(plane: Plane, passwords: Passwords) -> bool:
+    """What is there from the start: one administrator, one department, one pool, one cluster; perhaps a project.
+
+    Whether a first password that was configured is ignored.
+    """
+    is_ignored = await users.make_first_user(plane, passwords)
 
     def unit(connection: Connection) -> None:
         organization.make_first_organization(plane, connection)
         if not cluster_store.all_clusters(connection):
             clusters.add_cluster(plane, connection, ClusterRequest(name=plane.settings.cluster_name))
+            if plane.settings.first_project:
+                projects.make_first_project(plane, connection)
 
     await plane.write(unit)
+    return is_ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +186,11 @@ async def cluster_identity(app: FastAPI, name: str | None = None) -> ClusterIden
     return identity
 
 
-LINK_PATH = "/api/v1/cluster/"
-LINK_BODY_MAX_BYTES = 256 * 1024 * 1024
-"""Of a cluster's report, which grows with the cluster: a hundred times what people may send at once."""
+BODY_LIMITS = {
+    "/api/v1/cluster/push": 256 * 1024 * 1024,  # a cluster's report grows with the cluster
+    "/api/v1/cluster/pull": 64 * 1024,
+}
+"""Routes with a limit of their own. The guard is asked before any byte of a body is read, whatever the limit."""
 
 
 class BodyLimit:
@@ -209,7 +225,7 @@ class BodyLimit:
     def _limit(self, scope: Scope) -> int:
         if is_open(scope):
             return STRANGERS_BODY_MAX_BYTES
-        return LINK_BODY_MAX_BYTES if scope["path"].startswith(LINK_PATH) else self._most
+        return BODY_LIMITS.get(scope["path"], self._most)
 
 
 def _too_large(most: int) -> Refused:

@@ -1,4 +1,4 @@
-"""The description of the API: an OpenAPI document for programs, and a page of Markdown for people.
+"""The description of the API: an OpenAPI document for programs, and a page for people, as HTML or Markdown.
 
 Both are made from the routes themselves and from the table of permissions, so that they cannot say something else.
 Where nobody wrote an example, one is made of the examples of the fields.
@@ -6,7 +6,9 @@ Where nobody wrote an example, one is made of the examples of the fields.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
@@ -17,6 +19,7 @@ from fairpool.api.access import RoleName
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport
 from fairpool.api.problems import MEDIA_TYPE, ProblemDocument
 from fairpool.control import rbac
+from fairpool.control.pages import layout
 
 Document = dict[str, Any]
 
@@ -59,7 +62,7 @@ REFUSAL_EXAMPLE = {
     ],
 }
 FORM = "application/x-www-form-urlencoded"
-FORM_EXAMPLE = {"grant_type": "password", "username": "test@run.ai", "password": "password"}
+FORM_EXAMPLE = {"grant_type": "password", "username": "ann@example.com", "password": "correct horse battery"}
 EDITED = ("{project_id}", "{department_id}", "{pool_id}", "{node}", "{cluster_id}", "{key}", "{workload_id}")
 """What two people may edit at once: the last of these in a path has a revision."""
 TOKENS = ("/api/v1/token", "/api/v2/token", "/auth/realms/{realm}/protocol/openid-connect/token")
@@ -204,10 +207,16 @@ def _made_up(schema: Document, schemas: Mapping[str, Document], name: str) -> An
 # --- for people ----------------------------------------------------------------------------------------------
 
 
+@router.get("/docs", include_in_schema=False)
 @router.get("/api/docs", include_in_schema=False)
 @router.get("/researcher/api/docs", include_in_schema=False)
 async def page(request: Request) -> Response:
-    return Response(reference(openapi_document(request.app)), media_type="text/markdown; charset=utf-8")
+    document = openapi_document(request.app)
+    if "text/markdown" in request.headers.get("accept", ""):
+        return Response(reference(document), media_type="text/markdown; charset=utf-8")
+    if request.app.state.reference is None:
+        request.app.state.reference = reference_page(document)
+    return layout("Fairpool API", request.app.state.reference)
 
 
 def reference(document: Document) -> str:
@@ -225,6 +234,62 @@ def reference(document: Document) -> str:
         rows = [f"| {method} | `{path}` | {what} | {who} |" for path, method, what, who in sorted(groups[name])]
         parts.append("\n".join([head, *rows]))
     return "\n\n".join(parts) + "\n"
+
+
+def reference_page(document: Document) -> str:
+    """The same for a browser: every operation, with its parameters, an example of what is sent and of the answer."""
+    groups: dict[str, list[str]] = {}
+    for path, item in sorted(document["paths"].items()):
+        for method, operation in item.items():
+            groups.setdefault(operation["tags"][0], []).append(_operation(method.upper(), path, operation))
+    for path, words in document["x-websockets"].items():
+        head = _head("WebSocket", path, words, _who(rbac.Action.WORKLOAD_OPERATE))
+        groups["streams"].append(f"<details><summary>{head}</summary></details>")
+    parts = [INTRODUCTION]
+    for name in sorted(groups):
+        parts.append(f"<h2>{escape(name[:1].upper() + name[1:])}</h2>{''.join(groups[name])}")
+    return "".join(parts)
+
+
+INTRODUCTION = """<nav><a href="/">Fairpool</a><a href="/api/openapi.json">OpenAPI document</a></nav>
+<h1>REST API</h1>
+<p>Send <code>Authorization: Bearer TOKEN</code> with every call; <code>POST /api/v1/token</code> returns a token.
+Each operation names the permission that the caller needs in the project that it concerns. Researchers have the
+permissions marked with *, administrators have all of them.</p>"""
+
+
+def _operation(method: str, path: str, operation: Document) -> str:
+    parts = [_parameters(operation.get("parameters", []))]
+    for kind, media in operation.get("requestBody", {}).get("content", {}).items():
+        parts.append(_example(f"Request body, {kind}", media))
+    for status, answer in operation["responses"].items():
+        if status.startswith("2"):
+            media = next(iter(answer.get("content", {}).values()), {})
+            parts.append(_example(f"Answer {status}", media) or f"<p>Answer {escape(status)}, without a body</p>")
+    head = _head(method, path, operation["summary"], _who(operation["x-permission"]))
+    return f"<details><summary>{head}</summary><div>{''.join(parts)}</div></details>"
+
+
+def _head(method: str, path: str, words: str, who: str) -> str:
+    said = f"{escape(words)} · {escape(who.replace(chr(92), ''))}"
+    return f'<span class="verb">{method}</span> <code>{escape(path)}</code><br><span class="soft">{said}</span>'
+
+
+def _parameters(parameters: list[Document]) -> str:
+    rows = [
+        f"<tr><td><code>{escape(each['name'])}</code></td><td>{escape(each['in'])}</td>"
+        f"<td>{escape(str(each.get('description', '')))}</td></tr>"
+        for each in parameters
+    ]
+    head = "<tr><th>Parameter</th><th>In</th><th></th></tr>"
+    return f"<table>{head}{''.join(rows)}</table>" if rows else ""
+
+
+def _example(title: str, media: Document) -> str:
+    if "example" not in media:
+        return ""
+    text = json.dumps(media["example"], indent=2, ensure_ascii=False)
+    return f"<p>{escape(title)}</p><pre><code>{escape(text)}</code></pre>"
 
 
 PREFACE = """# REST API: every route

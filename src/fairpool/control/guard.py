@@ -19,6 +19,8 @@ from fairpool.control.store import access as store
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection
 
+PEER_UID = "fairpool.peer_uid"
+"""Where the server leaves the user id of a process that connects over the Unix socket in the data directory."""
 TOKEN_HASH = "fairpool.token_hash"
 """Where the threshold leaves what was shown. Between it and the guard is the body, which may take its time to come: so
 whose it is must be asked again."""
@@ -26,8 +28,8 @@ whose it is must be asked again."""
 
 async def guard(connection: HTTPConnection) -> None:
     """Nobody comes in whom the table of routes does not let in. What is done in which project is asked again there."""
-    method = connection.scope.get("method", "WEBSOCKET")
-    action = rbac.ROUTES.get((method, connection.scope["route"].path))
+    route = (connection.scope.get("method", "WEBSOCKET"), connection.scope["route"].path)
+    action = rbac.ROUTES.get(route)
     if action is None:
         raise denied("This route is not in the table of permissions.")
     if action is rbac.Action.OPEN:
@@ -36,14 +38,15 @@ async def guard(connection: HTTPConnection) -> None:
     if digest is None:
         raise unauthenticated("no token was sent")
     caller = await known(plane_of(connection), digest)
-    connection.state.caller = caller
+    uid: int | None = connection.scope.get(PEER_UID)
+    connection.state.caller = caller if uid is None else replace(caller, uid=uid)
     if caller.kind == "cluster" or action is rbac.Action.LINK:
         if caller.kind != "cluster" or action is not rbac.Action.LINK:
             raise denied()
         return
-    if caller.must_change_password and action is not rbac.Action.SELF:
-        fix = "POST /api/v1/me/password, or runai login"
-        raise refused(403, "access.password_must_change", "this password was given to you and must be changed", fix)
+    if caller.must_change_password and route not in rbac.WITH_A_GIVEN_PASSWORD:
+        what = f"the password of {caller.name} was set by someone else and must be changed first"
+        raise refused(403, "access.password_must_change", what, "POST /api/v1/me/password, or: runai password")
     caller.require_somewhere(action)
 
 
@@ -102,7 +105,7 @@ def _caller(connection: Connection, digest: str) -> Caller | None:
     user = store.user(connection, row.subject_id)
     if user is None:
         return None
-    return replace(caller, name=user.email, must_change_password=user.must_change, first_password=user.first_password)
+    return replace(caller, name=user.email, must_change_password=user.must_change or user.first_password)
 
 
 GUARD = Depends(guard)

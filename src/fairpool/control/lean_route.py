@@ -43,7 +43,7 @@ class LeanRoute(APIRoute):
         """Ours, which leaves to the framework's what it does not understand."""
         general = super().get_route_handler()
         asked = asked_by(self)
-        return _discreet(general if asked is None else _lean(self, asked, general))
+        return _discreet(_guarded(general) if asked is None else _lean(self, asked, general))
 
 
 # --- once for each route -------------------------------------------------------------------------------------
@@ -134,9 +134,11 @@ def _lean(route: APIRoute, asked: Asked, general: Handler) -> Handler:
     endpoint, status = route.endpoint, route.status_code or 200
 
     async def handler(request: Request) -> Response:
-        body = await _body(request) if asked.model is not None else b""
-        for demanded in request.app.router.dependencies:  # of all routes: the guard
-            await demanded.dependency(request)
+        await _demanded(request)
+        body = b""
+        if asked.model is not None:
+            body = await _body(request)
+            await _demanded(request)  # again: while the body came, what was permitted may have been taken away
         arguments = _arguments(asked, request, body)
         if arguments is None:
             return await general(request)
@@ -160,6 +162,22 @@ def _discreet(handler: Handler) -> Handler:
         return await answer_told_to(plane_of(request), getattr(request.state, "caller", None), response)
 
     return discreet
+
+
+def _guarded(general: Handler) -> Handler:
+    """The framework reads a body before it asks who sends it. Who may not costs nothing but the refusal."""
+
+    async def handler(request: Request) -> Response:
+        await _demanded(request)
+        return await general(request)
+
+    return handler
+
+
+async def _demanded(request: Request) -> None:
+    """What the application demands of all routes: the guard."""
+    for demanded in request.app.router.dependencies:
+        await demanded.dependency(request)
 
 
 async def _body(request: Request) -> bytes:

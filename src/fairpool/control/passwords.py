@@ -1,39 +1,115 @@
-"""Passwords as slow hashes, a few at a time and off the event loop."""
+"""Passwords as slow hashes, in threads of their own.
+
+A hash takes 64 MiB and a core for a tenth of a second, on purpose. So they have three threads that nothing else uses,
+each with a short queue: who comes when it is full is told to come back, and no memory is filled. One is for sign-ins
+from anywhere, one for sign-ins from an address that has signed in before, so that strangers cannot keep those out, and
+one for callers who are signed in and set a password.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import string
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.exceptions import Argon2Error, InvalidHashError, VerifyMismatchError
 
-HASHES_AT_ONCE = 2  # each takes 64 MiB and a core for a tenth of a second
+from fairpool.control.refusal import Refused, refused
+
+T = TypeVar("T")
+
+WAITING_MAX = 32
+"""For one thread. The last of them waits some three seconds."""
+RETRY_S = 2
+PASSWORD_LETTERS = string.ascii_letters + string.digits
+PASSWORD_LENGTH = 16
+"""95 bits."""
+
+
+def new_password() -> str:
+    """A random password of letters and digits: nothing that a shell or a command could take for a flag."""
+    return "".join(secrets.choice(PASSWORD_LETTERS) for _ in range(PASSWORD_LENGTH))
+
+
+class Unchecked(Exception):
+    """It could not be found out whether a password is right."""
 
 
 class Passwords:
-    """Slow hashes, a few at a time and off the event loop."""
+    """Slow hashes, a few at a time, off the event loop and off everybody else's threads."""
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
-        self._gate = asyncio.Semaphore(HASHES_AT_ONCE)
         self._nobody = self._hasher.hash(secrets.token_urlsafe())
+        self._strangers, self._known, self._new = (_Queue(f"passwords-{name}") for name in ("any", "known", "new"))
 
     async def hash(self, password: str) -> str:
-        async with self._gate:
-            return await asyncio.to_thread(self._hasher.hash, password)
+        """Raises `Refused` (503) when it cannot be done now."""
+        return await self._new.run(lambda: self._hashed(password))
 
-    async def fits(self, password_hash: str | None, password: str, begin: Callable[[], None]) -> bool:
-        """Takes as long for a user who does not exist. `begin` is called when its turn has come, and may refuse."""
-        async with self._gate:
-            begin()
-            return await asyncio.to_thread(self._verify, password_hash or self._nobody, password) and bool(
-                password_hash
-            )
+    async def fits(
+        self, password_hash: str | None, password: str, begin: Callable[[], None], *, is_known: bool = False
+    ) -> bool:
+        """Takes as long for a user who does not exist. `begin` is called when its turn has come, and may refuse.
+
+        Raises `Refused` (503) when it cannot be found out now: that is not a wrong password.
+        """
+        queue = self._known if is_known else self._strangers
+        fits = await queue.run(lambda: self._verify(password_hash or self._nobody, password), begin)
+        return fits and bool(password_hash)
+
+    def close(self) -> None:
+        for queue in (self._strangers, self._known, self._new):
+            queue.close()
+
+    def _hashed(self, password: str) -> str:
+        try:
+            return self._hasher.hash(password)
+        except (Argon2Error, MemoryError, RuntimeError) as error:
+            raise Unchecked(str(error)) from error
 
     def _verify(self, password_hash: str, password: str) -> bool:
         try:
             return self._hasher.verify(password_hash, password)
-        except (VerificationError, InvalidHashError):
+        except (VerifyMismatchError, InvalidHashError):
             return False
+        except (Argon2Error, MemoryError, RuntimeError) as error:  # short of memory or threads
+            raise Unchecked(str(error)) from error
+
+
+class _Queue:
+    """One thread, and a bounded number of callers who wait for it."""
+
+    def __init__(self, name: str) -> None:
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    async def run(self, work: Callable[[], T], begin: Callable[[], None] = lambda: None) -> T:
+        if self._waiting >= WAITING_MAX:
+            raise busy()
+        self._waiting += 1
+        try:
+            async with self._turn:
+                begin()
+                try:
+                    return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+                except (Unchecked, RuntimeError) as error:  # the thread itself may not be had
+                    raise busy() from error
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def busy() -> Refused:
+    """Not now."""
+    what = "the server cannot check passwords right now: too many sign-ins at once, or it is short of memory"
+    refusal = refused(503, "access.busy", what, f"try again in {RETRY_S} s")
+    refusal.headers["Retry-After"] = str(RETRY_S)
+    return refusal

@@ -53,8 +53,10 @@ class Caller:
     token_hash: str = ""
     family: str = ""
     must_change_password: bool = False
-    first_password: bool = False
+    """The password was set by someone else: nothing but changing it is permitted."""
     expires_at: int | None = None
+    uid: int | None = None
+    """The user id of the calling process, where the kernel vouches for it: over the Unix socket."""
 
     def may(self, action: rbac.Action, project: str = "", department: str = "") -> bool:
         return rbac.allowed(self.grants, action, rbac.Scope(project, department))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -101,6 +101,34 @@ async def create_project(request: Request, plane: PlaneDep, caller: CallerDep, b
         )
 
     return await plane.perform(request, caller, unit)
+
+
+def first_of(connection: Connection, names: Sequence[str]) -> str:
+    """The first of these that is a project; empty: none of them is."""
+    return next((name for name in names if name and store.project(connection, name) is not None), "")
+
+
+FIRST_PROJECT_GPUS = 2
+
+
+def make_first_project(plane: Plane, connection: Connection) -> None:
+    """On an empty installation: a project to submit to at once."""
+    now, name = plane.now(), plane.settings.first_project
+    owed = {"name": name, "resources": [{"gpu": {"deserved": FIRST_PROJECT_GPUS}}]}
+    body = wire.ProjectRequest.model_validate(owed)
+    store.add(
+        connection,
+        projects_table,
+        name=name,
+        department=body.parent_id,
+        cluster=cluster_of(connection, None),
+        phase="Ready",
+        document=body.model_dump_json(by_alias=True),
+        created_at=now,
+        created_by="",
+        updated_at=now,
+        revision=changed(plane, connection, "project", name, "created", now),
+    )
 
 
 @router.put(PROJECTS + "/{project_id}", response_model=wire.Project, summary="A project as it should be")

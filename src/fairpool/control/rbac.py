@@ -18,7 +18,7 @@ class Action(StrEnum):
     """What can be permitted."""
 
     OPEN = "open"
-    """Needs no caller: only what makes somebody a caller."""
+    """Needs no caller: health, sign-in, and pages that show nothing of the installation."""
     SELF = "self"
     """Everybody who is signed in, about themselves or about what is no secret."""
     LINK = "cluster.link"
@@ -187,9 +187,15 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         ("POST", "/api/v1/token"): Action.OPEN,
         ("POST", "/api/v2/token"): Action.OPEN,
         ("POST", "/auth/realms/{realm}/protocol/openid-connect/token"): Action.OPEN,
-        ("GET", "/api/openapi.json"): Action.SELF,
-        ("GET", "/api/docs"): Action.SELF,
-        ("GET", "/researcher/api/docs"): Action.SELF,
+        ("GET", "/healthz"): Action.OPEN,
+        ("GET", "/readyz"): Action.OPEN,
+        ("GET", "/"): Action.OPEN,
+        ("GET", "/sign-in"): Action.OPEN,
+        ("POST", "/sign-out"): Action.OPEN,
+        ("GET", "/docs"): Action.OPEN,
+        ("GET", "/api/openapi.json"): Action.OPEN,
+        ("GET", "/api/docs"): Action.OPEN,
+        ("GET", "/researcher/api/docs"): Action.OPEN,
         ("GET", "/api/v1/me"): Action.SELF,
         ("POST", "/api/v1/me/password"): Action.SELF,
         ("POST", "/api/v1/me/logout"): Action.SELF,
@@ -302,3 +308,8 @@ ROUTES: Mapping[tuple[str, str], Action] = MappingProxyType(
         **_OLDER,
     }
 )  # fmt: skip
+
+WITH_A_GIVEN_PASSWORD = frozenset(
+    {("GET", "/api/v1/me"), ("POST", "/api/v1/me/password"), ("POST", "/api/v1/me/logout")}
+)
+"""All that an account may do while its password is one that somebody else chose."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairpool.model.ids import Instant
 
 FIRST_USER = "test@run.ai"
 FIRST_PASSWORD = "password"
+"""The password with which earlier releases made the first account. No new account has it, and none may choose it."""
 BODY_MAX_BYTES = 10 * 1024 * 1024
 
 
@@ -42,7 +43,10 @@ class Settings:
     host_names: tuple[str, ...] = ()
     """Names that lead to us, beside this machine's own; a request for any other is refused."""
     first_user: str = FIRST_USER
-    first_password: str = FIRST_PASSWORD
+    first_password: str = field(default="", repr=False)
+    """For the first account if it has no password yet; must be changed before anything else. Empty: it gets none."""
+    first_project: str = ""
+    """Made on an empty installation; empty: none."""
     access_token_s: int = 36_000
     refresh_token_s: int = 30 * 86_400
     pull_wait_s: float = 20.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 import uuid
@@ -16,20 +17,23 @@ from fairpool.api.wire import PAGE_MAX, ValidationError
 from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answer
 from fairpool.control.attempts import Attempts, names_of
-from fairpool.control.guard import digest_of, unauthenticated
+from fairpool.control.guard import PEER_UID, digest_of, unauthenticated
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, entry
 from fairpool.control.refusal import Refused, refused
+from fairpool.control.settings import FIRST_PASSWORD
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
+from fairpool.control.users import NO_PASSWORD
 from fairpool.model.ids import SECOND_MS
 
 router = APIRouter(tags=["access"], route_class=LeanRoute)
 
 LIVES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
 TOO_MANY = 429
+UNAVAILABLE = 503
 REFRESH = ("refresh", store.SPENT)
 RACE_MS = 30 * SECOND_MS
 """Two commands of one person may renew at the same time; the second is refused, and nobody's session ends."""
@@ -110,6 +114,9 @@ async def _granted(request: Request, plane: Plane, body: wire.TokenRequest) -> w
 
 
 def _address(request: Request) -> str:
+    uid: int | None = request.scope.get(PEER_UID)
+    if uid is not None:
+        return f"uid {uid}"
     return request.client.host if request.client else ""
 
 
@@ -121,11 +128,12 @@ async def _by_password(request: Request, plane: Plane, username: str | None, pas
     user = await plane.read(lambda connection: store.user_by_email(connection, username))
     passwords: Passwords = request.app.state.passwords
     trial.check()
-    fits = await passwords.fits(user.password_hash if user else None, password, trial.begin)
+    fits = await trial.fits(passwords, user.password_hash if user else None, password)
     answer = await plane.write(lambda connection: _session(connection, request, plane, user)) if fits and user else None
     if answer is None:
         await _note(request, plane, nobody, "Failed")
-        raise refused(401, "access.wrong_password", "user or password is wrong", "try again; both matter, case too")
+        await trial.failed()
+        raise refused(401, "access.wrong_password", "wrong user name or password", "try again")
     trial.succeeded()
     return answer
 
@@ -195,6 +203,9 @@ class Trial:
         self._plane = plane
         self._attempts: Attempts = request.app.state.attempts
         self._names = names_of(kind, name, _address(request))
+        self._has_begun = False
+        if PEER_UID in request.scope:  # the machine's own user is never kept waiting for what strangers did
+            self._attempts.know(self._names)
 
     def check(self) -> None:
         """Go no further if it comes too soon."""
@@ -203,13 +214,28 @@ class Trial:
     def begin(self) -> None:
         """When its turn has come: others may have failed while it waited."""
         self._refuse_if(self._attempts.begin(self._names, self._plane.now()))
+        self._has_begun = True
+
+    async def fits(self, passwords: Passwords, password_hash: str | None, password: str) -> bool:
+        """Whether it is the right password. What could not be found out is no failure."""
+        try:
+            is_known = self._attempts.is_known(self._names)
+            return await passwords.fits(password_hash, password, self.begin, is_known=is_known)
+        except Refused as refusal:
+            if self._has_begun and refusal.status == UNAVAILABLE:
+                self._attempts.undo(self._names)
+            raise
+
+    async def failed(self) -> None:
+        """A wrong password from a known address keeps nobody out; it costs its sender time."""
+        await asyncio.sleep(self._attempts.delay_s(self._names))
 
     def succeeded(self) -> None:
         self._attempts.succeeded(self._names)
 
     def _refuse_if(self, wait_s: int) -> None:
         if wait_s:
-            what = f"too many wrong passwords; the next try counts in {wait_s} s"
+            what = f"too many wrong passwords: the next attempt is accepted in {wait_s} s"
             refusal = refused(TOO_MANY, "access.too_many_attempts", what, "wait, then try again")
             refusal.headers["Retry-After"] = str(wait_s)
             refusal.is_denial = True
@@ -220,6 +246,12 @@ def _issued(
     connection: Connection, request: Request, plane: Plane, caller: Caller, family: str, action: str = "sign-in"
 ) -> wire.TokenAnswer:
     """New tokens, in the transaction that has seen that they are due; with their line in the audit log."""
+    audit_store.add(connection, _line(request, plane, caller, "Succeeded", action))
+    return new_tokens(connection, plane, caller, family)
+
+
+def new_tokens(connection: Connection, plane: Plane, caller: Caller, family: str) -> wire.TokenAnswer:
+    """A token and one to renew it with, for whoever has proved who they are."""
     token, refresh = "fpa_" + secrets.token_urlsafe(32), "fpr_" + secrets.token_urlsafe(32)
     now = plane.now()
     store.drop_expired(connection, now)
@@ -235,7 +267,6 @@ def _issued(
             now=now,
             expires_at=now + life_s * SECOND_MS,
         )
-    audit_store.add(connection, _line(request, plane, caller, "Succeeded", action))
     return wire.TokenAnswer(access_token=token, refresh_token=refresh, expires_in=lives_s[0])
 
 
@@ -255,7 +286,10 @@ async def _note(request: Request, plane: Plane, caller: Caller, result: str) -> 
 
 @router.get("/api/v1/me", response_model=wire.Me, summary="Who I am and what I may do")
 async def me(plane: PlaneDep, caller: CallerDep) -> wire.Me:
-    rules = await plane.read(lambda connection: store.rules(connection, 0, PAGE_MAX, caller.id))
+    def unit(connection: Connection) -> tuple[list[Any], store.UserRow | None]:
+        return store.rules(connection, 0, PAGE_MAX, caller.id), store.user(connection, caller.id)
+
+    rules, user = await plane.read(unit)
     return wire.Me(
         id=caller.id,
         username=caller.name,
@@ -263,7 +297,8 @@ async def me(plane: PlaneDep, caller: CallerDep) -> wire.Me:
         roles=sorted({grant.role for grant in caller.grants}),
         access_rules=[rule_answer(each) for each in rules],
         permissions=rbac.permissions(caller.grants),
-        must_change_password=caller.must_change_password or caller.first_password,
+        must_change_password=caller.must_change_password,
+        has_password=user is not None and user.password_hash != NO_PASSWORD,
     )
 
 
@@ -273,14 +308,17 @@ async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, 
     trial = Trial(request, plane, caller.kind, normal_email(caller.name))
     trial.check()
     user = await plane.read(lambda connection: store.user(connection, caller.id))
-    if user is None or not await passwords.fits(user.password_hash, body.current_password, trial.begin):
+    if user is not None and user.password_hash == NO_PASSWORD:
+        _check_owner(caller)
+    elif user is None or not await trial.fits(passwords, user.password_hash, body.current_password):
+        await trial.failed()
         wrong = refused(403, "access.wrong_password", "the current password is wrong", "try again", "currentPassword")
         wrong.is_denial = True
         raise wrong
     trial.succeeded()
-    if body.new_password == body.current_password or body.new_password == plane.settings.first_password:
-        what = "the new password is the old one, or the one that everybody knows"
-        raise refused(422, "access.same_password", what, "choose another", "newPassword")
+    if body.new_password in (body.current_password, FIRST_PASSWORD):
+        what = "the new password is the current one, or the well-known default of earlier releases"
+        raise refused(422, "access.same_password", what, "choose another one", "newPassword")
     await plane.read(
         lambda connection: preferences.check_password(plane.settings, connection, body.new_password, "newPassword")
     )
@@ -309,6 +347,14 @@ async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, 
     return answer
 
 
+def _check_owner(caller: Caller) -> None:
+    """An account without a password gets its first one from the machine's own user only: a token may be stolen."""
+    if caller.uid is None:
+        what = f"{caller.name} has no password, so it can only be set on the server's machine"
+        fix = "run `runai password` there as the user who started the platform, or `fairpool reset-password`"
+        raise refused(403, "access.no_password", what, fix)
+
+
 @router.post("/api/v1/me/logout", status_code=204, summary="End this session: its tokens are worthless from now on")
 async def sign_out(request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     def unit(connection: Connection) -> Done:
@@ -318,3 +364,16 @@ async def sign_out(request: Request, plane: PlaneDep, caller: CallerDep) -> Resp
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
     return answer
+
+
+# --- across a restart --------------------------------------------------------------------------------------------
+
+RECALLED_MAX = 500
+
+
+async def recall_addresses(plane: Plane, attempts: Attempts) -> None:
+    """From where people have signed in lately, by the audit log: a restart must not make them strangers."""
+    chosen = audit_store.Choice({"action": "sign-in", "result": "Succeeded", "subject_type": "User"})
+    lines = await plane.read(lambda connection: audit_store.entries(connection, chosen, 0, RECALLED_MAX))
+    for line in reversed(lines):
+        attempts.know(names_of("user", normal_email(line.subject), line.source_ip))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import uuid
 
 from fastapi import APIRouter, Request, Response
@@ -15,7 +14,7 @@ from fairpool.control.access_rules import last_administrator
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.passwords import Passwords
+from fairpool.control.passwords import Passwords, new_password
 from fairpool.control.plane import CallerDep, Done, Plane, PlaneDep
 from fairpool.control.preferences import check_password
 from fairpool.control.refusal import refused, unknown
@@ -48,7 +47,7 @@ async def user(user_id: str, plane: PlaneDep, caller: CallerDep) -> wire.User:
 
 @router.post("/api/v1/users", response_model=wire.NewUser, status_code=201, summary="Add a user")
 async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.UserRequest) -> Response:
-    password = body.password or secrets.token_urlsafe(12)
+    password = body.password or new_password()
     hashed = await request.app.state.passwords.hash(password)
     must_change = body.need_to_change_password or body.password is None
 
@@ -97,7 +96,7 @@ async def delete_user(user_id: str, request: Request, plane: PlaneDep, caller: C
     "/api/v1/users/{user_id}/password", response_model=wire.PasswordAnswer, summary="Give a user a new password"
 )
 async def reset_password(user_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
-    password = secrets.token_urlsafe(12)
+    password = new_password()
     hashed = await request.app.state.passwords.hash(password)
 
     def unit(connection: Connection) -> Done:
@@ -152,26 +151,45 @@ def _known_user(connection: Connection, user_id: str) -> store.UserRow:
 # --- the first user, and listening -------------------------------------------------------------------------------
 
 
-async def make_first_user(plane: Plane, passwords: Passwords) -> None:
-    """On a fresh database: one administrator, with the password that everybody knows."""
-    if await plane.read(store.user_count):
-        return
-    settings = plane.settings
-    hashed = await passwords.hash(settings.first_password)
+NO_PASSWORD = ""
+"""In place of a hash: no password fits. Such an account is used over the Unix socket in the data directory only."""
 
-    def unit(connection: Connection) -> None:
-        now = plane.now()
-        row = store.UserRow(str(uuid.uuid4()), normal_email(settings.first_user), hashed, False, True, now)
-        store.add_user(connection, row)
-        grant = rbac.Grant(wire.RoleName.ADMINISTRATOR, wire.ScopeType.TENANT)
-        store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, "")
 
-    await plane.write(unit)
+async def make_first_user(plane: Plane, passwords: Passwords) -> bool:
+    """On a fresh database: one administrator, without a password unless a first one was configured.
+
+    Whether the configured one was ignored, because the account has another one already.
+    """
+    settings, email = plane.settings, normal_email(plane.settings.first_user)
+    hashed = await passwords.hash(settings.first_password) if settings.first_password else NO_PASSWORD
+
+    def unit(connection: Connection) -> bool:
+        if store.user_count(connection) == 0:
+            now = plane.now()
+            row = store.UserRow(str(uuid.uuid4()), email, NO_PASSWORD, False, False, now)
+            store.add_user(connection, row)
+            grant = rbac.Grant(wire.RoleName.ADMINISTRATOR, wire.ScopeType.TENANT)
+            store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, "")
+        first = store.user_by_email(connection, email)
+        if hashed and first is not None and first.password_hash == NO_PASSWORD:
+            store.set_password(connection, first.id, hashed, must_change=False, first_password=True)
+            return False
+        return bool(hashed) and not (first is not None and first.first_password)
+
+    return await plane.write(unit)
+
+
+def owner(connection: Connection, first_user: str) -> store.UserRow | None:
+    """The account of whoever runs the platform: the first one while it exists, else the oldest administrator."""
+    first = store.user_by_email(connection, first_user)
+    if first is not None and not store.is_administrator(connection, first.id):
+        first = None
+    return first or store.oldest_administrator(connection)
 
 
 async def give_new_password(plane: Plane, passwords: Passwords, email: str) -> str | Problem:
     """For whoever sits at the machine and has lost theirs: a password that must be changed at the next sign-in."""
-    password = secrets.token_urlsafe(12)
+    password = new_password()
     hashed = await passwords.hash(password)
 
     def unit(connection: Connection) -> Problem | None:
@@ -212,6 +230,6 @@ async def listening_problem(plane: Plane, host_is_local: bool) -> Problem | None
     user = plane.settings.first_user
     return Problem(
         "access.first_password",
-        f"{user} still has the password that everybody knows",
-        "start on 127.0.0.1, sign in, change it (POST /api/v1/me/password), then listen elsewhere",
+        f"{user} still has its first password",
+        "start on 127.0.0.1, change it with `runai password`, then listen elsewhere",
     )

@@ -218,7 +218,7 @@ def _admitted(
     """What is declared, or everything that is wrong with it."""
     now = plane.now()
     has_upload = _is_free(connection, caller, project.name, upload)
-    ground = _ground(plane, connection, body, project, has_upload=has_upload)
+    ground = replace(_ground(plane, connection, body, project, has_upload=has_upload), submitter_uid=caller.uid)
     # A folder that was uploaded lies under the id of the workload that it is for.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
     spec = admission.admit(body, ground, workload_id=workload_id, name=name, now=now)
@@ -590,6 +590,7 @@ async def update_inference(
         # What it waited for at first and the folder that came with it are its own, whatever became of them.
         ground = replace(
             _ground(plane, connection, again, project),
+            submitter_uid=spec_before.template.program.submitter_uid,
             work={each.name: each.workload for each in spec_before.after},
             has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,
         )

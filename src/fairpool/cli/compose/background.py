@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,13 +40,24 @@ class Ended(Exception):
         self.said, self.code = said, code
 
 
-def start(premises: Premises, arguments: Sequence[str]) -> dict[str, Any]:
-    """Start `fairpool up` in the background and wait until it is ready: its status. Raises `Unusable` or `Ended`."""
+def start(premises: Premises, arguments: Sequence[str], stdin: bytes | None = None) -> dict[str, Any]:
+    """Start `fairpool up` in the background and wait until it is ready: its status. Raises `Unusable` or `Ended`.
+
+    `stdin` is for what must not be seen in a list of processes.
+    """
     command = [sys.executable, "-m", "fairpool.cli.main", "up", "--foreground", *arguments]
     with premises.output.open("wb") as output:
         server = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/", start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd="/",
+            start_new_session=True,
         )
+    if server.stdin is not None:
+        with suppress(BrokenPipeError), server.stdin as line:
+            line.write(stdin or b"")
     until = time.monotonic() + READY_S
     while time.monotonic() < until:
         code = server.poll()

@@ -1,7 +1,7 @@
-"""Where commands on the same machine ask the running platform: a socket in the data folder, one line there, one back.
+"""The admin socket: where commands on the same machine ask the running platform, one line there, one back.
 
-Whoever can open the folder may ask; it is the user's own. Nothing here needs a password, because who may read the
-database needs none either.
+It lies in the data directory, which only the user who started the platform can open, and the kernel says whose process
+calls: nobody else is answered. Nothing here needs a password, because who may read the database needs none either.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import socket
+import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,9 @@ async def open_desk(place: Path, clerks: Mapping[str, Clerk]) -> asyncio.Server:
     """Begin to answer; a question names its clerk as `ask`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if peer_uid(writer.transport) not in (os.geteuid(), 0):
+            writer.close()
+            return
         try:
             question = json.loads(await asyncio.wait_for(reader.readline(), ANSWER_S))
             answer = await _answer(clerks, question)
@@ -45,12 +49,30 @@ async def open_desk(place: Path, clerks: Mapping[str, Clerk]) -> asyncio.Server:
         finally:
             writer.close()
 
+    return await asyncio.start_unix_server(serve, sock=owners_socket(place), limit=LINE_MAX)
+
+
+def owners_socket(place: Path) -> socket.socket:
+    """A Unix socket that only our own user can open."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     place.unlink(missing_ok=True)
     with _short(place) as short:
         listener.bind(short)
     place.chmod(0o600)
-    return await asyncio.start_unix_server(serve, sock=listener, limit=LINE_MAX)
+    return listener
+
+
+def peer_uid(transport: asyncio.BaseTransport) -> int:
+    """The user whose process is at the other end of a Unix socket, by the kernel's word."""
+    if not hasattr(socket, "SO_PEERCRED"):  # not Linux: that nobody else can open the directory has to be enough
+        return os.geteuid()
+    with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as line:
+        said = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, uid, _ = _CREDENTIALS.unpack(said)
+    return int(uid)
+
+
+_CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
 
 
 async def _answer(clerks: Mapping[str, Clerk], question: Mapping[str, Any]) -> Reply:

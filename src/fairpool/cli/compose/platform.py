@@ -19,16 +19,16 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 
 from fairpool import __version__
 from fairpool.agent.data_folder import Unidentified
 from fairpool.agent.disk_reserve import RESERVE_BYTES
 from fairpool.cli.compose.address import Address
-from fairpool.cli.compose.desk import open_desk
+from fairpool.cli.compose.desk import open_desk, owners_socket
 from fairpool.cli.compose.disk_guard import DiskGuard
 from fairpool.cli.compose.doors import LocalDoors
+from fairpool.cli.compose.http_server import Server
 from fairpool.cli.compose.inside import Inside
 from fairpool.cli.compose.machines import Offer, summary
 from fairpool.cli.compose.premises import Premises, Unusable, default_config, default_data
@@ -37,7 +37,7 @@ from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProble
 from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.mailbox import Mailbox
-from fairpool.control import users
+from fairpool.control import owner, projects, users
 from fairpool.control.app import NotReady, create_app
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.request_log import RequestLog
@@ -51,6 +51,8 @@ from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.up")
 
+Welcome = Mapping[str, Any]
+
 HOLDER = "fairpool up"
 """The same for every process on one data folder: the lock of the folder says that there is only one."""
 ANSWERS_END_S = 2
@@ -58,6 +60,9 @@ ANSWERS_END_S = 2
 REST_S = 75
 """How long a connection may rest. Much longer than clients let theirs (ours and many others: 5 s): else some
 would call at the very moment at which we hang up, and be told nothing."""
+UNHEARD_MS = 120_000
+"""How long the kernel tries to reach a client that does not take what it is sent."""
+FIRST_PROJECT = "demo"
 LOOP_ENDS_S = 10.0
 TELL_WITHIN_MS = 30
 """A process runs some 10 ms after it was ordered."""
@@ -105,20 +110,26 @@ class Platform:
         retention: Retention,
         names: Sequence[str] = (),
         disk_reserve_bytes: int = RESERVE_BYTES,
+        first_password: str = "",
     ) -> None:
         self._premises, self._address, self._listener, self._offer = premises, address, listener, offer
-        self._retention, self._names = retention, tuple(names)
+        self._retention, self._names, self._first_password = retention, tuple(names), first_password
         self._disk_reserve_bytes = disk_reserve_bytes
         self._disk: DiskGuard | None = None
+        self._not_isolated = ""
+        """Why pods could use what is the owner's, if so."""
         self._since = now()
         self._stepped_down = ""
-        self._server: uvicorn.Server | None = None
+        self._server: Server | None = None
         self._app: FastAPI | None = None
         self._cluster: Cluster | None = None
         self._engine: LocalEngine | None = None
 
-    def run(self, on_ready: Callable[[], None]) -> None:
-        """Until a signal comes. Raises `Unusable` if it cannot be started, or another loop has taken over."""
+    def run(self, on_ready: Callable[[Welcome | Problem], None], question: Mapping[str, Any]) -> None:
+        """Until a signal comes. `on_ready` is called with the answer to the question for a welcome.
+
+        Raises `Unusable` if it cannot be started, or another loop has taken over.
+        """
         try:
             import uvloop
         except ImportError:
@@ -127,7 +138,7 @@ class Platform:
             factory = uvloop.new_event_loop
         try:
             with asyncio.Runner(loop_factory=factory) as runner:
-                runner.run(self._serve(on_ready))
+                runner.run(self._serve(on_ready, question))
         except Unavailable as error:
             raise Unusable(Problem(error.code, str(error), error.problem.fix)) from error
         except (NotReady, LedgerProblem, DiskTrouble, Unidentified) as error:
@@ -138,7 +149,7 @@ class Platform:
         if self._stepped_down:
             raise Unusable(Problem("up.stepped_down", self._stepped_down, "let only one Fairpool use a data folder"))
 
-    async def _serve(self, on_ready: Callable[[], None]) -> None:
+    async def _serve(self, on_ready: Callable[[Welcome | Problem], None], question: Mapping[str, Any]) -> None:
         log.info(
             "server starting",
             extra={
@@ -159,6 +170,7 @@ class Platform:
             nodes=self._offer.nodes,
             protected=(self._premises.root, default_config(), default_data()),
         )
+        self._not_isolated = engine.supervisor.forbidden.get("isolation", "")
         doors = LocalDoors(engine.supervisor)
         disk = self._disk = DiskGuard(self._premises.reserve, self._disk_reserve_bytes, engine.supervisor)
         host = self._address.host
@@ -170,14 +182,17 @@ class Platform:
             host_names=self._names,
             pod_host=shown,
             retention=self._retention,
+            first_password=self._first_password,
+            first_project=FIRST_PROJECT,
         )
         app = self._app = create_app(settings, doors=doors)
+        app.state.is_ready = lambda: self._is_settled and self._cluster is not None and self._cluster.runner.is_alive
         try:
             async with app.router.lifespan_context(app), self._cluster_of(app, engine) as self._cluster:
                 disk.start()
                 gc.collect()
                 gc.freeze()  # what was loaded lives as long as we do; looking through it again is waste
-                await self._answer_people(app, on_ready)
+                await self._answer_people(app, on_ready, question)
         finally:
             disk.stop(LOOP_ENDS_S)
             doors.close()
@@ -208,34 +223,36 @@ class Platform:
         finally:
             await asyncio.to_thread(cluster.stop)
 
-    async def _answer_people(self, app: FastAPI, on_ready: Callable[[], None]) -> None:
-        server = self._server = _Server(
-            uvicorn.Config(
-                RequestLog(app),
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                timeout_graceful_shutdown=ANSWERS_END_S,
-                timeout_keep_alive=REST_S,
-                server_header=False,
-                proxy_headers=False,  # anybody can write them
-            )
+    async def _answer_people(
+        self, app: FastAPI, on_ready: Callable[[Welcome | Problem], None], question: Mapping[str, Any]
+    ) -> None:
+        server = self._server = Server(
+            RequestLog(app), timeout_graceful_shutdown=ANSWERS_END_S, timeout_keep_alive=REST_S
         )
-        desk = await open_desk(
-            self._premises.desk, {"status": self._clerk_of_status, "reset-password": self._clerk_of_passwords}
-        )
+        _give_up_on_the_deaf(self._listener)
+        clerks = {
+            "status": self._clerk_of_status,
+            "reset-password": self._clerk_of_passwords,
+            "welcome": self._clerk_of_welcomes,
+        }
+        desk = await open_desk(self._premises.desk, clerks)
+        home = asyncio.get_running_loop()
+        own = await home.create_unix_server(server.own_connection, sock=owners_socket(self._premises.api_socket))
         with _signals(self._leave):
             serving = asyncio.create_task(server.serve([self._listener]), name="server")
+            sweeping = asyncio.create_task(server.sweep(), name="sweep")
             try:
                 while not serving.done() and not (server.started and self._is_settled):
                     await asyncio.sleep(0.01)
                 if not serving.done():
                     log.info("ready at %s", self._address.url)
-                    on_ready()
+                    on_ready(await self._clerk_of_welcomes(question))
                 await serving
             finally:
-                desk.close()
-                self._premises.desk.unlink(missing_ok=True)
+                sweeping.cancel()
+                for each, place in ((own, self._premises.api_socket), (desk, self._premises.desk)):
+                    each.close()
+                    place.unlink(missing_ok=True)
 
     @property
     def _is_settled(self) -> bool:
@@ -291,10 +308,42 @@ class Platform:
 
     async def _clerk_of_passwords(self, question: Mapping[str, Any]) -> Mapping[str, Any] | Problem:
         assert self._app is not None
+        if self._not_isolated:
+            return self._not_for_pods("reset the password while the server is stopped: fairpool down")
         try:
             return await new_password(self._app, str(question.get("user") or FIRST_USER))
         except Unavailable as error:
             return error.problem
+
+    def _not_for_pods(self, fix: str) -> Problem:
+        """Pods that run as our user could ask here as well."""
+        what = f"pods are not isolated from your account on this machine ({self._not_isolated})"
+        return Problem("access.not_isolated", what, fix)
+
+    async def _clerk_of_welcomes(self, question: Mapping[str, Any]) -> Welcome | Problem:
+        """The owner signed in, a link for the browser, and the project that `runai` uses by default."""
+        assert self._app is not None
+        if self._not_isolated:
+            fix = f"start it with --first-password-file, then `runai login --user {FIRST_USER}`"
+            return self._not_for_pods(fix)
+        if not question:
+            return {}
+        plane = self._app.state.plane
+        session = await owner.owner_session(plane, [str(each) for each in question.get("holding", ())])
+        link = await owner.new_link(plane, self._app.state.links)
+        for each in (session, link):
+            if isinstance(each, Problem):
+                return each
+        assert isinstance(session, owner.OwnerSession)
+        names = [str(question.get("project", "")), FIRST_PROJECT]
+        return {
+            "user": session.user,
+            "must_change_password": session.must_change_password,
+            "first_password_ignored": self._app.state.first_password_ignored,
+            "tokens": session.tokens.model_dump() if session.tokens is not None else None,
+            "link": link,
+            "project": await plane.read(lambda connection: projects.first_of(connection, names)),
+        }
 
 
 async def new_password(app: FastAPI, user: str) -> Mapping[str, Any] | Problem:
@@ -317,12 +366,12 @@ def new_password_offline(premises: Premises, user: str) -> Mapping[str, Any] | P
         return Problem(error.code, str(error), error.problem.fix)
 
 
-class _Server(uvicorn.Server):
-    """One that leaves signals to us: uvicorn raises them again when it is done, and the rest of us is not yet."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+def _give_up_on_the_deaf(listener: socket.socket) -> None:
+    """Connections whose client is gone, or does not read, end after a while. Accepted sockets inherit this."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_USER_TIMEOUT", UNHEARD_MS), ("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15)):
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 @contextmanager

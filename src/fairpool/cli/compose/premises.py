@@ -96,6 +96,11 @@ class Premises:
         return self.root / "reserve"
 
     @property
+    def api_socket(self) -> Path:
+        """Where the API is reached by our own user."""
+        return self.root / "api.sock"
+
+    @property
     def restoring(self) -> Path:
         """What a restore has laid ready; there only while one is under way, or was cut off."""
         return self.root / ".restoring"
@@ -260,7 +265,7 @@ def taken(premises: Premises, holder: Occupant) -> Problem:
         what = f"`fairpool {holder.deed}` is at work in {premises.root} (process {holder.pid})"
         return Problem("up.busy", what, "wait until it is done")
     at = f" at {holder.address}" if holder.address else ""
-    what = f"Fairpool is already up{at} (process {holder.pid}), with the data in {premises.root}"
+    what = f"Fairpool is already running{at} (process {holder.pid}), with the data in {premises.root}"
     return Problem("up.already", what, "use that one, end it with `fairpool down`, or name another folder with --data")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from fairpool.api.later import be_short
-from fairpool.cli.complaint import did_you_mean
+from fairpool.cli.complaint import did_you_mean, unexpected
 from fairpool.cli.runai.failure import ERROR, INTERRUPTED, Failure, tell
 from fairpool.cli.screen import printable
 
@@ -314,6 +314,11 @@ class Root(Branch):
             sys.exit(0)  # the reader has seen enough
         except OSError as error:
             _say(f"this could not be written or read: {error.strerror or error}")
+            sys.exit(ERROR)
+        except Exception as error:  # a traceback could show a password
+            arguments = [*(sys.argv[1:] if args is None else args)]
+            for line in unexpected(error, with_stack="debug" in arguments).splitlines():
+                _say(line)
             sys.exit(ERROR)
         finally:
             _forget_what_cannot_be_written()

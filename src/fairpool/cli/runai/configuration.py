@@ -57,8 +57,11 @@ def address(text: str) -> str:
 
 
 def listening_here() -> str | None:
-    """Where `fairpool up` listens if `FAIRPOOL_LISTEN` told it so: whoever exports that for one means both."""
-    host, colon, port = os.environ.get("FAIRPOOL_LISTEN", "").strip().rpartition(":")
+    """Where `fairpool up` listens if `FAIRPOOL_LISTEN` is set: one setting for the server and for `runai`."""
+    text = os.environ.get("FAIRPOOL_LISTEN", "").strip()
+    if not text:
+        return None
+    host, colon, port = text.rpartition(":")
     if not colon:
         host, port = ("", port) if port.isdecimal() else (port, "8080")
     if not port.isdecimal() or int(port) == 0:  # 0 is any port that is free: nobody knows which
@@ -74,12 +77,10 @@ class Configuration:
 
     # --- settings ---
 
-    def server(self, told: str | None = None, *, to_sign_in: bool = False) -> str:
-        """By flag, by variable, the one of the last login, the one that is up here. Who signs in means the one that is
-        up here before that of an earlier login."""
-        remembered, here = self._settings().get("server"), listening_here()
-        last = here or remembered if to_sign_in else remembered or here
-        return address(str(told or os.environ.get("FAIRPOOL_SERVER") or last or DEFAULT_SERVER))
+    def server(self, told: str | None = None) -> str:
+        """The first of: `--server`, `FAIRPOOL_SERVER`, `FAIRPOOL_LISTEN`, the server of the last login, the default."""
+        chosen = told or os.environ.get("FAIRPOOL_SERVER") or listening_here() or self._settings().get("server")
+        return address(str(chosen or DEFAULT_SERVER))
 
     def set_server(self, server: str) -> None:
         self._write("config.json", self._settings() | {"server": server})
@@ -95,6 +96,18 @@ class Configuration:
         known = settings.get(f"{noun}s")
         chosen = (known if isinstance(known, dict) else {}) | {server: name}
         self._write("config.json", settings | {f"{noun}s": chosen})
+
+    def socket(self, server: str) -> Path | None:
+        """The Unix socket at which a server on this machine can be reached too, if one is known."""
+        known = self._settings().get("sockets")
+        value = known.get(server) if isinstance(known, dict) else None
+        return Path(value) if isinstance(value, str) and value else None
+
+    def set_socket(self, server: str, place: str) -> None:
+        settings = self._settings()
+        known = settings.get("sockets")
+        others = {name: each for name, each in known.items() if each != place} if isinstance(known, dict) else {}
+        self._write("config.json", settings | {"sockets": others | {server: place}})
 
     # --- logins ---
 

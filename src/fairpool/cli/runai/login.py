@@ -1,4 +1,4 @@
-"""Who is calling: `runai login`, `logout`, `whoami`."""
+"""Who is calling: `runai login`, `logout`, `whoami`, `password`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, failure, not_yet
+from fairpool.cli.runai.failure import Failure, complain, failure, not_yet
 from fairpool.cli.screen import printable
+from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
     from fairpool.cli.runai.session import Session
 
+ASKED_MAX = 3
 SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_scope")
 
 
@@ -22,7 +24,7 @@ SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_
     "login",
     cls=Leaf,
     short_help="Sign in.",
-    example="runai login --user test@run.ai --server http://127.0.0.1:8080",
+    example="runai login --user ann@example.com --server http://127.0.0.1:8080",
     with_project=False,
 )
 @flag("-u", "--user", metavar="NAME", help="Who you are; else it is asked for.")
@@ -43,7 +45,7 @@ def login(
     if asked:
         flags = [f"--{name.replace('_', '-')}" for name in asked]
         raise Failure([not_yet(f"single sign-on ({', '.join(flags)})", "sign in with --user and a password")])
-    session = Session(here, to_sign_in=True)
+    session = Session(here)
     name = application or user or click.prompt("User", err=True)
     password = _password("Secret" if application else "Password", password_stdin)
     with session.unsigned() as client:
@@ -52,7 +54,11 @@ def login(
         session.configuration.set_server(session.server)
         click.echo("Logged in successfully")
         if answer.must_change_password:
-            _change(here, session, client, name, password)
+            here.warn(f"The password of {name} was set by someone else and must be changed before anything else works.")
+            if password_stdin or not sys.stdin.isatty():
+                here.notice("Change it with: runai password")
+            else:
+                _change(session, client, name, password, _new_password())
 
 
 def _password(word: str, from_stdin: bool) -> str:
@@ -64,21 +70,64 @@ def _password(word: str, from_stdin: bool) -> str:
     return str(click.prompt(word, hide_input=True, err=True))
 
 
-def _change(here: Here, session: Session, client: Client, name: str, password: str) -> None:
-    """A password that somebody else knows is not yours."""
-    here.warn("This password was given to you, and others may know it: choose another.")
-    if not sys.stdin.isatty():
-        here.notice("Run 'runai login' on a terminal to choose one.")
-        return
-    new = click.prompt("New password (Enter: later)", hide_input=True, default="", show_default=False, err=True)
-    if not new:
-        return
-    if click.prompt("The same again", hide_input=True, err=True) != new:
-        raise failure("login.differ", "the two are not the same", "run 'runai login' again")
-    client.change_password(password, new)
+def _new_password() -> str:
+    """Asked for twice, until it will do."""
+    for _ in range(ASKED_MAX):
+        new = str(click.prompt("New password", hide_input=True, err=True))
+        problem = _problem_with(new)
+        if problem is None and click.prompt("New password again", hide_input=True, err=True) != new:
+            problem = Problem("password.differ", "the two passwords are not the same", "type the same one twice")
+        if problem is None:
+            return new
+        complain(problem)
+    raise failure("password.none", "the password was not changed", "run: runai password")
+
+
+def _problem_with(new: str) -> Problem | None:
+    from fairpool.api.access import PASSWORD_MAX, PASSWORD_MIN
+
+    if len(new) < PASSWORD_MIN:
+        what = f"the new password has {len(new)} characters"
+        return Problem("password.short", what, f"choose one with at least {PASSWORD_MIN}")
+    if len(new) > PASSWORD_MAX:
+        return Problem("password.long", "the new password is too long", f"choose one with at most {PASSWORD_MAX}")
+    return None
+
+
+def _change(session: Session, client: Client, name: str, current: str, new: str) -> None:
+    """Every session ends with a password, so we sign in again."""
+    client.change_password(current, new)
     answer = client.sign_in(name, new)
     session.keep(name, client, answer.refresh_token, answer.expires_in)
     click.echo("Password changed")
+
+
+@click.command("password", cls=Leaf, short_help="Change your password.", example="runai password", with_project=False)
+@flag(
+    "--stdin",
+    "from_stdin",
+    is_flag=True,
+    help="Read from standard input: the current password and the new one, a line each. An account without a password "
+    "needs the new one only.",
+)
+@click.pass_obj
+def password(here: Here, from_stdin: bool) -> None:
+    """Change your own password. Your other sessions end."""
+    from fairpool.cli.runai.session import Session
+
+    session = Session(here)
+    with session.connected() as client:
+        me = client.me()
+        if from_stdin or not sys.stdin.isatty():
+            current = _password("current password", True) if me.has_password else ""
+            new = _password("new password", True)
+            problem = _problem_with(new)
+            if problem is not None:
+                raise Failure([problem])
+        else:
+            current = str(click.prompt("Current password", hide_input=True, err=True)) if me.has_password else ""
+            new = _new_password()
+        _change(session, client, me.username, current, new)
 
 
 @click.command("logout", cls=Leaf, short_help="Sign out.", example="runai logout", with_project=False)

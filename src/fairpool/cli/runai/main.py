@@ -187,6 +187,12 @@ def _whoami() -> click.Command:
     return whoami
 
 
+def _password() -> click.Command:
+    from fairpool.cli.runai.login import password
+
+    return password
+
+
 def _completion() -> click.Command:
     from fairpool.cli.runai.completion import completion_for
 
@@ -321,6 +327,7 @@ TWIGS = {
     "login": Twig("Sign in.", _login),
     "logout": Twig("Sign out.", _logout),
     "whoami": Twig("Who is signed in.", _whoami),
+    "password": Twig("Change your password.", _password),
     "completion": Twig("Script for completion in bash, zsh or fish.", _completion),
     "version": Twig("Version.", _version),
     "get": Twig("Older spelling of describe job.", _get, hidden=True),

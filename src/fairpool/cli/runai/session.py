@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairpool.cli.runai.command_tree import Here
@@ -30,10 +31,10 @@ NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
 class Session:
     """What one call of the command needs."""
 
-    def __init__(self, here: Here, *, to_sign_in: bool = False) -> None:
+    def __init__(self, here: Here) -> None:
         self.here = here
         self.configuration = Configuration(folder(here.config))
-        self.server = self.configuration.server(here.server, to_sign_in=to_sign_in)
+        self.server = self.configuration.server(here.server)
 
     @property
     def default_project(self) -> str | None:
@@ -74,7 +75,7 @@ class Session:
             import logging
 
             logging.basicConfig(level=logging.DEBUG)
-        with Client(self.server, http=_wire(self.server)) as client:
+        with Client(self.server, http=_wire(self.server, self.configuration.socket(self.server))) as client:
             try:
                 yield client
             except Refused as refusal:
@@ -141,7 +142,7 @@ class Session:
             case "access.not_signed_in":
                 return Problem(problem.code, NOT_SIGNED_IN, "")
             case "access.password_must_change":
-                return Problem(problem.code, problem.what, "run the 'runai login' command")
+                return Problem(problem.code, problem.what, "run: runai password")
             case _:
                 return problem
 
@@ -154,12 +155,12 @@ class Session:
         return f"Fairpool at {self.server} stopped answering ({reason})", "look whether it was done, then try again"
 
 
-def _wire(server: str) -> LoopbackHttp | None:
-    """How to reach a server on this machine: past any proxy, and without what only the network needs. None: as the
-    client does by itself."""
+def _wire(server: str, place: Path | None) -> LoopbackHttp | None:
+    """How to reach a server on this machine: past any proxy, and without what only the network needs; by its Unix
+    socket where we can open that, so that it knows whose process calls. None: as the client does by itself."""
     from fairpool.api.loopback import LoopbackHttp, is_here
 
-    return LoopbackHttp(server, TIMEOUT_S) if is_here(server) else None
+    return LoopbackHttp(server, TIMEOUT_S, place) if is_here(server) else None
 
 
 def job(client: Client, project: str, name: str) -> WorkloadItem:

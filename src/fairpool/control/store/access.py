@@ -164,8 +164,10 @@ def add_user(connection: Connection, row: UserRow) -> None:
     )
 
 
-def set_password(connection: Connection, user_id: str, password_hash: str, *, must_change: bool) -> None:
-    values = {"password_hash": password_hash, "must_change": must_change, "first_password": False}
+def set_password(
+    connection: Connection, user_id: str, password_hash: str, *, must_change: bool, first_password: bool = False
+) -> None:
+    values = {"password_hash": password_hash, "must_change": must_change, "first_password": first_password}
     connection.execute(update(users).where(users.c.id == user_id).values(**values))
 
 
@@ -176,7 +178,7 @@ def delete_user(connection: Connection, user_id: str) -> None:
 
 
 def first_password_stands(connection: Connection) -> bool:
-    """Whether somebody still has the password that everybody knows."""
+    """Whether an account still has the password that it was made with."""
     return connection.execute(select(users.c.id).where(users.c.first_password).limit(1)).first() is not None
 
 
@@ -266,6 +268,22 @@ def has_other_administrator(connection: Connection, rule_id: str | None = None, 
     if subject is not None:
         query = query.where(access_rules.c.subject_id != subject)
     return connection.execute(query.limit(1)).first() is not None
+
+
+def is_administrator(connection: Connection, user_id: str) -> bool:
+    """Whether a user may administer everything."""
+    return Grant(RoleName.ADMINISTRATOR, ScopeType.TENANT) in grants(connection, user_id, SubjectType.USER)
+
+
+def oldest_administrator(connection: Connection) -> UserRow | None:
+    rules = (
+        (access_rules.c.subject_id == users.c.id)
+        & (access_rules.c.subject_type == SubjectType.USER.value)
+        & (access_rules.c.role == RoleName.ADMINISTRATOR.value)
+        & (access_rules.c.scope_type == ScopeType.TENANT.value)
+    )
+    query = select(users).join(access_rules, rules).order_by(users.c.created_at, users.c.id).limit(1)
+    return _user(connection.execute(query).first())
 
 
 def _user(row: Row[Any] | None) -> UserRow | None:

@@ -1,0 +1,112 @@
+"""What the user who runs the platform gets without a password: a session for `runai`, and one-time sign-in links.
+
+Both are asked for over the admin socket in the data directory, which only that user can open. A link is valid once and
+for ten minutes. Links are kept in memory as hashes, and are never written anywhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairpool.api.access import TokenAnswer
+from fairpool.control import users
+from fairpool.control.guard import digest_of
+from fairpool.control.plane import Caller, Plane
+from fairpool.control.sign_in import new_tokens
+from fairpool.control.store import access as store
+from fairpool.control.store import audit as audit_store
+from fairpool.control.store.database import Connection
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.problem import Problem
+
+LINK_MS = 10 * 60 * SECOND_MS
+LINKS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerSession:
+    """The owner, signed in."""
+
+    user: str
+    must_change_password: bool
+    tokens: TokenAnswer | None
+    """None: what the caller holds is still good."""
+
+
+async def owner_session(plane: Plane, holding: Sequence[str] = ()) -> OwnerSession | Problem:
+    """Tokens for the owner's `runai`. `holding` are the tokens that it has: if they are still good, it keeps them."""
+
+    def unit(connection: Connection) -> OwnerSession | Problem:
+        now = plane.now()
+        rows = [store.token(connection, digest_of(each)) for each in holding if each]
+        good = [row for row in rows if row is not None and row.kind != store.SPENT and (row.expires_at or 0) > now]
+        user = store.user(connection, good[0].subject_id) if good else None
+        if user is not None:
+            return OwnerSession(user=user.email, must_change_password=_must_change(user), tokens=None)
+        user = users.owner(connection, plane.settings.first_user)
+        if user is None:
+            return Problem("user.no_administrator", "there is no administrator account", "restore a backup")
+        tokens = new_tokens(connection, plane, Caller(id=user.id, name=user.email, kind="user"), str(uuid.uuid4()))
+        audit_store.add(connection, signed_in_here(user, now))
+        return OwnerSession(user=user.email, must_change_password=_must_change(user), tokens=tokens)
+
+    return await plane.write(unit)
+
+
+async def owner_token(plane: Plane) -> str:
+    """A token of the owner, for programs that serve the control plane themselves."""
+    session = await owner_session(plane)
+    assert isinstance(session, OwnerSession)
+    assert session.tokens is not None
+    return session.tokens.access_token
+
+
+def _must_change(user: store.UserRow) -> bool:
+    return user.must_change or user.first_password
+
+
+def signed_in_here(user: store.UserRow, now: Instant) -> dict[str, object]:
+    """A line of the audit log: the owner signed in over the admin socket."""
+    return {
+        "at": now,
+        "subject": user.email,
+        "subject_type": "User",
+        "source_ip": "",
+        "action": "sign-in",
+        "http_method": "",
+        "url": "",
+        "entity_type": "user",
+        "entity_name": user.email,
+        "entity_id": user.id,
+        "result": "Succeeded",
+    }
+
+
+class SignInLinks:
+    """Codes that sign one person in, once, within ten minutes."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, tuple[str, Instant]] = {}
+
+    def new(self, user_id: str, now: Instant) -> str:
+        code = "fpl" + secrets.token_urlsafe(32)
+        self._codes[digest_of(code)] = (user_id, Instant(now + LINK_MS))
+        while len(self._codes) > LINKS_MAX:
+            self._codes.pop(next(iter(self._codes)))
+        return code
+
+    def take(self, code: str, now: Instant) -> str | None:
+        """Whom it signs in; None: it was never valid, was used, or is too old. It is used up."""
+        user_id, until = self._codes.pop(digest_of(code), ("", Instant(0)))
+        return user_id if user_id and now < until else None
+
+
+async def new_link(plane: Plane, links: SignInLinks) -> str | Problem:
+    """The path of a one-time link that signs the owner in to the web UI."""
+    user = await plane.read(lambda connection: users.owner(connection, plane.settings.first_user))
+    if user is None:
+        return Problem("user.no_administrator", "there is no administrator account", "restore a backup")
+    return f"/sign-in?code={links.new(user.id, plane.now())}"

@@ -1,0 +1,171 @@
+"""Pages for a browser until the web UI is there, sign-in by a one-time link, and health checks.
+
+Everything is in the page itself: no scripts, no fonts, nothing from elsewhere, so that it also works offline. Nothing
+of the installation is shown to a browser that is not signed in.
+"""
+
+from __future__ import annotations
+
+import uuid
+from html import escape
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+
+import fairpool
+from fairpool.control.guard import digest_of, known
+from fairpool.control.owner import SignInLinks, signed_in_here
+from fairpool.control.plane import Caller, Plane, plane_of
+from fairpool.control.refusal import Refused
+from fairpool.control.sign_in import new_tokens
+from fairpool.control.store import access as store
+from fairpool.control.store import audit as audit_store
+from fairpool.control.store.database import Connection
+
+router = APIRouter(include_in_schema=False)
+
+COOKIE = "fairpool_session"
+"""Tells these pages who looks at them. The API does not take it, so no page from elsewhere can act with it."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2024; --soft: #60646c; --paper: #fff; --line: #d9d9e0; --mark: #0b68cb;
+  --code: #f4f5f7; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #edeef0; --soft: #b0b4ba; --paper: #111113; --line: #3a3d42; --mark: #70b8ff; --code: #1d1f22; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 60rem; padding: 2rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, sans-serif; }
+a { color: var(--mark); } h1 { font-size: 1.6rem; margin: 0 0 .5rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
+code, pre { font-family: ui-monospace, monospace; font-size: .88em; background: var(--code); border-radius: 4px; }
+code { padding: .1em .3em; overflow-wrap: anywhere; } pre { padding: .8rem 1rem; overflow-x: auto; }
+pre code { padding: 0; } .soft { color: var(--soft); }
+details { border-top: 1px solid var(--line); } summary { cursor: pointer; padding: .5rem 0; }
+summary:focus-visible, a:focus-visible, button:focus-visible { outline: 2px solid var(--mark); outline-offset: 2px; }
+details > div { padding: 0 0 1rem 1rem; } .verb { display: inline-block; min-width: 4.5rem; font-weight: 600;
+  font-family: ui-monospace, monospace; font-size: .82em; }
+table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top;
+  padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line); font-size: .93em; }
+button { font: inherit; }
+nav a { margin-right: 1rem; }
+"""
+
+
+def layout(title: str, body: str, status: int = 200) -> HTMLResponse:
+    """A whole page."""
+    text = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
+    )
+    return HTMLResponse(text, status, HEADERS)
+
+
+# --- health ------------------------------------------------------------------------------------------------------
+
+
+@router.get("/healthz")
+async def healthz() -> Response:
+    """The process answers."""
+    return JSONResponse({"status": "ok"}, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/readyz")
+async def readyz(request: Request) -> Response:
+    """The database can be read, and what runs beside the API is well."""
+    try:
+        await plane_of(request).read(store.user_count)
+        is_ready = bool(request.app.state.is_ready())
+    except Exception:  # whatever it is, we are not ready; details are for the log, not for strangers
+        is_ready = False
+    status = {"status": "ready" if is_ready else "not ready"}
+    return JSONResponse(status, 200 if is_ready else 503, {"Cache-Control": "no-store"})
+
+
+# --- the front page ----------------------------------------------------------------------------------------------
+
+TO_TRY = """runai submit hello -i python -g 0.5 -- python -c 'print("hello")'
+runai list
+runai logs hello"""
+
+
+@router.get("/")
+async def front(request: Request) -> Response:
+    caller = await _signed_in(request)
+    if caller is not None:
+        who = (
+            f"<p>You are signed in as <strong>{escape(caller.name)}</strong>.</p>"
+            '<form method="post" action="/sign-out"><button>Sign out</button></form>'
+        )
+    else:
+        who = (
+            "<p>You are not signed in. Whoever runs this server gets a one-time sign-in link with "
+            "<code>fairpool up --detach</code>; it also works while the server is running.</p>"
+        )
+    return layout(
+        "Fairpool",
+        f"<h1>Fairpool</h1><p>This server shares GPUs between teams. Version {escape(fairpool.__version__)}.</p>{who}"
+        "<h2>Where to go on</h2><p>The web UI is not available yet. Use the <code>runai</code> and "
+        f"<code>runai-adm</code> commands, or the REST API:</p><pre><code>{escape(TO_TRY)}</code></pre>"
+        '<nav><a href="/docs">API reference</a><a href="/api/openapi.json">OpenAPI document</a></nav>',
+    )
+
+
+async def _signed_in(request: Request) -> Caller | None:
+    token = request.cookies.get(COOKIE, "")
+    try:
+        return await known(plane_of(request), digest_of(token)) if token else None
+    except Refused:
+        return None
+
+
+# --- sign-in by a link -------------------------------------------------------------------------------------------
+
+
+@router.get("/sign-in")
+async def sign_in_by_link(request: Request, code: Annotated[str, Query(max_length=128)] = "") -> Response:
+    """Open a one-time link. The answer leads on to the front page, so that the code does not stay in the address."""
+    plane = plane_of(request)
+    links: SignInLinks = request.app.state.links
+    user_id = links.take(code, plane.now())
+    token = await _browser_token(plane, user_id) if user_id is not None else None
+    if token is None:
+        body = (
+            "<h1>This sign-in link is not valid</h1><p>A link works once, for ten minutes. Get a new one on the "
+            "server's machine with <code>fairpool up --detach</code>.</p><nav><a href='/'>Back</a></nav>"
+        )
+        return layout("Sign-in link not valid", body, 403)
+    answer = RedirectResponse("/", 303, HEADERS)
+    answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", path="/", secure=request.url.scheme == "https")
+    return answer
+
+
+async def _browser_token(plane: Plane, user_id: str) -> str | None:
+    def unit(connection: Connection) -> str | None:
+        user = store.user(connection, user_id)
+        if user is None:
+            return None
+        audit_store.add(connection, signed_in_here(user, plane.now()))
+        return new_tokens(
+            connection, plane, Caller(id=user.id, name=user.email, kind="user"), str(uuid.uuid4())
+        ).access_token
+
+    return await plane.write(unit)
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request) -> Response:
+    """End the browser's session. The cookie is not sent by pages from elsewhere, so they cannot call this."""
+    plane, caller = plane_of(request), await _signed_in(request)
+    if caller is not None:
+        await plane.write(lambda connection: store.revoke_family(connection, caller.family))
+        plane.forget_callers()
+    answer = RedirectResponse("/", 303, HEADERS)
+    answer.delete_cookie(COOKIE, path="/")
+    return answer

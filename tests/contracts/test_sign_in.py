@@ -1,0 +1,275 @@
+"""Who gets in, by which way, and what it costs those who do not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from argon2.exceptions import VerificationError
+from fastapi.testclient import TestClient
+
+from fairpool.control.app import create_app
+from fairpool.control.attempts import Attempts, names_of, place_of
+from fairpool.control.owner import new_link, owner_token
+from fairpool.control.passwords import WAITING_MAX, Passwords, new_password
+from fairpool.control.rbac import ROUTES, Action
+from fairpool.control.refusal import Refused
+from fairpool.control.settings import Settings
+from tests.control.house import CHEAP, HERE, START, House, codes, expect, house
+
+
+@pytest.fixture
+def home() -> Iterator[House]:
+    with house() as home:
+        home.project("team-a")
+        yield home
+
+
+def test_a_first_password_is_good_for_nothing_but_its_change(tmp_path: Path) -> None:
+    """F-221, and A3 of the first trial: enforced by the server, whoever calls."""
+    with house(tmp_path, first_password="chosen by the installer") as home:
+        home.sign_in("first", "test@run.ai", "chosen by the installer")
+        me = expect(home.call("GET", "/api/v1/me", by="first"), 200)
+        assert (me["username"], me["mustChangePassword"], me["hasPassword"]) == ("test@run.ai", True, True)
+        for method, path in sorted(ROUTES):
+            if ROUTES[(method, path)] in (Action.OPEN, Action.LINK) or method == "WEBSOCKET" or "/me" in path:
+                continue
+            answer = home.call(method, re.sub(r"\{\w+\}", "nothing", path), by="first")
+            assert codes(answer) == ["access.password_must_change"], (method, path)
+        body = {"currentPassword": "chosen by the installer", "newPassword": "password"}
+        assert codes(home.call("POST", "/api/v1/me/password", body, by="first")) == ["access.same_password"]
+        body = {"currentPassword": "chosen by the installer", "newPassword": "a better one"}
+        expect(home.call("POST", "/api/v1/me/password", body, by="first"), 204)
+        expect(home.call("GET", "/api/v1/users", by="first"), 200)
+
+
+@pytest.mark.parametrize("given", ["by an administrator", "made up", "reset", "of an earlier release"])
+def test_a_password_that_somebody_else_chose_must_be_changed_first(home: House, given: str) -> None:
+    email, password = "ann@example.com", "correct horse"
+    body = {"email": email, "roles": ["administrator"], **({"password": password} if given != "made up" else {})}
+    made = expect(home.call("POST", "/api/v1/users", body), 201)
+    password = made.get("tempPassword", password)
+    if given == "reset":
+        password = expect(home.call("POST", f"/api/v1/users/{email}/password"), 200)["tempPassword"]
+    if given == "of an earlier release":
+        statement = "UPDATE users SET must_change = 0, first_password = 1 WHERE email = 'ann@example.com'"
+        home.app.state.plane.database._writing.exec_driver_sql(statement)
+    assert password[0].isalnum()
+    home.sign_in("ann", email, password)
+    assert codes(home.call("GET", "/api/v1/users", by="ann")) == ["access.password_must_change"]
+    change = {"currentPassword": password, "newPassword": "battery staple"}
+    expect(home.call("POST", "/api/v1/me/password", change, by="ann"), 204)
+    expect(home.call("GET", "/api/v1/users", by="ann"), 200)
+
+
+def test_without_a_first_password_no_password_opens_the_first_account(tmp_path: Path) -> None:
+    app = create_app(Settings(data=tmp_path), hasher=CHEAP)
+    with TestClient(app, base_url=HERE) as http:
+        for password in ("password", ""):
+            body = {"grantType": "password", "username": "test@run.ai", "password": password}
+            assert http.post("/api/v1/token", json=body).status_code in (401, 422)
+        assert http.portal is not None
+        token = http.portal.call(owner_token, app.state.plane)
+        headers = {"Authorization": f"Bearer {token}"}
+        me = expect(http.get("/api/v1/me", headers=headers), 200)
+        assert (me["roles"], me["mustChangePassword"], me["hasPassword"]) == (["administrator"], False, False)
+        stolen = http.post("/api/v1/me/password", json={"newPassword": "battery staple"}, headers=headers)
+        assert codes(stolen) == ["access.no_password"], "a token alone gives nobody a password for good"
+
+
+def test_a_sign_in_link_is_good_once_and_for_ten_minutes(home: House) -> None:
+    assert home.http.portal is not None
+    plane, links = home.app.state.plane, home.app.state.links
+    path = str(home.http.portal.call(new_link, plane, links))
+    assert "not signed in" in home.http.get("/").text
+    opened = home.http.get(path)
+    assert "You are signed in as <strong>test@run.ai</strong>" in opened.text
+    assert opened.url.query == b"", "the code does not stay in the address"
+    cookie = opened.history[0].headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert home.http.get("/api/v1/me").status_code == 401, "the API does not take the cookie"
+    assert home.http.get(path).status_code == 403
+    assert "not signed in" in home.http.post("/sign-out").text
+    late = str(home.http.portal.call(new_link, plane, links))
+    home.clock.turn(601)
+    assert home.http.get(late).status_code == 403
+    assert home.http.get("/sign-in").status_code == 403
+
+
+def test_pages_and_health_need_no_caller_and_nothing_from_elsewhere(home: House) -> None:
+    assert home.http.get("/healthz").json() == {"status": "ok"}
+    assert home.http.get("/readyz").json() == {"status": "ready"}
+    home.app.state.is_ready = lambda: False
+    assert home.http.get("/readyz").status_code == 503
+    for path in ("/", "/docs", "/api/docs", "/researcher/api/docs"):
+        page = home.http.get(path)
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert not re.search(r"(src|href)=[\"']?(https?:)?//", page.text), "it opens offline"
+    reference = home.http.get("/docs").text
+    for method, path in ROUTES:
+        if ROUTES[(method, path)] is not Action.OPEN:
+            assert f"<code>{path}</code>" in reference, (method, path)
+    assert home.http.get("/api/docs", headers={"Accept": "text/markdown"}).text.startswith("# REST API")
+
+
+# --- guesses ---
+
+
+def test_the_right_password_from_a_known_address_gets_in_whatever_strangers_do(tmp_path: Path) -> None:
+    """A13: wrong passwords in somebody's name cost their sender time, and keep nobody out. Also after a restart."""
+    right = {"grantType": "password", "username": "test@run.ai", "password": "password"}
+    with house(tmp_path) as home:
+        attempts: Attempts = home.app.state.attempts
+        for number in range(500):
+            attempts.begin(names_of("user", "test@run.ai", f"127.0.{number % 250}.{number % 200}"), home.clock.now)
+            attempts.begin(names_of("user", "test@run.ai", f"203.0.113.{number % 250}"), home.clock.now)
+        assert attempts.wait_s(names_of("user", "test@run.ai", "203.0.113.251"), home.clock.now) > 0
+        assert attempts.delay_s(names_of("user", "test@run.ai", "203.0.113.1")) == 0
+        expect(home.http.post("/api/v1/token", json=right), 200)
+    with house(tmp_path) as again:
+        attempts = again.app.state.attempts
+        assert attempts.is_known(names_of("user", "test@run.ai", "testclient"))
+        assert not attempts.is_known(names_of("user", "test@run.ai", "127.9.9.9"))
+
+
+def test_every_address_of_this_machine_counts_as_one() -> None:
+    assert {place_of(each) for each in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.3")} == {"loopback"}
+    assert place_of("2001:db8::1") == place_of("2001:db8::ffff:2") != place_of("2001:db8:0:1::1")
+    assert place_of("203.0.113.1") != place_of("203.0.113.2")
+
+
+def test_wrong_passwords_from_a_known_address_cost_their_sender_time() -> None:
+    attempts, names = Attempts(), names_of("user", "ann", "a")
+    attempts.succeeded(names)
+    delays = []
+    for _ in range(12):
+        assert attempts.begin(names, START) == 0
+        delays.append(attempts.delay_s(names))
+    assert delays[:4] == [0, 0, 0, 0.5]
+    assert delays[-1] == 5
+
+
+def test_what_could_not_be_checked_is_no_wrong_password(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A9: argon2 without memory or threads. It is not a mismatch, and does not count towards the wait."""
+    right = {"grantType": "password", "username": "test@run.ai", "password": "password"}
+    passwords: Passwords = home.app.state.passwords
+    attempts: Attempts = home.app.state.attempts
+
+    class Short:
+        def verify(self, *_: str) -> bool:
+            raise VerificationError("Threading failure")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(passwords, "_hasher", Short())
+        for _ in range(10):
+            busy = home.http.post("/api/v1/token", json=right)
+            assert (busy.status_code, codes(busy), busy.headers["retry-after"]) == (503, ["access.busy"], "2")
+    assert not attempts._failures
+    expect(home.http.post("/api/v1/token", json=right), 200)
+
+
+def test_sign_ins_wait_in_a_short_queue_of_their_own() -> None:
+    passwords, go_on = Passwords(CHEAP), threading.Event()
+
+    class Slow:
+        def verify(self, password_hash: str, password: str) -> bool:
+            assert go_on.wait(60)
+            return CHEAP.verify(password_hash, password)
+
+    passwords._hasher = Slow()  # type: ignore[assignment]
+    known_hash = CHEAP.hash("right")
+
+    async def all_at_once() -> None:
+        def begin() -> None: ...
+
+        waiting = [asyncio.create_task(passwords.fits(None, "wrong", begin)) for _ in range(WAITING_MAX)]
+        await asyncio.sleep(0)
+        with pytest.raises(Refused) as refusal:
+            await passwords.fits(None, "one too many", begin)
+        assert (refusal.value.status, refusal.value.headers["Retry-After"]) == (503, "2")
+        known = asyncio.create_task(passwords.fits(known_hash, "right", begin, is_known=True))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await known, "who has signed in before does not wait for strangers"
+        assert not any(await asyncio.gather(*waiting))
+
+    asyncio.run(all_at_once())
+    passwords.close()
+
+
+def test_generated_passwords_never_look_like_a_flag() -> None:
+    made = {new_password() for _ in range(2000)}
+    assert len(made) == 2000
+    assert all(each.isalnum() and len(each) == 16 for each in made)
+
+
+# --- bodies ---
+
+
+def sent(home: House, path: str, by: str, size: int) -> tuple[int, int]:
+    """The status of a request that declares a large body, and how many bytes of it were asked for."""
+    said: list[Any] = []
+    read = 0
+
+    async def receive() -> Any:
+        nonlocal read
+        read += 65536
+        return {"type": "http.request", "body": b"[" * 65536, "more_body": read < size}
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    headers = {"host": "127.0.0.1:8080", "content-type": "application/json", "content-length": str(size)}
+    if by:
+        headers["authorization"] = f"Bearer {home.tokens[by]}"
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 7),
+    }
+
+    async def ask() -> None:
+        await home.app(scope, receive, send)
+
+    assert home.http.portal is not None
+    home.http.portal.call(ask)
+    return int(said[0]["status"]), read
+
+
+@pytest.mark.slow
+def test_no_byte_of_a_body_is_read_before_its_sender_may_send_it(home: House) -> None:
+    """A6: a token without any role made the server parse 250 MiB."""
+    home.researcher("nobody")
+    routes = [path for method, path in ROUTES if method == "POST" and ROUTES[(method, path)] is not Action.OPEN]
+    for path in routes:
+        if ROUTES[("POST", path)] is Action.SELF:
+            continue
+        if path == "/api/v1/cluster/pull":  # which takes no large body from anybody
+            continue
+        full = re.sub(r"\{\w+\}", "nothing", path)
+        assert sent(home, full, "nobody", 9 * 1024 * 1024) == (403, 0), path
+        assert sent(home, full, "", 9 * 1024 * 1024) == (401, 0), path
+    assert sent(home, "/api/v1/cluster/push", "nobody", 250 * 1024 * 1024) == (403, 0)
+    assert sent(home, "/api/v1/cluster/pull", "nobody", 250 * 1024 * 1024) == (413, 0)
+
+
+def test_a_pull_is_a_small_message_and_a_report_may_be_large(home: House) -> None:
+    home.tokens["cluster"] = home.cluster_token
+    assert sent(home, "/api/v1/cluster/pull", "cluster", 65 * 1024) == (413, 0)
+    report = json.loads(home.report(whole=True).to_json())
+    large = json.dumps(report).encode() + b" " * (12 * 1024 * 1024)
+    headers = {"Authorization": f"Bearer {home.cluster_token}"}
+    assert home.http.post("/api/v1/cluster/push", content=large, headers=headers).status_code == 200
