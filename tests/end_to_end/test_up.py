@@ -570,3 +570,9 @@ def said_by(platform: Running, workload: str, word: str) -> tuple[bytes, dict[st
                 return output, json.loads(frame.data)
             output += frame.data
     raise AssertionError("it says nothing of its end")
+
+
+def test_down_reaches_a_server_that_somebody_has_stopped(platform: Running) -> None:
+    platform.up()
+    os.kill(platform.pid, signal.SIGSTOP)
+    assert "Fairpool is down" in platform.down()
