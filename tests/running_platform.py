@@ -88,12 +88,9 @@ class Running:
                 self._client.create_project(org.ProjectRequest.model_validate(body))
         return self._client
 
-    def submit(self, name: str, program: str, gpu: str = "0.5", grace_s: int | None = None) -> str:
+    def submit(self, name: str, program: str, gpu: str = "0.5") -> str:
         """A training that is a line of Python; its id."""
-        spec: dict[str, Any] = {"image": "python", "command": "python", "args": f"-u -c '{program}'"}
-        spec["compute"] = {"gpu": gpu}
-        if grace_s is not None:
-            spec["terminationGracePeriodSeconds"] = grace_s
+        spec = {"image": "python", "command": "python", "args": f"-u -c '{program}'", "compute": {"gpu": gpu}}
         body = {"name": name, "projectId": "team-a", "spec": spec}
         return self.client.submit(work.SubmitTraining.model_validate(body)).id
 
