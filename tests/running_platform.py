@@ -113,10 +113,7 @@ class Running:
 
     def submit(self, name: str, program: str, gpu: str = "0.5", grace_s: int | None = None) -> str:
         """A training that is a line of Python; its id."""
-        spec: dict[str, Any] = {"image": "python", "command": "python", "args": f"-u -c '{program}'"}
-        spec["compute"] = {"gpu": gpu}
-        if grace_s is not None:
-            spec["terminationGracePeriodSeconds"] = grace_s
+        spec = {"image": "python", "command": "python", "args": f"-u -c '{program}'", "compute": {"gpu": gpu}}
         body = {"name": name, "projectId": "team-a", "spec": spec}
         return self.client.submit(work.SubmitTraining.model_validate(body)).id
 

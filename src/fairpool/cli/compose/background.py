@@ -95,6 +95,7 @@ def stop(premises: Premises, holder: Occupant) -> bool:
         if not _is_still_there(premises, holder):  # the number may be somebody else's by now
             return True
         signal.pidfd_send_signal(handle, signal.SIGTERM)
+        signal.pidfd_send_signal(handle, signal.SIGCONT)  # one that somebody has stopped hears it too
         gone, _, _ = select.select([handle], [], [], LEAVE_S)
         return bool(gone)
     except ProcessLookupError:
