@@ -111,7 +111,7 @@ class Running:
         assert not isinstance(answer, Problem), answer
         return str(answer["tokens"]["access_token"])
 
-    def submit(self, name: str, program: str, gpu: str = "0.5", grace_s: int | None = None) -> str:
+    def submit(self, name: str, program: str, gpu: str = "0.5") -> str:
         """A training that is a line of Python; its id."""
         spec = {"image": "python", "command": "python", "args": f"-u -c '{program}'", "compute": {"gpu": gpu}}
         body = {"name": name, "projectId": "team-a", "spec": spec}

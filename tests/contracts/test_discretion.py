@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from fairpool.control.discretion import told_to
+from fairpool.control.guard import identify
+from fairpool.control.store import workloads as workload_store
 from tests.control.cluster import Cluster
 from tests.control.house import House, expect, house
 
@@ -117,3 +121,19 @@ def test_the_newer_routes_say_nothing_of_it_either(scene: Scene) -> None:
         text = home.call("GET", path, by="ann").text
         assert "owed-work" not in text
         assert "speech" not in text
+
+
+def test_the_stream_of_changes_names_no_more(scene: Scene) -> None:
+    """Every line of it goes through what answers go through."""
+    plane, home = scene.home.app.state.plane, scene.home
+    assert home.http.portal is not None
+    row = home.http.portal.call(plane.read, lambda connection: workload_store.shown(connection, scene.victim["id"]))
+    line = f"id: 1\nevent: workload\ndata: {row.item}\n\n".encode()
+    heard = {}
+    for name in ("ann", "both", "admin"):
+        caller = home.http.portal.call(identify, plane, f"Bearer {home.tokens[name]}")
+        heard[name] = home.http.portal.call(told_to, plane, caller, line).decode()
+        json.loads(heard[name].partition("data: ")[2])
+    assert not any(secret in heard["ann"] for secret in SECRETS)
+    assert "speech" in heard["both"]
+    assert heard["admin"] == heard["both"]

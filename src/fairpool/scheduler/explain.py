@@ -37,6 +37,8 @@ from fairpool.scheduler.decision import (
 )
 from fairpool.scheduler.policy import Pass
 
+NEVER = "cannot start as things are, only "
+
 Clock = Callable[[Instant], str]
 Called = Callable[[QueueId], str]
 
@@ -158,7 +160,7 @@ def _(why: OverLimit, voice: Voice) -> str:
     return (
         f"{_level(why.above)} {name_of_queue(why.queue)} holds {_number(why.held, unit)} of its limit of "
         f"{_amount(why.limit, unit)}, and this asks for {_number(why.asked, unit)}: "
-        f"{remedy if why.asked <= why.limit else 'cannot start as things are, only ' + raised}"
+        f"{remedy if why.asked <= why.limit else NEVER + raised}"
     )
 
 
@@ -170,8 +172,7 @@ def _(why: OverQuota, voice: Voice) -> str:
     return (
         f"work that may not be preempted stays within quota: in {_level(why.above)} {name_of_queue(why.queue)} "
         f"such work holds {_number(why.held, unit)} of a quota of {_amount(why.quota, unit)}, and this asks for "
-        f"{_number(why.asked, unit)}: "
-        f"{remedy if why.asked <= why.quota else 'cannot start as things are, only ' + raised}"
+        f"{_number(why.asked, unit)}: {remedy if why.asked <= why.quota else NEVER + raised}"
     )
 
 
