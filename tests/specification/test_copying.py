@@ -36,8 +36,8 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "target"
 
 
-def take(stream: io.BytesIO, target: Path, rename: tuple[str, str] | None = None) -> list[str]:
-    return unpack(stream, str(target), rename=rename, done=lambda _: None)
+def take(stream: io.BytesIO, target: Path, asked: str | None = None, called: str | None = None) -> list[str]:
+    return unpack(stream, str(target), asked=asked, called=called, done=lambda _: None)
 
 
 def test_files_and_folders_arrive_with_their_mode(target: Path) -> None:
@@ -51,8 +51,31 @@ def test_files_and_folders_arrive_with_their_mode(target: Path) -> None:
 
 
 def test_the_first_part_of_a_name_can_be_replaced(target: Path) -> None:
-    take(tar((member("./model"), b"x")), target, ("model", "mine"))
+    take(tar((member("./model"), b"x")), target, "model", "mine")
     assert os.listdir(target) == ["mine"]
+
+
+@pytest.mark.parametrize("name", [".bashrc", ".ssh/authorized_keys", "model2", ".", "./other/model"])
+def test_what_was_not_asked_for_is_refused(target: Path, name: str) -> None:
+    """Who copies one file into their home must not find others there."""
+    for called in ("mine", None):
+        with pytest.raises(Unsafe, match="not asked for"):
+            take(tar((member("model"), b"x"), (member(name), b"evil")), target, "model", called)
+    assert set(os.listdir(target)) <= {"mine", "model"}
+
+
+def test_a_sparse_file_in_an_extended_header_is_refused(target: Path) -> None:
+    info = member("huge")
+    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(1 << 40)}
+    stream = io.BytesIO()
+    data = b"1\n0\n0\n".ljust(512, b"\0")
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        info.size = len(data)
+        archive.addfile(info, io.BytesIO(data))
+    stream.seek(0)
+    with pytest.raises(Unsafe, match="sparse"):
+        take(stream, target)
+    assert os.listdir(target) == []
 
 
 @pytest.mark.parametrize("name", ["/etc/evil", "../outside", "a/../../outside", "a/" * 200 + "deep"])

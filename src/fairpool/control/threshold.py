@@ -1,8 +1,8 @@
 """Before anything is read: by which name we were called, from whose page, and whether the caller is one.
 
 A page from elsewhere can have its name lead to this machine (DNS rebinding) and would then speak to us as if it were
-ours, with the first password, which everybody knows. It cannot hide the name. And a stranger's body is not looked at:
-reading eight megabytes of JSON costs everybody else's time. What a caller may do is the guard's question, and later.
+ours, with whatever the browser remembers for this machine. It cannot hide the name. And a stranger's body is not
+looked at: reading eight megabytes of JSON costs everybody else's time. What a caller may do is the guard's question, and later.
 """
 
 from __future__ import annotations

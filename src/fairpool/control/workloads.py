@@ -588,9 +588,11 @@ async def update_inference(
         project = organization_store.project(connection, row.project)
         assert project is not None, "a project stays as long as it has work"
         # What it waited for at first and the folder that came with it are its own, whatever became of them.
+        # What a user of the machine may mount is theirs alone: a change by anybody else is judged as a stranger's.
+        own_uid = spec_before.template.program.submitter_uid
         ground = replace(
             _ground(plane, connection, again, project),
-            submitter_uid=spec_before.template.program.submitter_uid,
+            submitter_uid=own_uid if caller.uid == own_uid else None,
             work={each.name: each.workload for each in spec_before.after},
             has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,
         )

@@ -18,6 +18,7 @@ from fairpool.cluster.ledger import DiskTrouble, LedgerProblem
 from fairpool.cluster.loop import Loop, SteppedDown
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.life import EVICTIONS, Outcome
+from fairpool.model.mentions import in_full
 from fairpool.model.observation import NodeSight
 from fairpool.model.spec import WorkloadSpec
 
@@ -206,7 +207,7 @@ def note_event(event: Event, spec: WorkloadSpec | None) -> None:
             "node": event.node,
             "cause": event.cause,
             "exit_code": event.exit_code,
-            "detail": event.detail,
+            "detail": in_full(event.detail),
         }
         log.log(level, words or f"pod {event.kind.value}", extra={"fields": fields})
 

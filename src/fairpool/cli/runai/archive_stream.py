@@ -44,17 +44,22 @@ class BoundedHeader(tarfile.TarInfo):
         return found
 
 
-def unpack(stream: IO[bytes], folder: str, *, rename: tuple[str, str] | None, done: Callable[[int], None]) -> list[str]:
+def unpack(
+    stream: IO[bytes], folder: str, *, asked: str | None, called: str | None = None, done: Callable[[int], None]
+) -> list[str]:
     """Unpack below `folder`; what was left out because it is neither file nor folder.
 
-    `rename` replaces the first part of every name. `done` hears of bytes as they are written. Raises `Unsafe`.
+    Only `asked` is taken (everything where it is None), under the name `called` if there is one: who asked for one file
+    must not get others beside it. `done` hears of bytes as they are written. Raises `Unsafe`.
     """
     left_out: list[str] = []
     top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=BoundedHeader) as archive:
             for member in archive:
-                parts = _parts(member.name, rename)
+                parts = _parts(member.name, asked, called)
+                if member.issparse():
+                    raise Unsafe("a sparse file")
                 if member.isdir():
                     with _folder_at(top, parts):
                         pass
@@ -69,15 +74,17 @@ def unpack(stream: IO[bytes], folder: str, *, rename: tuple[str, str] | None, do
     return left_out
 
 
-def _parts(name: str, rename: tuple[str, str] | None) -> list[str]:
+def _parts(name: str, asked: str | None, called: str | None) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise Unsafe(f"the name {name!r}, which leads out of the target")
     if len(parts) > DEPTH_MAX:
         raise Unsafe(f"a name with {len(parts)} parts")
-    if rename is not None and parts and parts[0] == rename[0]:
-        parts[0] = rename[1]
-    return parts
+    if asked is None:
+        return parts
+    if not parts or parts[0] != asked:
+        raise Unsafe(f"{name!r}, which was not asked for")
+    return [called or asked, *parts[1:]]
 
 
 @contextmanager

@@ -189,15 +189,18 @@ def _copy_out(
     if name == "." and not into_folder:
         raise failure("cp.no_target", f"{target} must be a folder to receive all of {source}", "create it")
     command = ("tar", "-c", "-f", "-", "-C", folder or ".", f"./{name}")
-    rename = (name, renamed) if renamed is not None else None
+    asked = None if name == "." else name
     with client.shell(workload, command, pod=pod) as shell:
         stream = FromShell(shell)
         try:
-            left_out = unpack(stream, below, rename=rename, done=progress.add)  # type: ignore[arg-type]
+            left_out = unpack(stream, below, asked=asked, called=renamed, done=progress.add)  # type: ignore[arg-type]
         except Unsafe as error:
             _raise_if_failed(stream, f"{source} in the job")
             what = f"the job sent {printable(str(error))}; nothing outside {target} was written"
             raise failure("cp.unsafe", what, "do not trust what this job sends") from error
+        except OSError as error:
+            what = f"{error.filename or target} cannot be written: {error.strerror}"
+            raise failure("cp.unwritable", what, "check free space and permissions") from error
         stream.drain()
     _raise_if_failed(stream, f"{source} in the job")
     if left_out:
