@@ -207,7 +207,7 @@ def _submit_all(here: Here, session: Session, asked: Mapping[str, Any], jobs: Se
     with session.connected() as client:
         if len(jobs) > 1:
             _check(client, session, asked, jobs)
-        made = [_submit_one(client, here, asked, each) for each in jobs]
+        made = [_submit_one(client, session, asked, each) for each in jobs]
         if asked["output"] in ("json", "yaml"):
             _print([each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in made], asked["output"])
         if asked["service_type"]:
@@ -219,27 +219,35 @@ def _submit_all(here: Here, session: Session, asked: Mapping[str, Any], jobs: Se
     return 0
 
 
-def _submit_one(client: Client, here: Here, asked: Mapping[str, Any], planned: Planned) -> Workload:
-    from fairpool.api.client import Refused
-    from fairpool.api.workloads import Workdir
-
-    request = planned.request
+def _submit_one(client: Client, session: Session, asked: Mapping[str, Any], planned: Planned) -> Workload:
     with _in_flags(planned):
-        if planned.folder is not None:
-            try:  # a folder is not sent for nothing
-                client.check(request)
-            except Refused as refusal:
-                if not all(each.code == "spec.after" for each in refusal.problems):
-                    raise
-            upload = workdir.bring(client, request.project_id, planned.folder, planned.exclude, here.warn)
-            spec = request.spec.model_copy(update={"workdir": Workdir(upload=upload, path=planned.path)})
-            request = request.model_copy(update={"spec": spec})
+        request = planned.request if planned.folder is None else _with_files(client, session, planned, planned.folder)
         made = _submitted(client, request)
     if asked["output"] is None:
         _say(made, size_text(made, with_master=not asked["no_master"]) if asked.get("framework") else "")
     elif asked["output"] == "name":
         click.echo(printable(made.name))
     return made
+
+
+def _with_files(client: Client, session: Session, planned: Planned, folder: str) -> SubmitAny:
+    """With its folder: mounted where that is possible, otherwise uploaded."""
+    from fairpool.api.client import Refused
+    from fairpool.api.workloads import Workdir
+
+    request, here = planned.request, session.here
+    own = session.configuration
+    if workdir.is_shared(folder, planned.exclude, own.socket(session.server), [str(own.place)]):
+        here.notice(f"Mounting {folder} at {planned.path}: the job uses the folder itself, not a copy.")
+        return workdir.mounted(request, folder, planned.path)
+    try:  # a folder is not sent for nothing
+        client.check(request)
+    except Refused as refusal:
+        if not all(each.code == "spec.after" for each in refusal.problems):
+            raise
+    upload = workdir.bring(client, request.project_id, folder, planned.exclude, here.warn)
+    spec = request.spec.model_copy(update={"workdir": Workdir(upload=upload, path=planned.path)})
+    return request.model_copy(update={"spec": spec})
 
 
 @contextmanager

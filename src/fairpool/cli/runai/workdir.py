@@ -1,7 +1,7 @@
-"""`--workdir .`: the folder of whoever submits, packed here and uploaded, so that the job starts in a copy of it.
+"""`--workdir .`: the caller's folder, mounted where the server knows that it is theirs, otherwise uploaded as a copy.
 
-Links are not followed. Version control, environments with secrets and keys stay here unless `.fairpoolignore` says
-otherwise. The seam for mounting a folder instead, where the server knows that it belongs to the caller, is `bring`.
+What is uploaded follows no links, and leaves out version control, environments with secrets and keys unless
+`.fairpoolignore` says otherwise. What is mounted is the folder itself.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from fairpool.cli.runai.failure import Failure, failure
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
+    from fairpool.api.workloads import SubmitAny
 
 IGNORE_FILE = ".fairpoolignore"
 IGNORE_MAX_BYTES = 1 << 20
@@ -191,6 +193,39 @@ def pack(folder: str, found: Inventory, into: IO[bytes]) -> None:
             except OSError as error:
                 what = f"{path} cannot be read ({error.strerror or error})"
                 raise failure("workdir.unreadable", what, "leave it out with --exclude") from error
+
+
+def is_shared(folder: str, exclude: Sequence[str], socket: Path | None, protected: Sequence[str]) -> bool:
+    """Whether the job can use the folder itself: the caller owns it, and the server hears from the kernel who calls.
+
+    Root's folders are copied, because pods under root run as another user, who could not write to them.
+    """
+    if socket is None or exclude or os.geteuid() == 0 or os.path.lexists(f"{folder}/{IGNORE_FILE}"):
+        return False
+    try:
+        owner, place = os.stat(folder).st_uid, os.stat(socket)
+    except OSError:
+        return False
+    real = os.path.realpath(folder)
+    hidden = [os.path.realpath(each) for each in (str(socket.parent), *protected)]
+    return (
+        owner == os.geteuid() == place.st_uid
+        and stat.S_ISSOCK(place.st_mode)
+        and not any(os.path.commonpath([real, each]) in (real, each) for each in hidden)
+    )
+
+
+def mounted(request: SubmitAny, folder: str, path: str) -> SubmitAny:
+    """The same job with the folder itself at `path`, where it starts."""
+    from fairpool.api.workloads import HostPath
+
+    spec = request.spec
+    own = HostPath(path=os.path.realpath(folder), mount_path=path)
+    storage = spec.storage.model_copy(update={"host_path": [*spec.storage.host_path, own]})
+    wanted = spec.working_dir or ""
+    start = wanted if wanted.startswith("/") else f"{path.rstrip('/')}/{wanted}".rstrip("/")
+    spec = spec.model_copy(update={"storage": storage, "working_dir": start})
+    return request.model_copy(update={"spec": spec})
 
 
 def bring(client: Client, project: str, folder: str, exclude: Sequence[str], say: Callable[[str], None]) -> str:
