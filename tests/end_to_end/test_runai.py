@@ -658,6 +658,17 @@ def test_wait_gives_up_after_its_timeout_with_a_code_of_its_own(server: Server, 
     assert answer.err.startswith("timed out after 0s; not finished yet: slow (Pending)")
     assert "is not a length of time" in server.refused("runai wait slow --timeout soon")
     assert "does not exist" in server.refused("runai wait nothing")
+    assert server.typed("runai wait nothing --for deleted") == "nothing: deleted\n"
+
+
+def test_a_job_that_is_being_deleted_can_still_be_looked_at(server: Server, project: str) -> None:
+    server.typed("runai submit stub -i img")
+    server.runs(project, "stub", gpus=0)
+    server.typed("runai delete stub")
+    assert "Terminating" in server.typed("runai list")
+    assert "stub" in server.typed("runai why stub")
+    assert server.typed("runai logs stub") == LOG.decode()
+    assert server.type("runai wait stub --for deleted --timeout 0").code == 124
 
 
 def test_lists_are_filtered_by_status_user_and_label(server: Server, project: str) -> None:

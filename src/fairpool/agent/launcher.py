@@ -127,6 +127,7 @@ class Launcher:
     @property
     def trouble(self) -> str:
         """Why no pod can start just now, in words; empty while they can."""
+        self._hear()  # an answer may have come since anybody asked for a keeper
         if self.silent_s < SLOW_S:
             return ""
         return f"process {self.pid}, which starts pods, has not answered for {self.silent_s:.0f} s"

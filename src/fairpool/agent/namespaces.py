@@ -10,6 +10,7 @@ Runs in keepers, so it imports next to nothing.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
 import signal
@@ -284,7 +285,8 @@ def bind_all(
     for each, source in ordered:
         target = each["target"]
         if not os.path.lexists(target):
-            _make_entry(target, _is_folder(source))  # inside another volume, which then really gets a place for it
+            # Inside another volume. Made by us, with our rights, it would stay in somebody's folder.
+            raise OSError(errno.ENOENT, f"there is no {target} in the volume around it: create it there first")
         if source < 0:
             mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={each['size']}")
             continue

@@ -160,8 +160,11 @@ class Census:
         their title over it. Sessions are made inside a pod, so no stranger is in one.
         """
         found = {pid for pid, started in known.items() if pid in self._table and self._table[pid][2] == started}
+        # The kernel gives the number of a namespace away again as soon as its first process has ended, and nothing is
+        # left in it then: without a process that we know to be in it, it is the next pod's.
+        if namespace and not found.isdisjoint(inside := self.in_namespace(namespace)):
+            found |= inside
         found |= self.marks().get(mark, set()) if mark else set()
-        found |= self.in_namespace(namespace) if namespace else set()
         while found:
             # A child that its keeper has just forked is in the keeper's session, and the keeper is not of the pod.
             sessions = {self._table[pid][1] for pid in found} - self._beside - {0}

@@ -2,7 +2,7 @@
 
 A page from elsewhere can have its name lead to this machine (DNS rebinding) and would then speak to us as if it were
 ours, with whatever the browser remembers for this machine. It cannot hide the name. And a stranger's body is not
-looked at: reading eight megabytes of JSON costs everybody else's time. What a caller may do is the guard's question, and later.
+looked at: reading eight megabytes of JSON costs everybody else's time. What a caller may do is the guard's question.
 """
 
 from __future__ import annotations

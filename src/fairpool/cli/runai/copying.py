@@ -9,8 +9,10 @@ import sys
 import tarfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -121,8 +123,8 @@ def _copy_in(client: Client, workload: str, pod: str | None, source: str, target
 def _send_archive(shell: Shell, source: str, name: str, ended: Ended, progress: Progress) -> None:
     with suppress(BrokenPipeError), tarfile.open(fileobj=ToShell(shell, ended, progress), mode="w|") as archive:
         archive.add(source, arcname=name)
-    if not ended.is_set:
-        shell.send_end()
+    with suppress(BrokenPipeError):
+        _send(shell.send_end)
 
 
 class ToShell(io.RawIOBase):
@@ -139,8 +141,9 @@ class ToShell(io.RawIOBase):
         for start in range(0, len(view), CHUNK):
             if self._ended.is_set:
                 raise BrokenPipeError
-            self._shell.send(view[start : start + CHUNK])
-            self._progress.add(len(view[start : start + CHUNK]))
+            piece = view[start : start + CHUNK]
+            _send(partial(self._shell.send, piece))
+            self._progress.add(len(piece))
         return len(view)
 
 
@@ -252,10 +255,18 @@ class FromShell(io.RawIOBase):
 def _ask(client: Client, workload: str, pod: str | None, command: tuple[str, ...]) -> int | None:
     """The exit code of a short command in the pod."""
     with client.shell(workload, command, pod=pod) as shell:
-        shell.send_end()
         ended = Ended(shell)
         ended.wait()
     return ended.code
+
+
+def _send(send: Callable[[], None]) -> None:
+    """A command that ends early closes the connection under whoever still writes to it; each layer of the connection
+    says so with an exception of its own."""
+    try:
+        send()
+    except Exception as error:
+        raise BrokenPipeError from error
 
 
 def _raise_if_failed(ended: Ended | FromShell, what: str) -> None:

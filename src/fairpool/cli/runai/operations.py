@@ -105,7 +105,7 @@ def _named(client: Client, project: str, names: tuple[str, ...], *, leaving: boo
     for name in dict.fromkeys(names):
         known = client.find_workload(project, name) if NAME.fullmatch(name) else None
         ids = [known.id] if known is not None else []
-        if leaving and NAME.fullmatch(name):
+        if leaving and not ids and NAME.fullmatch(name):  # a new job of the same name is not meant with it
             ids += [each.id for each in client.leaving_workloads(project, name)]
         if ids:
             found[name] = ids

@@ -165,7 +165,9 @@ def _wire(server: str, place: Path | None) -> LoopbackHttp | None:
 
 def job(client: Client, project: str, name: str) -> WorkloadItem:
     """The job that has this name now; who mistyped it is told what there is."""
-    found = client.find_workload(project, name) if NAME.fullmatch(name) and NAME.fullmatch(project) else None
+    found = None
+    if NAME.fullmatch(name) and NAME.fullmatch(project):
+        found = client.find_workload(project, name) or client.find_leaving(project, name)
     if found is None:
         raise unknown_job(client, project, name)
     return found

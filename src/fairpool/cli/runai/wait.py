@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 TIMED_OUT = 124
 """As `timeout` of the core utilities does."""
 LOOK_FIRST_S, LOOK_LATER_S = 0.2, 2.0
+AWAY_S, AWAY_TRIES = 2.0, 30
+"""A restarted server is back within a minute."""
 GOALS = ("finished", "running", "deleted")
 OVER = frozenset({"Completed", "Failed", "Stopped", "Deleted"})
 
@@ -48,8 +50,23 @@ def wait(ctx: click.Context, names: tuple[str, ...], goal: str, timeout: str | N
     session = Session(here)
     project = session.project()
     with session.connected() as client:
-        waiting = {name: job(client, project, name).id for name in dict.fromkeys(names)}
+        # A job that is gone already is what was waited for.
+        found = {
+            name: _known(client, project, name) if goal == "deleted" else job(client, project, name).id
+            for name in dict.fromkeys(names)
+        }
+        for name in [name for name, workload in found.items() if workload is None and not quiet]:
+            click.echo(f"{printable(name)}: deleted")
+        waiting = {name: workload for name, workload in found.items() if workload is not None}
         ctx.exit(_wait(client, waiting, goal, patience, quiet=quiet))
+
+
+def _known(client: Client, project: str, name: str) -> str | None:
+    from fairpool.cli.runai.session import NAME, check_project
+
+    check_project(client, project)
+    found = client.find_workload(project, name) or client.find_leaving(project, name) if NAME.fullmatch(name) else None
+    return None if found is None else found.id
 
 
 def _patience(timeout: str | None) -> float | None:
@@ -90,14 +107,19 @@ def _timed_out(left: str, goal: str, patience: float) -> Failure:
 
 
 def _found(client: Client, workload: str) -> Workload | None:
-    from fairpool.api.client import Refused
+    """As it is now; None: it is gone. A server that is away for a moment is asked again: a wait may last for days."""
+    from fairpool.api.client import Refused, Unreachable
 
-    try:
-        return client.workload(workload)
-    except Refused as refusal:
-        if refusal.status == 404:
-            return None
-        raise
+    for _ in range(AWAY_TRIES):
+        try:
+            return client.workload(workload)
+        except Refused as refusal:
+            if refusal.status == 404:
+                return None
+            raise
+        except Unreachable:
+            time.sleep(AWAY_S)
+    return client.workload(workload)
 
 
 def _state(found: Workload | None) -> str:

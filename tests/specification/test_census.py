@@ -1,0 +1,22 @@
+"""Whose a process is: what a look at all of them says of one pod."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from fairpool.agent import process_table
+from fairpool.agent.process_table import Census
+
+
+def test_the_number_of_a_namespace_counts_only_while_its_first_process_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel gives it to the next pod at once. A pod that had ended took its successor's processes with it."""
+    own = os.getpid()
+    started = process_table.start_time(own)
+    assert started is not None
+    monkeypatch.setattr(process_table, "pid_namespace", lambda pid: 77 if pid == own else 1)
+    monkeypatch.setattr(Census, "in_namespace", lambda self, inode: {own} if inode == 77 else set())
+    assert Census().family("", {own: started}, 77).keys() >= {own}
+    assert Census().family("", {own: started - 1}, 77) == {}, "another process had that number before"
+    assert Census().family("", {}, 77) == {}
