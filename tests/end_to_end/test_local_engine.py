@@ -168,7 +168,7 @@ def test_a_pod_whose_keeper_is_killed_runs_on_and_is_not_lost(machine: Machine) 
     machine.stop(pod)
     sight = machine.until_exited(pod)
     assert (sight.exit_code, sight.after_notice) == (137, True)
-    assert "its keeper was killed" in sight.words
+    assert "its supervising process was killed" in sight.words
     assert machine.processes(pod) == []
 
 

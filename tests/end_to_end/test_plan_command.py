@@ -205,7 +205,7 @@ def test_an_empty_snapshot_has_nothing_to_do(tmp_path: Path) -> None:
 def test_problems_of_a_snapshot_are_shown_and_planned_around(tmp_path: Path) -> None:
     text = answered("plan", broken(tmp_path))
     assert "Problems in the snapshot (planned around)" in text
-    assert "node gpu-1 reports impossible quantities" in text
+    assert "node gpu-1 reports invalid quantities" in text
 
 
 def broken(folder: Path) -> str:
@@ -489,8 +489,8 @@ def test_problems_of_a_file_are_listed_with_fixes(tmp_path: Path) -> None:
     file = broken(tmp_path)
     answer = fairpool("plan", file, "--check")
     assert answer.code == 1
-    assert "node.amounts: node gpu-1 reports impossible quantities" in answer.out
-    assert "fix: look at what it reports" in answer.out
+    assert "node.amounts: node gpu-1 reports invalid quantities" in answer.out
+    assert "fix: correct what it reports" in answer.out
     problems = json.loads(fairpool("plan", file, "--check", "--json").out)["problems"]
     assert {"code", "what", "fix"} == set(problems[0])
 

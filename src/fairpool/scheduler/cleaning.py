@@ -117,7 +117,7 @@ def _sound_node(node: Node, problems: list[Problem]) -> Node:
     amounts = (node.cpu_milli, node.memory_bytes, node.pods_max, node.gpus, node.gpu_memory_mib)
     others = (*node.extended.values(), *node.mig_instances.values())
     if min(amounts) < 0 or min(others, default=0) < 0 or node.gpus > DEVICES_PER_NODE_MAX:
-        what = f"node {node.name} reports impossible quantities"
+        what = f"node {node.name} reports invalid quantities"
         problems.append(Problem("node.amounts", what, "correct what it reports; until then no pod is placed there"))
         return Node(name=node.name, cpu_milli=0, memory_bytes=0, pods_max=0, labels=node.labels, cordoned=True)
     withheld = tuple(sorted({device for device in node.gpus_withheld if 0 <= device < node.gpus}))
@@ -286,7 +286,7 @@ class _PodCleaning:
             self._note(
                 "pod.amounts",
                 pod,
-                "requests impossible quantities",
+                "requests invalid quantities",
                 "correct its request; it does not start until then",
             )
             if not holds:
