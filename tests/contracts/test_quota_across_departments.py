@@ -178,7 +178,7 @@ def test_an_unlimited_department_keeps_it_and_is_named(home: House, cluster: Clu
     cluster.run()
     assert cluster.phase(job) == "Pending"
     said = cluster.shown(job)["phaseMessage"]
-    assert "department default is set to unlimited quota, so its projects' use never counts as over quota" in said
+    assert "department default has an unlimited quota, so its GPUs never count as over quota" in said
     assert "runai-adm department update default --gpu-quota" in said
     # Taken back, it is what its projects are owed again, and the job starts.
     expect(home.call("PUT", f"{DEPARTMENTS}/default/resources", {"resources": [{"gpu": {"deserved": None}}]}), 200)

@@ -256,7 +256,7 @@ def test_a_pod_that_is_lost_leaves_no_trace_and_does_not_start_again() -> None:
     order = world.start("a")
     world.engine.lose(order.pod)
     assert order.pod not in world.look().pods
-    assert world.tell(order) == Answer(order.pod, Reply.REFUSED, "this life has ended")
+    assert world.tell(order) == Answer(order.pod, Reply.REFUSED, "this pod instance has ended")
 
 
 # --- what changes and what stays the same object

@@ -92,7 +92,7 @@ def test_a_stranger_beside_a_pod_is_named_and_the_pod_stays(machine: Machine, de
         device.processes[stranger.pid] = 500
         sight = look(machine)
         assert sight.node.gpus_withheld == (0,)
-        assert f"GPU 0 is not given out: process {stranger.pid} (sleep) computes on it" in sight.words
+        assert f"GPU 0 is not scheduled: used by process {stranger.pid} (sleep)" in sight.words
         assert machine.see(pod).state is PodState.RUNNING
         stranger.kill()
         machine.until(lambda: process_table.start_time(stranger.pid) is None, "it has ended")

@@ -343,7 +343,7 @@ def test_an_order_its_keeper_cannot_read_is_an_end(machine: Machine) -> None:
     sight = machine.until_exited(pod)
     assert (sight.exit_code, sight.words) == (
         126,
-        "ContainerCannotRun: its order cannot be read; order.json is damaged",
+        "ContainerCannotRun: order.json is damaged and cannot be read",
     )
 
 

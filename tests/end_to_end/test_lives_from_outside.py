@@ -125,7 +125,7 @@ def test_a_keeper_survives_a_very_long_grace(machine: Machine, grace_s: int) -> 
     machine.until(lambda: "SigPnd" in Path(f"/proc/{machine.keeper_pid(pod)}/status").read_text(), "it has heard")
     machine.stop(pod, grace_s=1)
     sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.words) == (137, "stopped: test, and killed when its grace was over")
+    assert (sight.exit_code, sight.words) == (137, "stopped: test, and killed after its grace period")
     assert not (machine.folder(pod) / "keeper.err").exists()
     assert not (machine.folder(pod) / "keeper.1").is_symlink()
 
@@ -244,7 +244,7 @@ def test_a_life_does_not_start_beside_an_earlier_one_of_the_same_pod(machine: Ma
     pod = machine.up("a", "sleep", "1000")
     later = machine.order("a", "sleep", "1000", life=1)
     (answer,) = machine.engine.carry_out([later], TOKEN)
-    assert (answer.reply, answer.words) == (Reply.LATER, "an earlier life of this pod has not ended yet")
+    assert (answer.reply, answer.words) == (Reply.LATER, "the previous instance of this pod has not ended yet")
     machine.stop(pod, grace_s=0)
     machine.start(later)
 

@@ -59,7 +59,7 @@ def test_the_exit_status_is_kept(machine: Machine, command: str, code: int, word
 def test_a_program_that_does_not_exist_says_so(machine: Machine) -> None:
     sight = machine.run("a", "nonesuch")
     assert (sight.exit_code, sight.running_since) == (127, None)
-    assert sight.words == "ContainerCannotRun: nonesuch: no such program on its PATH"
+    assert sight.words == "ContainerCannotRun: nonesuch: command not found on its PATH"
 
 
 def test_a_working_folder_that_does_not_exist_says_so(machine: Machine) -> None:
@@ -113,7 +113,7 @@ def test_who_ignores_the_notice_is_killed_when_the_grace_is_over(machine: Machin
     machine.stop(pod, grace_s=1)
     sight = machine.until_exited(pod)
     assert (sight.exit_code, sight.after_notice) == (137, True)
-    assert sight.words == "stopped: test, and killed when its grace was over"
+    assert sight.words == "stopped: test, and killed after its grace period"
 
 
 RUNNERS = """
@@ -168,7 +168,7 @@ def test_a_pod_whose_keeper_is_killed_runs_on_and_is_not_lost(machine: Machine) 
     machine.stop(pod)
     sight = machine.until_exited(pod)
     assert (sight.exit_code, sight.after_notice) == (137, True)
-    assert "its keeper was killed" in sight.words
+    assert "its supervising process was killed" in sight.words
     assert machine.processes(pod) == []
 
 
@@ -177,7 +177,7 @@ def test_a_pod_that_ends_after_its_keeper_was_killed_counts_as_failed(machine: M
     os.kill(machine.keeper_pid(pod), signal.SIGKILL)
     sight = machine.until_exited(pod)
     assert (sight.exit_code, sight.after_notice) == (137, False)
-    assert sight.words == "its keeper was killed, so how it ended is not known"
+    assert sight.words == "its supervising process was killed, so its exit code is not known"
 
 
 def test_a_killed_nursery_is_replaced(machine: Machine) -> None:
@@ -506,7 +506,7 @@ def test_what_cannot_be_mounted_is_refused_and_not_ignored(machine: Machine) -> 
     order = machine.order("a", "true", volumes=(Volume(source="/usr", target="/mnt"),))
     (answer,) = machine.engine.carry_out([order], TOKEN)
     assert answer.reply is Reply.REFUSED
-    assert "permits no mount namespaces (Operation not permitted)" in answer.words
+    assert "mount namespaces are not permitted on this machine (Operation not permitted)" in answer.words
     same = machine.run("b", "true", volumes=(Volume(source="/mnt", target="/mnt"),))
     assert same.exit_code == 0, "a path as it is on the machine needs no mount"
 
@@ -523,7 +523,7 @@ def test_a_memory_limit_holds_or_is_said_not_to(machine: Machine) -> None:
     pod = machine.start(machine.order("a", sys.executable, "-c", script, memory_limit_bytes=100 << 20))
     if "limits" in machine.engine.supervisor.forbidden:
         assert machine.until_exited(pod).exit_code == 0
-        assert machine.log(pod).startswith("fairpool: its limits on CPU and memory are not enforced: ")
+        assert machine.log(pod).startswith("fairpool: CPU and memory limits are not enforced: ")
     else:
         sight = machine.until_exited(pod)
         assert (sight.exit_code, sight.words) == (137, "OOMKilled: it used more memory than its limit")

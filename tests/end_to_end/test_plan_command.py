@@ -83,7 +83,7 @@ def test_a_plan_says_who_starts_who_is_taken_and_who_waits(demo: str) -> None:
     assert re.search(r"^recognizer +1 +gpu-2 +2$", text, re.MULTILINE)
     assert re.search(r"^tuning +1 +gpu-1 +0-3$", text, re.MULTILINE)
     assert re.search(r"^tracker +1 +gpu-1 +for tuning: research is 2.75 GPUs over its quota of 8", text, re.MULTILINE)
-    assert re.search(r"^huge +speech +none of 4 nodes can take it, however empty", text, re.MULTILINE)
+    assert re.search(r"^huge +speech +none of the 4 nodes can run it, even when empty", text, re.MULTILINE)
     assert re.search(r"^  vision +4 +4 +8 +4$", text, re.MULTILINE)
 
 
@@ -149,7 +149,7 @@ def test_in_a_pipe_a_row_is_a_line_without_colour(demo: str) -> None:
     assert answer.code == 0
     assert "\x1b[" not in answer.out
     waiting = next(line for line in answer.out.splitlines() if line.startswith("demo "))
-    assert waiting.endswith("or as preemptible work")
+    assert waiting.endswith("or the job is submitted as preemptible")
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ def test_an_empty_snapshot_has_nothing_to_do(tmp_path: Path) -> None:
 def test_problems_of_a_snapshot_are_shown_and_planned_around(tmp_path: Path) -> None:
     text = answered("plan", broken(tmp_path))
     assert "Problems in the snapshot (planned around)" in text
-    assert "node gpu-1 reports impossible amounts" in text
+    assert "node gpu-1 reports invalid quantities" in text
 
 
 def broken(folder: Path) -> str:
@@ -229,7 +229,7 @@ def test_a_group_is_explained_with_who_pays_for_it(demo: str) -> None:
     text = answered("plan", demo, "--explain", "tuning")
     assert re.search(r"^project +language in product$", text, re.MULTILINE)
     assert "asks for  4 GPUs, 16 CPUs" in text
-    assert "Has a place on gpu-1 and starts when 2 pods there have stopped." in text
+    assert "Is assigned to gpu-1 and starts when 2 pods there have stopped." in text
     assert "Preempted for it" in text
     assert "tracker" in text
 
@@ -239,7 +239,7 @@ def test_a_group_is_explained_with_who_pays_for_it(demo: str) -> None:
     [
         ("recognizer", "2 pods of 2 start now."),
         ("tracker", "1 pod is preempted for tuning: research is 2.75 GPUs over its quota of 8"),
-        ("huge", "None of 4 nodes can take it, however empty"),
+        ("huge", "None of the 4 nodes can run it, even when empty"),
         ("notebook", "No change for this group."),
     ],
 )
@@ -415,7 +415,7 @@ def test_changes_can_speak_of_each_other(demo: str) -> None:
         ("--add-job name=big,project=vision,cpus=-1", "cpus: '-1' is not an amount"),
         ("--add-job name=big,project=vision,memory=-1", "memory: '-1' is not an amount of memory"),
         ("--add-job name=big,project=vision,gpus=-1", "-1 GPUs is out of range"),
-        ("--add-job name=big,project=vision,gpus=0.0001", ": ask for 0.001"),
+        ("--add-job name=big,project=vision,gpus=0.0001", ": request 0.001"),
         ("--later ''", "'' is not a length of time"),
         ("--later 1w", ": write 90s, 10m, 2h or 1d"),
         ("--set project.vision.quota=0.0001", "at most three decimals"),
@@ -489,8 +489,8 @@ def test_problems_of_a_file_are_listed_with_fixes(tmp_path: Path) -> None:
     file = broken(tmp_path)
     answer = fairpool("plan", file, "--check")
     assert answer.code == 1
-    assert "node.amounts: node gpu-1 reports impossible amounts" in answer.out
-    assert "fix: look at what it reports" in answer.out
+    assert "node.amounts: node gpu-1 reports invalid quantities" in answer.out
+    assert "fix: correct what it reports" in answer.out
     problems = json.loads(fairpool("plan", file, "--check", "--json").out)["problems"]
     assert {"code", "what", "fix"} == set(problems[0])
 

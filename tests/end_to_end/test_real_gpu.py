@@ -113,7 +113,7 @@ def test_two_halves_compute_at_the_same_time(machine: Machine) -> None:
     pods = [machine.up(name, *HOLD, "2000", **half) for name in ("left", "right")]
     machine.until(lambda: len(use().computing) == 2, "both compute")
     for pod in pods:
-        assert "its portion of the GPU's memory is not enforced" in machine.log(pod)
+        assert "the limit on its share of GPU memory is not enforced" in machine.log(pod)
     look_anew(machine)
     assert withheld(machine) == ()
 
@@ -153,7 +153,7 @@ def test_a_stranger_is_seen_and_named_until_it_leaves(machine: Machine) -> None:
     with a_stranger() as pid:
         look_anew(machine)
         assert withheld(machine) == (0,)
-        assert f"GPU 0 is not given out: process {pid} (python" in words(machine)
+        assert f"GPU 0 is not scheduled: used by process {pid} (python" in words(machine)
         assert machine.see(pod).state is PodState.RUNNING, "whoever was there before stays"
     machine.until(lambda: withheld(machine) == (), "the device is given out again")
     assert words(machine) == ""
@@ -174,7 +174,7 @@ def test_work_that_cannot_be_seen_shows_by_its_memory(tmp_path: Path) -> None:
         seen = subprocess.run(
             [*inside, sys.executable, "-c", look], capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
-    assert seen.stdout.startswith("() GPU 0 is not given out: its memory is in use by somebody who cannot be seen")
+    assert seen.stdout.startswith("() GPU 0 is not scheduled: its memory is used by a process that is not visible")
 
 
 def test_the_platform_waits_for_a_stranger_and_survives_a_kill(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_the_platform_waits_for_a_stranger_and_survives_a_kill(tmp_path: Path) -
             assert f"process {pid} (python" in platform.command("status").stdout
             workload = platform.submit("first", hold, gpu="1")
             platform.until(
-                lambda: "somebody else computes on" in platform.client.workload(workload).phase_message, "why"
+                lambda: "used by processes outside Fairpool" in platform.client.workload(workload).phase_message, "why"
             )
             (node,) = platform.client.nodes()
             assert (node.gpu_info.withheld, node.gpu_info.simulated) == ([0], False)

@@ -345,7 +345,7 @@ def test_nodes_are_listed_with_what_is_free(server: Server, project: str) -> Non
 
 
 def test_gpus_that_are_withheld_are_counted_and_explained(server: Server, project: str) -> None:
-    words = "GPU 0 is not given out: process 490 (python3) computes on it, and belongs to no pod"
+    words = "GPU 0 is not scheduled: used by process 490 (python3), which is not part of a pod"
     server.node("dgx1-1", gpus=1)
     server.nodes["dgx1-1"] = server.nodes["dgx1-1"].model_copy(update={"gpus_withheld": (0,), "words": words})
     server.node("dgx1-2", gpus=1)
@@ -430,14 +430,14 @@ def test_an_earlier_life_is_over_and_its_log_is_shown_while_the_next_waits(serve
 def test_a_job_that_backs_off_says_which_try_is_next_and_when(server: Server, project: str) -> None:
     server.typed("runai submit fails -i img -g 1")
     server.runs(project, "fails")
-    detail = "failed with exit code 3; waiting for try 2 of 7; no GPU is held until then"
+    detail = "failed with exit code 3; waiting for try 2 of 7; it holds no GPU until then"
     at = Instant(time.time_ns() // 1_000_000 + 1_000_000)
     server.waits_again(project, "fails", exit_code=3, reason=Pause.BACK_OFF, detail=detail, failures=1, next_try_at=at)
     when = rf"{datetime.fromtimestamp(at // 1000, UTC).astimezone():%H:%M:%S} \(in 16m\)"
     assert re.search(r"^fails +Error ", server.typed("runai list"), re.MULTILINE)
     said = server.typed("runai why fails")
     assert "Job fails is Error, for" in said
-    assert "Failed with exit code 3; waiting for try 2 of 7; no GPU is held until then." in said
+    assert "Failed with exit code 3; waiting for try 2 of 7; it holds no GPU until then." in said
     assert re.search(rf"^Next try at (\S+ )?{when}\.$", said, re.MULTILINE)
     said = server.typed("runai describe job fails")
     assert "FAILED TRIES: 1 (retries left: 5)\n" in said
@@ -455,7 +455,7 @@ def test_a_job_whose_image_cannot_be_had_says_why_there_is_no_output(server: Ser
         server.id_of(project, "unpulled"),
         WorkloadPhase.PENDING,
         reason=Pause.IMAGE,
-        detail="ErrImagePull: no such image; waiting for try 2 of 11; no GPU is held until then",
+        detail="ErrImagePull: no such image; waiting for try 2 of 11; it holds no GPU until then",
         next_try_at=Instant(time.time_ns() // 1_000_000 + 1_000_000),
     )
     said = server.refused("runai logs unpulled")

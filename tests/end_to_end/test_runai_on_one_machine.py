@@ -104,7 +104,7 @@ def test_a_failing_job_says_which_try_is_next_and_when(person: Person) -> None:
     assert found.classic_status == "Error"
     assert found.next_try_at is not None
     assert found.retries_left == 6 - found.failed_tries
-    words = f"failed with exit code 3; waiting for try {found.failed_tries + 1} of 7; no GPU is held until then"
+    words = f"failed with exit code 3; waiting for try {found.failed_tries + 1} of 7; it holds no GPU until then"
     assert (found.phase_message, found.allocated_resources.gpu) == (words, 0)
     person.types("suspend", "fails")
     person.platform.until(lambda: f"suspended by {FIRST_USER}" in person.types("why", "fails"), "who did it is said")

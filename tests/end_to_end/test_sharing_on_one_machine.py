@@ -148,7 +148,7 @@ def test_a_project_gets_its_quota_back_from_another_department(office: Office) -
     office.becomes("team-a", "young", "Running")
     office.typed("runai-adm department update default -g unlimited")
     office.submit("speech", "waits", "-g 4")
-    named = "department default is set to unlimited quota, so its projects' use never counts as over quota"
+    named = "department default has an unlimited quota, so its GPUs never count as over quota"
     office.until(lambda: named in " ".join(office.typed("runai why waits -p speech").split()), "it is named")
     assert len(office.running("team-a")) == 2
     office.typed("runai-adm department update default -g unset")
@@ -167,7 +167,9 @@ def test_what_can_never_start_is_refused_and_can_be_queued_all_the_same(office: 
     assert "submitted successfully: 20 pods (1 master + 19 workers), 20 GPUs." in office.typed(
         f"{gang} 19 --wait-anyway {SLEEP}"
     )
-    never = "cannot start as things are: it needs 20 GPUs at once, and the 2 nodes that could take it have 16 in all"
+    never = (
+        "cannot start on the current nodes: it needs 20 GPUs at once, and the 2 nodes that can run it have 16 in total"
+    )
     office.until(lambda: never in " ".join(office.typed("runai why gang -p greedy").split()), "it is said")
 
 
@@ -209,7 +211,7 @@ def test_borrowed_gpus_go_back_to_whom_they_belong(office: Office) -> None:
     office.becomes("lender", "second", "Running")
     office.becomes("borrower", "notebook", "Preempted")
     assert re.search(
-        r"Evicted .* for second: borrower is 6 GPUs over its quota of 2, lender is owed 6$",
+        r"Evicted .* for second: borrower is 6 GPUs over its quota of 2, lender needs 6 within its quota$",
         office.typed("runai history notebook -p borrower"),
         re.MULTILINE,
     )

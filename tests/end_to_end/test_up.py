@@ -519,7 +519,7 @@ def test_what_is_wrong_with_the_data_has_words_and_an_exit_code(platform: Runnin
         refused = platform.command("up", "--listen", "127.0.0.1:0")
         assert (refused.returncode, "Traceback" in refused.stderr) == (DAMAGED, False), refused.stderr
         assert f"{path} is damaged" in refused.stderr
-        assert ("fairpool restore FILE" if path == control else "move it away") in refused.stderr
+        assert ("fairpool restore FILE" if path == control else "move the file away") in refused.stderr
         path.write_bytes(whole)
     with locked(control) as pid:
         refused = platform.command("up", "--listen", "127.0.0.1:0")

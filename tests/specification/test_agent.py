@@ -94,11 +94,13 @@ def test_an_edited_table_counts_at_once_and_a_broken_one_leaves_the_old(table: I
         pytest.param("image = [1]", "[[image]], in double brackets", id="numbers"),
         pytest.param('[[image]]\ncommand = ["x"]', "entry 1 has no name", id="no name"),
         pytest.param('[[image]]\nname = "m"\nenvironment = "A=1"', 'in the entry "m", environment', id="environment"),
-        pytest.param('[[image]]\nname = "m"\nenvironment = {"A=B" = "1"}', "'A=B', which is no name", id="variable"),
+        pytest.param(
+            '[[image]]\nname = "m"\nenvironment = {"A=B" = "1"}', "'A=B', which is not a valid name", id="variable"
+        ),
         pytest.param('[[image]]\nname = "m"\nfiles = ["/x"]', 'in the entry "m", files must be', id="files"),
-        pytest.param('[[image]]\nname = "m"\nentrypoint = [1]', "entrypoint must be a list of texts", id="a number"),
-        pytest.param('[[image]]\nname = "m"\nentrypoint = "python3 x.py"', "must be a list of texts", id="a text"),
-        pytest.param('[[image]]\nname = "m"\nworking_dir = 1', "working_dir must be a text", id="working_dir"),
+        pytest.param('[[image]]\nname = "m"\nentrypoint = [1]', "entrypoint must be a list of strings", id="a number"),
+        pytest.param('[[image]]\nname = "m"\nentrypoint = "python3 x.py"', "must be a list of strings", id="a text"),
+        pytest.param('[[image]]\nname = "m"\nworking_dir = 1', "working_dir must be a string", id="working_dir"),
     ],
 )
 def test_a_slip_in_the_table_is_said_and_changes_nothing(table: ImageTable, text: str, words: str) -> None:
@@ -544,7 +546,7 @@ def test_a_training_begins_anew_where_its_checkpoint_cannot_be_read(
 def test_a_training_goes_on_where_nothing_can_be_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     assert not training(tmp_path / "file").save()
-    assert "no checkpoint could be saved" in capsys.readouterr().out
+    assert "could not save a checkpoint" in capsys.readouterr().out
 
 
 def test_the_trainer_learns_the_same_with_and_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -563,7 +565,7 @@ def test_the_page_in_place_of_a_notebook_answers(monkeypatch: pytest.MonkeyPatch
     with urlopen(f"http://127.0.0.1:{server.server_port}/test-ingress/") as answer:
         text = answer.read().decode()
     server.server_close()
-    assert "no Jupyter installed" in text
+    assert "not installed on this machine" in text
     assert "/test-ingress/" in text
     assert "&lt;nb&gt;" in text
 

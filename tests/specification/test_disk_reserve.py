@@ -43,7 +43,7 @@ def test_a_small_disk_gets_a_small_reserve_and_words(tmp_path: Path) -> None:
     large = Disk(tmp_path / "reserve", 64 * MIB, 1024 * MIB)
     assert (large.measure(), large.bytes) == ("", 64 * MIB)
     small = Disk(tmp_path / "reserve", 1024 * MIB, 400 * MIB)
-    assert "only 100 MiB are reserved instead of 1.0 GiB, because 400 MiB" in small.measure()
+    assert "only 100 MiB is reserved instead of 1.0 GiB, because 400 MiB" in small.measure()
     tiny = Disk(tmp_path / "reserve", 1024 * MIB, 20 * MIB)
     assert "nothing is reserved" in tiny.measure()
     assert tiny.hold()
@@ -198,12 +198,12 @@ def test_a_file_that_was_removed_and_is_held_open_is_found(tmp_path: Path) -> No
         found = find([writer], tmp_path)
         pod.stdin.close()
     assert found is not None
-    assert "removed and holds open" in found.words
+    assert "deleted files that it keeps open" in found.words
 
 
 def test_a_pod_that_was_evicted_has_failed_with_the_reason() -> None:
     running = life(phase=RUNNING, on="n1")
-    words = "stopped: Evicted: it filled the disk: 2.0 GiB written to its scratch, and killed when its grace was over"
+    words = "stopped: Evicted: it filled the disk: 2.0 GiB written to its scratch, and killed after its grace period"
     seen = pod_sight(running, PodState.EXITED, exit_code=137, words=words, after_notice=True)
     after = settle(running, Look(pod=seen, node=node_sight()), at(60))
     assert (after.outcome, after.cause) == (Outcome.ERROR, Cause.EXITED), "so that its retries are counted"

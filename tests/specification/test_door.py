@@ -63,7 +63,7 @@ def test_where_no_process_can_be_made_the_visitor_is_told(
         serve(*door)
     assert run.wait(5) == 126
     assert run.stderr is not None
-    assert os.read(run.stderr, 1000).startswith(b"no process can be made beside the pod")
+    assert os.read(run.stderr, 1000).startswith(b"cannot start a process in the pod")
     run.close()
     serve(*door)
 

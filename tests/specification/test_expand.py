@@ -1225,7 +1225,7 @@ def test_an_image_that_never_comes_is_given_up_in_the_end() -> None:
     halt = story.expansion.standing.halt
     assert halt is not None
     assert (halt.phase, halt.cause) == (WorkloadPhase.FAILED, Cause.IMAGE)
-    assert halt.detail == "ErrImagePull: no such image; given up after 11 tries"
+    assert halt.detail == "ErrImagePull: no such image; gave up after 11 tries"
     assert story.reads() == "ContainerCannotRun"
 
 
@@ -1255,7 +1255,7 @@ def halt_in_words(story: Story) -> str:
         ),
         pytest.param(
             "build a: interactive limit 60s\na-0-0 runs on n1\nafter 60s",
-            "interactive work in vision may run for 60 s",
+            "reached the time limit of 1m for interactive jobs in project vision",
             id="a time limit names the project and the limit",
         ),
         pytest.param(
@@ -1287,7 +1287,7 @@ def test_why_it_ended(story: str, words: str) -> None:
         pytest.param(
             "inference a: 3 replicas\na-2-0 runs on n1\nchange 2 replicas",
             "a-2-0",
-            "2 pods are wanted now",
+            "scaled down to 2 pods",
             id="whoever is scaled away is told how many are wanted",
         ),
     ],

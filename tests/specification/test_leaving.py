@@ -102,7 +102,7 @@ def test_one_that_leaves_in_its_own_time_has_less_of_it_once_its_gpus_are_owed(h
         "it has at most 3600 s to stop",
         "it has at most 60 s to stop",
     ]
-    assert "its place is owed to another project" in told[-1]
+    assert "its place is reserved for another project" in told[-1]
 
 
 def test_one_that_leaves_in_its_own_time_keeps_it_while_only_its_own_project_waits() -> None:

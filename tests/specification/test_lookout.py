@@ -62,12 +62,12 @@ def test_an_idle_device_is_given_out() -> None:
 def test_somebody_elses_process_withholds_a_device_and_is_named() -> None:
     seen = World(Device(), Device(processes={OURS: 100, THEIRS: 100}), Device(processes={OURS: 100})).look()
     assert seen.node.gpus_withheld == (1,)
-    assert seen.words == "GPU 1 is not given out: process 4200077 (unknown) computes on it, and belongs to no pod"
+    assert seen.words == "GPU 1 is not scheduled: used by process 4200077 (unknown), which is not part of a pod"
 
 
 def test_many_processes_are_not_all_named() -> None:
     words = World(Device(processes=dict.fromkeys(range(THEIRS, THEIRS + 4), 1))).look().words
-    assert "4200079 (unknown) and 1 more compute on it, and belong to no pod" in words
+    assert "4200079 (unknown) and 1 more, which are not part of a pod" in words
     assert "4200080" not in words
 
 
@@ -82,7 +82,7 @@ def test_a_device_is_given_out_again_when_the_stranger_has_left() -> None:
 def test_memory_that_nobody_has_whom_we_see_is_work_in_another_container() -> None:
     seen = World(Device(hidden={1234: 2000})).look()
     assert seen.node.gpus_withheld == (0,), "at the first look nobody of ours can just have left"
-    assert "by somebody who cannot be seen from here" in seen.words
+    assert "by a process that is not visible from here" in seen.words
 
 
 def test_later_it_must_be_seen_twice() -> None:
@@ -126,7 +126,7 @@ def test_what_can_be_explained_does_no_harm(device: Device) -> None:
 def test_a_lost_gpu_keeps_its_number_and_is_withheld() -> None:
     seen = World(Device(), Device(is_lost=True), Device()).look()
     assert (seen.node.gpus, seen.node.gpus_withheld) == (3, (1,))
-    assert seen.words == "GPU 1 is not given out: the driver says GPU is lost"
+    assert seen.words == "GPU 1 is not scheduled: the driver reports GPU is lost"
 
 
 def test_a_gpu_that_is_lost_later_is_withheld_too() -> None:
@@ -134,7 +134,7 @@ def test_a_gpu_that_is_lost_later_is_withheld_too() -> None:
     world = World(device)
     assert world.look().words == ""
     device.is_lost = True
-    assert world.look().words == "GPU 0 is not given out: the driver does not answer for it"
+    assert world.look().words == "GPU 0 is not scheduled: the driver does not respond for it"
 
 
 def test_a_gpu_in_mig_mode_is_seen_and_not_given_out() -> None:

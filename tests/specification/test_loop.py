@@ -200,7 +200,7 @@ def test_a_pool_that_does_not_exist_is_said_to_be_missing() -> None:
         level = cluster.control.workload(WorkloadId("a"))
         assert level is not None
         assert level.phase is WorkloadPhase.PENDING
-        assert "no node pool nosuch" in level.detail
+        assert "node pool nosuch does not exist" in level.detail
 
 
 def test_a_clock_that_is_set_back_delays_nothing() -> None:

@@ -14,12 +14,12 @@ from fairpool.scheduler.explain import explain_eviction, names_for
 from fairpool.scheduler.policy import Pass
 
 WINNER = mention("speech", "train-1", "work of another project")
-TEXT = f"for {WINNER}: {mention('speech', 'speech', 'another project')} is owed 4"
+TEXT = f"for {WINNER}: {mention('speech', 'speech', 'another project')} needs 4 within its quota"
 
 
 def test_each_reader_gets_the_words_that_are_meant_for_them() -> None:
-    assert in_full(TEXT) == "for train-1: speech is owed 4"
-    assert anonymous(TEXT) == "for work of another project: another project is owed 4"
+    assert in_full(TEXT) == "for train-1: speech needs 4 within its quota"
+    assert anonymous(TEXT) == "for work of another project: another project needs 4 within its quota"
     assert as_told(TEXT, lambda project: project == "speech") == in_full(TEXT)
     assert as_told(TEXT, lambda project: project == "vision") == anonymous(TEXT)
     assert projects_in(TEXT) == {"speech"}
@@ -47,7 +47,7 @@ def test_an_eviction_names_the_winner_and_its_project_only_to_those_who_may_see_
     evict = Evict(PodId("p"), GroupId("v"), NodeName("n1"), reason)
     said = explain_eviction(evict, WINNER, names_for(QueueId("vision")))
     assert anonymous(said) == (
-        "for work of another project: vision is 4 GPUs over its quota of 4, another project is owed 4"
+        "for work of another project: vision is 4 GPUs over its quota of 4, another project needs 4 within its quota"
     )
     assert in_full(said) == explain_eviction(evict, "train-1")
 

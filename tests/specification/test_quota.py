@@ -21,7 +21,7 @@ def test_quota_is_taken_back_from_the_borrower() -> None:
         running a of vision: 4 gpus on n1
         running b of vision: 4 gpus on n1, created later
         pending c of speech: 4 gpus
-        then    evict b: "for c: vision is 4 GPUs over its quota of 4, speech is owed 4"
+        then    evict b: "for c: vision is 4 GPUs over its quota of 4, speech needs 4 within its quota"
         then    promise c on n1
         cycle
         then    nothing
@@ -418,7 +418,7 @@ def test_three_levels_of_queues() -> None:
         running a of vision: 4 gpus on n1
         running b of vision: 4 gpus on n1
         pending c of crm: 4 gpus
-        then    evict b: "for c: research is 4 GPUs over its quota of 4, sales is owed 4"
+        then    evict b: "for c: research is 4 GPUs over its quota of 4, sales needs 4 within its quota"
         then    promise c on n1
     """)
 

@@ -223,7 +223,7 @@ def test_the_last_unit_may_be_larger_than_the_surplus() -> None:
         queue   speech: quota 1
         running a of vision: 4 gpus on n1
         pending b of speech: 1 gpu
-        then    evict a: "for b: vision is 1 GPU over its quota of 3, speech is owed 1"
+        then    evict a: "for b: vision is 1 GPU over its quota of 3, speech needs 1 within its quota"
         then    promise b on n1
     """)
 
@@ -246,7 +246,7 @@ def test_what_still_fits_somewhere_is_moved_rather_than_ended() -> None:
     ("whole", "says"),
     [
         pytest.param(False, "moves to n2, for b: ", id="moves"),
-        pytest.param(True, "restarts on n2 because its group restarts as a whole, for b: ", id="restarts"),
+        pytest.param(True, "restarts on n2 because all pods of its gang restart together, for b: ", id="restarts"),
     ],
 )
 def test_who_is_moved_is_told_for_whom(whole: bool, says: str) -> None:
@@ -260,7 +260,7 @@ def test_who_is_moved_is_told_for_whom(whole: bool, says: str) -> None:
         restarts_with_group=whole,
     )
     sentence = explain_eviction(Evict(PodId("a-0"), GroupId("a"), NodeName("n1"), reason))
-    assert sentence == says + "vision is 2 GPUs over its quota of 0, speech is owed 2"
+    assert sentence == says + "vision is 2 GPUs over its quota of 0, speech needs 2 within its quota"
 
 
 def test_training_within_quota_is_not_taken_though_the_queue_is_over_it() -> None:
@@ -440,7 +440,7 @@ def test_what_was_reclaimed_goes_to_whom_it_was_reclaimed_for() -> None:
         running s of speech: 0.25 gpu on n2, priority 130, preemptible
         pending t of speech: 1 gpu
         pending i of speech: 4 gpus, inference
-        then    evict a: "speech is owed 1"
+        then    evict a: "speech needs 1 within its quota"
         then    promise t on n1
         then    wait i
     """)

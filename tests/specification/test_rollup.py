@@ -102,32 +102,32 @@ FINISHED = halted(WorkloadPhase.COMPLETED, Cause.FINISHED)
 STATUSES = {
     "one that waits is pending": When(
         lives=(life("a-0-0"),),
-        then="Pending, queued: has not been looked at yet",
+        then="Pending, queued: has not been considered by the scheduler yet",
     ),
     "one that has a promise is pending": When(
         lives=(life("a-0-0", PROMISED, on="n1"),),
-        then="Pending, queued: has not been looked at yet",
+        then="Pending, queued: has not been considered by the scheduler yet",
     ),
     "one that has failed waits for another try": When(
         lives=(ended("a-0-0", Outcome.ERROR), backs_off("a-0-1")),
         stand=standing(failures=1, failure="failed with exit code 3"),
-        then="Pending, back-off: failed with exit code 3; waiting for try 2 of 7; no GPU is held until then",
+        then="Pending, back-off: failed with exit code 3; waiting for try 2 of 7; it holds no GPU until then",
     ),
     "one that may fail as often as it likes does not say of how many": When(
         of=SERVERS,
         lives=(backs_off("a-0-1"), backs_off("a-1-1")),
         stand=standing(failures=4, failure="pod 1 of a (try 2) failed with exit code 3"),
         then="Pending, back-off: pod 1 of a (try 2) failed with exit code 3; waiting for retry 4; "
-        "no GPU is held until then",
+        "it holds no GPU until then",
     ),
     "one that was lost without a failure says that it comes back": When(
         lives=(backs_off("a-0-1"),),
-        then="Pending, back-off: ended; waiting for a restart; no GPU is held until then",
+        then="Pending, back-off: ended; waiting for a restart; it holds no GPU until then",
     ),
     "one that cannot get its image waits for another try": When(
         lives=(backs_off("a-0-2"),),
         stand=standing(refusals=2, failures=1, failure="ErrImagePull: no such image"),
-        then="Pending, image: ErrImagePull: no such image; waiting for try 3 of 11; no GPU is held until then",
+        then="Pending, image: ErrImagePull: no such image; waiting for try 3 of 11; it holds no GPU until then",
     ),
     "one that gives its place back for want of its image says so": When(
         lives=(leaves("a-0-0", Cause.IMAGE, "ErrImagePull: no such image"),),
@@ -135,7 +135,7 @@ STATUSES = {
     ),
     "one whose wait is over waits for a place": When(
         lives=(ended("a-0-0", Outcome.ERROR), life("a-0-1", not_before=NOW)),
-        then="Pending, queued: has not been looked at yet",
+        then="Pending, queued: has not been considered by the scheduler yet",
     ),
     "one that is evicted is pending, and says for whom": When(
         lives=(leaves("a-0-0", Cause.PREEMPTED, "for b"),),
@@ -168,7 +168,7 @@ STATUSES = {
     "one on a silent node is degraded": When(
         lives=(runs("a-0-0"),),
         silent=("n1",),
-        then="Degraded, node-silent: n1 does not answer",
+        then="Degraded, node-silent: node n1 does not respond",
     ),
     "another node's silence is not its concern": When(
         lives=(runs("a-0-0"),),
@@ -208,17 +208,17 @@ STATUSES = {
     "a sweep whose pods are done and whose next ones wait is pending": When(
         of=SWEEP,
         lives=(ended("a-0-0", Outcome.OK), ended("a-1-0", Outcome.OK), life("a-2-0")),
-        then="Pending, queued: has not been looked at yet",
+        then="Pending, queued: has not been considered by the scheduler yet",
     ),
     "a sweep one of whose pods waits for a retry, and another for a place, waits for a place": When(
         of=SWEEP,
         lives=(ended("a-0-0", Outcome.ERROR), backs_off("a-0-1"), life("a-1-0")),
-        then="Pending, queued: has not been looked at yet",
+        then="Pending, queued: has not been considered by the scheduler yet",
     ),
     "elastic training with fewer pods than it likes is running, and says so": When(
         of=ELASTIC,
         lives=(runs("a-0-0"), life("a-1-0"), life("a-2-0")),
-        then="Running: 1 of up to 3 pods run",
+        then="Running: 1 of up to 3 pods running",
     ),
     "elastic training with all its pods is running": When(
         of=ELASTIC,
@@ -228,7 +228,7 @@ STATUSES = {
     "a server with fewer replicas than declared is degraded": When(
         of=SERVERS,
         lives=(runs("a-0-0"), life("a-1-0")),
-        then="Degraded, short: 1 of 2 replicas run",
+        then="Degraded, short: 1 of 2 replicas running",
     ),
     "a server with all its replicas is running": When(
         of=SERVERS,
@@ -239,7 +239,7 @@ STATUSES = {
         of=SERVERS,
         lives=(runs("a-0-0"), life("a-1-0")),
         silent=("n1",),
-        then="Degraded, node-silent: n1 does not answer",
+        then="Degraded, node-silent: node n1 does not respond",
     ),
     "one that has completed": When(
         lives=(ended("a-0-0", Outcome.OK),),
@@ -250,7 +250,7 @@ STATUSES = {
         of=LED,
         lives=(ended("a-0-0", Outcome.OK), leaves("a-1-0", Cause.FINISHED)),
         stand=FINISHED,
-        then="Running, stopping: stops: finished; it has at most 30 s to stop",
+        then="Running, stopping: stopping: finished; it has at most 30 s to stop",
     ),
     "one that has failed says why": When(
         lives=(ended("a-0-0", Outcome.ERROR),),
@@ -266,7 +266,7 @@ STATUSES = {
     "one that is to stop is running until it has left": When(
         of=spec(want=Want.STOP),
         lives=(leaves("a-0-0", Cause.SUSPENDED),),
-        then="Running, stopping: stops: suspended; it has at most 30 s to stop",
+        then="Running, stopping: stopping: suspended; it has at most 30 s to stop",
     ),
     "one that is to stop and has left is stopped": When(
         of=spec(want=Want.STOP),

@@ -268,7 +268,7 @@ def test_no_answer_at_all_is_trouble_too() -> None:
 
 def test_a_refusal_says_who_refused_and_why() -> None:
     after = settle(life("a-0-0", BOUND, on="n1"), Look(None, node_sight(), answer(Reply.REFUSED, "no GPU 7")), NOW)
-    assert after.detail == "n1 would not start it: no GPU 7"
+    assert after.detail == "node n1 could not start it: no GPU 7"
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_start_that_is_owed_on_a_gpu_that_is_not_offered_any_more_is_called_of
     poorer = replace(sight, node=replace(sight.node, **changes))
     after = settle(life("a-0-0", BOUND, on="n1"), Look(node=poorer), NOW)
     assert (after.phase, after.cause) == (RELEASING, Cause.NODE_LOST)
-    assert after.detail == "n1 does not offer GPU 0 any more"
+    assert after.detail == "node n1 no longer has GPU 0 available"
     running = life("a-0-0", RUNNING, on="n1")
     assert settle(running, Look(pod_sight(running, PodState.RUNNING), poorer), NOW) is running
 
@@ -305,7 +305,7 @@ def test_one_that_vanished_is_stopped_first_and_says_why() -> None:
     assert (after.phase, after.cause, after.detail) == (
         RELEASING,
         Cause.VANISHED,
-        "its process vanished without a trace",
+        "its process disappeared",
     )
 
 

@@ -247,7 +247,9 @@ def test_no_flipped_bit_gives_a_traceback(seed: int) -> None:
     ("changes", "says"),
     [
         pytest.param({"id": [3] * 13}, "pods, row 1, id: 3 is not a text", id="a number for a name"),
-        pytest.param({"phase": ["waiting"] * 12 + ["runing"]}, "pods, row 13, phase: 'runing' is none of", id="a word"),
+        pytest.param(
+            {"phase": ["waiting"] * 12 + ["runing"]}, "pods, row 13, phase: 'runing' is not one of", id="a word"
+        ),
         pytest.param({"devices": [["x"]] * 13}, "pods, row 1, devices: 'x' is not a whole number", id="a device"),
         pytest.param({"devices": [0] * 13}, "is not a list", id="no list"),
         pytest.param({"shape": [99] * 13}, "row of PodShape", id="a shape that is not there"),

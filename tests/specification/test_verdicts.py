@@ -55,8 +55,8 @@ def test_devices_that_are_withheld_are_not_called_too_few() -> None:
         queue   vision: quota 8
         pending a of vision: 2 gpus
         pending b of vision: 3 gpus
-        then    wait a: no node matches "somebody else computes on (1 node), too few GPUs (1 node); starts when these"
-        then    wait b: no node matches "too few GPUs (2 nodes); change what it asks for"
+        then    wait a: no node matches "outside Fairpool (1 node), too few GPUs (1 node); starts when they"
+        then    wait b: no node matches "too few GPUs (2 nodes); change the request"
     """)
 
 
@@ -193,7 +193,7 @@ def test_an_unlimited_department_is_named_when_it_keeps_what_a_project_is_owed()
         running a of team-a: 8 gpus on n1
         running b of team-a: 8 gpus on n2
         pending c of speech: 4 gpus
-        then    wait c: not its turn "department standard is set to unlimited quota, so its projects' use never counts"
+        then    wait c: not its turn "department standard has an unlimited quota, so its GPUs never count"
     """)
 
 
@@ -204,7 +204,7 @@ def test_an_unlimited_project_is_named_too() -> None:
         queue   speech: quota 4
         running a of team-a: 8 gpus on n1
         pending c of speech: 4 gpus
-        then    wait c: not its turn "team-a is set to unlimited quota, so its use never counts as over quota"
+        then    wait c: not its turn "team-a has an unlimited quota, so its GPUs never count as over quota"
     """)
 
 
@@ -271,7 +271,7 @@ def test_a_gang_larger_than_all_nodes_together_is_told_that_it_cannot_start() ->
         node    n2: 8 gpus
         queue   vision: quota 4
         pending g of vision: gang of 20, 1 gpu
-        then    wait g: never fits "needs 20 GPUs at once, and the 2 nodes that could take it have 16 in all"
+        then    wait g: never fits "needs 20 GPUs at once, and the 2 nodes that can run it have 16 in total"
     """)
 
 
@@ -281,7 +281,7 @@ def test_a_gang_whose_pods_do_not_add_up_on_any_node_is_told_for_how_many_there_
         node    n2: 8 gpus
         queue   vision: quota 16
         pending g of vision: gang of 3, 5 gpus
-        then    wait g: never fits "its 3 pods start together or not at all"
+        then    wait g: never fits "its 3 pods must start together"
     """)
 
 
@@ -306,7 +306,7 @@ def test_a_drained_node_with_room_is_named() -> None:
         queue   vision: quota 8
         running a of vision: 4 gpus on n1
         pending b of vision: 4 gpus
-        then    wait b: not its turn "node n2 is drained and has room for it: `runai-adm node undrain n2`"
+        then    wait b: not its turn "node n2 is drained but has room for it: run `runai-adm node undrain n2`"
     """)
 
 
@@ -316,7 +316,7 @@ def test_a_cordoned_node_with_room_is_named_where_no_other_node_would_do() -> No
         node    n2: 4 gpus, cordoned
         queue   vision: quota 8
         pending b of vision: 4 gpus
-        then    wait b: no node matches "node n2 is cordoned and has room for it: `runai-adm node uncordon n2`"
+        then    wait b: no node matches "node n2 is cordoned but has room for it: run `runai-adm node uncordon n2`"
     """)
 
 
@@ -338,7 +338,7 @@ def test_what_asks_for_more_than_the_limit_is_told_that_it_cannot_start() -> Non
         node    n1: 8 gpus
         queue   vision: quota 2, limit 4
         pending b of vision: 6 gpus
-        then    wait b: over limit "cannot start as things are, only with a limit raised to 6"
+        then    wait b: over limit "cannot start unless the limit is raised to 6"
     """)
 
 
@@ -347,5 +347,5 @@ def test_what_may_not_be_preempted_and_asks_for_more_than_the_quota_is_told_so_t
         node    n1: 8 gpus
         queue   vision: quota 2
         pending b of vision: 6 gpus, build
-        then    wait b: over quota "cannot start as things are, only with a quota raised to 6, or as preemptible work"
+        then    wait b: over quota "cannot start unless the quota is raised to 6, or the job is submitted as"
     """)

@@ -166,7 +166,7 @@ NODE = NodeReport(
     memory_bytes=512 * 10**9,
     gpu_memory_mib=32_510,
     gpus_withheld=(3,),
-    words="GPU 3 is not given out: the driver says GPU is lost",
+    words="GPU 3 is not scheduled: the driver reports GPU is lost",
     labels={"fairpool/simulated": "true"},
     images=("python", "*/quickstart"),
 )

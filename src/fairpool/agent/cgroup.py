@@ -38,7 +38,7 @@ class Limiter:
 def find_limiter(name: str) -> Limiter:
     """Look where this process may make groups below its own; `name` keeps several installations apart."""
     version_2, version_1 = _hierarchies()
-    words = "this machine has no control groups"
+    words = "this machine has no cgroups"
     if version_2:
         own = _own_group(version_2, "")
         # Beside our leaf, if we are in one: systemd put us there, or we did at an earlier start of this process.
@@ -185,7 +185,7 @@ def _try_version_2(base: str) -> str:
     except OSError as error:
         return str(error.strerror)
     if not {"cpu", "memory"} <= offered:
-        return "its control groups offer no limits on CPU and memory"
+        return "its cgroups have no CPU and memory controllers"
     wanted = "+cpu +memory +pids" if "pids" in offered else "+cpu +memory"
     try:
         words = _divide(parent, wanted)
@@ -194,7 +194,7 @@ def _try_version_2(base: str) -> str:
             _write(f"{base}/cgroup.subtree_control", wanted)
     except OSError as error:
         words = str(error.strerror)
-    return f"the control group Fairpool runs in may not be divided ({words})" if words else ""
+    return f"Fairpool cannot create child cgroups in the cgroup it runs in ({words})" if words else ""
 
 
 def _divide(group: str, wanted: str) -> str:
@@ -206,11 +206,11 @@ def _divide(group: str, wanted: str) -> str:
         if error.errno != errno.EBUSY:
             raise
     if not _is_delegated(group):
-        return f"systemd keeps it: set Delegate=yes and DelegateSubgroup={LEAF} in the unit"
+        return f"systemd manages it: set Delegate=yes and DelegateSubgroup={LEAF} in the unit"
     members, me = _members(group), os.getpid()
     for pid in members:
         if pid != me and me not in process_table.ancestors(pid):
-            return f"process {pid}, {process_table.name(pid) or 'of somebody else'}, is in it too"
+            return f"it also contains process {pid}, {process_table.name(pid) or 'name unknown'}"
     os.makedirs(f"{group}/{LEAF}", exist_ok=True)
     for pid in members:
         try:
@@ -243,8 +243,8 @@ def _try_folder(base: str) -> str:
     try:
         os.makedirs(base, exist_ok=True)
     except OSError as error:
-        return f"control groups may not be made here ({error.strerror})"
-    return "" if os.access(f"{base}/cgroup.procs", os.W_OK) else "control groups may not be used here"
+        return f"cgroups cannot be created here ({error.strerror})"
+    return "" if os.access(f"{base}/cgroup.procs", os.W_OK) else "cgroups cannot be used here"
 
 
 def _write_if_there(path: str, text: str) -> None:

@@ -126,8 +126,8 @@ class DataFolder:
             return uuid.UUID(file.read_text(encoding="ascii").strip())
         except (OSError, ValueError) as error:
             if any(self.pods.iterdir()):
-                what = f"{file} cannot be read ({error}), and the pods in {self.pods} are found by what it says"
-                fix = f"put it back from a copy; if no pod runs any more, move {self.pods} away and start again"
+                what = f"{file} cannot be read ({error}); without it the pods in {self.pods} cannot be found"
+                fix = f"restore it from a backup; if no pods are running, move {self.pods} away and start again"
                 raise Unidentified(Problem("machine.unidentified", what, fix)) from error
         write_durably(file, f"{uuid.uuid4()}\n".encode())
         return uuid.UUID(file.read_text(encoding="ascii").strip())

@@ -66,8 +66,8 @@ class Reserve:
             self.bytes = 0
         if self.bytes == self.wanted_bytes:
             return ""
-        kept = f"only {_size(self.bytes)} are" if self.bytes else "nothing is"
-        return f"{kept} reserved instead of {_size(self.wanted_bytes)}, because {_size(room)} of disk are free"
+        kept = f"only {_size(self.bytes)}" if self.bytes else "nothing"
+        return f"{kept} is reserved instead of {_size(self.wanted_bytes)}, because {_size(room)} of the disk is free"
 
     def hold(self, is_stopping: Callable[[], bool] = lambda: False) -> bool:
         """Make the file, or make it as large as it should be; says whether it is. Takes a while on some disks."""
@@ -220,7 +220,7 @@ def _written(writer: Writer, device: int, since: float, until: float) -> dict[st
         for about in _open_files(writer)
         if about.st_dev == device and about.st_nlink == 0
     }
-    return {**used, "files that it removed and holds open": sum(removed.values())}
+    return {**used, "deleted files that it keeps open": sum(removed.values())}
 
 
 def _lately(folder: str, device: int, since: float, until: float, seen: set[int]) -> int:

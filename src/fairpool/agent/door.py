@@ -140,7 +140,7 @@ class Door:
                 pid = os.fork()
             except OSError as error:  # no more processes, or no memory
                 if fds:
-                    _say(fds[2], f"no process can be made beside the pod: {error.strerror}")
+                    _say(fds[2], f"cannot start a process in the pod: {error.strerror}")
                 self._part(fd, NOT_EXECUTABLE)
                 return
             if pid == 0:

@@ -63,7 +63,7 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
     try:
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, f"{os.fspath(path)} is no file")
+            raise OSError(errno.EINVAL, f"{os.fspath(path)} is not a file")
         if about.st_size > most:
             raise OSError(errno.EFBIG, f"{os.fspath(path)} is too large")
         parts, left = [], most

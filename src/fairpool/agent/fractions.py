@@ -30,7 +30,7 @@ def hold_to_portion(request: GpuRequest, gpus: Sequence[Gpu]) -> Hold:
     memory = tuple(_own_memory_mib(request, gpu) for gpu in gpus)
     is_part = any(own < gpu.memory_mib for own, gpu in zip(memory, gpus, strict=True))
     is_real = any(not gpu.is_simulated for gpu in gpus)
-    words = "its portion of the GPU's memory is not enforced" if is_part and is_real else ""
+    words = "the limit on its share of GPU memory is not enforced" if is_part and is_real else ""
     return Hold(memory_mib=memory, words=words)
 
 

@@ -87,7 +87,7 @@ class ImageTable:
             if fits(name, image.name):
                 return image
         what = self._trouble or f'no alias for the image "{name}" on a machine without containers'
-        return Problem("image.unknown", what, f"add one to {self.path}, or use an image that is in it")
+        return Problem("image.unknown", what, f"add one to {self.path}, or use an image listed there")
 
 
 def machine_python() -> str:
@@ -114,7 +114,7 @@ def _image(row: Mapping[str, Any], number: int, filled: Callable[[str], str]) ->
     where = f'in the entry "{name}"'
     working_dir = row.get("working_dir", "")
     if not isinstance(working_dir, str):
-        raise ValueError(f"{where}, working_dir must be a text")
+        raise ValueError(f"{where}, working_dir must be a string")
     return Image(
         name=name,
         entrypoint=tuple(filled(word) for word in _texts(row, "entrypoint", where)),
@@ -128,14 +128,14 @@ def _image(row: Mapping[str, Any], number: int, filled: Callable[[str], str]) ->
 def _texts(row: Mapping[str, Any], key: str, where: str) -> list[str]:
     words = row.get(key, [])
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ValueError(f'{where}, {key} must be a list of texts, as in {key} = ["python3", "train.py"]')
+        raise ValueError(f'{where}, {key} must be a list of strings, as in {key} = ["python3", "train.py"]')
     return words
 
 
 def _pairs(row: Mapping[str, Any], key: str, where: str) -> list[tuple[str, str]]:
     pairs = row.get(key, {})
     if not isinstance(pairs, dict) or not all(isinstance(value, str | int | float) for value in pairs.values()):
-        raise ValueError(f'{where}, {key} must be a table of texts, as in {key} = {{ "NAME" = "value" }}')
+        raise ValueError(f'{where}, {key} must be a table of strings, as in {key} = {{ "NAME" = "value" }}')
     if wrong := next((name for name in pairs if not name or "=" in name or "\0" in name), None):
-        raise ValueError(f"{where}, {key} has {wrong!r}, which is no name")
+        raise ValueError(f"{where}, {key} has {wrong!r}, which is not a valid name")
     return [(name, str(value)) for name, value in pairs.items()]

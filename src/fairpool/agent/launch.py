@@ -98,7 +98,7 @@ def launch_of(
     seen = seen_places(places) if conditions.is_isolating else places
     argv = _command_line(order, image, places, seen)
     if not argv:
-        return Problem("program.none", f"{program.image} starts nothing by itself", "give a command")
+        return Problem("program.none", f"image {program.image} has no default command", "add a command after --")
     hold = hold_to_portion(order.shape.gpu, gpus)
     env = variables(
         order,
@@ -173,7 +173,9 @@ def _mounts(order: StartOrder, image: Image, conditions: Conditions, user: User 
         )
     for target, source in image.files:
         if not os.path.exists(source):
-            return Problem("image.file_missing", f"{source} of image {image.name} does not exist", "mend its alias")
+            return Problem(
+                "image.file_missing", f"{source} of image {image.name} does not exist", "fix its entry in images.toml"
+            )
         mounts.append({"source": source, "target": os.path.normpath(target), "mode": "ro"})
     environment = _python_env(order, rule)
     if isinstance(environment, Problem):
@@ -191,8 +193,8 @@ def _mounts(order: StartOrder, image: Image, conditions: Conditions, user: User 
     if why := conditions.forbidden.get("mounts"):
         return Problem(
             "runtime.no_mounts",
-            f"this machine permits no mount namespaces ({why}), so nothing can be mounted for {order.name}",
-            "ask the administrator to permit user namespaces, or use paths as they are on the machine",
+            f"mount namespaces are not permitted on this machine ({why}), so nothing can be mounted for {order.name}",
+            "ask the administrator to enable user namespaces, or mount paths at their own location",
         )
     return mounts
 
@@ -207,12 +209,14 @@ def _volume_rule(order: StartOrder, conditions: Conditions, user: User | None) -
 
 def _misplaced(targets: Sequence[str], conditions: Conditions) -> Problem | None:
     if wrong := next((target for target in targets if not target.startswith("/") or target == "/"), None):
-        return Problem("volume.target", f"{wrong} is no place for a volume", "name an absolute path below /")
+        return Problem("volume.target", f"a volume cannot be mounted at {wrong}", "use an absolute path other than /")
     if double := next((target for target in targets if targets.count(target) > 1), None):
-        return Problem("volume.twice", f"two volumes want to be at {double}", "give each a path of its own")
+        return Problem("volume.twice", f"two volumes are mounted at {double}", "use a different path for each")
     reserved = next((target for target in targets if is_within(target, RESERVED)), None)
     if reserved is not None and conditions.is_isolating:
-        return Problem("volume.target", f"no volume can be mounted at {reserved}", "mount it at another path")
+        return Problem(
+            "volume.target", f"{reserved} is reserved and cannot be a mount point", "mount it at another path"
+        )
     return None
 
 
@@ -222,14 +226,14 @@ def _source(
     if volume.uploaded:
         files = conditions.uploads.files_of(order.workload)
         if not files.is_dir():
-            what = f"the folder that was uploaded for {order.name} is not on this machine"
+            what = f"the directory uploaded for {order.name} is not on this machine"
             return Problem("upload.missing", what, "submit the job again with --workdir")
         if user is not None:
             hand_over(str(files), user)
         return str(files)
     if volume.claim:
         if "/" in volume.claim or volume.claim in (".", ".."):
-            return Problem("volume.claim_name", f"{volume.claim!r} is no name for a claim", "use letters and digits")
+            return Problem("volume.claim_name", f"{volume.claim!r} is not a valid claim name", "use letters and digits")
         claim = conditions.claims / order.project.replace("/", "_") / volume.claim
         claim.mkdir(parents=True, exist_ok=True)
         if conditions.claim_owner is not None and user is not None:
@@ -237,8 +241,8 @@ def _source(
             claim.chmod(CLAIM_MODE)
         return str(claim)
     if not volume.source.startswith("/"):
-        what = f"{volume.source or 'nothing'} cannot be mounted at {volume.target}: it is not an absolute path"
-        return Problem("volume.missing", what, "name an absolute path that exists")
+        what = f"{volume.source or 'an empty path'} cannot be mounted at {volume.target}: it is not an absolute path"
+        return Problem("volume.missing", what, "use an absolute path that exists")
     return _judged(order, os.path.normpath(volume.source), volume.target, rule)
 
 
@@ -249,7 +253,7 @@ def _judged(order: StartOrder, source: str, target: str, rule: Mapping[str, Any]
         missing = isinstance(error, FileNotFoundError | NotADirectoryError)
         why = f"it does not exist on {order.node}" if missing else str(error.strerror)
         what = f"{source} cannot be mounted at {target}: {why}"
-        return Problem("volume.missing", what, "create it, or name an absolute path that exists")
+        return Problem("volume.missing", what, "create it, or use an absolute path that exists")
 
 
 def _python_env(order: StartOrder, rule: Mapping[str, Any]) -> Mounts | Problem:
@@ -260,7 +264,7 @@ def _python_env(order: StartOrder, rule: Mapping[str, Any]) -> Mounts | Problem:
     folder = os.path.normpath(path)
     if not path.startswith("/") or not os.path.lexists(f"{folder}/bin/python"):
         what = f"{path} is not a Python environment on {order.node}: it has no bin/python"
-        return Problem("python_env.missing", what, f"create one with python -m venv {path}, or name another directory")
+        return Problem("python_env.missing", what, f"create one with python -m venv {path}, or use another directory")
     found = []
     for place in (folder, *_interpreter_of(folder)):
         source = _judged(order, place, place, rule)
@@ -333,7 +337,7 @@ def _limits(order: StartOrder, mark: str, limiter: Limiter) -> tuple[dict[str, A
     if not program.cpu_limit_milli and not program.memory_limit_bytes:
         return None, ""
     if not limiter.is_able:
-        return None, f"its limits on CPU and memory are not enforced: {limiter.missing}"
+        return None, f"CPU and memory limits are not enforced: {limiter.missing}"
     limits = {
         "limiter": limiter.to_json(),
         "name": mark,

@@ -59,7 +59,7 @@ class Launcher:
             ours.settimeout(HELLO_S)
             hello = ours.recv(4096)
             if not hello:
-                raise OSError(f"no keepers can be made; {self._log} says why")
+                raise OSError(f"cannot start pod supervisors; see {self._log}")
         except BaseException:
             ours.close()
             self._end()

@@ -62,7 +62,7 @@ class Lookout:
             return Seen(node.node)
         reasons = [(gpu.index, self._objection(node.node.name, gpu, belongings, doubtful)) for gpu in node.gpus]
         withheld = tuple(index for index, words in reasons if words)
-        words = "; ".join(f"GPU {index} is not given out: {words}" for index, words in reasons if words)
+        words = "; ".join(f"GPU {index} is not scheduled: {words}" for index, words in reasons if words)
         return Seen(
             node.node if withheld == node.node.gpus_withheld else replace(node.node, gpus_withheld=withheld), words
         )
@@ -73,27 +73,27 @@ class Lookout:
             return gpu.trouble
         use = self._gpus.use(gpu.uuid)
         if use is None:
-            return "the driver does not answer for it"
+            return "the driver does not respond for it"
         there = {pid for pid, _ in use.by_process if belongings.is_there(pid)}
         there.update(pid for pid in use.computing if belongings.is_there(pid))
         ours = belongings.ours(use.computing)
         foreign = [pid for pid in sorted(use.computing) if pid in there and pid not in ours]
         if foreign:
-            return f"{_named(foreign)} on it, and belong{'s' if len(foreign) == 1 else ''} to no pod"
+            return f"used by {_named(foreign)}, which {'is' if len(foreign) == 1 else 'are'} not part of a pod"
         explained = sum(used for pid, used in use.by_process if pid in there)
         # Beside a pod of ours nobody can tell: a driver in a container may not list even that pod.
         if use.memory_bytes is None or use.memory_bytes - explained < UNSEEN_BYTES or belongings.holds(node, gpu.index):
             return ""
         doubtful.add(gpu.uuid)
         is_sure = gpu.uuid in self._doubtful or not self._has_looked
-        return "its memory is in use by somebody who cannot be seen from here" if is_sure else ""
+        return "its memory is used by a process that is not visible from here" if is_sure else ""
 
 
 def _named(pids: Sequence[int]) -> str:
-    """`process 490 (python3) computes`, `processes 490 (python3) and 491 (python3) compute`."""
+    """`process 490 (python3)`, `processes 490 (python3) and 491 (python3)`."""
     words = [f"{pid} ({process_table.name(pid) or 'unknown'})" for pid in pids[:NAMED_MAX]]
     if len(pids) > NAMED_MAX:
         words.append(f"{len(pids) - NAMED_MAX} more")
     if len(words) == 1:
-        return f"process {words[0]} computes"
-    return f"processes {', '.join(words[:-1])} and {words[-1]} compute"
+        return f"process {words[0]}"
+    return f"processes {', '.join(words[:-1])} and {words[-1]}"

@@ -28,7 +28,7 @@ _FDINFO_MOUNT = re.compile(rb"^mnt_id:\s*(\d+)", re.MULTILINE)
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 READ, SEARCH = 4, 1
 
-INSTEAD = "copy what the job needs to a folder of its own, or use a volume claim (--pvc)"
+INSTEAD = "copy what the job needs to a separate directory, or use a volume claim (--pvc)"
 
 
 class SourceRefused(Exception):
@@ -70,7 +70,7 @@ def judge(fd: int, path: str, rule: Mapping[str, Any]) -> None:
 
 
 def _refuse_machine(fd: int, real: str, shown: str) -> None:
-    words = "shows the machine itself (kernel, devices, sockets) and cannot be mounted into a pod"
+    words = "exposes the machine itself (kernel, devices, sockets) and cannot be mounted into a pod"
     if real == "/" or _is_within(real, MACHINE):
         raise SourceRefused("volume.machine", f"{shown} {words}", "mount the directory that the job needs")
     mounts = list(_mounts())
@@ -100,7 +100,9 @@ def _refuse_homes(real: str, chain: list[os.stat_result], shown: str, homes: Col
             continue
         if inside:
             what = f"{shown} is in the home directory {home}, which is not the submitter's own"
-            raise SourceRefused("volume.home", what, f"submit as its owner through the local socket, or {INSTEAD}")
+            raise SourceRefused(
+                "volume.home", what, f"submit the job as its owner through the local socket, or {INSTEAD}"
+            )
         if home.startswith(f"{real}/") or _is_above(chain[0], home):
             what = f"{shown} contains the home directory {home}, which is not the submitter's own"
             raise SourceRefused("volume.home", what, "mount only the directory below it that the job needs")
@@ -109,12 +111,12 @@ def _refuse_homes(real: str, chain: list[os.stat_result], shown: str, homes: Col
 def _refuse_what_is_ours(about: os.stat_result, shown: str) -> None:
     """The pod has our user, who submitted it is not known: what we own, or have in a folder of everyone's, is ours."""
     if about.st_uid == os.geteuid():
-        what = f"{shown} belongs to the user who runs Fairpool, and it is not known who submits this job"
+        what = f"{shown} belongs to the user who runs Fairpool, and the submitter of this job is not known"
     elif about.st_mode & stat.S_ISVTX and about.st_mode & stat.S_IWOTH:
-        what = f"{shown} holds temporary files of all users, and it is not known who submits this job"
+        what = f"{shown} holds temporary files of all users, and the submitter of this job is not known"
     else:
         return
-    raise SourceRefused("volume.owner", what, f"submit it through the local socket, or {INSTEAD}")
+    raise SourceRefused("volume.owner", what, f"submit the job through the local socket, or {INSTEAD}")
 
 
 def _refuse_unreadable(chain: list[os.stat_result], shown: str, uid: int | None, gids: Collection[int]) -> None:

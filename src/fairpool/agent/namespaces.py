@@ -385,7 +385,7 @@ def _mirror(folder: str, staging: str) -> None:
     """Replace a folder by a file system in memory in which everything it held is still there, and room for more."""
     entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     if len(entries) > MIRRORED_MAX:
-        raise OSError(f"{folder} holds {len(entries)} entries, too many to add a mount point beside them")
+        raise OSError(f"{folder} holds {len(entries)} entries, too many to add a mount point")
     mount("tmpfs", staging, "tmpfs", 0, f"mode={stat.S_IMODE(os.stat(folder).st_mode):o}")
     mount("none", staging, "", MS_UNBINDABLE)  # or it would be bound into itself
     for entry in entries:

@@ -123,7 +123,9 @@ class NvmlGpus:
             )
         except nvml.NVMLError as error:
             # It keeps its place, or every device after it would change its number.
-            return Gpu(index=index, uuid=f"broken-{index}", name="", memory_mib=0, trouble=f"the driver says {error}")
+            return Gpu(
+                index=index, uuid=f"broken-{index}", name="", memory_mib=0, trouble=f"the driver reports {error}"
+            )
 
     def _is_partitioned(self, handle: Any) -> bool:
         try:
@@ -143,7 +145,7 @@ def find_gpus() -> Gpus:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         is_installed = not isinstance(error, pynvml.NVMLError_LibraryNotFound)
-        return NoGpus(f"NVIDIA's driver is installed and does not answer ({error})" if is_installed else "")
+        return NoGpus(f"the NVIDIA driver is installed but does not respond ({error})" if is_installed else "")
     return NvmlGpus(pynvml)
 
 

@@ -123,7 +123,7 @@ def counting_permitted() -> str:
     """Empty if the processes of a pod can be counted apart from those of others of its user, else why not."""
     release = os.uname().release.split("-")[0].split(".")
     if tuple(int(word) for word in release[:2] if word.isdigit()) < (5, 14):
-        return "it takes Linux 5.14 or later"
+        return "it requires Linux 5.14 or later"
     return namespaces.tried_in_child(_try_counting)
 
 

@@ -270,7 +270,7 @@ def find_program(name: str, env: Mapping[str, str]) -> str:
         path = f"{folder or '.'}/{name}"
         if os.access(path, os.X_OK) and os.path.isfile(path):
             return path
-    raise CannotRun(NOT_FOUND, f"{name}: no such program on its PATH")
+    raise CannotRun(NOT_FOUND, f"{name}: command not found on its PATH")
 
 
 def _cannot_execute(name: str, error: OSError) -> CannotRun:

@@ -54,7 +54,7 @@ class ProjectUsers:
         except msgspec.DecodeError as error:
             raise OSError(0, f"{self._path} cannot be read ({error}): restore it from a backup") from error
         if min([numbers.first, *numbers.projects.values()]) <= 0:
-            raise OSError(0, f"{self._path} gives a project user 0: restore it from a backup")
+            raise OSError(0, f"{self._path} assigns user 0 to a project: restore it from a backup")
         return numbers
 
 

@@ -46,7 +46,7 @@ UNKNOWN_END = 137
 """What is reported for a program nobody saw end. Not zero, so that it is never taken for success."""
 
 NEVER_STARTED = 128 + signal.SIGTERM
-STOP_UNASKED_REASON = "the machine or a person ended its keeper"
+STOP_UNASKED_REASON = "its supervising process was terminated"
 LOOK_S, LOOK_AGAIN_S = 0.1, 2.0
 """An heir looks through the process table: when nobody was found, and while there is somebody, who is watched."""
 FOLLOWED_MAX = 64
@@ -162,7 +162,7 @@ class Keeper:
         if self._is_heir:
             self._take_over()
         elif not self._launch["argv"]:
-            self._finish(NOT_EXECUTABLE, "ContainerCannotRun: its order cannot be read; order.json is damaged")
+            self._finish(NOT_EXECUTABLE, "ContainerCannotRun: order.json is damaged and cannot be read")
             return
         elif os.access("stop.json", os.F_OK):  # which costs no exception if it is not there
             self._stop_reason = ""
@@ -379,14 +379,14 @@ class Keeper:
     def _verdict(self) -> tuple[int, str]:
         """The exit code and what there is to say about it."""
         if self._is_heir:
-            return UNKNOWN_END, "its keeper was killed, so how it ended is not known"
+            return UNKNOWN_END, "its supervising process was killed, so its exit code is not known"
         reason = f"stopped: {self._stop_reason}" if self._stop_reason is not None else ""
         if self._status is None or os.WIFSIGNALED(self._status):
             number = signal.SIGKILL if self._status is None else os.WTERMSIG(self._status)
             if self._memory_kills and number == signal.SIGKILL:
                 reason = "OOMKilled: it used more memory than its limit"
             elif self._stop_reason is not None and number == signal.SIGKILL:
-                reason += ", and killed when its grace was over"
+                reason += ", and killed after its grace period"
             return 128 + number, reason or f"killed by {_signal_name(number)}"
         return os.WEXITSTATUS(self._status), reason
 

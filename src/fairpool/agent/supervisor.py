@@ -187,7 +187,7 @@ class Supervisor:
             try:
                 self._tombstones.add("it has ended before", *over)
             except OSError as error:
-                words = f"that it has ended cannot be written down: {error.strerror}"
+                words = f"its end cannot be recorded: {error.strerror}"
                 return [Answer(order.pod, Reply.LATER, words) for order in orders]
             forgotten = {pod for pod in over if self._forget(pod, known[pod])}
             self._prune_if_due(len(forgotten))
@@ -273,7 +273,7 @@ class Supervisor:
     def trouble(self) -> str:
         """What keeps pods from starting or ending just now, in words; empty: nothing does."""
         strays = self.strays
-        left = f"{strays[0]} of a pod that is not in the books was killed and does not end" if strays else ""
+        left = f"{strays[0]} of an unknown pod was killed but has not ended" if strays else ""
         return "; ".join(words for words in (self._launcher.trouble, left) if words)
 
     @property
@@ -375,7 +375,7 @@ class Supervisor:
         """A piece of a pod's output; see `pod_log.read_log` for what can be wanted."""
         folder = self.data.log_folder(pod)
         if folder is None:
-            return Problem("pod.unknown", f"{pod} has no log on this machine", "look at the workload's other pods")
+            return Problem("pod.unknown", f"{pod} has no log on this machine", "try another pod of the workload")
         is_over = folder.parent == self.data.logs or life_folder.end_of(str(folder)) is not None
         return read_log(folder, is_over=is_over, **wanted)
 
@@ -428,7 +428,7 @@ class Supervisor:
         if words is not None:
             return Answer(order.pod, Reply.REFUSED, words)
         if self._has_predecessor(order):
-            return Answer(order.pod, Reply.LATER, "an earlier life of this pod has not ended yet")
+            return Answer(order.pod, Reply.LATER, "the previous instance of this pod has not ended yet")
         places = self.data.places(order)
         kept = self._plan_launch(order, places)
         if isinstance(kept, Problem):
@@ -448,7 +448,7 @@ class Supervisor:
             if error is not None:  # nobody was asked for yet, so nothing has been started
                 pod = kept.order.pod
                 self._let_go(pod)
-                answers[pod] = Answer(pod, Reply.LATER, f"its order cannot be written: {error.strerror}")
+                answers[pod] = Answer(pod, Reply.LATER, f"its files cannot be written: {error.strerror}")
         return answers
 
     def _plan_launch(self, order: StartOrder, places: Places) -> KeptOrder | Problem:
@@ -500,7 +500,7 @@ class Supervisor:
                     make_places(kept, self.data.places(kept.order))
                     write_order(life.folder, kept)
                 except OSError as error:
-                    trouble = f"CreateContainerConfigError: its order cannot be written: {error.strerror}"
+                    trouble = f"CreateContainerConfigError: its files cannot be written: {error.strerror}"
                     kept = KeptOrder(order=life.kept.order, trouble=trouble)
                 life.kept, life.looked_at = kept, float("-inf")
                 self._unsettled.add(pod)
@@ -512,12 +512,12 @@ class Supervisor:
         life = self._lives.get(order.pod)
         try:
             if life is None:
-                self._tombstones.add("it was stopped before it was ordered", order.pod)
+                self._tombstones.add("it was stopped before it was started", order.pod)
             elif not life.is_over:
                 notice.give(life.folder, order.grace_s, order.reason)
             words = ""
         except OSError as error:
-            words = f"its notice cannot be written ({error.strerror}); if it runs, it has the grace it was ordered with"
+            words = f"its stop request cannot be saved ({error.strerror}); its original grace period applies"
         if life is None or life.is_over:
             return words
         self._bailiff.told(order.pod, max(order.grace_s, life.kept.order.grace_s) if words else order.grace_s)
@@ -572,9 +572,9 @@ class Supervisor:
     def _write_end(self, life: Life) -> None:
         """In place of its keeper, which was killed, is stopped or hangs. A full disk is waited for, as a keeper would:
         one that knows the exit code is not killed as long as nobody could write anything."""
-        words = "its keeper does not answer, so it was killed from outside"
+        words = "its supervising process does not respond, so the server killed it"
         if life.keeper is None or not process_table.is_alive(*life.keeper):
-            words = "its keepers were killed, so how it ended is not known"
+            words = "its supervising processes were killed, so its exit code is not known"
         try:
             end = life_folder.End(UNKNOWN_END, words, True)
             life_folder.write_end(life.folder, end, Instant(time.time_ns() // 1_000_000))
@@ -588,7 +588,7 @@ class Supervisor:
     def _lose(self, life: Life) -> None:
         """Its folder was removed or cleared. It is not gone before its processes are."""
         self._lost.add(life.kept.order.pod)
-        life.sight = replace(life.sight, words="its folder was removed; what is left of it is ended")
+        life.sight = replace(life.sight, words="its directory was deleted; its remaining processes are being killed")
         self._changed = True
 
     def _end_lost(self) -> None:
@@ -600,7 +600,7 @@ class Supervisor:
             if life.keeper is not None:
                 kill(life.keeper)
             with suppress(OSError):  # a full disk: nobody is asked to start it again but the loop, which sees it gone
-                self._tombstones.add("its folder was removed while it ran", pod)
+                self._tombstones.add("its directory was deleted while it was running", pod)
             self.data.forget(pod)
             self._watch.let_go(self._let_go(pod))
 
@@ -628,7 +628,7 @@ class Supervisor:
             try:
                 sight = self._watch.sight(life)
             except OSError as error:  # of one life: the others are looked at all the same
-                sight = replace(life.sight, words=f"its folder cannot be read: {error}")
+                sight = replace(life.sight, words=f"its directory cannot be read: {error}")
             if sight.state is PodState.EXITED and life.generation > 0 and not self._bailiff.end([life]):
                 sight = life.sight  # its keeper was killed, and the next one has not found everything
             if sight != life.sight:
@@ -704,7 +704,7 @@ class Supervisor:
     def _end_unknown(self, pod: PodId, folder: str) -> None:
         has_run = life_folder.glance(folder).keeper is not None
         if has_run and not life_folder.is_copied(folder) and self._bailiff.end_without_order(pod, folder):
-            self._tombstones.add("its order was damaged while it ran", pod)
+            self._tombstones.add("its order file was damaged while it was running", pod)
             self.data.forget(pod)
 
     def _forget_for_good(self, pod: PodId, folder: str) -> None:
@@ -721,7 +721,7 @@ class Supervisor:
         node = self._nodes.get(order.node)
         if node is None:
             self._left.setdefault(order.node, set()).add(order.pod)
-            reason = f"node {order.node} is no longer part of this platform"
+            reason = f"node {order.node} was removed"
         elif any(device >= len(node.gpus) for device in order.devices):
             reason = f"node {order.node} no longer has GPU {max(order.devices)}"
         else:
@@ -791,4 +791,6 @@ def _pause_s(life: Life) -> float:
 
 
 def _not_running(pod: PodId, error: OSError) -> Problem:
-    return Problem("pod.not_running", f"{pod} cannot be visited ({error.strerror})", "wait until it runs")
+    return Problem(
+        "pod.not_running", f"cannot open a session in pod {pod} ({error.strerror})", "wait until it is running"
+    )

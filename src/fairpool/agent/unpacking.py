@@ -75,15 +75,19 @@ def unpack(archive: Path, target: Path, bounds: Bounds) -> Contents | Problem:
             for entry in _entries(stream):
                 files, size_bytes = files + 1, size_bytes + entry.size_bytes
                 if files > bounds.files:
-                    raise Bad("too_many_files", f"the folder has more than {bounds.files} files", "leave some out")
+                    raise Bad(
+                        "too_many_files", f"the directory has more than {bounds.files} files", "remove some of them"
+                    )
                 if size_bytes > bounds.size_bytes:
                     size = f"{bounds.size_bytes / (1 << 20):g} MiB"
-                    raise Bad("too_large", f"the folder is larger than {size}", "leave out what the job does not need")
+                    raise Bad("too_large", f"the directory is larger than {size}", "remove what the job does not need")
                 _put(target, entry, stream)
     except Bad as bad:
         return bad.problem
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        return Problem("upload.damaged", f"the archive cannot be read ({error})", "send a tar file packed with gzip")
+        return Problem(
+            "upload.damaged", f"the archive cannot be read ({error})", "send a tar file compressed with gzip"
+        )
     return Contents(files, size_bytes)
 
 
@@ -104,16 +108,16 @@ def _entries(stream: BinaryIO | gzip.GzipFile) -> Iterator[Entry]:
         if kind not in FILE and kind != FOLDER:
             name = _name(header) if long_name is None else long_name
             word = OTHERS.get(kind, f"entry of type {kind!r}")
-            raise Bad("not_a_file", f"{name[:200]!r} is a {word}", "send plain files and folders only")
+            raise Bad("not_a_file", f"{name[:200]!r} is a {word}", "send regular files and directories only")
         path = _safe(_name(header) if long_name is None else long_name)
         long_name = None
         if kind == FOLDER and size:
-            raise Bad("damaged", "a folder in the archive has content", "pack it again")
+            raise Bad("damaged", "a directory entry in the archive has content", "create the archive again")
         if path:
             is_program = bool(_number(header[100:108]) & 0o100)
             yield Entry(path, kind == FOLDER, size, is_program, _number(header[136:148]))
         elif size:
-            raise Bad("path", "a file in the archive has no name", "pack it again")
+            raise Bad("path", "a file in the archive has no name", "create the archive again")
         _exactly(stream, -size % BLOCK)
 
 
@@ -127,7 +131,7 @@ def _put(target: Path, entry: Entry, stream: BinaryIO | gzip.GzipFile) -> None:
         mode = 0o755 if entry.is_program else 0o644
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-        raise Bad("twice", f"{entry.path!r} is in the archive twice", "pack it again") from error
+        raise Bad("twice", f"{entry.path!r} is in the archive twice", "create the archive again") from error
     with os.fdopen(handle, "wb", buffering=0) as file:
         left = entry.size_bytes
         while left:
@@ -143,7 +147,7 @@ def _exactly(stream: BinaryIO | gzip.GzipFile, size: int) -> bytes:
     while left:
         piece = stream.read(left)
         if not piece:
-            raise Bad("damaged", "the archive ends too early", "send all of it")
+            raise Bad("damaged", "the archive is truncated", "send the complete archive")
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
@@ -151,7 +155,7 @@ def _exactly(stream: BinaryIO | gzip.GzipFile, size: int) -> bytes:
 
 def _header_content(stream: BinaryIO | gzip.GzipFile, size: int) -> bytes:
     if size > HEADER_MAX:
-        raise Bad("damaged", f"a header of the archive is larger than {HEADER_MAX} bytes", "pack it again")
+        raise Bad("damaged", f"a header of the archive is larger than {HEADER_MAX} bytes", "create the archive again")
     content = _exactly(stream, size)
     _exactly(stream, -size % BLOCK)
     return content
@@ -160,13 +164,15 @@ def _header_content(stream: BinaryIO | gzip.GzipFile, size: int) -> bytes:
 def _check_sum(header: bytes) -> None:
     expected = sum(header[:148]) + 8 * 32 + sum(header[156:])
     if _number(header[148:156]) != expected:
-        raise Bad("damaged", "the archive is not a tar file", "send a tar file packed with gzip")
+        raise Bad("damaged", "the archive is not a tar file", "send a tar file compressed with gzip")
 
 
 def _number(field: bytes) -> int:
     text = field.strip(b" \0")
     if not re.fullmatch(rb"[0-7]*", text):
-        raise Bad("damaged", "a number in the archive cannot be read", "pack it again, with files below 8 GiB")
+        raise Bad(
+            "damaged", "a number in the archive cannot be read", "create the archive again, with files below 8 GiB"
+        )
     return int(text or b"0", 8)
 
 
@@ -189,12 +195,12 @@ def _pax_path(content: bytes) -> str | None:
     while rest:
         length, _, _ = rest.partition(b" ")
         if not re.fullmatch(rb"[1-9][0-9]{0,5}", length) or not len(length) + 3 < int(length) <= len(rest):
-            raise Bad("damaged", "an extended header of the archive cannot be read", "pack it again")
+            raise Bad("damaged", "an extended header of the archive cannot be read", "create the archive again")
         record, rest = rest[len(length) + 1 : int(length)], rest[int(length) :]
         key, _, value = record.removesuffix(b"\n").partition(b"=")
         if key.startswith(b"GNU.sparse") or key == b"size":
             raise Bad(
-                "not_a_file", "the archive holds a sparse or very large file", "send plain files and folders only"
+                "not_a_file", "the archive holds a sparse or very large file", "send regular files and directories only"
             )
         if key == b"path":
             path = _text(value)
@@ -212,6 +218,6 @@ def _safe(path: str) -> str:
         or any(len(part.encode()) > NAME_MAX for part in parts)
     )
     if is_bad:
-        what = f"{path[:200]!r} is not a path inside the folder"
-        raise Bad("path", what, f"use relative paths without .., at most {DEPTH_MAX} folders deep")
+        what = f"{path[:200]!r} is not a path inside the directory"
+        raise Bad("path", what, f"use relative paths without .., at most {DEPTH_MAX} directories deep")
     return "/".join(parts)

@@ -47,11 +47,13 @@ class Uploads:
             known = self.all()
             open_ones = [each for each in known if each.owner == upload.owner and not each.is_complete]
             if len(open_ones) >= OPEN_MAX:
-                what = f"{len(open_ones)} of your uploads are not finished yet"
-                return Problem("upload.too_many", what, "finish or delete them; after an hour they are removed")
+                what = f"{len(open_ones)} of your uploads are not finished"
+                return Problem(
+                    "upload.too_many", what, "finish or delete them; unfinished uploads are removed after an hour"
+                )
             if sum(each.size_bytes for each in known) + upload.size_bytes > total_bytes:
-                what = "there is no room for more uploaded folders"
-                return Problem("upload.no_room", what, "delete jobs that are done, or raise uploads.totalMebibytes")
+                what = "the space for uploaded directories is used up"
+                return Problem("upload.no_room", what, "delete finished jobs, or raise uploads.totalMebibytes")
             folder = self._folder(upload.id)
             folder.mkdir(mode=0o700)
             self._write_about(upload)
@@ -63,15 +65,15 @@ class Uploads:
         if upload is None or upload.is_complete:
             return _unknown(upload_id)
         if offset + len(piece) > upload.size_bytes:
-            what = f"the archive was announced with {upload.size_bytes} bytes and is larger"
-            return Problem("upload.too_large", what, "announce its size")
+            what = f"the archive is larger than the announced {upload.size_bytes} bytes"
+            return Problem("upload.too_large", what, "announce its actual size")
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(self._folder(upload_id) / ARCHIVE, flags, 0o600), "r+b") as file:
                 there = os.fstat(file.fileno()).st_size
                 if offset > there:
-                    what = f"the piece at {offset} came before what belongs at {there}"
-                    return Problem("upload.gap", what, f"send what begins at {there}")
+                    what = f"the part at offset {offset} arrived before the part at offset {there}"
+                    return Problem("upload.gap", what, f"send the bytes from offset {there} on")
                 file.seek(offset)
                 file.write(piece)
                 self._touch(upload_id)
@@ -139,8 +141,8 @@ class Uploads:
         remove_tree(folder / PARTIAL)
         there = (folder / ARCHIVE).stat().st_size if (folder / ARCHIVE).exists() else 0
         if there != upload.size_bytes:
-            what = f"only {there} of {upload.size_bytes} bytes have arrived"
-            return Problem("upload.incomplete", what, f"send what begins at {there}")
+            what = f"only {there} of {upload.size_bytes} bytes were received"
+            return Problem("upload.incomplete", what, f"send the bytes from offset {there} on")
         found = unpack(folder / ARCHIVE, folder / PARTIAL, bounds)
         if not isinstance(found, Contents):
             self.remove(upload.id)
@@ -156,7 +158,7 @@ class Uploads:
     def _not_written(self, upload_id: str, error: OSError) -> Problem:
         self.remove(upload_id)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return Problem("upload.disk_full", "the disk of the server is full", "try again when there is room")
+            return Problem("upload.disk_full", "the server's disk is full", "free some disk space, then try again")
         return Problem("upload.not_written", f"the upload cannot be stored ({error.strerror})", "try again")
 
     def _write_about(self, upload: Upload) -> None:
@@ -201,4 +203,4 @@ def remove_tree(folder: Path) -> None:
 
 
 def _unknown(upload_id: str) -> Problem:
-    return Problem("upload.unknown", f"there is no upload {upload_id[:64]}", "begin a new one")
+    return Problem("upload.unknown", f"there is no upload {upload_id[:64]}", "start a new one")

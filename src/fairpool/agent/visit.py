@@ -146,7 +146,7 @@ def _on_terminal(line: socket.socket, wish: Mapping[str, Any]) -> Execution:
         line.settimeout(KNOCK_S)
         packet, fds, _, _ = socket.recv_fds(line, 4096, 1)
         if packet != TERMINAL or not fds:
-            raise OSError(errno.EAGAIN, "no process can be made beside the pod")
+            raise OSError(errno.EAGAIN, "cannot start a process in the pod")
     except OSError:
         line.close()
         raise

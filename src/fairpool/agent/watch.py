@@ -112,7 +112,7 @@ class Watch:
             )
         words = str(life.kept.launch.get("words", "")) if life.kept.launch is not None else ""
         if not life.is_kept:
-            words = "its keeper was killed; another looks after what is left"
+            words = "its supervising process was killed; another one has taken over"
         state = PodState.STARTING if since is None else PodState.RUNNING
         return PodSight(order=life.kept.order, state=state, words=words, running_since=since)
 
@@ -165,7 +165,7 @@ class Timer:
         self._fd = self._libc.timerfd_create(CLOCK_BOOTTIME, TFD_FLAGS)
         self._at: float | None = None
         if self._fd < 0:
-            raise OSError(ctypes.get_errno(), "no timer can be made")
+            raise OSError(ctypes.get_errno(), "cannot create a timer")
 
     def fileno(self) -> int:
         return int(self._fd)
@@ -178,7 +178,7 @@ class Timer:
         seconds, part = divmod(max(at, 0.001), 1.0) if at is not None else (0, 0)
         wanted = _Interval(0, 0, int(seconds), int(part * 1e9))  # all zero: never
         if self._libc.timerfd_settime(self._fd, TFD_TIMER_ABSTIME, ctypes.byref(wanted), None) != 0:
-            raise OSError(ctypes.get_errno(), "the timer cannot be set")
+            raise OSError(ctypes.get_errno(), "cannot set the timer")
 
     def close(self) -> None:
         os.close(self._fd)

@@ -131,7 +131,7 @@ def _remembered(spec: WorkloadSpec, wanted: DesiredWorkload, index: int, now: In
         born_at=now,
         outcome=Outcome.OK,
         cause=Cause.EXITED,
-        detail="it had ended well before the ledger was lost",
+        detail="it completed before the ledger was lost",
     )
 
 
@@ -190,7 +190,9 @@ def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
         _keep_place(draft, order)
         grace_s = within(draft.charter.graces, order.grace_s, hurried=True)
         if draft.books.stops_confirmed.get(pod, grace_s + 1) > grace_s:
-            draft.orders.append(StopOrder(pod=pod, node=order.node, grace_s=grace_s, reason="nobody declares it"))
+            draft.orders.append(
+                StopOrder(pod=pod, node=order.node, grace_s=grace_s, reason="its workload no longer exists")
+            )
     draft.intruders = frozenset(pod.id for rows in draft.intruder_rows for pod in rows.pods)
     draft.must_plan |= draft.intruders != draft.books.intruders
     return taken
@@ -461,7 +463,7 @@ def _owed_places(draft: Draft, leaving: Sequence[Life]) -> dict[PodId, str]:
             on_devices = [life for life in others if set(life.devices) & set(promise.devices)]
             # Where its devices are free it waits for cores or memory, and for whoever holds them there.
             for life in on_devices or others:
-                owed[life.id] = "its place is owed to another project"
+                owed[life.id] = "its place is reserved for another project"
     return owed
 
 

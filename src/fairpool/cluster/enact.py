@@ -77,7 +77,7 @@ def _whole_gang(draft: Draft, workload: WorkloadId, lives: tuple[Life, ...]) -> 
     spec = draft.spec(workload)
     if spec is None or not is_rigid(spec):
         return lives
-    words = "other pods of its gang have to leave, and it restarts as a whole"
+    words = "other pods of its gang must stop, and all of them restart together"
     return tuple(
         life.leave(draft.now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life
         for life in lives
@@ -107,7 +107,9 @@ def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:
         return [bound]
     if life.id in decided.withdraw:
         why = decided.withdraw[life.id].why
-        life = life.move(PodPhase.WAITING, now, node=None, devices=(), promised_at=None, detail=f"promise: {why}")
+        life = life.move(
+            PodPhase.WAITING, now, node=None, devices=(), promised_at=None, detail=f"reservation dropped: {why}"
+        )
     return [life if promise is None else _promised(life, promise, now)]
 
 

@@ -66,7 +66,7 @@ def expand(case: Case, now: Instant) -> Expansion:
     """Who should exist, who should leave, and why."""
     spec = case.spec
     if spec is None:
-        lives = tuple(life.leave(now, Cause.UNWANTED, "nobody declares it any more") for life in case.lives)
+        lives = tuple(life.leave(now, Cause.UNWANTED, "its workload no longer exists") for life in case.lives)
         return Expansion(standing=case.standing, lives=lives)
     case = replace(case, lives=_of_this_run(case.lives, spec))
     standing = _this_run(case.standing, spec)  # 1. what is remembered
@@ -166,7 +166,7 @@ UNSTARTED = frozenset({Cause.REFUSED, Cause.IMAGE})
 
 def failure_words(spec: WorkloadSpec | None, standing: Standing, life: Life) -> str:
     """How a life failed, in words for people: `pod 1 of sweep3 (try 2) failed with exit code 3`."""
-    words = life.detail or "its end is not known"
+    words = life.detail or "how it ended is not known"
     if life.cause not in UNSTARTED:
         words = f"failed with {words}" if words.startswith("exit code") else f"failed: {words}"
     if spec is None or max(spec.pods, spec.completions or 1) == 1:
@@ -244,7 +244,7 @@ def _used_up(spec: WorkloadSpec, standing: Standing, ended: Sequence[Life], now:
     failed = [life for life in ended if life.outcome is Outcome.ERROR and life.run == standing.run]
     if standing.refusals > REFUSALS_MAX and failed:
         cause = Cause.IMAGE if failed[-1].cause is Cause.IMAGE else Cause.REFUSED
-        return Halt(WorkloadPhase.FAILED, cause, now, f"{failed[-1].detail}; given up after {standing.refusals} tries")
+        return Halt(WorkloadPhase.FAILED, cause, now, f"{failed[-1].detail}; gave up after {standing.refusals} tries")
     failed = [life for life in failed if life.cause not in UNSTARTED]
     if not failed:
         return None
@@ -270,13 +270,13 @@ def _out_of_time(spec: WorkloadSpec, standing: Standing, rules: ProjectRules, no
 
 def _time_limits(spec: WorkloadSpec, since: Instant, rules: ProjectRules) -> Iterator[tuple[Instant, Halt]]:
     limits = {
-        WorkloadKind.BUILD: ("interactive work", rules.interactive_limit_s),
-        WorkloadKind.TRAIN: ("training", rules.training_limit_s),
+        WorkloadKind.BUILD: ("interactive jobs", rules.interactive_limit_s),
+        WorkloadKind.TRAIN: ("training jobs", rules.training_limit_s),
     }
     noun, limit_s = limits.get(spec.kind, ("", None))
     if limit_s is not None:
         moment = Instant(since + limit_s * SECOND_MS)
-        words = f"{noun} in {spec.project} may run for {limit_s} s"
+        words = f"reached the time limit of {length_text(limit_s)} for {noun} in project {spec.project}"
         yield moment, Halt(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, moment, words)
     if spec.deadline_s is not None:
         moment = Instant(since + spec.deadline_s * SECOND_MS)
@@ -337,7 +337,7 @@ def _scaled_down(spec: WorkloadSpec, lives: tuple[Life, ...], now: Instant) -> t
         surplus |= {life.id for life in alive if life.index >= spec.runs_needed}
     if not surplus:
         return lives
-    words = f"{spec.pods} pods are wanted now"
+    words = f"scaled down to {spec.pods} {'pod' if spec.pods == 1 else 'pods'}"
     return tuple(life.leave(now, Cause.SCALED_DOWN, words) if life.id in surplus else life for life in lives)
 
 
@@ -346,7 +346,7 @@ def _with_peers(spec: WorkloadSpec, standing: Standing, lives: tuple[Life, ...],
     broken = next((life for life in wanted_slots(spec, lives).values() if _breaks_gang(life)), None)
     if broken is None:
         return lives
-    verb = "ended" if broken.is_over else "is leaving"
+    verb = "ended" if broken.is_over else "is stopping"
     words = f"{pod_words(spec, standing, broken)} {verb}; all pods of {spec.name} restart together"
     return tuple(
         life.leave(now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life

@@ -42,7 +42,7 @@ class LeaseHeld(Exception):
     """Another loop looks after this cluster."""
 
     def __init__(self, holder: str, until: Instant) -> None:
-        super().__init__(f"{holder} holds the lease until {until}, unless it renews it")
+        super().__init__(f"{holder} holds the lease until {until} and may renew it")
         self.holder, self.until = holder, until
 
 
@@ -50,8 +50,8 @@ class LeaseLost(Exception):
     """Another loop has taken over; whoever is told this must not act any more."""
 
     def __init__(self, token: Token, current: Token, holder: str) -> None:
-        now_with = f"{holder} has taken over with token {current}" if holder else "it was given back"
-        super().__init__(f"the lease with token {token} is over: {now_with}")
+        now_with = f"{holder} has taken over with token {current}" if holder else "it was released"
+        super().__init__(f"the lease with token {token} has ended: {now_with}")
         self.token, self.current, self.holder = token, current, holder
 
 
@@ -177,8 +177,8 @@ class Ledger:
         except sqlite3.Error as error:
             raise trouble(error, self._path) from error
         except (Unreadable, ValueError, TypeError, LookupError, RecursionError) as error:
-            what = f"the ledger {self._path} holds what this Fairpool cannot read: {error}"
-            fix = f"run the Fairpool that wrote it; if it is the same version, {START_ANEW}"
+            what = f"the ledger {self._path} contains data that this Fairpool version cannot read: {error}"
+            fix = f"run the Fairpool version that wrote it; if it is the same version, {START_ANEW}"
             raise LedgerProblem(Problem("ledger.content", what, fix)) from error
         finally:
             self._roll_back()

@@ -46,8 +46,8 @@ NOT_TEXT = "Could not decode to UTF-8"
 """How the driver begins its complaint about text that is none; it has no code."""
 
 START_ANEW = (
-    "move it away and start again: what runs is found again by its engine, what waits by its declaration; do not "
-    "put an older copy back, it knows of pods that are over and not of those that run"
+    "move the file away and restart Fairpool: running pods are found by their engine, waiting jobs are read from the "
+    "control plane; do not restore an older copy, which does not match the pods that are running now"
 )
 
 
@@ -102,11 +102,13 @@ def trouble(error: sqlite3.Error, path: Path | None) -> Exception:
     if code not in TRANSIENT:
         return error
     if code == sqlite3.SQLITE_FULL:
-        return DiskTrouble(Problem("ledger.disk_full", f"no space is left for {_named(path)}", "free some space there"))
+        return DiskTrouble(
+            Problem("ledger.disk_full", f"no space left on the disk of {_named(path)}", "free some disk space")
+        )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
-        fix = "end whatever else has it open; two clusters must not share a ledger"
-        return DiskTrouble(Problem("ledger.busy", f"another process holds {_named(path)}", fix))
-    fix = "look at the disk and its file system, in the system's log first"
+        fix = "stop the other process; two clusters must not share a ledger"
+        return DiskTrouble(Problem("ledger.busy", f"another process is using {_named(path)}", fix))
+    fix = "check the disk and its file system, starting with the system log"
     return DiskTrouble(Problem("ledger.disk_failing", f"{_named(path)} cannot be read or written: {error}", fix))
 
 
@@ -126,10 +128,10 @@ def _connection(name: str, busy_s: float) -> sqlite3.Connection:
 def _create(path: Path) -> None:
     """An empty file that only its owner can read: programs have secrets in their environments."""
     if not path.parent.is_dir():
-        fix = "make the folder, or name one that exists"
-        raise LedgerProblem(Problem("ledger.no_folder", f"the folder of {_named(path)} does not exist", fix))
+        fix = "create the directory, or choose one that exists"
+        raise LedgerProblem(Problem("ledger.no_folder", f"the directory of {_named(path)} does not exist", fix))
     if path.exists() and not path.is_file():
-        raise LedgerProblem(Problem("ledger.not_a_file", f"{_named(path)} is not a file", "name a file"))
+        raise LedgerProblem(Problem("ledger.not_a_file", f"{_named(path)} is not a file", "choose a file"))
     with suppress(FileExistsError):
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -161,7 +163,7 @@ def _check_kind(connection: sqlite3.Connection, path: Path | None) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != APPLICATION_ID:
         what = f"{_named(path)} is a database of another program"
-        raise LedgerProblem(Problem("ledger.foreign", what, "name another file"))
+        raise LedgerProblem(Problem("ledger.foreign", what, "choose another file"))
     refuse_newer(version_of(connection), path)
     connection.execute("COMMIT")
 
@@ -172,8 +174,8 @@ def refuse_newer(version: int, path: Path | None) -> None:
         raise LedgerProblem(
             Problem(
                 "ledger.newer",
-                f"{_named(path)} was written by a newer Fairpool: it has version {version}, this one knows {VERSION}",
-                f"run that newer Fairpool, or put back the copy it made, named like this file and .v{VERSION}-backup",
+                f"{_named(path)} was written by a newer Fairpool: it has version {version}, this one reads {VERSION}",
+                f"run the newer Fairpool, or restore the backup it made next to this file (suffix .v{VERSION}-backup)",
             )
         )
 
@@ -181,7 +183,7 @@ def refuse_newer(version: int, path: Path | None) -> None:
 def _write_ahead(connection: sqlite3.Connection, path: Path, busy_s: float) -> None:
     """Switch to a write-ahead log; the file stays switched."""
     if _journal_mode(connection, busy_s) != "wal":
-        what = f"the file system of {_named(path)} cannot hold a write-ahead log"
+        what = f"the file system of {_named(path)} does not support SQLite's write-ahead log"
         raise LedgerProblem(Problem("ledger.file_system", what, "put the ledger on a local disk"))
 
 
@@ -221,8 +223,8 @@ def _keep_copy(path: Path, copy: Path, busy_s: float) -> None:
             os.fsync(file.fileno())
         partial.replace(copy)
     except OSError as error:
-        what = f"no copy of {_named(path)} can be made before it is changed: {error.strerror or error}"
-        raise DiskTrouble(Problem("ledger.no_backup", what, f"make room for {copy.name} beside it")) from error
+        what = f"{_named(path)} cannot be backed up before its upgrade: {error.strerror or error}"
+        raise DiskTrouble(Problem("ledger.no_backup", what, f"make room for {copy.name} next to it")) from error
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -230,11 +232,11 @@ def _keep_copy(path: Path, copy: Path, busy_s: float) -> None:
 
 def _damaged(path: Path | None, how: str) -> Problem:
     shown = how.encode("ascii", "backslashreplace").decode()[:200]  # what is no text, as far as it can be shown
-    return Problem("ledger.damaged", f"{_named(path)} is damaged or no ledger: {shown}", START_ANEW)
+    return Problem("ledger.damaged", f"{_named(path)} is damaged or not a ledger: {shown}", START_ANEW)
 
 
 def _unreachable(path: Path, how: str) -> Problem:
-    fix = "give Fairpool's user the right to write the file and its folder, or name another place"
+    fix = "give the user who runs Fairpool write access to the file and its directory, or choose another path"
     return Problem("ledger.not_writable", f"{_named(path)} cannot be opened for writing: {how.lower()}", fix)
 
 

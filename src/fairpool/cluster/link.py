@@ -188,7 +188,7 @@ class Link:
         if not answer.takes(report):
             # Late, or a loop with our token has counted further than we have: go on from there.
             self._number = max(self._number, answer.number)
-            self._fail(report, now, "the answer was to another report")
+            self._fail(report, now, "the answer was for another report")
             return None
         self._pushes.succeed()
         self._answered = report.number

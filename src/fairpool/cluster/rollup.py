@@ -51,7 +51,11 @@ def rollup(
     status = status_of(spec, standing, shown, verdicts=verdicts, nodes=nodes, now=now)
     pool = pool_of(spec, standing, pools)
     if status.reason is Pause.QUEUED and pool not in pools:
-        status = Status(status.phase, status.reason, f"there is no node pool {pool}: name another, or make it")
+        status = Status(
+            status.phase,
+            status.reason,
+            f"node pool {pool} does not exist: create it, or choose another with --node-pools",
+        )
     waiting = [life for life in shown if life.phase in (PodPhase.WAITING, PodPhase.PROMISED)]
     return WorkloadReport(
         id=spec.id,
@@ -89,7 +93,7 @@ def status_of(
     if standing.halt is not None or spec.want is Want.STOP:
         halt = standing.halt or Halt(WorkloadPhase.STOPPED, Cause.SUSPENDED, now)
         if placed:
-            words = (halt.detail or f"stops: {halt.cause.value}", _time_left(placed))
+            words = (halt.detail or f"stopping: {halt.cause.value}", _time_left(placed))
             return Status(WorkloadPhase.RUNNING, Pause.STOPPING, "; ".join(filter(None, words)))
         return Status(halt.phase, halt.cause, halt.detail)
     running = [life for life in lives if life.phase is PodPhase.RUNNING]
@@ -114,11 +118,11 @@ def _going(spec: WorkloadSpec, running: Sequence[Life], nodes: Mapping[NodeName,
     for life in running:
         sight = nodes.get(life.node) if life.node is not None else None
         if sight is not None and sight.silent_since is not None:
-            return Status(WorkloadPhase.DEGRADED, Pause.NODE_SILENT, f"{life.node} does not answer")
+            return Status(WorkloadPhase.DEGRADED, Pause.NODE_SILENT, f"node {life.node} does not respond")
     if spec.arrangement is Arrangement.REPLICAS and len(running) < spec.pods:
-        return Status(WorkloadPhase.DEGRADED, Pause.SHORT, f"{len(running)} of {spec.pods} replicas run")
+        return Status(WorkloadPhase.DEGRADED, Pause.SHORT, f"{len(running)} of {spec.pods} replicas running")
     if spec.is_elastic and len(running) < spec.pods:
-        return Status(WorkloadPhase.RUNNING, None, f"{len(running)} of up to {spec.pods} pods run")
+        return Status(WorkloadPhase.RUNNING, None, f"{len(running)} of up to {spec.pods} pods running")
     return Status(WorkloadPhase.RUNNING)
 
 
@@ -148,7 +152,7 @@ def _pending(
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
         return _backing_off(spec, standing, held_back)
     said = [verdicts[life.group] for life in waiting if life.group in verdicts]
-    words = explain(said[0], called=names_for(spec.project)) if said else "has not been looked at yet"
+    words = explain(said[0], called=names_for(spec.project)) if said else "has not been considered by the scheduler yet"
     return Status(WorkloadPhase.PENDING, Pause.QUEUED, words)
 
 
@@ -158,7 +162,7 @@ def _backing_off(spec: WorkloadSpec, standing: Standing, held_back: Sequence[Lif
     next_try_at = max(at) if is_rigid(spec) else min(at)
     words = standing.failure or "ended"
     of_image = standing.refusals > 0 and any(trouble in words for trouble in IMAGE_TROUBLES)
-    detail = f"{words}; waiting for {_next_try(spec, standing)}; no GPU is held until then"
+    detail = f"{words}; waiting for {_next_try(spec, standing)}; it holds no GPU until then"
     return Status(WorkloadPhase.PENDING, Pause.IMAGE if of_image else Pause.BACK_OFF, detail, next_try_at)
 
 

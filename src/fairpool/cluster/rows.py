@@ -119,7 +119,7 @@ def _word_reader(enum: type[StrEnum]) -> Callable[[Any], StrEnum]:
         try:
             return enum(word)
         except ValueError:
-            raise Unreadable(f"{shown(word)} is none of: {', '.join(enum)}") from None
+            raise Unreadable(f"{shown(word)} is not one of: {', '.join(enum)}") from None
 
     return read
 

@@ -88,17 +88,17 @@ def settle(life: Life, look: Look, now: Instant) -> Life:
         case PodPhase.BOUND, Seen.STARTING:
             return _troubled(life, look.pod, now)
         case PodPhase.BOUND, Seen.NOTHING if look.node is not None and not look.node.node.offers(life.devices):
-            return life.leave(now, Cause.NODE_LOST, f"{life.node} does not offer {_gpus(life)} any more")
+            return life.leave(now, Cause.NODE_LOST, f"node {life.node} no longer has {_gpus(life)} available")
         case PodPhase.BOUND, Seen.NOTHING:
             return _answered(life, look.answer, now)
         case PodPhase.RUNNING, Seen.NOTHING:
-            return life.leave(now, Cause.VANISHED, "its process vanished without a trace")
+            return life.leave(now, Cause.VANISHED, "its process disappeared")
         case PodPhase.RELEASING, Seen.NOTHING | Seen.UNOFFERED if look.stop_confirmed:
             return life.end(now, _when_told(life), life.cause or Cause.UNWANTED)
         case PodPhase.RELEASING, Seen.GONE:
             return life.end(now, _when_told(life), life.cause or Cause.NODE_LOST)
         case _, Seen.GONE:
-            return life.end(now, Outcome.LOST, Cause.NODE_LOST, f"{life.node} went away or was rebooted")
+            return life.end(now, Outcome.LOST, Cause.NODE_LOST, f"node {life.node} was lost or rebooted")
     return life
 
 
@@ -157,7 +157,7 @@ def _answered(life: Life, answer: Answer | None, now: Instant) -> Life:
     if answer is None or answer.reply is Reply.DONE:
         return life
     if answer.reply is Reply.REFUSED:
-        return life.end(now, Outcome.ERROR, Cause.REFUSED, f"{life.node} would not start it: {answer.words}")
+        return life.end(now, Outcome.ERROR, Cause.REFUSED, f"node {life.node} could not start it: {answer.words}")
     wait_s = min(FIRST_RETRY_S << min(life.attempts, 10), LONGEST_RETRY_S)
     return replace(
         life,

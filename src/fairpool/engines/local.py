@@ -136,7 +136,7 @@ class LocalEngine:
         """A node that is not offered any more: silent until its pods have left, so that nothing counts as free, nor as
         lost, while it is still in use."""
         node = Node(name=name, cpu_milli=0, memory_bytes=0, gpus=highest + 1)
-        words = "it is no longer part of this platform; its pods are being stopped"
+        words = "this node was removed; its pods are being stopped"
         boot_id = self.supervisor.boot_id
         return NodeSight(node=node, boot_id=boot_id, silent_since=self._opened_at, words=words)
 
@@ -144,7 +144,7 @@ class LocalEngine:
 def _token_in(content: bytes, path: Path) -> Token:
     if content and not content.isdigit():
         # Not taken for none: a loop that was outranked would be obeyed again.
-        raise Away(f"{path} is damaged: it holds {content!r} and should hold a number. Stop Fairpool and remove it")
+        raise Away(f"{path} is damaged: it contains {content!r} instead of a number. Stop Fairpool and delete the file")
     return Token(int(content or b"0"))
 
 

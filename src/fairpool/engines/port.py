@@ -31,7 +31,7 @@ class Outranked(Exception):
     """Another loop has taken over; whoever is told this must not act any more."""
 
     def __init__(self, highest: Token, mine: Token) -> None:
-        super().__init__(f"token {highest} has been shown, {mine} is obeyed no more")
+        super().__init__(f"a newer loop has taken over (token {highest}); orders with token {mine} are rejected")
         self.highest = highest
 
 

@@ -112,7 +112,7 @@ def problems_of(array: Array) -> list[Problem]:
     if INDEX in names:
         found.append(Problem("array.parameter", "a parameter cannot be called 'index'", "choose another name"))
     found += [
-        Problem("array.parameter", f"parameter {name!r} is given twice", "give all of its values at once")
+        Problem("array.parameter", f"parameter {name!r} is given twice", "list all its values in one parameter")
         for name in sorted({name for name in names if names.count(name) > 1})
     ]
     found += [
@@ -122,7 +122,7 @@ def problems_of(array: Array) -> list[Problem]:
     ]
     if array.parameters and array.arguments:
         what = "an array has either parameters or a list of arguments, not both"
-        found.append(Problem("array.two_ways", what, "leave one of them out"))
+        found.append(Problem("array.two_ways", what, "use one of the two"))
     if found:
         return found
     if not array.count:
@@ -132,7 +132,7 @@ def problems_of(array: Array) -> list[Problem]:
         return [Problem("array.too_many", what, f"split it into arrays of at most {RUNS_MAX}")]
     if array.ranges and _count(array.ranges) != array.count:
         what = f"the array has {_count(array.ranges)} indices for {array.count} runs"
-        return [Problem("array.count", what, "leave the indices out, or give one for each run")]
+        return [Problem("array.count", what, "omit the indices, or give one for each run")]
     return []
 
 

@@ -198,8 +198,8 @@ def oversubscribed_parents(queues: tuple[Queue, ...]) -> list[Problem]:
     return [
         Problem(
             "queue.children_over_quota",
-            f"the quotas below {queue.id} add up to {gpus_text(children)} GPUs, "
-            f"its own is {gpus_text(queue.gpu.quota)}",
+            f"the project quotas in {queue.id} add up to {gpus_text(children)} GPUs, "
+            f"but its own quota is {gpus_text(queue.gpu.quota)}",
             "raise its quota or lower theirs; until then the excess counts as over quota",
         )
         for queue, children in promised_beyond(queues)

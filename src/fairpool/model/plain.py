@@ -147,7 +147,7 @@ class _Word(Codec):
 
     def decode(self, data: Any) -> Any:
         if type(data) is not str or data not in self.words:
-            raise Unreadable(f"{shown(data)} is none of: {', '.join(self.words)}")
+            raise Unreadable(f"{shown(data)} is not one of: {', '.join(self.words)}")
         return self.words[data]
 
 

@@ -50,23 +50,23 @@ def parse_gpus(text: str) -> int | Problem:
         # Decimal also reads 1_0 and the digits of every script; nobody who writes those means what we would understand.
         gpus = Decimal(text.strip() if text.isascii() and "_" not in text else "")
     except InvalidOperation:
-        return Problem("gpu.not_a_number", f"{text!r} is not a number of GPUs", "ask for 0.5, 1 or 2, for example")
+        return Problem("gpu.not_a_number", f"{text!r} is not a number of GPUs", "request e.g. 0.5, 1 or 2")
     if not gpus.is_finite() or not 0 <= gpus <= GPU_MAX:
-        return Problem("gpu.out_of_range", f"{text} GPUs is out of range", f"ask for 0 to {GPU_MAX} GPUs")
+        return Problem("gpu.out_of_range", f"{text} GPUs is out of range", f"request 0 to {GPU_MAX} GPUs")
     milli = gpus * WHOLE_GPU_MILLI
     if milli != milli.to_integral_value():
         near = max(gpus.quantize(Decimal("0.001")), Decimal("0.001")).normalize()
         return Problem(
             "gpu.too_fine",
-            f"{text} GPUs is finer than a thousandth of a GPU",
-            f"ask for {near}, with at most three decimals",
+            f"{text} GPUs has more than three decimals",
+            f"request {near}, or another value with at most three decimals",
         )
     if gpus > 1 and gpus != gpus.to_integral_value():
         below = int(gpus)
         return Problem(
             "gpu.fraction_of_many",
             f"{text} GPUs is neither a fraction of one GPU nor a whole number",
-            f"ask for {below} or {below + 1}, or for several devices with a fraction of each",
+            f"request {below} or {below + 1}, or a fraction of each of several devices",
         )
     return int(milli)
 

@@ -83,7 +83,7 @@ def _unique(rows: Iterable[Row], noun: str, name: Callable[[Row], Hashable], pro
         else:
             doubled.add(key)
     problems += [
-        Problem(f"{noun}.duplicate", f"{noun} {key} is there more than once", "give each a name of its own")
+        Problem(f"{noun}.duplicate", f"more than one {noun} is named {key}", "give each a unique name")
         for key in doubled
     ]
     return iter(kept.values())
@@ -105,8 +105,8 @@ def _sound_policy(policy: Policy, problems: list[Problem]) -> Policy:
     }
     wrong = {name: getattr(usual, name) for name, is_sound in sound.items() if not is_sound}
     for name, value in wrong.items():
-        what = f"{name} of the policy is {getattr(policy, name)}"
-        problems.append(Problem("policy.amounts", what, f"set a sensible number; until then it is {value}"))
+        what = f"{name} in the policy is {getattr(policy, name)}, which is out of range"
+        problems.append(Problem("policy.amounts", what, f"set a valid number; until then {value} is used"))
     return replace(policy, **wrong) if wrong else policy
 
 
@@ -117,8 +117,8 @@ def _sound_node(node: Node, problems: list[Problem]) -> Node:
     amounts = (node.cpu_milli, node.memory_bytes, node.pods_max, node.gpus, node.gpu_memory_mib)
     others = (*node.extended.values(), *node.mig_instances.values())
     if min(amounts) < 0 or min(others, default=0) < 0 or node.gpus > DEVICES_PER_NODE_MAX:
-        what = f"node {node.name} reports impossible amounts"
-        problems.append(Problem("node.amounts", what, "look at what it reports; nothing is placed there until then"))
+        what = f"node {node.name} reports invalid quantities"
+        problems.append(Problem("node.amounts", what, "correct what it reports; until then no pod is placed there"))
         return Node(name=node.name, cpu_milli=0, memory_bytes=0, pods_max=0, labels=node.labels, cordoned=True)
     withheld = tuple(sorted({device for device in node.gpus_withheld if 0 <= device < node.gpus}))
     return node if withheld == node.gpus_withheld else replace(node, gpus_withheld=withheld)
@@ -131,8 +131,8 @@ def _sound_queue(queue: Queue, problems: list[Problem]) -> Queue:
     sound = [_sound_entitlement(each) for each in (queue.gpu, queue.cpu, queue.memory)]
     if sound == [queue.gpu, queue.cpu, queue.memory]:
         return queue
-    what = f"queue {queue.id} has a quota, limit, weight or usage that is no amount"
-    fix = "set amounts of 0 or more, or -1 for unlimited; until then it counts as 0"
+    what = f"queue {queue.id} has an invalid quota, limit, weight or usage"
+    fix = "set 0 or more, or -1 for unlimited; until then it counts as 0"
     problems.append(Problem("queue.amounts", what, fix))
     return replace(queue, gpu=sound[0], cpu=sound[1], memory=sound[2])
 
@@ -182,8 +182,10 @@ def _sound_group(group: PodGroup, problems: list[Problem]) -> PodGroup:
     names = [pod_set.name for pod_set in group.tree.all_pod_sets()]
     if names and len(set(names)) == len(names):
         return group
-    what = f"group {group.id} has " + ("pod sets of the same name" if names else "no pod set")
-    problems.append(Problem("group.pod_sets", what, "name each pod set once; until then it counts as one set"))
+    what = f"group {group.id} has " + ("several pod sets with the same name" if names else "no pod sets")
+    problems.append(
+        Problem("group.pod_sets", what, "give each pod set a unique name; until then all its pods count as one set")
+    )
     minimum = sum(max(pod_set.minimum, 1) for pod_set in group.tree.all_pod_sets())
     first = names[0] if names else "default"
     return replace(group, tree=SubGroup(pod_sets=(PodSet(name=first, minimum=max(minimum, 1)),)))
@@ -207,14 +209,16 @@ def _sound_claims(claims: Iterable[Claim], problems: list[Problem]) -> Iterator[
     owner: dict[tuple[NodeName | None, str], ClaimId] = {}
     for claim in sorted(claims, key=lambda each: each.id):
         if not 0 <= claim.devices <= DEVICES_PER_NODE_MAX or claim.consumers_elsewhere < 0:
-            what = f"claim {claim.id} is for {claim.devices} devices"
-            problems.append(Problem("claim.amounts", what, "correct it; pods that name it wait until then"))
+            what = f"claim {claim.id} requests {claim.devices} devices, which is out of range"
+            problems.append(Problem("claim.amounts", what, "correct it; pods that use it wait until then"))
             continue
         for device in claim.allocated:
             first = owner.setdefault((claim.node, device), claim.id)
             if first != claim.id:
                 what = f"device {device} of {claim.node} is allocated to the claims {first} and {claim.id}"
-                problems.append(Problem("claim.overcommitted", what, "release one; the device is given to nobody else"))
+                problems.append(
+                    Problem("claim.overcommitted", what, "release one; until then the device is not allocated again")
+                )
         yield claim
 
 
@@ -259,8 +263,8 @@ class _PodCleaning:
         self.problems += [
             Problem(
                 "device.overcommitted",
-                f"the pods on device {device} of {node} add up to {part:.3g} of it",
-                "stop one of them; nothing more is placed there",
+                f"the pods on device {device} of {node} request {part:.3g} of it in total",
+                "stop one of them; until then no other pod is placed there",
             )
             for (node, device), part in used.items()
             if part > 1.0005
@@ -275,11 +279,16 @@ class _PodCleaning:
         holds = pod.phase in HOLDS_DEVICES
         if holds and pod.node not in self.nodes:
             where = "without a node" if pod.node is None else f"on node {pod.node}, which does not exist"
-            self._note("pod.unknown_node", pod, f"is {pod.phase} {where}", "it counts as gone")
+            self._note("pod.unknown_node", pod, f"is {pod.phase} {where}", "it is treated as gone")
             return None
         shape = self._sound_shape(pod)
         if shape is not pod.shape:
-            self._note("pod.amounts", pod, "asks for impossible amounts", "correct its request; it is not started")
+            self._note(
+                "pod.amounts",
+                pod,
+                "requests invalid quantities",
+                "correct its request; it does not start until then",
+            )
             if not holds:
                 return None
             pod = replace(pod, shape=shape)
@@ -297,7 +306,7 @@ class _PodCleaning:
         """A pod that belongs nowhere keeps what it holds, in a group of nobody's; if it waits it is left out."""
         known = pod.group in self.sets
         what = f"belongs to {pod.pod_set if known else pod.group}, which does not exist"
-        self._note("pod.unknown_set" if known else "pod.unknown_group", pod, what, "it is left as it is")
+        self._note("pod.unknown_set" if known else "pod.unknown_group", pod, what, "it is left unchanged")
         if not holds:
             return None
         owner = GroupId(f"{pod.group}\0{pod.pod_set}")
@@ -311,7 +320,7 @@ class _PodCleaning:
             return pod
         devices = tuple(sorted({device for device in pod.devices if 0 <= device < node.gpus}))
         if devices != tuple(sorted(pod.devices)):
-            self._note("pod.devices", pod, f"names devices that {node.name} does not have", "it counts without them")
+            self._note("pod.devices", pod, f"lists devices that {node.name} does not have", "they are ignored")
         if pod.phase not in HOLDS_DEVICES:
             return replace(pod, devices=devices)
         gone = len(set(pod.devices)) - len(devices)
@@ -322,8 +331,8 @@ class _PodCleaning:
             pod = replace(pod, shape=replace(pod.shape, gpu=gpu))
         is_whole = pod.shape.gpu.kind is GpuKind.WHOLE
         if len(devices) > pod.shape.gpu.devices:
-            what = f"is on {len(devices)} devices and asked for {pod.shape.gpu.devices}"
-            self._note("pod.devices", pod, what, "they count as held; restart it to get them back")
+            what = f"is on {len(devices)} devices but requested {pod.shape.gpu.devices}"
+            self._note("pod.devices", pod, what, "all of them count as in use; restart the pod to free them")
             gpu = replace(pod.shape.gpu, devices=len(devices), mig=())
             return replace(pod, shape=replace(pod.shape, gpu=gpu), devices=devices)
         if is_whole and any(device in node.gpus_withheld for device in devices):
@@ -333,8 +342,10 @@ class _PodCleaning:
             devices = given_out
         doubled = [device for device in devices if self.whole_on.get((node.name, device), 0) > is_whole]
         if doubled:
-            what = f"is on device {doubled[0]} of {node.name}, which another holds as a whole"
-            self._note("device.overcommitted", pod, what, "stop one of the two; nothing more is placed there")
+            what = f"is on device {doubled[0]} of {node.name}, which another pod holds exclusively"
+            self._note(
+                "device.overcommitted", pod, what, "stop one of the two; until then no other pod is placed there"
+            )
             if not is_whole:
                 return replace(pod, shape=replace(pod.shape, gpu=whole_gpus(len(devices))), devices=devices)
         return pod if devices == pod.devices else replace(pod, devices=devices)

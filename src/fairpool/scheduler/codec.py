@@ -142,7 +142,7 @@ class _Word(Codec):
 
     def decode(self, raw: Any, reader: Reader) -> Any:
         if type(raw) is not str or raw not in self.words:
-            raise Unreadable(f"{_shown(raw)} is none of: {', '.join(self.words)}")
+            raise Unreadable(f"{_shown(raw)} is not one of: {', '.join(self.words)}")
         return self.words[raw]
 
 

@@ -144,7 +144,7 @@ class OverQuota:
     asked: int
 
 
-GPUS_WITHHELD = "GPUs that are broken or that somebody else computes on"
+GPUS_WITHHELD = "GPUs failed or used by processes outside Fairpool"
 """What excludes a node that has enough devices, and may not give them out."""
 
 

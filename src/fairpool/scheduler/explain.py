@@ -37,7 +37,7 @@ from fairpool.scheduler.decision import (
 )
 from fairpool.scheduler.policy import Pass
 
-NEVER = "cannot start as things are, only "
+NEVER = "cannot start unless "
 
 Clock = Callable[[Instant], str]
 Called = Callable[[QueueId], str]
@@ -55,7 +55,7 @@ def explain(verdict: Verdict, clock: Clock | None = None, called: Called | None 
     """One sentence: why this group, or a part of it, waits."""
     voice = Voice(clock or _from(verdict.at), called or _called)
     sentence = _say(verdict.why, voice) + _in_service(verdict)
-    return f"runs with {_pods(verdict.running)}, more wait: {sentence}" if verdict.running else sentence
+    return f"runs with {_pods(verdict.running)}, the rest wait: {sentence}" if verdict.running else sentence
 
 
 def _in_service(verdict: Verdict) -> str:
@@ -66,8 +66,8 @@ def _in_service(verdict: Verdict) -> str:
     state = "drained" if first.drained else "cordoned"
     commands = [f"`runai-adm node undrain {first.name}`"] if first.drained else []
     commands += [f"`runai-adm node uncordon {first.name}`"] if first.cordoned else []
-    more = f" (and {_nodes(len(others))} more)" if others else ""
-    return f"; node {first.name}{more} is {state} and has room for it: {' and '.join(commands)} puts it back in service"
+    more = f" (and {len(others)} more)" if others else ""
+    return f"; node {first.name}{more} is {state} but has room for it: run {' and '.join(commands)}"
 
 
 def names_for(project: QueueId) -> Called:
@@ -85,19 +85,19 @@ def explain_eviction(evict: Evict, winner: str | None = None, called: Called | N
     """One sentence: why this pod loses its place, and to whom; `winner` is the name that people know that one by."""
     reason = evict.reason
     if reason.by is Pass.STALE:
-        return "its group lost pods that it needs and cannot go on"
+        return "its gang has lost pods that it needs and cannot continue"
     sentence = _taken(reason, winner or reason.winner, called or _called)
     if reason.moved_to is None:
         return sentence
     mark = "," if reason.by is Pass.RECLAIM else ":"  # "for WINNER: ..." goes on, the others begin anew
     if reason.restarts_with_group:
-        return f"restarts on {reason.moved_to} because its group restarts as a whole{mark} {sentence}"
+        return f"restarts on {reason.moved_to} because all pods of its gang restart together{mark} {sentence}"
     return f"moves to {reason.moved_to}{mark} {sentence}"
 
 
 def _taken(reason: EvictionReason, winner: str | None, called: Called) -> str:
     if reason.by is Pass.CONSOLIDATE:
-        return f"makes room for {winner}, which does not fit otherwise"
+        return f"makes room for {winner}, which would not fit otherwise"
     if reason.by is Pass.PREEMPT or reason.taken is None or reason.gaining is None:
         return f"{winner} of the same project has a higher priority"
     return f"for {winner}: {_too_much(reason.taken, called)}, {_owed(reason.gaining, reason.wanted_milli, called)}"
@@ -121,7 +121,7 @@ def _owed(figures: QueueFigures, wanted_milli: int, called: Called) -> str:
     if figures.quota_milli == UNLIMITED:
         owed_milli = wanted_milli
     if owed_milli > 0:
-        return f"{called(figures.queue)} is owed {gpus_text(owed_milli)}"
+        return f"{called(figures.queue)} needs {gpus_text(owed_milli)} within its quota"
     held, fair = gpus_text(figures.held_milli), gpus_text(figures.fair_share_milli)
     return f"{called(figures.queue)} holds {held} of its fair share of {fair}"
 
@@ -138,28 +138,26 @@ def _say(why: object, voice: Voice) -> str:
 def _(why: NotReady, voice: Voice) -> str:
     part = "" if why.pod_set == "default" else f" of {why.pod_set}"
     if why.gated:
-        return f"needs {_pods(why.needs)}{part} to start; {why.exist} exist, {why.gated} of them are held back"
+        return f"needs {_pods(why.needs)}{part} to start; {_exist(why.exist)}, {why.gated} of them held back"
     missing = max(why.needs - why.exist, 0)
-    return f"needs {_pods(why.needs)}{part} to start and {why.exist} exist: waits for {missing} more to be created"
+    return f"needs {_pods(why.needs)}{part} to start, but {_exist(why.exist)}: waits for {missing} more to be created"
 
 
 @_say.register
 def _(why: NoQueue, voice: Voice) -> str:
     if why.exists:
-        return (
-            f"{name_of_queue(why.queue)} is a department and cannot hold work itself: submit it to one of its projects"
-        )
-    return f"project {why.queue} does not exist, or its department does not: submit it to an existing project"
+        return f"{name_of_queue(why.queue)} is a department and cannot run jobs itself: submit to one of its projects"
+    return f"project {why.queue} does not exist, or its department does not: submit to an existing project"
 
 
 @_say.register
 def _(why: OverLimit, voice: Voice) -> str:
     unit, missing = why.resource, why.held + why.asked - why.limit
-    raised = f"with a limit raised to {_number(why.limit + missing, unit)}"
-    remedy = f"starts when it holds {_number(missing, unit)} less, or {raised}"
+    raised = f"the limit is raised to {_number(why.limit + missing, unit)}"
+    remedy = f"starts when {_number(missing, unit)} {_is(missing, unit)} released, or when {raised}"
     return (
         f"{_level(why.above)} {name_of_queue(why.queue)} holds {_number(why.held, unit)} of its limit of "
-        f"{_amount(why.limit, unit)}, and this asks for {_number(why.asked, unit)}: "
+        f"{_amount(why.limit, unit)}, and this job requests {_number(why.asked, unit)}: "
         f"{remedy if why.asked <= why.limit else NEVER + raised}"
     )
 
@@ -167,11 +165,11 @@ def _(why: OverLimit, voice: Voice) -> str:
 @_say.register
 def _(why: OverQuota, voice: Voice) -> str:
     unit, missing = why.resource, why.held + why.asked - why.quota
-    raised = f"with a quota raised to {_number(why.quota + missing, unit)}, or as preemptible work"
-    remedy = f"starts when {_number(missing, unit)} of it is given back, {raised}"
+    raised = f"the quota is raised to {_number(why.quota + missing, unit)}, or the job is submitted as preemptible"
+    remedy = f"starts when {_number(missing, unit)} {_is(missing, unit)} released, {raised}"
     return (
-        f"work that may not be preempted stays within quota: in {_level(why.above)} {name_of_queue(why.queue)} "
-        f"such work holds {_number(why.held, unit)} of a quota of {_amount(why.quota, unit)}, and this asks for "
+        f"non-preemptible jobs must fit within quota: in {_level(why.above)} {name_of_queue(why.queue)} "
+        f"they hold {_number(why.held, unit)} of a quota of {_amount(why.quota, unit)}, and this job requests "
         f"{_number(why.asked, unit)}: {remedy if why.asked <= why.quota else NEVER + raised}"
     )
 
@@ -179,11 +177,12 @@ def _(why: OverQuota, voice: Voice) -> str:
 @_say.register
 def _(why: NoNodeMatches, voice: Voice) -> str:
     if not why.nodes:
-        return "there is no node in this pool"
+        return "there are no nodes in this node pool"
     causes = ", ".join(f"{cause} ({_nodes(count)})" for cause, count in why.excluded)
     is_withheld = any(cause == GPUS_WITHHELD for cause, _ in why.excluded)
-    way_out = "starts when these are free again" if is_withheld else "change what it asks for, or add such a node"
-    return f"none of {_nodes(why.nodes)} can take it, however empty: {causes}; {way_out}"
+    way_out = "starts when they are available again" if is_withheld else "change the request, or add a suitable node"
+    none = "the only node cannot run it" if why.nodes == 1 else f"none of the {why.nodes} nodes can run it"
+    return f"{none}, even when empty: {causes}; {way_out}"
 
 
 @_say.register
@@ -193,27 +192,28 @@ def _(why: Fragmented, voice: Voice) -> str:
     found = "" if why.pods == 1 else f"; there is room for {why.found} of {_pods(why.pods)}"
     if why.largest_milli >= why.asked_milli and why.pods > 1:
         return (
-            f"{_gpus(why.free_milli)} are free but scattered{found}, which start together or not at all: "
+            f"{_gpus(why.free_milli)} are free but fragmented{found}, which must start together: "
             f"starts when {gpus_text(why.asked_milli)} more are free on {where}"
         )
     if why.largest_milli >= why.asked_milli:
         return (
-            f"{_gpus(why.free_milli)} are free, but not where it may go: CPU, memory, pod slots or rules about other "
-            f"pods are in the way beside {gpus_text(why.asked_milli)} of them"
+            f"{_gpus(why.free_milli)} are free, but no node with {gpus_text(why.asked_milli)} free has room for it: "
+            "CPU, memory, pod slots or rules about other pods are in the way"
         )
     return (
-        f"enough is free but not together: {_gpus(why.free_milli)} in all, at most {gpus_text(why.largest_milli)} on "
-        f"{where} ({why.largest_node}), and {each} needs {gpus_text(why.asked_milli)}{found}"
+        f"enough GPUs are free, but not on {where}: {_gpus(why.free_milli)} in total, at most "
+        f"{gpus_text(why.largest_milli)} on {where} ({why.largest_node}), and {each} needs "
+        f"{gpus_text(why.asked_milli)}{found}"
     )
 
 
 @_say.register
 def _(why: NoDomainFits, voice: Voice) -> str:
     if not why.domain:
-        return f"its {_pods(why.pods)} must be together in one {why.level} of {why.topology}, and there is none"
+        return f"its {_pods(why.pods)} must run in one {why.level} of topology {why.topology}, which has none"
     return (
-        f"its {_pods(why.pods)} must be together in one {why.level}; the roomiest, {why.domain}, "
-        f"has room for {why.most_in_one}"
+        f"its {_pods(why.pods)} must run in one {why.level}; the one with the most room, {why.domain}, "
+        f"fits {why.most_in_one}"
     )
 
 
@@ -221,16 +221,17 @@ def _(why: NoDomainFits, voice: Voice) -> str:
 def _(why: WaitsForVictims, voice: Voice) -> str:
     places = ", ".join(why.nodes)
     if not why.leaving:
-        return f"has a place on {places} and starts next"
+        return f"is assigned to {places} and starts next"
     have = "has" if why.leaving == 1 else "have"
-    return f"has a place on {places} and starts when {_pods(why.leaving)} there {have} stopped"
+    return f"is assigned to {places} and starts when {_pods(why.leaving)} there {have} stopped"
 
 
 @_say.register
 def _(why: ProtectedVictims, voice: Voice) -> str:
+    protected = "is within its minimum runtime" if why.pods == 1 else "are within their minimum runtime"
     return (
-        f"may take GPUs from others, but {_pods(why.pods)} with {_gpus(why.gpus_milli)} are within their minimum "
-        f"runtime; the first until {voice.clock(why.until)}"
+        f"may reclaim GPUs, but {_pods(why.pods)} with {_gpus(why.gpus_milli)} {protected}; "
+        f"the first can be preempted {voice.clock(why.until)}"
     )
 
 
@@ -249,11 +250,13 @@ def _(why: NotItsTurn, voice: Voice) -> str:
     if why.obstacle is not None:
         return f"{sentence}; {_in_the_way(why.obstacle, voice)}"
     if why.may_reclaim:
-        return sentence + ": starts when GPUs that it could use are given back"
+        return sentence + ": starts when GPUs that it can use are released"
     with_it = mine.held_milli + why.asked_milli
     if with_it > mine.fair_share_milli:
-        sentence += f"; with this it would hold {gpus_text(with_it)}, more than is fair now, so nobody gives way"
-    return sentence + ": starts when GPUs are given back or its fair share grows"
+        sentence += (
+            f"; with this job it would hold {gpus_text(with_it)}, more than its fair share, so it cannot reclaim"
+        )
+    return sentence + ": starts when GPUs are released or its fair share grows"
 
 
 def _in_the_way(obstacle: Obstacle, voice: Voice) -> str:
@@ -265,43 +268,43 @@ def _in_the_way(obstacle: Obstacle, voice: Voice) -> str:
     if obstacle.mine:
         raised = _number(obstacle.held + obstacle.asked, obstacle.resource)
         return (
-            f"{name} holds {held} of its quota of {quota}, so this would be over the department's quota although it "
-            f"is within the project's: raise the department's quota to {raised}, or wait until it holds less"
+            f"{name} holds {held} of its quota of {quota}, so this job would exceed the department's quota, although "
+            f"not the project's: raise the department's quota to {raised}, or wait until it holds less"
         )
     if obstacle.quota != UNLIMITED:
         return (
-            f"{name} holds {held} of its quota of {quota}, so what its projects use is not over its quota and is not "
-            "taken from them: starts when GPUs are given back, or when the quotas are changed"
+            f"{name} holds {held} of its quota of {quota}, so what its projects hold is within quota and cannot be "
+            "reclaimed: starts when GPUs are released, or when the quotas are changed"
         )
     if not obstacle.is_department:
         return (
-            f"{name} is set to unlimited quota, so its use never counts as over quota: starts when it gives "
-            "GPUs back, or when it is given a quota"
+            f"{name} has an unlimited quota, so its GPUs never count as over quota and cannot be reclaimed: starts "
+            "when it releases GPUs, or when its quota is limited"
         )
     if obstacle.follows:
         return (
-            f"{name} has unlimited quota, set on it or on one of its projects, so its projects' use never counts as "
-            f"over quota: give that project a quota, or set the department's with `{update} --gpu-quota N`"
+            f"{name} has an unlimited quota, set on it or on one of its projects, so its GPUs never count as over "
+            "quota and cannot be reclaimed: limit that project's quota, or the department's with "
+            f"`{update} --gpu-quota N`"
         )
     return (
-        f"{name} is set to unlimited quota, so its projects' use never counts as over quota: set its quota with "
-        f"`{update} --gpu-quota N`, or `--gpu-quota unset` to let it follow its projects"
+        f"{name} has an unlimited quota, so its GPUs never count as over quota and cannot be reclaimed: limit it with "
+        f"`{update} --gpu-quota N`, or use `--gpu-quota unset` for the sum of its projects' quotas"
     )
 
 
 @_say.register
 def _(why: NeverFits, voice: Voice) -> str:
     if why.asked_milli > why.gpus_milli:
-        there = (
-            f"{_nodes(why.nodes)} that could take it {'has' if why.nodes == 1 else 'have'} {gpus_text(why.gpus_milli)}"
-        )
+        there = f"{_nodes(why.nodes)} that can run it {'has' if why.nodes == 1 else 'have'} {gpus_text(why.gpus_milli)}"
         return (
-            f"cannot start as things are: it needs {_gpus(why.asked_milli)} at once, and the {there} in all, even when "
-            "empty; ask for less, or add nodes"
+            f"cannot start on the current nodes: it needs {_gpus(why.asked_milli)} at once, and the {there} in total; "
+            "request fewer, or add nodes"
         )
     return (
-        f"cannot start as things are: its {_pods(why.pods)} start together or not at all, and the {_nodes(why.nodes)} "
-        f"that could take them have room for {why.room}, even when empty; ask for less, or add nodes"
+        f"cannot start on the current nodes: its {_pods(why.pods)} must start together, and the {_nodes(why.nodes)} "
+        f"that can run them {'has' if why.nodes == 1 else 'have'} room for {why.room}, even when empty; "
+        "request less, or add nodes"
     )
 
 
@@ -309,7 +312,7 @@ def _(why: NeverFits, voice: Voice) -> str:
 def _(why: NoRoom, voice: Voice) -> str:
     causes = ", ".join(f"{cause} ({_nodes(count)})" for cause, count in why.excluded)
     found = "" if why.pods == 1 else f"there is room for {why.found} of {_pods(why.pods)}; "
-    return f"{found}no node has enough to spare: {causes}"
+    return f"{found}no node has enough free resources: {causes}"
 
 
 # ---- words
@@ -325,6 +328,15 @@ def _gpus(milli: int) -> str:
 
 def _pods(count: int) -> str:
     return f"{count} pod" + ("" if count == 1 else "s")
+
+
+def _exist(count: int) -> str:
+    return f"{count} exists" if count == 1 else f"{count} exist"
+
+
+def _is(amount: int, resource: Resource) -> str:
+    """The verb that an amount takes: one GPU is, two are, memory is."""
+    return "is" if resource is Resource.MEMORY or 0 < amount <= 1000 else "are"
 
 
 def _nodes(count: int) -> str:
@@ -349,8 +361,8 @@ def _from(now: Instant) -> Clock:
     def text(moment: Instant) -> str:
         seconds = max(0, moment - now) // SECOND_MS
         if seconds < 120:
-            return f"{seconds} s from now"
+            return f"in {seconds} s"
         minutes = seconds // 60
-        return f"{minutes} min from now" if minutes < 120 else f"{minutes // 60} h from now"
+        return f"in {minutes} min" if minutes < 120 else f"in {minutes // 60} h"
 
     return text

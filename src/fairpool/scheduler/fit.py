@@ -101,7 +101,7 @@ class Fit:
         if not self.board.policy.predicates:
             return None
         if not shape.schedulable:
-            return "kind of pod not supported"
+            return "unsupported kind of pod"
         return (
             _wrong_kind_of_node(shape, row)
             or _label_objection(shape, row)

@@ -89,8 +89,8 @@ def decode(data: bytes, upgrades: Mapping[int, Upgrade] = UPGRADES, version: int
     except _Refused as refused:
         return refused.problem
     except Unreadable as error:
-        what = f"the snapshot holds something that cannot be right: {error}"
-        return Problem("snapshot_file.content", what, "save it again with Fairpool, which writes only what it can read")
+        what = f"the snapshot contains an invalid value: {error}"
+        return Problem("snapshot_file.content", what, "save the snapshot again with Fairpool")
     written_by = str(header.get("written_by", ""))
     return Loaded(snapshot, found, written_by, tuple(_unknown(name, written_by) for name in unknown))
 
@@ -119,15 +119,17 @@ def _unpacked(data: bytes) -> bytes:
     try:
         text = inflate.decompress(data, LARGEST_BYTES)
     except zlib.error:
-        raise _Refused(_damaged("it cannot be unpacked")) from None
+        raise _Refused(_damaged("it cannot be decompressed")) from None
     if not inflate.eof and len(text) >= LARGEST_BYTES:
-        what = f"the file unpacks to more than {LARGEST_BYTES >> 20} MiB"
-        raise _Refused(Problem("snapshot_file.too_large", what, "no cluster is that large: save the snapshot again"))
+        what = f"the file decompresses to more than {LARGEST_BYTES >> 20} MiB"
+        raise _Refused(
+            Problem("snapshot_file.too_large", what, "save the snapshot again; a real cluster is never that large")
+        )
     if not inflate.eof:
         what = "the file ends too early: it was cut off while being written or copied"
         raise _Refused(Problem("snapshot_file.truncated", what, "copy it again, or save the snapshot again"))
     if inflate.unused_data:
-        raise _Refused(_damaged("something follows its end"))
+        raise _Refused(_damaged("there is data after its end"))
     return text
 
 
@@ -141,7 +143,7 @@ def _header(data: bytes) -> dict[str, Any]:
     try:
         start = zlib.decompressobj(GZIP_WINDOW).decompress(data, HEADER_BYTES)
     except zlib.error:
-        raise _Refused(_damaged("it cannot be unpacked")) from None
+        raise _Refused(_damaged("it cannot be decompressed")) from None
     if b"\n" not in start and len(start) < HEADER_BYTES:
         _unpacked(data)  # says that it is cut off, if it is
     try:
@@ -165,7 +167,7 @@ def _tables(body: bytes) -> Tables:
         if not _is_table(content):
             raise Unreadable(f"line {number} is not a table of equally long columns")
         if content["table"] in tables:
-            raise Unreadable(f"line {number} is a second table {content['table']}")
+            raise Unreadable(f"line {number} repeats the table {content['table']}")
         tables[content["table"]] = Table(content["rows"], content["columns"], content["same"])
     return tables
 
@@ -185,13 +187,13 @@ def _foreign() -> Problem:
     return Problem(
         "snapshot_file.foreign",
         "the file is not a Fairpool snapshot",
-        "name a file that Fairpool saved; `fairpool snapshot example FILE` makes one to try",
+        "pass a file that Fairpool saved; `fairpool snapshot example FILE` writes an example",
     )
 
 
 def _damaged(how: str) -> Problem:
     what = f"the file is damaged: {how}"
-    return Problem("snapshot_file.damaged", what, "copy it again from where it was saved, or save the snapshot again")
+    return Problem("snapshot_file.damaged", what, "copy it again from its source, or save the snapshot again")
 
 
 def _newer(header: Mapping[str, Any], version: int) -> Problem:
@@ -206,6 +208,6 @@ def _newer(header: Mapping[str, Any], version: int) -> Problem:
 def _unknown(name: str, written_by: str) -> Problem:
     return Problem(
         "snapshot_file.unknown_field",
-        f"{name}, written by Fairpool {written_by or '?'}, is not known to this Fairpool {__version__} and left out",
-        "plan it with the Fairpool that wrote it if the plan looks different",
+        f"{name}, written by Fairpool {written_by or '?'}, is not known to this Fairpool {__version__} and is ignored",
+        "if the plan looks wrong, use the Fairpool version that wrote the snapshot",
     )

@@ -219,7 +219,7 @@ class _Inquiry:
                 if objection is not None:
                     excluded[objection] += len(members)
                 elif avoid:
-                    excluded["refused it lately"] += len(avoid.intersection(members))
+                    excluded["failed to start it recently"] += len(avoid.intersection(members))
             if excluded.total() == len(board.nodes.rows):
                 return NoNodeMatches(len(board.nodes.rows), _ranked(+excluded))
         return None
@@ -483,9 +483,9 @@ def _too_small(board: Board, shape: PodShape, node: int) -> str | None:
     if gpu.devices > board.nodes.gpus[node]:
         return GPUS_WITHHELD
     if gpu.kind is GpuKind.MEMORY and not row.gpu_memory_mib:
-        return "GPU memory not known"
+        return "unknown GPU memory"
     if gpu.kind is GpuKind.MEMORY and gpu.memory_mib > board.nodes.device_mib[node]:
-        return "GPUs with too little memory"
+        return "too little GPU memory"
     if shape.cpu_milli > row.cpu_milli:
         return "too few CPUs"
     if shape.memory_bytes > row.memory_bytes:

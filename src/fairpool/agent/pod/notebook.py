@@ -25,9 +25,9 @@ class Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         rows = "".join(f"<li>{name}: {html.escape(os.environ.get(name, ''))}</li>" for name in SHOWN)
         text = (
-            "<!doctype html><title>Notebook</title><h1>No notebook here</h1>"
-            "<p>This machine has no Jupyter installed, so Fairpool answers in its place. "
-            f"The address works: {html.escape(self.path)}</p><ul>{rows}</ul>"
+            "<!doctype html><title>Notebook</title><h1>Jupyter is not installed</h1>"
+            "<p>Jupyter is not installed on this machine, so Fairpool shows this page instead. "
+            f"The URL works: {html.escape(self.path)}</p><ul>{rows}</ul>"
         ).encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
     options = dict(word.partition("=")[::2] for word in arguments)
     port = int(options.get("--port") or options.get("--NotebookApp.port") or "8888")
     server = listening(port)
-    words = f"Jupyter is not installed on this machine; a stand-in page listens on port {server.server_port}"
+    words = f"Jupyter is not installed on this machine; a placeholder page listens on port {server.server_port}"
     sys.stderr.write(f"{words}\n")
     sys.stderr.flush()
     with contextlib.suppress(Exception):  # to say so is not worth the page

@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
         _say(*(f"GPU {gpu['index']}: {gpu['name']} (UUID: {gpu['uuid']})" for gpu in gpus))
         return 0
     if arguments and arguments != ["-q"]:
-        _say(f"nvidia-smi (simulated): cannot do {' '.join(arguments)}")
+        _say(f"nvidia-smi (simulated): not supported: {' '.join(arguments)}")
         return 2
     if not gpus:
         _say("No devices were found")
@@ -83,7 +83,7 @@ def _table(gpus: list[Device]) -> list[str]:
         time.strftime("%a %b %e %H:%M:%S %Y"),
         EDGE,
         _boxed("NVIDIA-SMI simulated    Driver Version: simulated    CUDA Version: none"),
-        _boxed("These devices are simulated by Fairpool: nothing computes on them."),
+        _boxed("These GPUs are simulated by Fairpool; nothing runs on them."),
         RULE,
         "| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |",
         "| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |",

@@ -46,8 +46,8 @@ def main(arguments: list[str]) -> int:
     training.resume()
     training.run()
     if training.is_told_to_stop:
-        saved = "saved a checkpoint" if training.save() else "left"
-        _say(f"told to stop: {saved} after epoch {training.epoch}, step {training.step}")
+        saved = "saved a checkpoint" if training.save() else "stopping"
+        _say(f"received SIGTERM: {saved} after epoch {training.epoch}, step {training.step}")
         return STOPPED
     _say(f"finished {training.epoch} epochs, loss {training.loss:.4f}, accuracy {training.accuracy:.4f}")
     return 0
@@ -76,7 +76,7 @@ class Training:
             epoch, step, weights = int(saved["epoch"]), int(saved["step"]), [float(each) for each in saved["weights"]]
             loss, accuracy = float(saved["loss"]), float(saved["accuracy"])
             if len(weights) != FEATURES:
-                raise ValueError(f"{len(weights)} weights are not {FEATURES}")
+                raise ValueError(f"expected {FEATURES} weights, found {len(weights)}")
         except FileNotFoundError:
             _say("no checkpoint: starting from the beginning")
             return
@@ -107,7 +107,7 @@ class Training:
         except OSError as error:  # to go on without is better than to stop: there may be room the next time
             with contextlib.suppress(OSError):
                 os.unlink(new)
-            _say(f"no checkpoint could be saved: {error}")
+            _say(f"could not save a checkpoint: {error}")
             return False
         return True
 
@@ -155,11 +155,13 @@ class Training:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="A sample training that saves, resumes and reports.")
+    parser = argparse.ArgumentParser(
+        description="A sample training job that saves checkpoints, resumes and reports progress."
+    )
     parser.add_argument("--epochs", type=int, default=int(os.environ.get("EPOCHS", "60")))
     parser.add_argument("--steps", type=int, default=100, help="steps in an epoch")
     parser.add_argument("--step-seconds", type=float, default=0.1, help="how long a step takes besides computing")
-    parser.add_argument("--checkpoint-dir", default="", help="default: what the platform says")
+    parser.add_argument("--checkpoint-dir", default="", help="default: FAIRPOOL_CHECKPOINT_DIR")
     parser.add_argument("--seed", type=int, default=0)
     return parser
 

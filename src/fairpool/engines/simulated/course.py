@@ -81,7 +81,7 @@ def stopped(course: Course, now: Instant, grace_s: float, reason: str) -> Course
 
     The grace is kept to from outside: a keeper that is stopped hears of nothing, and is killed all the same.
     """
-    killed_at, killed = _after(now, grace_s), f"killed after a grace of {grace_s:g} s: {reason}"
+    killed_at, killed = _after(now, grace_s), f"killed after a grace period of {grace_s:g} s: {reason}"
     if course.notice_at is not None:
         return cut(course, killed_at, KILLED, killed)
     if course.is_over(now):

@@ -45,9 +45,9 @@ from fairpool.model.observation import (
     StopOrder,
 )
 
-NO_ANSWER = "the node does not answer"
-ENDED_BEFORE = "this life has ended"
-STOPPED_BEFORE = "this life was stopped before it started"
+NO_ANSWER = "the node does not respond"
+ENDED_BEFORE = "this pod instance has ended"
+STOPPED_BEFORE = "this pod instance was stopped before it started"
 
 
 class SimulatedEngine:
@@ -281,7 +281,7 @@ class SimulatedEngine:
         if order.boot_id != host.boot_id:
             return self._refuse(order, "the node has rebooted")
         if not host.node.offers(order.devices):
-            return self._refuse(order, f"{order.node} does not offer all of the devices {list(order.devices)}")
+            return self._refuse(order, f"{order.node} does not have all of the devices {list(order.devices)}")
         self._numbers += 1
         done_ms = self._done_ms.get(_work_of(order), 0)
         self._alive[order.pod] = None
@@ -340,10 +340,10 @@ class SimulatedEngine:
 
     def _lose_pods(self, name: NodeName) -> None:
         for pod in list(self._on_node[name]):
-            self._vanish(pod, "it was lost with its node")
+            self._vanish(pod, "its node was lost")
 
     def _add(self, node: Node) -> None:
-        assert node.name not in self._hosts, f"{node.name} is there already"
+        assert node.name not in self._hosts, f"node {node.name} exists already"
         self._numbers += 1
         # A machine that comes back under an old name must not be taken for the one that left.
         boot = self._boots.get(node.name, 0) + 1

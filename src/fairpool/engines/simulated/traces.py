@@ -137,7 +137,9 @@ def read_trace(lines: Iterable[str], start: Instant) -> Trace | tuple[Problem, .
         if isinstance(arrival, Problem):
             problems.append(arrival)
         elif arrival.spec.id in work_s:
-            problems.append(Problem("trace.twice", f"line {number}: {arrival.spec.id} is there twice", "rename one"))
+            problems.append(
+                Problem("trace.twice", f"line {number}: {arrival.spec.id} appears twice", "rename one of them")
+            )
         else:
             work_s[arrival.spec.id] = float(row["duration_s"])
             found.append(arrival)
@@ -152,12 +154,12 @@ def _arrival(row: Mapping[str, str], start: Instant, number: int) -> Arrival | P
         job, project, gpus = row["job"], row["project"], parse_gpus(row["gpus"])
         kind = WorkloadKind(row.get("kind") or WorkloadKind.TRAIN)
     except (KeyError, ValueError, AttributeError, TypeError) as error:
-        fix = "give every line job, project, submit_s, gpus and duration_s, and as kind build, train or inference"
+        fix = "every line needs job, project, submit_s, gpus and duration_s; kind is build, train or inference"
         return Problem("trace.line", f"line {number} cannot be read: {error!r}", fix)
     if isinstance(gpus, Problem):
         return replace(gpus, what=f"line {number}: {gpus.what}")
     if not 0 <= submit_s < float("inf") or not 0 <= duration_s < float("inf"):
-        return Problem("trace.time", f"line {number} has a time below zero or without end", "give times in seconds")
+        return Problem("trace.time", f"line {number} has a negative or infinite time", "give times in seconds")
     at = Instant(start + round(submit_s * SECOND_MS))
     pods, request = _pods(gpus)
     template = PodTemplate(shape=PodShape(gpu=request), program=Program(image="example/program:1"))

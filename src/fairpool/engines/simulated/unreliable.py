@@ -78,7 +78,7 @@ class FaultyEngine:
         if self._happens(self._faults.observe_away):
             if self._happens(0.5):
                 self._engine.observe(token)
-            raise Away("nothing was heard")
+            raise Away("no response")
         return self._engine.observe(token)
 
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
@@ -150,19 +150,19 @@ class FaultyEngine:
         if trip.fate is Fate.PUT_OFF:
             return Answer(pod, Reply.LATER, "the node is busy")
         if answer is None:
-            return Answer(pod, Reply.UNKNOWN, "no answer came")
+            return Answer(pod, Reply.UNKNOWN, "no response")
         if isinstance(trip.arriving, StartOrder) and answer.reply is Reply.DONE:
             self._perhaps_hold_up(pod)
         if trip.fate is Fate.ANSWER_LOST:
-            return Answer(pod, Reply.UNKNOWN, "no answer came")
+            return Answer(pod, Reply.UNKNOWN, "no response")
         if trip.fate is Fate.REFUSED and answer.reply is Reply.DONE:
-            return Answer(pod, Reply.REFUSED, "the node would not start it")
+            return Answer(pod, Reply.REFUSED, "the node could not start it")
         return answer
 
     def _perhaps_hold_up(self, pod: PodId) -> None:
         if self._happens(self._faults.pull_error):
             until = Instant(self._clock.now() + round(self._dice.uniform(1, PULL_ERROR_S) * SECOND_MS))
-            self._engine.hold_up(pod, "ErrImagePull: the registry does not answer", until)
+            self._engine.hold_up(pod, "ErrImagePull: the registry does not respond", until)
 
     def _dawdle(self) -> None:
         if self._happens(self._faults.slow_answer):
