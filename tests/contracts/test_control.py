@@ -53,7 +53,7 @@ def test_a_changed_password_ends_other_sessions_and_keeps_this_one(home: House) 
 
 
 def test_nothing_listens_beyond_this_machine_before_the_first_password_is_changed(tmp_path: Path) -> None:
-    with pytest.raises(NotReady, match="first password"), house(tmp_path, host="0.0.0.0", first_password="password"):
+    with pytest.raises(NotReady, match="initial password"), house(tmp_path, host="0.0.0.0", first_password="password"):
         pass
     with house(tmp_path) as home:
         body = {"currentPassword": "password", "newPassword": "a better one"}
@@ -662,7 +662,7 @@ def test_a_batch_may_be_forced_only_to_delete(home: House) -> None:
     assert {(each.want, each.grace_s) for each in home.pull().workloads} == {(Want.DELETE, 0)}
     wrong = home.call("POST", f"{WORKLOADS}/batch", {**batch, "action": "suspend"})
     assert wrong.status_code == 422
-    assert "force goes with the action delete only" in wrong.text
+    assert "force can only be used with the action delete" in wrong.text
 
 
 def test_who_may_not_delete_may_not_force_it_either(home: House) -> None:
@@ -905,8 +905,8 @@ def test_graces_are_chosen_by_the_administrator_and_clusters_hear_of_them(home: 
     assert (before.organization.graces.most_s, before.organization.graces.eviction_s) == (3600, 60)
     body = {"name": "slow", "projectId": "team-a", "spec": {"image": "i", "terminationGracePeriodSeconds": 3601}}
     (problem,) = home.call("POST", f"{WORKLOADS}/trainings", body).json()["problems"]
-    assert problem["what"] == "a grace period of 3601 s is longer than the 3600 s allowed here"
-    assert (problem["fix"], problem["field"]) == ("ask for at most 3600 s", "spec.terminationGracePeriodSeconds")
+    assert problem["what"] == "a grace period of 3601 s exceeds the maximum of 3600 s"
+    assert (problem["fix"], problem["field"]) == ("use at most 3600 s", "spec.terminationGracePeriodSeconds")
     expect(home.call("PUT", SETTINGS, {"key": "workload.gracePeriodMaxSeconds", "value": 7200}), 200)
     expect(home.call("PUT", SETTINGS, {"key": "workload.evictionGracePeriodSeconds", "value": 10}), 200)
     after = home.pull(before.revision)

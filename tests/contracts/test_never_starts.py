@@ -35,7 +35,7 @@ def submit(home: House, gpus: str, path: str = TRAININGS, **more: Any) -> Any:
 def test_a_pod_larger_than_any_node_is_refused_with_the_figure(home: House) -> None:
     refused = submit(home, "20")
     assert (refused.status_code, codes(refused)) == (422, ["node.too_small"])
-    assert "the largest node of node pool default has 8 GPUs" in refused.text
+    assert "the largest node in node pool default has 8 GPUs" in refused.text
     expect(submit(home, "20", waitAnyway=True), 202)
 
 
@@ -78,7 +78,7 @@ def test_limits_of_project_and_department_and_quotas_of_firm_work_are_kept(home:
     assert codes(submit(home, "6")) == ["project.over_limit"]
     owed = {"resources": [{"gpu": {"deserved": 4, "overQuota": "off"}}]}
     expect(home.call("PUT", f"{PROJECTS}/team-a/resources", owed), 200)
-    assert "over-quota is off" in submit(home, "6").text
+    assert "over quota is off" in submit(home, "6").text
     expect(home.call("PUT", f"{PROJECTS}/team-a/resources", {"resources": [{"gpu": {"deserved": 4}}]}), 200)
     expect(home.call("PATCH", f"{DEPARTMENTS}/default", {"resources": [{"gpu": {"limit": 5}}]}), 200)
     assert codes(submit(home, "6")) == ["department.over_limit"]

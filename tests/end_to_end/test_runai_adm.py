@@ -135,7 +135,7 @@ def test_with_several_clusters_a_project_names_its_own(server: Server) -> None:
     server.admin.create_cluster(ClusterRequest(name="east"))
     try:
         said = server.refused("runai-adm project create astray")
-        assert "there are 2 clusters, and the project must be in one of them: east, local" in said
+        assert "the project needs a cluster; there are 2: east, local" in said
         assert "--cluster" in said
         assert "use one of east, local" in server.refused("runai-adm project create astray --cluster west")
         server.typed("runai-adm project create settled --cluster local")
@@ -160,7 +160,7 @@ def test_the_life_of_a_node_pool(server: Server) -> None:
     found = yaml.safe_load(server.typed("runai-adm node-pool get a100 -o yaml"))
     assert (found["labelValue"], found["placementStrategy"]) == ("a101", {"gpu": "spread", "cpu": "spread"})
     server.typed("runai-adm project create pooled --node-pool a100 -g 2")
-    assert "is named by project pooled" in server.refused("runai-adm node-pool delete a100")
+    assert "is used by project pooled" in server.refused("runai-adm node-pool delete a100")
     server.typed("runai-adm project delete pooled")
     server.typed("runai-adm node-pool delete a100")
     assert "is not KEY=VALUE" in server.refused("runai-adm node-pool create b --label x")

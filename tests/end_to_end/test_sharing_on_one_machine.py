@@ -160,7 +160,7 @@ def test_a_project_gets_its_quota_back_from_another_department(office: Office) -
 def test_what_can_never_start_is_refused_and_can_be_queued_all_the_same(office: Office) -> None:
     office.project("greedy", "-g 4")
     said = office.typist.refused(f"runai submit big -p greedy -g 20 {SLEEP}")
-    assert "the largest node of node pool default has 8 GPUs" in said
+    assert "the largest node in node pool default has 8 GPUs" in said
     assert "--wait-anyway" in said
     gang = "runai submit-dist pytorch gang -p greedy -g 1 --workers"
     assert "its 20 pods start together and need 20 GPUs" in office.typist.refused(f"{gang} 19 {SLEEP}")

@@ -497,7 +497,7 @@ def test_a_newer_database_is_left_alone(platform: Running) -> None:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")
     assert started.returncode == NEWER
-    assert "was written by a newer Fairpool: it has version 9999" in started.stderr
+    assert "was written by a newer Fairpool: its version is 9999" in started.stderr
     with closing(sqlite3.connect(platform.premises.control)) as database, database:
         database.execute("UPDATE alembic_version SET version_num = ?", (ours,))
     with closing(sqlite3.connect(platform.premises.ledger)) as ledger, ledger:
@@ -563,7 +563,7 @@ def test_somebody_elses_database_is_left_alone(platform: Running) -> None:
         database.execute("CREATE TABLE other (x)")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")
     assert started.returncode == FOREIGN
-    assert "is a database of another program" in started.stderr
+    assert "is the database of another program" in started.stderr
 
 
 def test_nobody_else_is_let_in_before_the_first_password_is_changed(platform: Running, tmp_path: Path) -> None:
@@ -571,7 +571,7 @@ def test_nobody_else_is_let_in_before_the_first_password_is_changed(platform: Ru
     first = ("--first-password-file", str(tmp_path / "first"))
     started = platform.command("up", "--detach", "--listen", "0.0.0.0:0", *first)
     assert started.returncode == 1
-    assert "still has its first password" in started.stderr
+    assert "still has the initial password" in started.stderr
     assert "type `fairpool reset-password` and start again" in started.stderr
     assert platform.command("reset-password").returncode == 0
     assert platform.command("up", "--detach", "--listen", "0.0.0.0:0").returncode == 0
@@ -608,7 +608,7 @@ def test_a_lost_password(platform: Running) -> None:
     shown = platform.command("reset-password", FIRST_USER)
     password = re.search(r"^Password  (\S+)$", shown.stdout, re.MULTILINE)
     assert password is not None
-    with pytest.raises(Refused, match="not known, or was revoked"):
+    with pytest.raises(Refused, match="is invalid or was revoked"):
         client.projects()
     again = Client(platform.status["address"])
     assert again.sign_in(FIRST_USER, password[1]).must_change_password

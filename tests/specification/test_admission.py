@@ -145,7 +145,9 @@ def test_an_image_that_the_cluster_does_not_have_is_refused_with_what_may_be_mea
     (problem,) = of_image("pyhton:3.12")
     assert (problem.code, problem.field) == ("image.unknown", "spec.image")
     assert problem.what == "there is no image pyhton:3.12 on this cluster"
-    assert problem.fix.startswith("did you mean python? Images here: python, ubuntu, */quickstart; --wait-anyway")
+    assert problem.fix.startswith(
+        "did you mean python? Available images: python, ubuntu, */quickstart; to queue it regardless"
+    )
     assert isinstance(of_image("pyhton:3.12", waitAnyway=True), WorkloadSpec)
 
 
@@ -157,7 +159,7 @@ def test_a_claim_that_nobody_made_is_refused_with_what_may_be_meant() -> None:
     (problem,) = claims(claimName="dat")
     assert (problem.code, problem.what) == ("claim.unknown", "project team-a has no volume claim dat")
     assert problem.fix == (
-        "did you mean data? its claims are data, home; a new one: --new-pvc claimname=dat,size=10Gi,path=/d"
+        "did you mean data? existing claims: data, home; to create one: --new-pvc claimname=dat,size=10Gi,path=/d"
     )
     assert claims(claimName="data").template.program.volumes == (Volume(target="/d", claim="data"),)
 

@@ -63,45 +63,45 @@ LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000
     ("asked", "where", "words"),
     [
         pytest.param(
-            spec(whole_gpus(20)), place(), "20 GPUs in one pod, and the largest node of node pool default has 8"
+            spec(whole_gpus(20)), place(), "20 GPUs in one pod, but the largest node in node pool default has 8"
         ),
-        pytest.param(spec(whole_gpus(1), pods=20), place(), "20 pods start together and need 20 GPUs, and node pool"),
-        pytest.param(spec(whole_gpus(5), pods=3), place(), "has room for 2 of them even when it is empty"),
-        pytest.param(spec(whole_gpus(8), pods=2, **LEADER), place((node(gpus=8),)), "need 12 GPUs, and node pool"),
-        pytest.param(spec(gpu_portion(600), pods=17), place(), "room for 16 of them"),
-        pytest.param(spec(gpu_memory(50_000)), place(), "50000 MiB of memory of one GPU"),
+        pytest.param(spec(whole_gpus(1), pods=20), place(), "20 pods start together and need 20 GPUs, but node pool"),
+        pytest.param(spec(whole_gpus(5), pods=3), place(), "has room for only 2 of them, even when empty"),
+        pytest.param(spec(whole_gpus(8), pods=2, **LEADER), place((node(gpus=8),)), "need 12 GPUs, but node pool"),
+        pytest.param(spec(gpu_portion(600), pods=17), place(), "room for only 16 of them"),
+        pytest.param(spec(gpu_memory(50_000)), place(), "50000 MiB of memory on one GPU"),
         pytest.param(
-            spec(PodShape(cpu_milli=65_000)), place(), "65 CPUs, and the largest node of node pool default has 64"
+            spec(PodShape(cpu_milli=65_000)), place(), "65 CPUs, but the largest node in node pool default has 64"
         ),
         pytest.param(spec(PodShape(memory_bytes=300 * GB)), place(), "300 GB of memory"),
-        pytest.param(spec(on("a100")), place(), "no node of node pool default has run.ai/type=a100"),
+        pytest.param(spec(on("a100")), place(), "no node in node pool default has run.ai/type=a100"),
         pytest.param(spec(whole_gpus(1)), place(()), "node pool default has no nodes"),
         pytest.param(spec(whole_gpus(1)), place((node(gpus=0),)), "has 0 GPUs"),
         pytest.param(
             spec(whole_gpus(6)),
             place(TWO, project(gpu_entitlement(4000, limit_milli=5000))),
-            "project team-a may hold at most 5 GPUs in node pool default, and this asks for 6 GPUs",
+            "project team-a is limited to 5 GPUs in node pool default, but this requests 6 GPUs",
         ),
         pytest.param(
             spec(whole_gpus(6)),
             place(TWO, project(gpu_entitlement(4000, OverQuota.OFF), over_quota=OverQuota.OFF)),
-            "at most 4 GPUs in node pool default, because it may not exceed its quota (over-quota is off)",
+            "limited to 4 GPUs in node pool default (its quota; over quota is off)",
         ),
         pytest.param(
             spec(whole_gpus(6)),
             place(TWO, project(), Queue(id=department_queue("research"), gpu=gpu_entitlement(4000, limit_milli=5000))),
-            "department research may hold at most 5 GPUs",
+            "department research is limited to 5 GPUs",
         ),
         pytest.param(
             spec(whole_gpus(1), pods=4, **LEADER),
             place(TWO, project(gpu_entitlement(4000, limit_milli=6000))),
-            "this asks for 7 GPUs",
+            "this requests 7 GPUs",
             id="the leader counts too",
         ),
         pytest.param(
             spec(whole_gpus(6), **BUILD),
             place(),
-            "project team-a has a quota of 4 GPUs in node pool default, and this asks for 6 GPUs: work that is not",
+            "project team-a has a quota of 4 GPUs in node pool default, but this requests 6 GPUs; non-preemptible",
         ),
         pytest.param(
             spec(whole_gpus(3), **BUILD),
@@ -111,7 +111,7 @@ LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000
         pytest.param(
             spec(whole_gpus(3), priority=100),
             place(TWO, project(gpu_entitlement(2000))),
-            "work that is not preemptible",
+            "non-preemptible workloads",
             id="a training of class build is not preemptible",
         ),
         pytest.param(
@@ -122,7 +122,7 @@ LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000
         pytest.param(
             spec(whole_gpus(1)),
             place(None, project(gpu_entitlement(0, OverQuota.OFF), over_quota=OverQuota.OFF)),
-            "at most 0 GPUs",
+            "limited to 0 GPUs",
             id="limits hold while the cluster is away",
         ),
     ],

@@ -274,7 +274,7 @@ def test_a_message_of_another_version_is_refused_with_that_one_reason() -> None:
     assert read(PullAnswer, later) == [
         Problem(
             "wire.version",
-            f"this PullAnswer speaks version {VERSION + 1} of the wire, we speak {VERSION}",
+            f"this PullAnswer has protocol version {VERSION + 1}, but this side uses {VERSION}",
             "run the same release of Fairpool on both sides",
         )
     ]
@@ -290,7 +290,7 @@ def test_everything_that_is_wrong_with_a_message_is_said_at_once() -> None:
     assert isinstance(problems, list)
     assert sorted(problem.what.split(":")[0] for problem in problems) == [
         "PushReport.at",
-        "PushReport.colour is not known here",
+        "PushReport.colour is not a known field",
         "PushReport.token",
         "PushReport.workloads.0.phase",
     ]

@@ -25,10 +25,10 @@ def normal_email(text: str) -> str:
 
 def _seen_email(text: str) -> str:
     if any(unicodedata.category(character) in INVISIBLE for character in text):
-        raise ValueError("it holds characters that cannot be seen; leave them out")
+        raise ValueError("it contains invisible characters; remove them")
     normal = normal_email(text)
     if re.fullmatch(EMAIL, normal) is None:
-        raise ValueError("this is no address of a person: write name@example.com")
+        raise ValueError("this is not a valid email address; use e.g. name@example.com")
     return normal
 
 
@@ -43,7 +43,7 @@ Email = Annotated[
 
 
 class GrantType(StrEnum):
-    """The ways to a token that exist here."""
+    """The supported grant types."""
 
     PASSWORD = "password"
     CLIENT_CREDENTIALS = "client_credentials"
@@ -72,7 +72,7 @@ class TokenRequest(Request):
 
 
 class TokenAnswer(Answer):
-    """A token to put behind `Authorization: Bearer`, and one to renew it with."""
+    """An access token for `Authorization: Bearer`, and a refresh token to renew it."""
 
     access_token: Annotated[str, Field(examples=["fpa_…"])]
     id_token: str = ""
@@ -83,7 +83,7 @@ class TokenAnswer(Answer):
 
 
 class OAuthToken(Answer):
-    """The same in the spelling of RFC 6749, for `POST /api/v2/token` and the older token endpoint."""
+    """An OAuth 2.0 token (RFC 6749), for `POST /api/v2/token` and the legacy token endpoint."""
 
     model_config = ConfigDict(alias_generator=None)
 
@@ -96,7 +96,7 @@ class OAuthToken(Answer):
 
 
 class OAuthError(Answer):
-    """What RFC 6749 says instead."""
+    """An OAuth 2.0 error (RFC 6749)."""
 
     model_config = ConfigDict(alias_generator=None)
 
@@ -118,14 +118,14 @@ class PasswordChange(Request):
 
 
 class RoleName(StrEnum):
-    """What somebody may be, in a scope. The table of what follows from it is the control plane's."""
+    """A role that can be assigned in a scope."""
 
     ADMINISTRATOR = "administrator"
     RESEARCHER = "researcher"
 
 
 class ScopeType(StrEnum):
-    """What a role is given over."""
+    """Where a role applies."""
 
     TENANT = "tenant"
     DEPARTMENT = "department"
@@ -133,14 +133,14 @@ class ScopeType(StrEnum):
 
 
 class SubjectType(StrEnum):
-    """Who can have a role."""
+    """What a role can be assigned to."""
 
     USER = "user"
     APP = "app"
 
 
 class UserRequest(Request):
-    """A new user. Without a password one is made up and shown once."""
+    """A new user. Without a password, one is generated and shown once."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"email": "ann@example.com", "needToChangePassword": True}]}
@@ -153,7 +153,7 @@ class UserRequest(Request):
 
 
 class User(Answer):
-    """A person with a sign-in."""
+    """A user."""
 
     id: str
     username: str
@@ -164,13 +164,13 @@ class User(Answer):
 
 
 class NewUser(User):
-    """A user, and the password to hand over: shown this once."""
+    """A user and the initial password, which is shown only once."""
 
     temp_password: str | None = None
 
 
 class PasswordAnswer(Answer):
-    """A password that was made up; shown this once."""
+    """A generated password, which is shown only once."""
 
     temp_password: str
 
@@ -182,7 +182,7 @@ class UserPage(Page):
 
 
 class AccessRuleRequest(Request):
-    """This subject has this role in this scope. Rules are not changed: delete and make another."""
+    """Assigns a role to a subject in a scope. Rules cannot be changed: delete the rule and create another one."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -199,7 +199,7 @@ class AccessRuleRequest(Request):
 
 
 class AccessRule(Answer):
-    """A rule as it stands."""
+    """An access rule."""
 
     id: str
     subject_id: str
@@ -219,13 +219,13 @@ class AccessRulePage(Page):
 
 
 class AccessRuleBatchAction(StrEnum):
-    """What can be done to many rules at once: they are not changed."""
+    """A batch action for access rules."""
 
     DELETE = "delete"
 
 
 class AccessRuleBatch(Request):
-    """`POST …/access-rules/batch`: take many roles away; each for itself."""
+    """`POST …/access-rules/batch`: delete several access rules; each succeeds or fails on its own."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"ids": ["7a0d4b9e-5c1f-4f0e-9d63-0f8d2f1a7c11"], "action": "delete"}]}
@@ -235,7 +235,7 @@ class AccessRuleBatch(Request):
 
 
 class AccessRuleBatchCreate(Request):
-    """`POST …/access-rules/batch-create`: give many roles; each for itself."""
+    """`POST …/access-rules/batch-create`: create several access rules; each succeeds or fails on its own."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -253,44 +253,44 @@ class AccessRuleBatchCreate(Request):
 
 
 class AccessRuleBatchFailure(Answer):
-    """One that could not be done."""
+    """A rule that could not be deleted or created."""
 
-    id: Annotated[str, Field(description="Of the rule; where it was to be created, its place in the list")]
+    id: Annotated[str, Field(description="The id of the rule; for batch-create, its position in the list")]
     code: int
     message: str
 
 
 class AccessRuleBatchAnswer(Answer):
-    """What became of each."""
+    """The result for each rule."""
 
     succeeded: Annotated[list[str], Field(description="Ids of the rules that were deleted or created")]
     failed: list[AccessRuleBatchFailure]
 
 
 class Permissions(Answer):
-    """Everything that the caller may do somewhere."""
+    """The permissions of the caller, in any scope."""
 
     permissions: Annotated[list[str], Field(examples=[["project.read", "workload.submit"]])]
 
 
 class ScopesRequest(Request):
-    """Where may I do this?"""
+    """The permission to look up."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"permission": "workload.submit"}]})
     permission: Annotated[ShortText, Field(examples=["workload.submit"])]
 
 
 class Scopes(Answer):
-    """Where the caller may do something."""
+    """The scopes where the caller has the permission."""
 
     permission: str
-    tenant: Annotated[bool, Field(description="Everywhere")]
+    tenant: Annotated[bool, Field(description="In all scopes")]
     departments: list[str]
     projects: list[str]
 
 
 class Role(Answer):
-    """A role and everything it permits."""
+    """A role and its permissions."""
 
     id: RoleName
     name: str
@@ -305,7 +305,7 @@ class RolePage(Page):
 
 
 class ApplicationRequest(Request):
-    """A new application: a caller that is a program."""
+    """A new application: an account for a program."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "nightly-sweep", "roles": ["researcher"]}]})
     name: Annotated[ShortText, Field(min_length=1, examples=["nightly-sweep"])]
@@ -323,7 +323,7 @@ class Application(Answer):
 
 
 class NewApplication(Application):
-    """An application and its secret, which is shown this once."""
+    """An application and its secret, which is shown only once."""
 
     secret: str
 
@@ -335,7 +335,7 @@ class ApplicationPage(Page):
 
 
 class Me(Answer):
-    """The caller, as the server sees them."""
+    """The current user or application."""
 
     id: str
     username: str

@@ -53,7 +53,7 @@ class ClassicSubmit(Request):
     project: ProjectName
     image: ShortText = ""
     image_pull_policy: Annotated[str, StringConstraints(pattern="^(Always|IfNotPresent|Never)$")] | None = None
-    interactive: StrictBool = Field(default=False, description="Build work; else training")
+    interactive: StrictBool = Field(default=False, description="Interactive workspace if true, training if false")
     command: Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)] | LongText | None = None
     args: Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)] | LongText | None = None
     environment: Annotated[list[Assignment], Field(max_length=ENVIRONMENT_MAX)] = Field(default_factory=list)
@@ -82,12 +82,12 @@ class ClassicSubmit(Request):
     stdin: StrictBool = False
     tty: StrictBool = False
     wait_anyway: StrictBool = Field(
-        default=False, description="Queue it even if it can never start as the cluster and the quotas are now"
+        default=False, description="Queue it even if it cannot start with the current nodes and quotas"
     )
 
 
 class ClassicJob(Answer):
-    """A job: what a line of `runai list jobs` says."""
+    """A job, as in a row of `runai list jobs`."""
 
     id: str
     name: str
@@ -108,7 +108,7 @@ class ClassicJob(Answer):
 
 
 class ClassicJobName(Request):
-    """Which job."""
+    """The name and project of a job."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "hyper1", "project": "team-a"}]})
     name: ShortText
@@ -116,7 +116,7 @@ class ClassicJobName(Request):
 
 
 class ClassicError(Answer):
-    """Why something was not done."""
+    """An error."""
 
     status: int
     message: str
@@ -124,7 +124,7 @@ class ClassicError(Answer):
 
 
 class ClassicOutcome(Answer):
-    """What became of one job."""
+    """The result for one job."""
 
     name: str
     ok: bool
@@ -132,7 +132,7 @@ class ClassicOutcome(Answer):
 
 
 class ClassicProject(Answer):
-    """A project, in the words of the older API."""
+    """A project, in the format of the legacy API."""
 
     name: str
     department_name: str
@@ -143,7 +143,7 @@ class ClassicProject(Answer):
 
 
 class ClassicUser(Request):
-    """`POST /v1/k8s/users`. What has no meaning here is refused when it asks for something."""
+    """`POST /v1/k8s/users`. Fields that are not supported are refused unless they have their default value."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -161,7 +161,7 @@ class ClassicUser(Request):
 
 
 class ClassicAuditEntry(Answer):
-    """A line of the audit log, in the words of the older API."""
+    """An audit log entry, in the format of the legacy API."""
 
     happened_at: Moment
     action: Annotated[str, Field(examples=["Login"])]

@@ -561,7 +561,9 @@ def _refusal(answer: httpx2.Response | Reply) -> Refused:
         said = problems.ProblemDocument.model_validate_json(answer.content)
     except ValidationError:
         what = f"the server answered {answer.status_code} {answer.reason_phrase}"
-        problem = problems.ProblemItem(code="wire.not_fairpool", what=what, fix="is this a Fairpool control plane?")
+        problem = problems.ProblemItem(
+            code="wire.not_fairpool", what=what, fix="check that the URL is that of a Fairpool server"
+        )
         return Refused(answer.status_code, [problem])
     items = said.problems or [problems.ProblemItem(code="request.refused", what=said.message)]
     return Refused(answer.status_code, items, said.choices)

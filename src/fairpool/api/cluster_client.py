@@ -31,7 +31,7 @@ class ClusterClient:
         try:
             return PullAnswer.from_json(text)
         except ValidationError as error:
-            raise Unreachable(f"the control plane's answer cannot be read: {error}") from error
+            raise Unreachable(f"the control plane's response is not valid: {error}") from error
 
     def push(self, report: PushReport) -> PushAnswer:
         """Take in what is so. Raises `Unreachable`."""
@@ -39,7 +39,7 @@ class ClusterClient:
         try:
             return PushAnswer.from_json(text)
         except ValidationError as error:
-            raise Unreachable(f"the control plane's answer cannot be read: {error}") from error
+            raise Unreachable(f"the control plane's response is not valid: {error}") from error
 
     def _call(self, path: str, **options: Any) -> bytes:
         try:

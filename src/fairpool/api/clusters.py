@@ -29,7 +29,7 @@ class Unreachable(Exception):
 
 
 class Over(Wire):
-    """That a workload had come to an end in its present run, as the control plane last heard."""
+    """The end of a workload in its current run, as last reported to the control plane."""
 
     run: Count
     phase: WorkloadPhase
@@ -57,7 +57,7 @@ UNSAID_CAUSE: Mapping[WorkloadPhase, Cause] = MappingProxyType(
 
 
 class DesiredWorkload(WorkloadWire):
-    """One workload as declared, and what only a cluster that lost its ledger needs to know of it."""
+    """A workload as declared, with what a cluster that lost its ledger needs to know about it."""
 
     over: Over | None = None
     incarnations: dict[int, int] = Field(default_factory=dict)
@@ -81,7 +81,7 @@ class DesiredWorkload(WorkloadWire):
 
 
 class PullAnswer(Message):
-    """What is desired, as far as it changed after a revision."""
+    """Declarations that changed after a revision."""
 
     after: Revision
     """The revision that was asked about. An answer to another question came late and is not used."""
@@ -106,7 +106,7 @@ class PullAnswer(Message):
 
 
 class PodReport(Wire):
-    """One life of one pod."""
+    """A pod instance."""
 
     id: PodId
     index: Count
@@ -135,7 +135,7 @@ class PodReport(Wire):
 
 
 class WorkloadReport(Wire):
-    """Where one workload stands."""
+    """The status of one workload."""
 
     id: WorkloadId
     run: Count = 0
@@ -163,14 +163,14 @@ class WorkloadReport(Wire):
 
 
 class GoneReport(Wire):
-    """Nothing is left of a workload in this run; unless it was resumed meanwhile, its declaration may go."""
+    """A workload has no pods left in this run; unless it was resumed, its declaration can be deleted."""
 
     id: WorkloadId
     run: Count = 0
 
 
 class NodeReport(Wire):
-    """One node and what it has. What is in use of it follows from the pods that are reported."""
+    """A node and its resources. What is in use follows from the reported pods."""
 
     name: NodeName
     pool: PoolName | None = None
@@ -191,7 +191,7 @@ class NodeReport(Wire):
 
 
 class QueueReport(Wire):
-    """What a queue is owed, what is fair and what it holds, in one pool."""
+    """Quota, fair share and allocation of a queue in one node pool."""
 
     pool: PoolName
     queue: QueueId
@@ -201,7 +201,7 @@ class QueueReport(Wire):
 
 
 class EventReport(Wire):
-    """One line of history."""
+    """An event."""
 
     number: Annotated[int, Field(ge=1)]
     """Rises from line to line of a cluster; gaps are no harm."""
@@ -217,7 +217,7 @@ class EventReport(Wire):
 
 
 class PushReport(Message):
-    """What is so in a cluster, as far as it changed since the last report that was answered."""
+    """The state of a cluster, as far as it changed since the last acknowledged report."""
 
     cluster: str
     token: Token
@@ -251,7 +251,7 @@ class PushReport(Message):
 
 
 class PushAnswer(Message):
-    """What the control plane knows after a report."""
+    """The acknowledgement of a report."""
 
     token: Token
     number: Count

@@ -239,7 +239,7 @@ class GracesWire(Wire):
 
 
 class OrganizationWire(Wire):
-    """Everything that is declared for a cluster except its workloads."""
+    """All declarations for a cluster except its workloads."""
 
     mirrors: ClassVar[Any] = Organization
     queues: dict[PoolName, tuple[QueueWire, ...]]

@@ -66,15 +66,15 @@ def _problems(kind: str, error: ValidationError) -> list[Problem]:
     for each in error.errors(include_url=False):
         if each["loc"] == ("version",):
             # Of a message in another version nothing else is worth saying.
-            what = f"this {kind} speaks version {each['input']!r} of the wire, we speak {VERSION}"
+            what = f"this {kind} has protocol version {each['input']!r}, but this side uses {VERSION}"
             return [Problem("wire.version", what, "run the same release of Fairpool on both sides")]
         place = ".".join(str(part) for part in (kind, *each["loc"]))
         if each["type"] == "extra_forbidden":
-            fix = "leave it out, or update this side if the sender is newer"
-            problems.append(Problem("wire.unknown_field", f"{place} is not known here", fix))
+            fix = "remove it, or update this side if the sender is newer"
+            problems.append(Problem("wire.unknown_field", f"{place} is not a known field", fix))
         else:
             what = f"{place}: {each['msg'][0].lower()}{each['msg'][1:]}"
-            problems.append(Problem("wire.wrong_value", what, "correct it at the sender; nothing of it was used"))
+            problems.append(Problem("wire.wrong_value", what, "correct it at the sender; the message was ignored"))
     return problems
 
 

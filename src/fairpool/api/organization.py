@@ -23,7 +23,7 @@ UNLIMITED = -1
 
 GpuQuota = Annotated[
     StrictInt | StrictFloat,
-    Field(ge=UNLIMITED, le=100_000, description="GPUs; -1: without bound", examples=[4, 0.5]),
+    Field(ge=UNLIMITED, le=100_000, description="GPUs; -1: unlimited", examples=[4, 0.5]),
 ]
 CpuQuota = Annotated[StrictInt | StrictFloat, Field(ge=UNLIMITED, le=10_000_000, description="Thousandths of a core")]
 MemoryQuota = Annotated[StrictInt | StrictFloat, Field(ge=UNLIMITED, le=1_000_000_000_000)]
@@ -32,7 +32,7 @@ LimitSeconds = Annotated[StrictInt, Field(ge=1, le=315_360_000)]
 
 
 class OverQuotaChoice(StrEnum):
-    """How eagerly idle GPUs beyond the quota are taken."""
+    """Priority for idle GPUs beyond the quota."""
 
     OFF = "off"
     LOWEST = "lowest"
@@ -50,7 +50,7 @@ class MemoryUnits(StrEnum):
 
 
 class PoolReference(Request):
-    """Which node pool; its id is its name."""
+    """A node pool; its id is its name."""
 
     id: PoolNameText = "default"
     name: PoolNameText | None = None
@@ -60,9 +60,11 @@ class GpuTerms(Request):
     """What is said of GPUs beside the quota."""
 
     limit: GpuQuota | None = None
-    over_quota: OverQuotaChoice | None = Field(default=None, description="Left out: idle GPUs are shared by quota")
+    over_quota: OverQuotaChoice | None = Field(
+        default=None, description="Default: idle GPUs are shared in proportion to quota"
+    )
     over_quota_weight: Weight | None = Field(
-        default=None, description="0 lowest, 1 low, 2 medium, 3 high; another way to say overQuota"
+        default=None, description="0 lowest, 1 low, 2 medium, 3 high; an alternative to overQuota"
     )
 
 
@@ -96,54 +98,54 @@ OwedT = TypeVar("OwedT", bound=PoolTerms)
 
 
 class GpuResource(GpuTerms):
-    """What is owed of GPUs."""
+    """GPU quota."""
 
     deserved: GpuQuota = 0
 
 
 class CpuResource(CpuTerms):
-    """What is owed of CPU, in thousandths of a core."""
+    """CPU quota, in thousandths of a core."""
 
     deserved: CpuQuota = UNLIMITED
 
 
 class MemoryResource(MemoryTerms):
-    """What is owed of memory."""
+    """Memory quota."""
 
     deserved: MemoryQuota = UNLIMITED
 
 
 class PoolResources(PoolTerms):
-    """What a project is owed in one node pool."""
+    """Quotas of a project in one node pool."""
 
     gpu: GpuResource = Field(default_factory=GpuResource)
     cpu: CpuResource = Field(default_factory=CpuResource)
     memory: MemoryResource = Field(default_factory=MemoryResource)
 
 
-NOT_SET = "null or left out: not set, the department is owed what its projects are owed together; -1: unlimited"
+NOT_SET = "null or omitted: not set, the quota is the sum of its projects' quotas; -1: unlimited"
 
 
 class DepartmentGpu(GpuTerms):
-    """What a department is owed of GPUs."""
+    """GPU quota of a department."""
 
     deserved: GpuQuota | None = Field(default=None, description=f"GPUs; {NOT_SET}")
 
 
 class DepartmentCpu(CpuTerms):
-    """What a department is owed of CPU, in thousandths of a core."""
+    """CPU quota of a department, in thousandths of a core."""
 
     deserved: CpuQuota | None = Field(default=None, description=f"Thousandths of a core; {NOT_SET}")
 
 
 class DepartmentMemory(MemoryTerms):
-    """What a department is owed of memory."""
+    """Memory quota of a department."""
 
     deserved: MemoryQuota | None = Field(default=None, description=NOT_SET)
 
 
 class DepartmentResources(PoolTerms):
-    """What a department is owed in one node pool; what is not set follows its projects."""
+    """Quotas of a department in one node pool; those not set follow its projects."""
 
     gpu: DepartmentGpu = Field(default_factory=DepartmentGpu)
     cpu: DepartmentCpu = Field(default_factory=DepartmentCpu)
@@ -151,7 +153,7 @@ class DepartmentResources(PoolTerms):
 
 
 class SchedulingRules(Request):
-    """What a project says about work in it."""
+    """Scheduling rules for the workloads of a project."""
 
     interactive_job_time_limit_seconds: LimitSeconds | None = None
     interactive_job_max_idle_duration_seconds: LimitSeconds | None = None
@@ -161,14 +163,14 @@ class SchedulingRules(Request):
 
 
 class NodeTypes(Request):
-    """Node types (`run.ai/type`) that work of this project may use."""
+    """Node types (`run.ai/type`) that workloads of the project may use."""
 
     training: Annotated[list[ShortText], Field(max_length=64)] = Field(default_factory=list)
     workspace: Annotated[list[ShortText], Field(max_length=64)] = Field(default_factory=list)
 
 
 class ProjectRequest(Request):
-    """A project as it should be."""
+    """A project to create, or its new values."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -195,7 +197,7 @@ class ProjectRequest(Request):
 
 
 class ProjectUpdate(Request):
-    """`PATCH`: only what is said is changed."""
+    """`PATCH`: changes only the fields in the request."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -218,7 +220,7 @@ class ProjectUpdate(Request):
 
 
 class ResourcesUpdate(Request):
-    """`PUT .../resources`: what is owed, in every pool."""
+    """`PUT .../resources`: the quotas in every node pool."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -242,7 +244,7 @@ class ResourcesUpdate(Request):
 
 
 class DepartmentResourcesUpdate(Request):
-    """`PUT .../resources` of a department: what it is owed, in every pool."""
+    """`PUT .../resources` of a department: its quotas in every node pool."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"resources": [{"nodePool": {"id": "default"}, "gpu": {"deserved": 16}}]}]}
@@ -262,7 +264,7 @@ class DepartmentResourcesUpdate(Request):
 
 
 class TotalResources(Answer):
-    """What is owed over all pools."""
+    """Quotas over all node pools."""
 
     gpu_quota: float
     cpu_quota: float
@@ -270,7 +272,7 @@ class TotalResources(Answer):
 
 
 class ProjectStatus(Answer):
-    """How a project is doing."""
+    """Status of a project."""
 
     namespace: str
     phase: Annotated[str, Field(examples=["Ready"])] = "Ready"
@@ -278,14 +280,14 @@ class ProjectStatus(Answer):
 
 
 class Parent(Answer):
-    """The department above."""
+    """The department of a project."""
 
     id: str
     name: str
 
 
 class Project(Answer):
-    """A project as it is."""
+    """A project."""
 
     id: str
     name: str
@@ -315,7 +317,7 @@ class ProjectPage(Page):
 
 
 class DepartmentRequest(Request):
-    """A department as it should be."""
+    """A department to create, or its new values."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "research", "resources": [{"gpu": {"deserved": 8}}]}]}
@@ -334,7 +336,7 @@ class DepartmentRequest(Request):
 
 
 class DepartmentUpdate(Request):
-    """`PATCH`: only what is said is changed."""
+    """`PATCH`: changes only the fields in the request."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"resources": [{"gpu": {"deserved": 16}}]}]})
     description: ShortText | None = None
@@ -347,7 +349,7 @@ class DepartmentUpdate(Request):
 
 
 class Department(Answer):
-    """A department as it is."""
+    """A department."""
 
     id: str
     name: str
@@ -355,12 +357,12 @@ class Department(Answer):
     description: str = ""
     resources: list[DepartmentResources]
     total_resources: Annotated[
-        TotalResources, Field(description="What it is owed over all pools; what is not set follows its projects")
+        TotalResources, Field(description="Quotas over all node pools; those not set follow its projects")
     ]
     quota_is_set: Annotated[
-        bool, Field(description="Whether a GPU quota was set in some pool; otherwise it follows its projects")
+        bool, Field(description="Whether a GPU quota is set in any node pool; otherwise it follows its projects")
     ] = True
-    allocated_gpus: Annotated[float, Field(description="GPUs that its projects hold together")] = 0.0
+    allocated_gpus: Annotated[float, Field(description="GPUs in use by its projects")] = 0.0
     projects: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     created_at: Moment
@@ -375,14 +377,14 @@ class DepartmentPage(Page):
 
 
 class PlacementStrategy(Request):
-    """Where pods go among the nodes where they fit."""
+    """How to choose among the nodes where a pod fits."""
 
     gpu: Annotated[str, StringConstraints(pattern="^(binpack|spread|fragmentation)$")] = "binpack"
     cpu: Annotated[str, StringConstraints(pattern="^(binpack|spread)$")] = "binpack"
 
 
 class NodePoolRequest(Request):
-    """A node pool as it should be: the nodes that carry one label value."""
+    """A node pool to create, or its new values: the nodes with one label value."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "a100", "labelKey": "run.ai/type", "labelValue": "a100"}]}
@@ -395,7 +397,7 @@ class NodePoolRequest(Request):
 
 
 class NodePoolUpdate(Request):
-    """`PATCH`: only what is said is changed."""
+    """`PATCH`: changes only the fields in the request."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"placementStrategy": {"gpu": "spread"}}]})
     label_key: Annotated[ShortText, Field(min_length=1)] | None = None
@@ -404,7 +406,7 @@ class NodePoolUpdate(Request):
 
 
 class NodePoolAnswer(Answer):
-    """A node pool as it is."""
+    """A node pool."""
 
     id: str
     name: str
@@ -426,7 +428,7 @@ class NodePoolPage(Page):
 
 
 class TaintWire(Request):
-    """A mark that keeps pods away, such as `runai=drain:NoExecute`."""
+    """A taint, such as `runai=drain:NoExecute`."""
 
     key: Annotated[ShortText, Field(min_length=1, examples=["runai"])]
     value: Annotated[ShortText, Field(examples=["drain"])] = ""
@@ -434,7 +436,7 @@ class TaintWire(Request):
 
 
 class NodeMarksRequest(Request):
-    """What an administrator says about one node: all of it, as it should be."""
+    """The cordon, taints and labels of a node; replaces all of them."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -452,19 +454,19 @@ class GpuInfo(Answer):
     gpu_type: str = ""
     gpu_count: int = 0
     gpu_memory_mib: int = 0
-    withheld: Annotated[list[int], Field(description="Broken, or busy with somebody else's work")] = Field(
-        default_factory=list
-    )
-    withheld_because: Annotated[str, Field(description="Why, for people")] = ""
+    withheld: Annotated[
+        list[int], Field(description="GPUs that are not scheduled: faulty, or used by other processes")
+    ] = Field(default_factory=list)
+    withheld_because: Annotated[str, Field(description="The reason, in plain text")] = ""
     allocated: float = 0.0
-    allocated_by_device: Annotated[list[float], Field(description="How much of each, by its number")] = Field(
+    allocated_by_device: Annotated[list[float], Field(description="Allocated fraction of each GPU, by index")] = Field(
         default_factory=list
     )
-    simulated: Annotated[bool, Field(description="They do not exist: work runs beside them, not on them")] = False
+    simulated: Annotated[bool, Field(description="The GPUs are simulated: workloads run without them")] = False
 
 
 class NodeAnswer(Answer):
-    """A node as the cluster last saw it."""
+    """A node, as last reported by its cluster."""
 
     id: str
     name: str
@@ -476,8 +478,8 @@ class NodeAnswer(Answer):
     pods: int = 0
     cpu_milli: int | None = None
     memory_bytes: int | None = None
-    cpu_allocated_milli: Annotated[int, Field(description="Asked for by the pods that are there")] = 0
-    memory_allocated_bytes: Annotated[int, Field(description="Asked for by the pods that are there")] = 0
+    cpu_allocated_milli: Annotated[int, Field(description="Requested by the pods on the node")] = 0
+    memory_allocated_bytes: Annotated[int, Field(description="Requested by the pods on the node")] = 0
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[TaintWire] = Field(default_factory=list)
     cordoned: bool = False
@@ -486,7 +488,7 @@ class NodeAnswer(Answer):
 
 
 class NodePod(Answer):
-    """A pod that holds something on a node; of work that the caller may not see, only what it holds."""
+    """A pod on a node. For workloads that the caller may not see, only its resources are shown."""
 
     id: str | None = None
     name: Annotated[str, Field(examples=["train-1-0-0"])]
@@ -513,7 +515,7 @@ class NodePage(Page):
 
 
 class ClusterRequest(Request):
-    """A cluster to be connected."""
+    """A cluster to add."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "local"}]})
     name: ProjectName
@@ -522,14 +524,14 @@ class ClusterRequest(Request):
 
 
 class ClusterState(Answer):
-    """Whether a cluster is heard of."""
+    """Connection state of a cluster."""
 
     state: Annotated[str, Field(examples=["Connected"])]
     platform: str = ""
 
 
 class ClusterAnswer(Answer):
-    """A cluster as it is."""
+    """A cluster."""
 
     uuid: str
     name: str
@@ -542,7 +544,7 @@ class ClusterAnswer(Answer):
 
 
 class NewCluster(ClusterAnswer):
-    """A cluster and the token it identifies itself with: shown this once."""
+    """A cluster and its token, which is shown only once."""
 
     token: str
 
@@ -554,7 +556,7 @@ class ClusterPage(Page):
 
 
 class AuditEntry(Answer):
-    """Who did what, and whether it went through."""
+    """An audit log entry: who did what, and the result."""
 
     model_config = ConfigDict(alias_generator=None)
 
@@ -582,7 +584,7 @@ def _check_pools(resources: Sequence[PoolTerms]) -> None:
     names = [each.pool for each in resources]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"node pool {twice[0]} is given twice; give each pool once")
+        raise ValueError(f"node pool {twice[0]} is listed twice; list each node pool once")
 
 
 def _merged(before: Sequence[OwedT], said: Sequence[OwedT]) -> list[OwedT]:

@@ -12,12 +12,16 @@ from fairpool.api.workloads import WorkloadItem
 
 
 class Overview(Answer):
-    """Nodes, projects and running work at one moment: what nodes have allocated is what the workloads hold."""
+    """A consistent snapshot of nodes, projects and running workloads."""
 
     nodes: list[NodeAnswer]
     projects: list[Project]
-    workloads: Annotated[list[WorkloadItem], Field(description="Those that run, start, or still hold something")]
-    waiting: Annotated[dict[str, int], Field(description="How many workloads wait, by project")] = Field(
+    workloads: Annotated[
+        list[WorkloadItem], Field(description="Workloads that are running, starting or still hold resources")
+    ]
+    waiting: Annotated[dict[str, int], Field(description="Number of pending workloads, by project")] = Field(
         default_factory=dict
     )
-    hidden_workloads: Annotated[int, Field(description="Running work in projects that the caller may not see")] = 0
+    hidden_workloads: Annotated[
+        int, Field(description="Number of running workloads in projects that the caller may not see")
+    ] = 0

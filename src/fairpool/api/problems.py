@@ -14,12 +14,12 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class ProblemItem(Answer):
-    """One thing that is wrong, where it is, and what to do about it."""
+    """One problem: what is wrong, in which field, and how to fix it."""
 
-    code: Annotated[str, Field(examples=["gpu.fraction_of_many"], description="Stable, meant for programs")]
+    code: Annotated[str, Field(examples=["gpu.fraction_of_many"], description="Stable code, for programs")]
     what: Annotated[str, Field(examples=["2.5 GPUs is neither a fraction of one GPU nor a whole number"])]
     fix: Annotated[str, Field(examples=["ask for 2 or 3, or for several devices with a fraction of each"])] = ""
-    field: Annotated[str | None, Field(examples=["spec.compute.gpu"], description="Where in the request")] = None
+    field: Annotated[str | None, Field(examples=["spec.compute.gpu"], description="The field of the request")] = None
 
     def problem(self) -> Problem:
         """The same as the core knows it."""
@@ -27,18 +27,18 @@ class ProblemItem(Answer):
 
 
 class ProblemDocument(Answer):
-    """An answer of 400 or more (RFC 9457)."""
+    """The body of every error response (RFC 9457)."""
 
     type: Annotated[str, Field(examples=["about:blank"])] = "about:blank"
     title: Annotated[str, Field(examples=["Unprocessable Content"])]
     status: Annotated[int, Field(examples=[422])]
-    detail: Annotated[str, Field(description="All problems as one text")] = ""
-    code: Annotated[int, Field(description="The status again, for older clients", examples=[422])]
-    message: Annotated[str, Field(description="The first problem, for older clients")]
+    detail: Annotated[str, Field(description="All problems in one text")] = ""
+    code: Annotated[int, Field(description="Same as status, for legacy clients", examples=[422])]
+    message: Annotated[str, Field(description="The first problem, for legacy clients")]
     problems: list[ProblemItem] = Field(default_factory=list)
     choices: Annotated[
         dict[str, str] | None,
-        Field(description="Where the request could be repeated with a decision: query string to its meaning"),
+        Field(description="If the request needs a decision: query strings to repeat it with, and what each one does"),
     ] = None
 
 

@@ -12,14 +12,14 @@ SettingValue = StrictBool | StrictInt | Annotated[str, StringConstraints(max_len
 
 
 class SettingRequest(Request):
-    """A setting as it should be."""
+    """The new value of a setting."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"value": 3600}]})
     value: SettingValue
 
 
 class NamedSettingRequest(SettingRequest):
-    """The same, where the path does not name it."""
+    """The key and new value of a setting."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"key": "department.use", "value": False}]})
     key: ShortText
@@ -37,7 +37,7 @@ class Setting(Answer):
     description: str
     stage: str = "GA"
     active: bool = True
-    updated_at: Annotated[Moment | None, Field(description="Absent: nobody has changed it")] = None
+    updated_at: Annotated[Moment | None, Field(description="Absent if it was never changed")] = None
     updated_by: str = ""
     revision: int = 0
 

@@ -48,7 +48,9 @@ class Frame:
 def decode(message: bytes) -> Frame | Problem:
     """A message that somebody sent."""
     if not message or message[0] not in _NUMBERS:
-        return Problem("shell.channel", "a message on no known channel", "begin each message with its channel's number")
+        return Problem(
+            "shell.channel", "the message has an unknown channel", "start each message with its channel number"
+        )
     return Frame(Channel(message[0]), message[1:])
 
 
@@ -73,7 +75,7 @@ def command_in(message: bytes) -> tuple[str, ...] | Problem:
         words = None
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         fix = "send the command first: the byte 128, then a JSON list of words"
-        return Problem("shell.no_command", "the first message holds no command", fix)
+        return Problem("shell.no_command", "the first message is not a command", fix)
     return tuple(words)
 
 

@@ -24,16 +24,16 @@ class UploadRequest(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"projectId": "team-a", "archiveBytes": 20480}]})
     project_id: ProjectName
     archive_bytes: Annotated[
-        StrictInt, Field(ge=1, le=2**53, description="Size of the archive, a tar file packed with gzip")
+        StrictInt, Field(ge=1, le=2**53, description="Size of the archive, a gzip-compressed tar file")
     ]
 
 
 class UploadAnswer(Answer):
-    """One upload, and what it may hold."""
+    """An upload."""
 
     id: str
     project_id: str
-    received_bytes: Annotated[int, Field(description="How much of the archive has arrived")] = 0
+    received_bytes: Annotated[int, Field(description="Bytes of the archive received so far")] = 0
     complete: bool = False
-    files: Annotated[int, Field(description="Files and folders in it, once it is complete")] = 0
-    bytes: Annotated[int, Field(description="Their size together, once it is complete")] = 0
+    files: Annotated[int, Field(description="Number of files and folders, once the upload is complete")] = 0
+    bytes: Annotated[int, Field(description="Their total size, once the upload is complete")] = 0

@@ -36,7 +36,7 @@ PathText = Annotated[str, StringConstraints(max_length=4096, pattern=r"^/[^\x00-
 Seconds = Annotated[StrictInt, Field(ge=0, le=315_360_000)]
 GpuAmount = Annotated[
     StrictInt | StrictFloat | Annotated[str, StringConstraints(max_length=32)],
-    Field(description="As a person writes it: 0.5 of one GPU, or 2 whole ones", examples=["0.5", 2]),
+    Field(description="GPUs per pod: a fraction of one GPU (0.5) or a whole number (2)", examples=["0.5", 2]),
 ]
 AfterText = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?(:any)?$"), Field(examples=["prep", "prep:any"])
@@ -47,7 +47,7 @@ Pairs = Annotated[
 
 
 class Kind(StrEnum):
-    """What a workload is for."""
+    """The type of a workload."""
 
     WORKSPACE = "Workspace"
     TRAINING = "Training"
@@ -56,7 +56,7 @@ class Kind(StrEnum):
 
 
 class DesiredPhase(StrEnum):
-    """What is to become of a workload."""
+    """The desired state of a workload."""
 
     RUNNING = "Running"
     STOPPED = "Stopped"
@@ -64,7 +64,7 @@ class DesiredPhase(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where a workload stands."""
+    """The phase of a workload."""
 
     CREATING = "Creating"
     PENDING = "Pending"
@@ -79,7 +79,7 @@ class Phase(StrEnum):
 
 
 class Source(StrEnum):
-    """Where it was submitted."""
+    """Where the workload was submitted from."""
 
     CLI = "CLI"
     CONTROL_PLANE = "Control-plane"
@@ -87,14 +87,14 @@ class Source(StrEnum):
 
 
 class EnvironmentVariable(Request):
-    """One variable of the pod's environment."""
+    """An environment variable of the pod."""
 
     name: VariableName
     value: Argument = ""
 
 
 class GpuRequestType(StrEnum):
-    """The ways to ask for a part of a GPU."""
+    """How GPU fractions are requested."""
 
     PORTION = "portion"
     MEMORY = "memory"
@@ -109,7 +109,7 @@ class ExtendedResource(Request):
 
 
 class Compute(Request):
-    """Resources of each pod. `gpu` is the short way; the other GPU fields say the same at length."""
+    """Resources of each pod. `gpu` is the short form; the other GPU fields are the long form."""
 
     gpu: GpuAmount | None = None
     gpu_devices_request: Annotated[StrictInt, Field(ge=0, le=100_000)] | None = None
@@ -128,7 +128,7 @@ class Compute(Request):
 
 
 class HostPath(Request):
-    """A folder of the node."""
+    """A folder on the node."""
 
     path: PathText
     mount_path: PathText
@@ -137,7 +137,7 @@ class HostPath(Request):
 
 
 class ClaimInfo(Request):
-    """A claim to be made."""
+    """A claim to create."""
 
     size: Quantity
     storage_class: ShortText | None = None
@@ -156,7 +156,7 @@ class Pvc(Request):
 
 
 class Nfs(Request):
-    """A folder of a file server."""
+    """An NFS folder."""
 
     server: Annotated[ShortText, Field(min_length=1)]
     path: PathText
@@ -165,7 +165,7 @@ class Nfs(Request):
 
 
 class GitSource(Request):
-    """A repository that is there when the pod starts."""
+    """A Git repository to clone before the pod starts."""
 
     repository: Annotated[ShortText, Field(min_length=1)]
     branch: ShortText | None = None
@@ -174,7 +174,7 @@ class GitSource(Request):
 
 
 class S3Source(Request):
-    """A bucket."""
+    """An S3 bucket."""
 
     bucket: Annotated[ShortText, Field(min_length=1)]
     path: PathText
@@ -183,14 +183,14 @@ class S3Source(Request):
 
 
 class NamedVolume(Request):
-    """A config map or secret as files."""
+    """A ConfigMap or Secret, mounted as files."""
 
     name: Annotated[ShortText, Field(min_length=1)]
     mount_path: PathText
 
 
 class Storage(Request):
-    """What is mounted."""
+    """Volumes to mount."""
 
     pvc: Annotated[list[Pvc], Field(max_length=64)] = Field(default_factory=list)
     nfs: Annotated[list[Nfs], Field(max_length=64)] = Field(default_factory=list)
@@ -206,7 +206,7 @@ class ClaimItem(Answer):
 
     name: str
     project_id: str
-    size: Annotated[str, Field(description="As asked for; the process runtime does not enforce it")] | None = None
+    size: Annotated[str, Field(description="The requested size; the process runtime does not enforce it")] | None = None
     created_at: Moment
     created_by: str
 
@@ -218,7 +218,7 @@ class ClaimPage(Page):
 
 
 class ServiceType(StrEnum):
-    """How a port is reached."""
+    """How a port is exposed."""
 
     PORT_FORWARD = "PortForward"
     LOAD_BALANCER = "LoadBalancer"
@@ -228,7 +228,7 @@ class ServiceType(StrEnum):
 
 
 class ExposedPort(Request):
-    """A port of the pod that others may reach."""
+    """An exposed port of the pod."""
 
     container: Port
     external: Port | None = None
@@ -238,7 +238,7 @@ class ExposedPort(Request):
 
 
 class ExposedUrl(Request):
-    """A port behind an address of its own."""
+    """A port exposed at its own URL."""
 
     container: Port
     url: ShortText | None = None
@@ -258,7 +258,7 @@ class TolerationWire(Request):
 
 
 class Security(Request):
-    """As whom, and with which rights, the pods run."""
+    """The user and privileges that the pods run with."""
 
     run_as_uid: Annotated[StrictInt, Field(ge=0, le=2**32 - 2)] | None = None
     run_as_gid: Annotated[StrictInt, Field(ge=0, le=2**32 - 2)] | None = None
@@ -280,45 +280,45 @@ class TopologyWire(Request):
 
 
 class Workdir(Request):
-    """An uploaded folder that every pod of the workload finds at `path`, and starts in. It is removed with it."""
+    """An uploaded folder, mounted at `path` as the working directory of every pod and deleted with the workload."""
 
     upload: UploadId
     path: PathText = "/workdir"
 
 
 class ArrayParameter(Request):
-    """A name and the values it takes, one after the other."""
+    """A parameter name and its values."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"), Field(examples=["lr"])]
     values: Annotated[list[Argument], Field(min_length=1, max_length=PODS_MAX)]
 
 
 class JobArray(Request):
-    """Runs of one workload that differ. `{index}` and `{NAME}` in command, arguments and environment are filled in."""
+    """Runs with different parameters; replaces `{index}` and `{NAME}` in command, arguments and environment."""
 
     indices: Annotated[str, StringConstraints(max_length=4096), Field(examples=["0-9"])] | None = Field(
-        default=None, description="Numbers of the runs, as in 0-9, 1,3,5-9 or 0-20:5"
+        default=None, description="Indices of the runs, e.g. 0-9, 1,3,5-9 or 0-20:5"
     )
     parameters: Annotated[list[ArrayParameter], Field(max_length=16)] = Field(
-        default_factory=list, description="Every combination of their values is one run"
+        default_factory=list, description="One run for each combination of values"
     )
     arguments: Annotated[
         list[Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)]], Field(max_length=PODS_MAX)
-    ] = Field(default_factory=list, description="Arguments of each run, after those of all")
+    ] = Field(default_factory=list, description="Arguments of each run, appended to the common arguments")
 
 
 class PodSpecWire(Request):
-    """What one pod runs, and what it needs for it."""
+    """What a pod runs, and the resources it needs."""
 
     image: ShortText = ""
     image_pull_policy: Annotated[str, StringConstraints(pattern="^(Always|IfNotPresent|Never)$")] | None = None
     command: Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)] | LongText | None = Field(
-        default=None, description="Replaces the entrypoint; a text is split as a shell would"
+        default=None, description="Replaces the entrypoint; a string is split as in a shell"
     )
     args: Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)] | LongText | None = None
     working_dir: LongText | None = None
     python_env: LongText | None = Field(
-        default=None, description="A virtual environment of the node whose python the pod uses, read-only"
+        default=None, description="Path of a Python virtual environment on the node, used read-only"
     )
     environment_variables: Annotated[list[EnvironmentVariable], Field(max_length=ENVIRONMENT_MAX)] = Field(
         default_factory=list
@@ -352,17 +352,17 @@ class CommonSpec(PodSpecWire):
     template: ShortText | None = None
     after: Annotated[list[AfterText], Field(max_length=64)] = Field(
         default_factory=list,
-        description="Start after these have completed; `:any` after a name: also after it failed or was deleted",
+        description="Start after these jobs have completed; NAME:any also starts after it failed or was deleted",
     )
     workdir: Workdir | None = None
 
 
 class WorkspaceSpec(CommonSpec):
-    """Build work: a person sits before it."""
+    """Interactive session; keeps its GPU until you stop it."""
 
 
 class TrainingSpec(CommonSpec):
-    """Unattended work; with `completions` or `array`, a sweep of independent runs."""
+    """Training; with `completions` or `array`, a sweep of independent runs."""
 
     completions: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
     parallelism: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
@@ -370,7 +370,7 @@ class TrainingSpec(CommonSpec):
 
 
 class DistributedSpec(CommonSpec):
-    """Training over several pods that start together."""
+    """Distributed training: several pods that start together."""
 
     distributed_framework: Annotated[str, StringConstraints(pattern="^(MPI|PyTorch|TF|XGBoost|JAX)$")] = "PyTorch"
     num_workers: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] = 1
@@ -385,7 +385,7 @@ class DistributedSpec(CommonSpec):
 
 
 class ServingPort(Request):
-    """Where a model answers."""
+    """The port that the model listens on."""
 
     container: Port
     protocol: Annotated[str, StringConstraints(pattern="^(http|grpc)$")] = "http"
@@ -396,7 +396,7 @@ class ServingPort(Request):
 
 
 class Autoscaling(Request):
-    """How many replicas there may be, and what asks for more."""
+    """Number of replicas, and when to scale."""
 
     min_replicas: Annotated[StrictInt, Field(ge=0, le=PODS_MAX)] = 1
     max_replicas: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
@@ -412,7 +412,7 @@ class Autoscaling(Request):
 
 
 class InferenceSpec(CommonSpec):
-    """A model that answers requests."""
+    """Inference: a model that serves requests."""
 
     serving_port: ServingPort | None = None
     autoscaling: Autoscaling = Field(default_factory=Autoscaling)
@@ -425,18 +425,18 @@ class Submit(Request):
     """What every submit says."""
 
     name: Annotated[str, StringConstraints(max_length=256)] | None = Field(
-        default=None, description="Left out: one is made up, `job-0` and so on", examples=["train-1"]
+        default=None, description="Default: generated, `job-0` and so on", examples=["train-1"]
     )
     project_id: ProjectName
-    cluster_id: ShortText | None = Field(default=None, description="Left out: the only cluster there is")
+    cluster_id: ShortText | None = Field(default=None, description="Default: the cluster of the project")
     use_given_name_as_prefix: StrictBool = False
-    suspended: StrictBool = Field(default=False, description="Declare it without starting it")
+    suspended: StrictBool = Field(default=False, description="Create it suspended, without starting it")
     wait_anyway: StrictBool = Field(
-        default=False, description="Queue it even if it can never start as the cluster and the quotas are now"
+        default=False, description="Queue it even if it cannot start with the current nodes and quotas"
     )
     template_id: ShortText | None = None
     source: Source = Source.OTHER
-    command_line: LongText = Field(default="", description="What the person typed, shown again in the details")
+    command_line: LongText = Field(default="", description="The command line that submitted it, shown in its details")
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -484,7 +484,7 @@ SubmitAny = SubmitWorkspace | SubmitTraining | SubmitDistributed | SubmitInferen
 
 
 class ResourcesInUse(Answer):
-    """GPUs, cores and memory, asked for or held."""
+    """GPUs, CPU cores and memory, requested or allocated."""
 
     gpu: float = 0.0
     gpu_memory_mib: int | None = None
@@ -493,15 +493,17 @@ class ResourcesInUse(Answer):
 
 
 class WorkloadItem(Answer):
-    """One workload in a list."""
+    """A workload in a list."""
 
     id: str
     name: str
     type: Kind
     phase: Phase
-    reason: Annotated[str, Field(description="Why it is in this phase, for programs", examples=["queued"])] = ""
-    phase_message: Annotated[str, Field(description="The same for people")] = ""
-    classic_status: Annotated[str, Field(description="What older commands call it", examples=["Pending"])] = ""
+    reason: Annotated[
+        str, Field(description="Why it is in this phase: stable code, for programs", examples=["queued"])
+    ] = ""
+    phase_message: Annotated[str, Field(description="Why it is in this phase, in plain text")] = ""
+    classic_status: Annotated[str, Field(description="Status shown by the `runai` command", examples=["Pending"])] = ""
     desired_phase: DesiredPhase = DesiredPhase.RUNNING
     project_id: str
     project_name: str
@@ -514,10 +516,10 @@ class WorkloadItem(Answer):
     started_at: Moment | None = None
     completed_at: Moment | None = None
     phase_since: Moment | None = None
-    failed_tries: Annotated[int, Field(description="Tries that failed since it was submitted or resumed")] = 0
-    retries_left: Annotated[int, Field(description="Failures still forgiven; absent: any number")] | None = None
-    next_try_at: Annotated[Moment, Field(description="When it is tried again after a failure")] | None = None
-    suspended_by: Annotated[str, Field(description="Who suspended it, while it is suspended")] | None = None
+    failed_tries: Annotated[int, Field(description="Failed tries since it was submitted or resumed")] = 0
+    retries_left: Annotated[int, Field(description="Retries left; absent if unlimited")] | None = None
+    next_try_at: Annotated[Moment, Field(description="Time of the next retry after a failure")] | None = None
+    suspended_by: Annotated[str, Field(description="The user who suspended it, while it is suspended")] | None = None
     running_pods: int = 0
     pending_pods: int = 0
     requested_pods: int = 1
@@ -536,7 +538,7 @@ class WorkloadItem(Answer):
 
 
 class Workload(WorkloadItem):
-    """One workload with everything that was declared."""
+    """A workload with its full spec."""
 
     desired_phase: DesiredPhase = DesiredPhase.RUNNING
     actual_phase: Phase = Phase.CREATING
@@ -553,7 +555,7 @@ class WorkloadPage(Page):
 
 
 class PodItem(Answer):
-    """One life of one pod."""
+    """A pod instance: one try of a pod."""
 
     id: str
     name: Annotated[str, Field(examples=["train-1-0-0"])]
@@ -571,9 +573,11 @@ class PodItem(Answer):
     started_at: Moment | None = None
     since: Moment
     current: bool = True
-    progress_percent: Annotated[float | None, Field(examples=[30.0], description="As the job itself reports it")] = None
-    metrics: dict[str, float] = Field(default_factory=dict, description="Numbers that the job reports about itself")
-    parameters: dict[str, str] = Field(default_factory=dict, description="Texts that the job reports about itself")
+    progress_percent: Annotated[float | None, Field(examples=[30.0], description="Progress as reported by the job")] = (
+        None
+    )
+    metrics: dict[str, float] = Field(default_factory=dict, description="Numeric metrics reported by the job")
+    parameters: dict[str, str] = Field(default_factory=dict, description="Text parameters reported by the job")
 
     @property
     def has_log(self) -> bool:
@@ -611,26 +615,26 @@ def pods_there(lives: Sequence[PodItem]) -> str:
     """Which pods can be named, by their number or by the name of their newest life."""
     current = [life for life in lives if life.current]
     if not current:
-        return "it has no pods yet"
+        return "the job has no pods yet"
     named = ", ".join(f"{life.index} ({life.name})" for life in current[:PODS_NAMED])
     more = f" and {len(current) - PODS_NAMED} more" if len(current) > PODS_NAMED else ""
-    return f"its pods are {named}{more}"
+    return f"existing pods: {named}{more}"
 
 
 class PodPage(Page):
-    """Pods, the newest life of each first."""
+    """Pods, the newest instance of each first."""
 
     pods: list[PodItem]
 
 
 class EventItem(Answer):
-    """One line of what happened to a workload."""
+    """An event of a workload."""
 
     sequence: int
     at: Moment
     kind: Annotated[str, Field(examples=["bound"])]
-    pod: Annotated[str, Field(description="The id of one life of one pod")] | None = None
-    pod_name: Annotated[str, Field(description="The same for people", examples=["train-1-0-0"])] | None = None
+    pod: Annotated[str, Field(description="Id of the pod instance")] | None = None
+    pod_name: Annotated[str, Field(description="Name of the pod instance", examples=["train-1-0-0"])] | None = None
     node: str | None = None
     cause: str = ""
     detail: str = ""
@@ -645,13 +649,13 @@ class EventPage(Page):
 
 
 class HistoryPage(Page):
-    """Every life every pod had, oldest first."""
+    """All pod instances of a workload, oldest first."""
 
     history: list[PodItem]
 
 
 class BatchAction(StrEnum):
-    """What can be done to many at once."""
+    """A batch action."""
 
     DELETE = "delete"
     SUSPEND = "suspend"
@@ -666,19 +670,19 @@ class BatchRequest(Request):
     )
     ids: Annotated[list[ShortText], Field(min_length=1, max_length=1000)]
     action: BatchAction
-    force: Annotated[bool, Field(description="With `delete`: kill the pods at once, without their grace period")] = (
+    force: Annotated[bool, Field(description="With `delete`: kill the pods immediately, without a grace period")] = (
         False
     )
 
     @model_validator(mode="after")
     def _check_force(self) -> Self:
         if self.force and self.action is not BatchAction.DELETE:
-            raise ValueError("force goes with the action delete only")
+            raise ValueError("force can only be used with the action delete")
         return self
 
 
 class BatchFailure(Answer):
-    """One of them that could not be done."""
+    """A workload that the action failed for."""
 
     id: str
     code: int
@@ -686,14 +690,14 @@ class BatchFailure(Answer):
 
 
 class BatchAnswer(Answer):
-    """What became of each."""
+    """The result for each workload."""
 
     succeeded: list[str]
     failed: list[BatchFailure]
 
 
 class InferenceUpdate(Request):
-    """`PATCH /api/v1/workloads/inferences/{id}`: what is named is replaced."""
+    """`PATCH /api/v1/workloads/inferences/{id}`: replaces the fields in the request."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"spec": {"autoscaling": {"minReplicas": 2}}}]})
     spec: InferenceSpec

@@ -25,26 +25,28 @@ from fairpool.control.store.database import Connection
 router = APIRouter(tags=["access"], route_class=LeanRoute)
 
 
-@router.get("/api/v1/authorization/roles", response_model=wire.RolePage, summary="Roles, and what each permits")
+@router.get("/api/v1/authorization/roles", response_model=wire.RolePage, summary="List roles and their permissions")
 async def roles(caller: CallerDep) -> wire.RolePage:
     return wire.RolePage(roles=[_role(name) for name in wire.RoleName])
 
 
-@router.get("/api/v1/authorization/roles/{role_id}", response_model=wire.Role, summary="One role")
+@router.get("/api/v1/authorization/roles/{role_id}", response_model=wire.Role, summary="Get a role")
 async def role(role_id: str, caller: CallerDep) -> wire.Role:
     if role_id not in list(wire.RoleName):
         raise unknown("role", role_id)
     return _role(wire.RoleName(role_id))
 
 
-@router.get(
-    "/api/v1/authorization/permissions", response_model=wire.Permissions, summary="Everything that I may do somewhere"
-)
+@router.get("/api/v1/authorization/permissions", response_model=wire.Permissions, summary="List your permissions")
 async def permissions(caller: CallerDep) -> wire.Permissions:
     return wire.Permissions(permissions=rbac.permissions(caller.grants))
 
 
-@router.post("/api/v1/authorization/permitted-scopes", response_model=wire.Scopes, summary="Where I may do something")
+@router.post(
+    "/api/v1/authorization/permitted-scopes",
+    response_model=wire.Scopes,
+    summary="List the scopes where you have a permission",
+)
 async def permitted_scopes(caller: CallerDep, body: wire.ScopesRequest) -> wire.Scopes:
     if body.permission not in rbac.EVERYTHING:
         known = ", ".join(sorted(rbac.EVERYTHING))
@@ -59,7 +61,9 @@ async def permitted_scopes(caller: CallerDep, body: wire.ScopesRequest) -> wire.
     )
 
 
-@router.get("/api/v1/authorization/me/access-rules", response_model=wire.AccessRulePage, summary="What I was given")
+@router.get(
+    "/api/v1/authorization/me/access-rules", response_model=wire.AccessRulePage, summary="List your own access rules"
+)
 async def my_access_rules(
     plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.AccessRulePage:
@@ -68,7 +72,7 @@ async def my_access_rules(
     return wire.AccessRulePage(access_rules=[rule_answer(row) for row in rows[:limit]], next=following)
 
 
-@router.get("/api/v1/authorization/access-rules", response_model=wire.AccessRulePage, summary="Access rules")
+@router.get("/api/v1/authorization/access-rules", response_model=wire.AccessRulePage, summary="List access rules")
 async def access_rules(
     plane: PlaneDep,
     caller: CallerDep,
@@ -81,12 +85,14 @@ async def access_rules(
     return wire.AccessRulePage(access_rules=[rule_answer(row) for row in rows[:limit]], next=following)
 
 
-@router.get("/api/v1/authorization/access-rules/count", response_model=Count, summary="How many rules there are")
+@router.get("/api/v1/authorization/access-rules/count", response_model=Count, summary="Count access rules")
 async def access_rule_count(plane: PlaneDep, caller: CallerDep) -> Count:
     return Count(count=await plane.read(store.rule_count))
 
 
-@router.get("/api/v1/authorization/access-rules/{rule_id}", response_model=wire.AccessRule, summary="One access rule")
+@router.get(
+    "/api/v1/authorization/access-rules/{rule_id}", response_model=wire.AccessRule, summary="Get an access rule"
+)
 async def access_rule(rule_id: str, plane: PlaneDep, caller: CallerDep) -> wire.AccessRule:
     row = await plane.read(lambda connection: store.rule(connection, rule_id))
     if row is None:
@@ -98,7 +104,7 @@ async def access_rule(rule_id: str, plane: PlaneDep, caller: CallerDep) -> wire.
     "/api/v1/authorization/access-rules",
     response_model=wire.AccessRule,
     status_code=201,
-    summary="Give somebody a role in a scope",
+    summary="Create an access rule: assign a role in a scope",
 )
 async def create_access_rule(
     request: Request, plane: PlaneDep, caller: CallerDep, body: wire.AccessRuleRequest
@@ -111,7 +117,7 @@ async def create_access_rule(
 @router.post(
     "/api/v1/authorization/access-rules/batch-create",
     response_model=wire.AccessRuleBatchAnswer,
-    summary="Give many roles; each for itself",
+    summary="Create several access rules; each succeeds or fails on its own",
 )
 async def create_access_rules(
     request: Request, plane: PlaneDep, caller: CallerDep, body: wire.AccessRuleBatchCreate
@@ -127,7 +133,7 @@ async def create_access_rules(
 @router.post(
     "/api/v1/authorization/access-rules/batch",
     response_model=wire.AccessRuleBatchAnswer,
-    summary="Take many roles away; each for itself",
+    summary="Delete several access rules; each succeeds or fails on its own",
 )
 async def delete_access_rules(
     request: Request, plane: PlaneDep, caller: CallerDep, body: wire.AccessRuleBatch
@@ -140,7 +146,7 @@ async def delete_access_rules(
     return answer
 
 
-@router.delete("/api/v1/authorization/access-rules/{rule_id}", status_code=204, summary="Take a role away")
+@router.delete("/api/v1/authorization/access-rules/{rule_id}", status_code=204, summary="Delete an access rule")
 async def delete_access_rule(rule_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     answer = await plane.perform(request, caller, lambda connection: _taken_away(connection, rule_id))
     plane.forget_callers()
@@ -170,10 +176,10 @@ def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.Acce
         raise Refused(422, problems)
     scope_id = body.scope_id if body.scope_type is not wire.ScopeType.TENANT else ""
     grant = rbac.Grant(body.role_id, body.scope_type, scope_id)
-    name = f"{body.subject_id} is {body.role_id} of {scope_id or 'everything'}"
+    name = f"{body.subject_id} has the role {body.role_id} in {scope_id or 'all projects'}"
     if grant in store.grants(connection, subject_id, body.subject_type):
         # Twice the same rule would survive that one of them is taken away.
-        raise refused(409, "access.rule_exists", f"{name} already", "nothing is left to do")
+        raise refused(409, "access.rule_exists", f"{name} already", "nothing to do")
     rule_id = str(uuid.uuid4())
     store.add_rule(connection, rule_id, subject_id, body.subject_type, grant, plane.now(), caller.name)
     return Done(
@@ -239,9 +245,9 @@ def _role(name: wire.RoleName) -> wire.Role:
 
 def last_administrator() -> Refused:
     """Somebody must be left who can give roles."""
-    what = "nobody would be left who may administer"
-    return refused(409, "access.last_administrator", what, "make somebody else administrator first")
+    what = "this would remove the last administrator"
+    return refused(409, "access.last_administrator", what, "make another user an administrator first")
 
 
 def _problem(code: str, what: str, field: str) -> ProblemItem:
-    return ProblemItem(code=code, what=what, fix="name one that exists", field=field)
+    return ProblemItem(code=code, what=what, fix="check the spelling, or create it first", field=field)

@@ -138,15 +138,15 @@ def _check_words(spec: wire.CommonSpec, complaints: _Complaints) -> None:
     for said in (spec.command or "", spec.args or ""):
         words += sum(len(each.encode()) + 1 for each in ([said] if isinstance(said, str) else said))
     if words > WORDS_MAX_BYTES:
-        what = f"arguments and environment are {words} bytes, and a program is started with at most {WORDS_MAX_BYTES}"
-        complaints.add("spec.too_many_words", what, "put them into a file", "spec.environmentVariables")
+        what = f"the arguments and environment take {words} bytes; the maximum is {WORDS_MAX_BYTES}"
+        complaints.add("spec.too_many_words", what, "put large values in a file", "spec.environmentVariables")
 
 
 def _check_grace(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> None:
     asked_s, most_s = _or(spec.termination_grace_period_seconds, 0), ground.grace_most_s
     if asked_s > most_s:
-        what = f"a grace period of {asked_s} s is longer than the {most_s} s allowed here"
-        fix = f"ask for at most {most_s} s"
+        what = f"a grace period of {asked_s} s exceeds the maximum of {most_s} s"
+        fix = f"use at most {most_s} s"
         complaints.add("spec.grace_too_long", what, fix, "spec.terminationGracePeriodSeconds")
 
 
@@ -158,14 +158,14 @@ def admit(
     kind = KIND_OF_SUBMIT[type(submit)]
     spec: wire.CommonSpec = submit.spec
     if len(name) > WORKLOAD_NAME_MAX or not NAME.fullmatch(name):
-        fix = f"use at most {WORKLOAD_NAME_MAX} of a-z, 0-9 and -"
+        fix = f"use at most {WORKLOAD_NAME_MAX} characters: a-z, 0-9 and -"
         complaints.add("workload.name", BAD_NAME, fix, "name")
     complaints.items += refusals(submit)
     if not spec.image and not spec.command:
-        complaints.add("spec.no_image", "-i, --image must be set", "name the image to run", "spec.image")
+        complaints.add("spec.no_image", "-i, --image must be set", "specify the image to run", "spec.image")
     if spec.tty and not spec.stdin:
         what = "--stdin is required for containers with -t/--tty=true"
-        complaints.add("spec.tty_without_stdin", what, "set stdin too", "spec.stdin")
+        complaints.add("spec.tty_without_stdin", what, "also set stdin", "spec.stdin")
     _check_words(spec, complaints)
     _check_images(submit, ground, complaints)
     _check_claims(spec.storage, ground, complaints)
@@ -173,7 +173,7 @@ def admit(
     if spec.python_env is not None and not spec.python_env.startswith("/"):
         what = f"the Python environment {spec.python_env!r} is not an absolute path"
         complaints.add(
-            "spec.python_env", what, "name the directory on the node, as in /opt/envs/train", "spec.pythonEnv"
+            "spec.python_env", what, "use the path of its directory on the node, e.g. /opt/envs/train", "spec.pythonEnv"
         )
     size = _size(submit, complaints)
     shape = _shape(spec, kind, ground, complaints)
@@ -225,7 +225,8 @@ def _check_images(submit: wire.SubmitAny, ground: Ground, complaints: _Complaint
             continue
         near = difflib.get_close_matches(without_tag(without_registry(name)), ground.images, n=1)
         meant = f"did you mean {near[0]}? " if near else ""
-        fix = f"{meant}Images here: {', '.join(ground.images)}; --wait-anyway (waitAnyway) queues it all the same"
+        listed = f"{'A' if meant else 'a'}vailable images: {', '.join(ground.images)}"
+        fix = f"{meant}{listed}; to queue it regardless, use --wait-anyway (API: waitAnyway)"
         complaints.add("image.unknown", f"there is no image {name} on this cluster", fix, place)
 
 
@@ -233,22 +234,26 @@ def _check_claims(storage: wire.Storage, ground: Ground, complaints: _Complaints
     for each in storage.pvc:
         name, place = each.claim_name or "", "spec.storage.pvc"
         if each.existing_pvc and not name:
-            complaints.add("claim.unnamed", "an existing claim has a name", "give claimName", f"{place}.claimName")
+            complaints.add("claim.unnamed", "an existing claim needs a name", "set claimName", f"{place}.claimName")
         elif each.existing_pvc and name not in ground.claims:
             near = difflib.get_close_matches(name, sorted(ground.claims), n=1)
-            known = f"its claims are {', '.join(sorted(ground.claims))}" if ground.claims else "it has none yet"
+            known = (
+                f"existing claims: {', '.join(sorted(ground.claims))}"
+                if ground.claims
+                else "the project has no claims yet"
+            )
             meant = f"did you mean {near[0]}? " if near else ""
-            fix = f"{meant}{known}; a new one: --new-pvc claimname={name},size=10Gi,path={each.path}"
+            fix = f"{meant}{known}; to create one: --new-pvc claimname={name},size=10Gi,path={each.path}"
             what = f"project {ground.project.name} has no volume claim {name}"
             complaints.add("claim.unknown", what, fix, f"{place}.claimName")
         elif not each.existing_pvc and each.claim_info is None:
-            complaints.add("claim.no_size", "a new claim needs a size", "give claimInfo.size, as in 10Gi", place)
+            complaints.add("claim.no_size", "a new claim needs a size", "set claimInfo.size, e.g. 10Gi", place)
         elif not each.existing_pvc and name in ground.claims:
-            what = f"project {ground.project.name} has a volume claim {name} already"
+            what = f"project {ground.project.name} already has a volume claim {name}"
             complaints.add("claim.exists", what, f"mount it: --pvc {name}:{each.path}", f"{place}.claimName")
         elif name and not NAME.fullmatch(name):
-            what = f"{name!r} is not a valid name of a claim"
-            complaints.add("claim.name", what, "use a-z, 0-9 and -, beginning with a letter", f"{place}.claimName")
+            what = f"{name!r} is not a valid claim name"
+            complaints.add("claim.name", what, "use a-z, 0-9 and -, starting with a letter", f"{place}.claimName")
 
 
 # --- how many ------------------------------------------------------------------------------------------------
@@ -280,7 +285,7 @@ def _sweep(spec: wire.TrainingSpec, complaints: _Complaints) -> _Size:
         return _array_size(spec, spec.array, complaints)
     if spec.completions is None and _or(spec.parallelism, 1) > 1:
         what = "if the parallelism flag is set, you must also set the number of successful pod completions"
-        complaints.add("spec.parallelism_alone", what, "set completions too", "spec.completions")
+        complaints.add("spec.parallelism_alone", what, "also set completions", "spec.completions")
     if spec.completions is None:
         return _Size()
     parallel = min(_or(spec.parallelism, 1), spec.completions)
@@ -304,11 +309,11 @@ def _array_size(spec: wire.TrainingSpec, asked: wire.JobArray, complaints: _Comp
     words = sum(len(word.encode()) for row in array.arguments for word in row)
     words += sum(len(value.encode()) for _, values in array.parameters for value in values)
     if words > WORDS_MAX_BYTES:
-        what = f"the values of the array are {words} bytes, and it may have {WORDS_MAX_BYTES}"
-        complaints.add("array.too_long", what, "put them into a file that each run reads", "spec.array")
+        what = f"the array values take {words} bytes; the maximum is {WORDS_MAX_BYTES}"
+        complaints.add("array.too_long", what, "put them in a file that each run reads", "spec.array")
     if spec.completions is not None and spec.completions != array.count:
-        what = f"the array has {array.count} runs, and completions says {spec.completions}"
-        complaints.add("array.completions", what, "leave completions out", "spec.completions")
+        what = f"the array has {array.count} runs, but completions is {spec.completions}"
+        complaints.add("array.completions", what, "remove completions", "spec.completions")
     return _Size(Arrangement.SWEEP, min(_or(spec.parallelism, array.count), array.count), None, array.count, array)
 
 
@@ -317,7 +322,7 @@ def _gang(spec: wire.DistributedSpec, complaints: _Complaints) -> _Size:
     most = _or(spec.max_replicas, spec.num_workers)
     least = _or(spec.min_replicas, most)
     if least > most:
-        what = f"at least {least} workers is more than at most {most}"
+        what = f"minReplicas ({least}) is greater than maxReplicas ({most})"
         complaints.add("spec.elastic_range", what, "lower minReplicas or raise maxReplicas", "spec.minReplicas")
     return _Size(pods=most + leaders, minimum=least + leaders if least < most else None)
 
@@ -327,10 +332,12 @@ def _replicas(spec: wire.InferenceSpec, complaints: _Complaints) -> _Size:
     least = scaling.min_replicas
     most = _or(scaling.max_replicas, max(least, 1))
     if most < least:
-        what = f"at least {least} replicas is more than at most {most}"
-        complaints.add("spec.replica_range", what, "lower one or raise the other", "spec.autoscaling.maxReplicas")
+        what = f"minReplicas ({least}) is greater than maxReplicas ({most})"
+        complaints.add(
+            "spec.replica_range", what, "lower minReplicas or raise maxReplicas", "spec.autoscaling.maxReplicas"
+        )
     if spec.serving_port is None and not spec.ports:
-        fix = "give the port it answers on, such as 8000"
+        fix = "set the port that the model listens on, e.g. 8000"
         complaints.add("spec.no_serving_port", "inference needs a serving port", fix, "spec.servingPort")
     return _Size(Arrangement.REPLICAS, _or(scaling.initial_replicas, max(least, 1)))
 
@@ -377,21 +384,21 @@ def _gpu_request(compute: wire.Compute) -> GpuRequest | Problem:
     devices = compute.gpu_devices_request
     if compute.mig_profile is not None:
         if not MIG_PROFILE.fullmatch(compute.mig_profile):
-            fix = "ask for 1g.5gb, 2g.10gb, 3g.20gb, 4g.20gb or 7g.40gb"
+            fix = "use 1g.5gb, 2g.10gb, 3g.20gb, 4g.20gb or 7g.40gb"
             return Problem("gpu.mig_profile", f"unsupported mig device: {compute.mig_profile}", fix)
         return GpuRequest(mig=((f"nvidia.com/mig-{compute.mig_profile}", _or(devices, 1)),))
     if compute.gpu_memory_request is not None:
         size = bytes_of(compute.gpu_memory_request)
         if size is None or size < GPU_MEMORY_MIN_BYTES:
-            return Problem("gpu.memory_too_small", "gpu memory must be greater than 100Mb", "ask for more, as in 4G")
+            return Problem("gpu.memory_too_small", "gpu memory must be greater than 100Mb", "request more, e.g. 4G")
         return gpu_memory(-(-size // MIB), _or(devices, 1))
     if compute.gpu_portion_request is not None:
         milli = parse_gpus(gpu_text(compute.gpu_portion_request))
         if isinstance(milli, Problem):
             return milli
         if not 0 < milli <= WHOLE_GPU_MILLI:
-            what = f"{compute.gpu_portion_request} is not a part of a GPU"
-            return Problem("gpu.portion", what, "ask for more than 0 and at most 1 of each device")
+            what = f"{compute.gpu_portion_request} is not a valid GPU fraction"
+            return Problem("gpu.portion", what, "use a value above 0 and up to 1 for each device")
         return gpu_portion(milli, _or(devices, 1))
     if compute.gpu is None:
         return whole_gpus(devices) if devices else NO_GPU
@@ -422,10 +429,12 @@ def quota_milli(amount: int | float) -> int | Problem:
     try:
         milli = Decimal(gpu_text(amount)) * WHOLE_GPU_MILLI
     except InvalidOperation:
-        return Problem("gpu.not_a_number", f"{amount} is not a number of GPUs", "give 4 or 2.5, or -1 for no bound")
+        return Problem(
+            "gpu.not_a_number", f"{amount} is not a number of GPUs", "use e.g. 4 or 2.5, or -1 for unlimited"
+        )
     if milli < 0 or milli != milli.to_integral_value():
-        fix = "give 0 or more with at most three decimals, or -1 for no bound"
-        return Problem("gpu.quota", f"{amount} is no quota of GPUs", fix)
+        fix = "use 0 or more with at most three decimals, or -1 for unlimited"
+        return Problem("gpu.quota", f"{amount} is not a valid GPU quota", fix)
     return int(milli)
 
 
@@ -486,8 +495,8 @@ def _affinity(document: dict[str, Any] | None, complaints: _Complaints) -> list[
             for term in document["nodeSelectorTerms"]
         ]
     except (KeyError, TypeError, ValueError, AttributeError):
-        fix = "give nodeSelectorTerms, each with matchExpressions of key, operator and values"
-        complaints.add("spec.node_affinity", "this node affinity cannot be read", fix, "spec.nodeAffinityRequired")
+        fix = "set nodeSelectorTerms, each with matchExpressions of key, operator and values"
+        complaints.add("spec.node_affinity", "the node affinity is not valid", fix, "spec.nodeAffinityRequired")
         return []
 
 
@@ -515,10 +524,10 @@ def _after(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> tu
         known = ground.work.get(name)
         if known is None:
             what = f"there is no job {name} in project {ground.project.name} to start after"
-            complaints.add("spec.after", what, "name a job that exists", "spec.after")
+            complaints.add("spec.after", what, "use the name of an existing job", "spec.after")
             continue
         if known in found:
-            complaints.add("spec.after", f"{name} is named twice", "name each job once", "spec.after")
+            complaints.add("spec.after", f"{name} is listed twice", "list each job once", "spec.after")
         found[known] = Dependency(workload=known, name=name, any_end=how == "any")
     return tuple(found.values())
 
@@ -527,10 +536,10 @@ def _check_workdir(spec: wire.CommonSpec, ground: Ground, complaints: _Complaint
     if spec.workdir is None:
         return
     if not ground.has_upload:
-        what = "there is no such upload of yours for this project, or another job has it"
+        what = "the upload does not exist, is not yours, or is used by another job or project"
         complaints.add("spec.upload", what, "upload the folder again", "spec.workdir.upload")
     if spec.workdir.path.strip("/") == "":
-        complaints.add("spec.workdir", "/ is no place for a folder", "use /workdir", "spec.workdir.path")
+        complaints.add("spec.workdir", "a folder cannot be mounted at /", "use /workdir", "spec.workdir.path")
 
 
 # --- what runs, and how it ranks -----------------------------------------------------------------------------

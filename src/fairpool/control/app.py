@@ -78,7 +78,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     app = FastAPI(
         title="Fairpool",
         version=fairpool.__version__,
-        description="Who may use how much, and which work should run.",
+        description="Share GPUs between teams: projects, quotas, access and workloads.",
         openapi_url=None,  # served by us, to callers
         docs_url=None,
         redoc_url=None,
@@ -230,4 +230,4 @@ class BodyLimit:
 
 def _too_large(most: int) -> Refused:
     size = f"{most // (1024 * 1024)} MiB" if most >= 1024 * 1024 else f"{most // 1024} KiB"
-    return refused(413, "request.too_large", f"the body is larger than {size}", "send less at once")
+    return refused(413, "request.too_large", f"the request body is larger than {size}", "send a smaller request")

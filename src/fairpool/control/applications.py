@@ -23,7 +23,7 @@ from fairpool.control.store.database import Connection
 router = APIRouter(tags=["access"], route_class=LeanRoute)
 
 
-@router.get("/api/v1/apps", response_model=wire.ApplicationPage, summary="Applications")
+@router.get("/api/v1/apps", response_model=wire.ApplicationPage, summary="List applications")
 async def applications(
     plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.ApplicationPage:
@@ -35,7 +35,7 @@ async def applications(
     return await plane.read(unit)
 
 
-@router.get("/api/v1/apps/{app_id}", response_model=wire.Application, summary="One application")
+@router.get("/api/v1/apps/{app_id}", response_model=wire.Application, summary="Get an application")
 async def application(app_id: str, plane: PlaneDep, caller: CallerDep) -> wire.Application:
     def unit(connection: Connection) -> wire.Application:
         return _application(connection, _known_application(connection, app_id))
@@ -44,7 +44,10 @@ async def application(app_id: str, plane: PlaneDep, caller: CallerDep) -> wire.A
 
 
 @router.post(
-    "/api/v1/apps", response_model=wire.NewApplication, status_code=201, summary="Add an application; shows its secret"
+    "/api/v1/apps",
+    response_model=wire.NewApplication,
+    status_code=201,
+    summary="Create an application; returns its secret",
 )
 async def create_application(
     request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ApplicationRequest
@@ -53,7 +56,7 @@ async def create_application(
 
     def unit(connection: Connection) -> Done:
         if store.application_by_name(connection, body.name) is not None:
-            what = f"there is an application {body.name!r} already"
+            what = f"application {body.name!r} already exists"
             raise refused(409, "application.exists", what, "choose another name", "name")
         now, app_id = plane.now(), str(uuid.uuid4())
         store.add_application(connection, app_id, body.name, digest_of(secret), now)
@@ -75,7 +78,9 @@ async def create_application(
 
 
 @router.post(
-    "/api/v1/apps/{app_id}/secret", response_model=wire.NewApplication, summary="A new secret; the old one ends"
+    "/api/v1/apps/{app_id}/secret",
+    response_model=wire.NewApplication,
+    summary="Create a new secret; the old one stops working",
 )
 async def renew_secret(app_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     secret = "fps_" + secrets.token_urlsafe(32)
@@ -99,7 +104,7 @@ async def renew_secret(app_id: str, request: Request, plane: PlaneDep, caller: C
     return answer
 
 
-@router.delete("/api/v1/apps/{app_id}", status_code=204, summary="Remove an application; its tokens end")
+@router.delete("/api/v1/apps/{app_id}", status_code=204, summary="Delete an application and revoke its tokens")
 async def delete_application(app_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     def unit(connection: Connection) -> Done:
         row = _known_application(connection, app_id)

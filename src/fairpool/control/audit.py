@@ -32,7 +32,7 @@ Word = Annotated[str | None, Query(max_length=256)]
 Moment = Annotated[str | None, Query(max_length=64, examples=["2026-11-15T12:00:00Z"])]
 FILE: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Comma separated values, the names of the columns first",
+        "description": "CSV with a header row",
         "content": {
             "text/csv": {
                 "schema": {"type": "string"},
@@ -65,8 +65,8 @@ def choice(said: dict[str, str], start: str | None, end: str | None) -> store.Ch
     problems = [
         ProblemItem(
             code="request.not_a_date",
-            what=f"{text!r} is not a date",
-            fix="write it as in 2026-11-15T12:00:00Z",
+            what=f"{text!r} is not a valid date",
+            fix="use ISO 8601, e.g. 2026-11-15T12:00:00Z",
             field=name,
         )
         for name, (text, moment) in moments.items()
@@ -77,7 +77,7 @@ def choice(said: dict[str, str], start: str | None, end: str | None) -> store.Ch
     return store.Choice(said, *(moments[name][1] if name in moments else None for name in ("start", "end")))
 
 
-@router.get("/api/v1/audit/log", response_model=wire.AuditPage, summary="Who did what, newest first")
+@router.get("/api/v1/audit/log", response_model=wire.AuditPage, summary="List the audit log, newest first")
 async def log(
     plane: PlaneDep, caller: CallerDep, chosen: ChoiceDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.AuditPage:
@@ -87,7 +87,7 @@ async def log(
     return wire.AuditPage(entries=entries, next=offset + limit if len(rows) > limit else None)
 
 
-@router.get("/api/v1/audit/log/file", summary="All of it as a file", responses=FILE, response_class=Response)
+@router.get("/api/v1/audit/log/file", summary="Download the audit log as CSV", responses=FILE, response_class=Response)
 async def log_file(plane: PlaneDep, caller: CallerDep, chosen: ChoiceDep) -> Response:
     caller.require(Action.AUDIT_READ)
     headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}

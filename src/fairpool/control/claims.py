@@ -19,7 +19,7 @@ from fairpool.control.store.database import Connection
 router = APIRouter(tags=["workloads"], route_class=LeanRoute)
 
 
-@router.get("/api/v1/claims", response_model=wire.ClaimPage, summary="Volume claims of a project")
+@router.get("/api/v1/claims", response_model=wire.ClaimPage, summary="List the volume claims of a project")
 async def list_claims(
     plane: PlaneDep,
     caller: CallerDep,

@@ -22,7 +22,7 @@ from fairpool.control.refusal import Refused, problems_of, unknown
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["researcher (older)"], route_class=LeanRoute)
+router = APIRouter(tags=["researcher (legacy)"], route_class=LeanRoute)
 
 JOBS = "/researcher/api/v1/jobs"
 EVERYTHING = 1_000_000
@@ -52,7 +52,7 @@ FIELDS = {
 Named = Annotated[list[wire.ClassicJobName], Body(min_length=1, max_length=1000)]
 
 
-@router.get(f"{JOBS}/{{project}}", response_model=list[wire.ClassicJob], summary="Jobs of a project")
+@router.get(f"{JOBS}/{{project}}", response_model=list[wire.ClassicJob], summary="List the jobs of a project")
 async def jobs(project: str, plane: PlaneDep, caller: CallerDep) -> list[wire.ClassicJob]:
     def unit(connection: Connection) -> list[wire.ClassicJob]:
         known_project(connection, caller, project, Action.WORKLOAD_READ)
@@ -73,19 +73,25 @@ async def submit(request: Request, plane: PlaneDep, caller: CallerDep, body: wir
     return Response(shown.model_dump_json(by_alias=True), answer.status_code, media_type="application/json")
 
 
-@router.delete(JOBS, response_model=list[wire.ClassicOutcome], summary="Delete jobs; each for itself")
+@router.delete(JOBS, response_model=list[wire.ClassicOutcome], summary="Delete jobs; each succeeds or fails on its own")
 async def delete(
     request: Request, plane: PlaneDep, caller: CallerDep, body: Named, force: workloads.Force = False
 ) -> Response:
     return await _operate(request, plane, caller, body, work.BatchAction.DELETE, force=force)
 
 
-@router.post(f"{JOBS}/suspend", response_model=list[wire.ClassicOutcome], summary="Suspend jobs; each for itself")
+@router.post(
+    f"{JOBS}/suspend",
+    response_model=list[wire.ClassicOutcome],
+    summary="Suspend jobs; each succeeds or fails on its own",
+)
 async def suspend(request: Request, plane: PlaneDep, caller: CallerDep, body: Named) -> Response:
     return await _operate(request, plane, caller, body, work.BatchAction.SUSPEND)
 
 
-@router.post(f"{JOBS}/resume", response_model=list[wire.ClassicOutcome], summary="Resume jobs; each for itself")
+@router.post(
+    f"{JOBS}/resume", response_model=list[wire.ClassicOutcome], summary="Resume jobs; each succeeds or fails on its own"
+)
 async def resume(request: Request, plane: PlaneDep, caller: CallerDep, body: Named) -> Response:
     return await _operate(request, plane, caller, body, work.BatchAction.RESUME)
 
@@ -142,7 +148,9 @@ def _operable(connection: Connection, caller: Caller, named: wire.ClassicJobName
     return workloads.operable(connection, caller, row.id, None)
 
 
-@router.get("/researcher/api/v1/projects", response_model=list[wire.ClassicProject], summary="Projects I may use")
+@router.get(
+    "/researcher/api/v1/projects", response_model=list[wire.ClassicProject], summary="List the projects you can use"
+)
 async def projects(plane: PlaneDep, caller: CallerDep) -> list[wire.ClassicProject]:
     found = await plane.read(lambda connection: visible_projects(connection, caller))
     return [classic_project(each) for each in found]
@@ -186,10 +194,10 @@ def _newer(body: wire.ClassicSubmit) -> work.SubmitAny:
     """The same in newer words, or everything that cannot be said in them."""
     problems: list[ProblemItem] = []
     if body.name is not None and body.job_name_prefix is not None:
-        what, fix = "a job has a name, or a prefix of one: not both", "leave out one of the two"
+        what, fix = "name and jobNamePrefix cannot be used together", "remove one of them"
         problems.append(ProblemItem(code="job.two_names", what=what, fix=fix, field="jobNamePrefix"))
     if body.interactive and (body.completions is not None or body.parallelism is not None):
-        what, fix = "completions and parallelism are for training", "leave them out, or interactive"
+        what, fix = "completions and parallelism apply only to training", "remove them, or remove interactive"
         problems.append(ProblemItem(code="job.not_training", what=what, fix=fix, field="interactive"))
     said: dict[str, Any] = {
         "image": body.image,
@@ -251,8 +259,8 @@ def _environment(assignments: list[str], problems: list[ProblemItem]) -> list[di
     for at, text in enumerate(assignments):
         name, equals, value = text.partition("=")
         if not equals or not name.isprintable() or not 0 < len(name) <= NAME_MAX:
-            what = f"{text[:64]!r} gives no variable a value"
-            problems.append(_wrong("job.environment", what, "write NAME=VALUE", f"environment.{at}"))
+            what = f"{text[:64]!r} is not a valid environment variable"
+            problems.append(_wrong("job.environment", what, "use NAME=VALUE", f"environment.{at}"))
         else:
             variables.append({"name": name, "value": value})
     return variables
@@ -264,8 +272,10 @@ def _mounts(texts: list[str], problems: list[ProblemItem]) -> list[dict[str, Any
         parts = text.split(":")
         paths, mode = parts[:2], parts[2:]
         if len(paths) < 2 or not all(path.startswith("/") for path in paths) or mode not in ([], ["ro"], ["rw"]):
-            what = f"{text[:64]!r} is no mount"
-            problems.append(_wrong("job.volume", what, "write /on/the/node:/in/the/job, or with :ro", f"volumes.{at}"))
+            what = f"{text[:64]!r} is not a valid volume"
+            problems.append(
+                _wrong("job.volume", what, "use /path/on/node:/path/in/job, optionally with :ro", f"volumes.{at}")
+            )
         else:
             mounts.append({"path": paths[0], "mountPath": paths[1], "readOnly": mode == ["ro"]})
     return mounts
@@ -276,7 +286,9 @@ def _claims(texts: list[str], problems: list[ProblemItem]) -> list[dict[str, Any
     for at, text in enumerate(texts):
         name, _, path = text.partition(":")
         if not name or not path.startswith("/") or len(name) > 256:
-            problems.append(_wrong("job.pvc", f"{text[:64]!r} is no claim", "write claim:/in/the/job", f"pvcs.{at}"))
+            problems.append(
+                _wrong("job.pvc", f"{text[:64]!r} is not a valid claim mount", "use claim:/path/in/job", f"pvcs.{at}")
+            )
         else:
             claims.append({"claimName": name, "path": path})
     return claims

@@ -28,7 +28,7 @@ from fairpool.model.ids import SECOND_MS
 router = APIRouter(tags=["clusters"], route_class=LeanRoute)
 
 
-@router.get("/api/v1/clusters", response_model=wire.ClusterPage, summary="Clusters")
+@router.get("/api/v1/clusters", response_model=wire.ClusterPage, summary="List clusters")
 async def clusters(
     plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.ClusterPage:
@@ -37,7 +37,7 @@ async def clusters(
     return wire.ClusterPage(clusters=[_cluster(plane, row) for row in rows[:limit]], next=following)
 
 
-@router.get("/api/v1/clusters/{cluster_id}", response_model=wire.ClusterAnswer, summary="One cluster")
+@router.get("/api/v1/clusters/{cluster_id}", response_model=wire.ClusterAnswer, summary="Get a cluster")
 async def cluster(cluster_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.ClusterAnswer:
     found = _cluster(plane, await plane.read(lambda connection: known_cluster(connection, cluster_id)))
     response.headers["ETag"] = f'"{found.revision}"'
@@ -45,14 +45,14 @@ async def cluster(cluster_id: str, plane: PlaneDep, caller: CallerDep, response:
 
 
 @router.post(
-    "/api/v1/clusters", response_model=wire.NewCluster, status_code=201, summary="Add a cluster; shows its token"
+    "/api/v1/clusters", response_model=wire.NewCluster, status_code=201, summary="Add a cluster; returns its token"
 )
 async def create_cluster(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ClusterRequest) -> Response:
     caller.require(Action.CLUSTER_WRITE)
 
     def unit(connection: Connection) -> Done:
         if store.cluster_by_name(connection, body.name) is not None:
-            what = f"there is a cluster {body.name} already"
+            what = f"cluster {body.name} already exists"
             raise refused(409, "cluster.exists", what, "choose another name", "name")
         cluster_id, token = add_cluster(plane, connection, body)
         made = _cluster(plane, store.cluster(connection, cluster_id))
@@ -69,7 +69,7 @@ async def create_cluster(request: Request, plane: PlaneDep, caller: CallerDep, b
     return await plane.perform(request, caller, unit)
 
 
-@router.put("/api/v1/clusters/{cluster_id}", response_model=wire.ClusterAnswer, summary="A cluster as it should be")
+@router.put("/api/v1/clusters/{cluster_id}", response_model=wire.ClusterAnswer, summary="Replace a cluster")
 async def replace_cluster(
     cluster_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ClusterRequest
 ) -> Response:
@@ -80,7 +80,7 @@ async def replace_cluster(
         check_match(request, row.revision)
         other = store.cluster_by_name(connection, body.name)
         if other is not None and other.id != row.id:
-            what = f"there is a cluster {body.name} already"
+            what = f"cluster {body.name} already exists"
             raise refused(409, "cluster.exists", what, "choose another name", "name")
         revision = _cluster_changed(plane, connection, row.id, "updated")
         values = {"name": body.name, "domain": body.domain, "version": body.version, "revision": revision}
@@ -91,7 +91,7 @@ async def replace_cluster(
     return await plane.perform(request, caller, unit)
 
 
-@router.delete("/api/v1/clusters/{cluster_id}", status_code=204, summary="Remove a cluster without projects")
+@router.delete("/api/v1/clusters/{cluster_id}", status_code=204, summary="Remove a cluster that has no projects")
 async def delete_cluster(cluster_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     caller.require(Action.CLUSTER_WRITE)
 
@@ -99,8 +99,8 @@ async def delete_cluster(cluster_id: str, request: Request, plane: PlaneDep, cal
         row = known_cluster(connection, cluster_id)
         check_match(request, row.revision)
         if row.id == plane.cluster_beside:
-            what = f"cluster {row.name} is this machine itself, which Fairpool runs on"
-            raise refused(412, "cluster.is_here", what, "drain its nodes, if nothing is to run here")
+            what = f"cluster {row.name} is the machine that Fairpool runs on and cannot be removed"
+            raise refused(412, "cluster.is_here", what, "to stop running workloads on it, drain its nodes")
         inside = [each.name for each in organization_store.all_projects(connection) if each.cluster == row.id]
         if inside:
             what = f"cluster {row.name} still has projects: {', '.join(inside[:5])}"
@@ -108,7 +108,7 @@ async def delete_cluster(cluster_id: str, request: Request, plane: PlaneDep, cal
         left = workload_store.count_in_cluster(connection, row.id)
         if left:
             what = f"cluster {row.name} still has {left} workloads"
-            raise refused(412, "cluster.has_work", what, "delete them first, and wait until they are gone")
+            raise refused(412, "cluster.has_work", what, "delete them and wait until they are gone")
         store.delete_cluster(connection, row.id)
         access_store.revoke_subject(connection, row.id)
         _cluster_changed(plane, connection, row.id, "deleted")

@@ -122,7 +122,7 @@ def _resume(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire) 
     if spec.want is Want.RUN and not ended:
         return False  # it runs, or waits for its turn: what was asked for is so
     if ended and over is not None and over.phase is WorkloadPhase.COMPLETED:
-        raise refused(409, "workload.completed", f"{row.name} has completed", "submit it again to run it again")
+        raise refused(409, "workload.completed", f"{row.name} has completed", "to run it again, submit it again")
     _declare(plane, connection, row, spec.model_copy(update={"want": Want.RUN, "run": spec.run + 1}), "resumed")
     return True
 

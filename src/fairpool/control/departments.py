@@ -41,20 +41,20 @@ FIELDS: Mapping[str, Field[wire.Department]] = {
 }
 
 
-@router.get(DEPARTMENTS, response_model=wire.DepartmentPage, summary="Departments")
+@router.get(DEPARTMENTS, response_model=wire.DepartmentPage, summary="List departments")
 async def departments(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.DepartmentPage:
     found = chosen(await plane.read(lambda connection: _departments(connection, caller)), FIELDS, wish)
     listed, following = page(found, wish)
     return wire.DepartmentPage(departments=listed, next=following)
 
 
-@router.get(f"{DEPARTMENTS}/count", response_model=Count, summary="How many departments there are")
+@router.get(f"{DEPARTMENTS}/count", response_model=Count, summary="Count departments")
 async def department_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
     everything = await plane.read(lambda connection: _departments(connection, caller))
     return Count(count=len(chosen(everything, FIELDS, counting(filter_by, search))))
 
 
-@router.get(DEPARTMENTS + "/{department_id}", response_model=wire.Department, summary="One department")
+@router.get(DEPARTMENTS + "/{department_id}", response_model=wire.Department, summary="Get a department")
 async def department(department_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.Department:
     def unit(connection: Connection) -> wire.Department:
         return _department(connection, _known_department(connection, department_id), caller)
@@ -64,7 +64,7 @@ async def department(department_id: str, plane: PlaneDep, caller: CallerDep, res
     return found
 
 
-@router.post(DEPARTMENTS, response_model=wire.Department, status_code=201, summary="Make a department")
+@router.post(DEPARTMENTS, response_model=wire.Department, status_code=201, summary="Create a department")
 async def create_department(
     request: Request, plane: PlaneDep, caller: CallerDep, body: wire.DepartmentRequest
 ) -> Response:
@@ -73,7 +73,7 @@ async def create_department(
     def unit(connection: Connection) -> Done:
         now = plane.now()
         if store.department(connection, body.name) is not None:
-            what = f"there is a department {body.name} already"
+            what = f"department {body.name} already exists"
             raise refused(409, "department.exists", what, "choose another name", "name")
         check_resources(connection, body.resources)
         revision = changed(plane, connection, "department", body.name, "created", now)
@@ -95,18 +95,16 @@ async def create_department(
     return await plane.perform(request, caller, unit)
 
 
-@router.put(DEPARTMENTS + "/{department_id}", response_model=wire.Department, summary="A department as it should be")
+@router.put(DEPARTMENTS + "/{department_id}", response_model=wire.Department, summary="Replace a department")
 async def replace_department(
     department_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.DepartmentRequest
 ) -> Response:
     if body.name != department_id:
-        raise refused(422, "department.renamed", "a department keeps its name", "make another one", "name")
+        raise refused(422, "department.renamed", "a department cannot be renamed", "create another department", "name")
     return await _change_department(request, plane, caller, department_id, lambda _: body)
 
 
-@router.patch(
-    DEPARTMENTS + "/{department_id}", response_model=wire.Department, summary="Change what is said of a department"
-)
+@router.patch(DEPARTMENTS + "/{department_id}", response_model=wire.Department, summary="Update a department")
 async def update_department(
     department_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.DepartmentUpdate
 ) -> Response:
@@ -117,17 +115,17 @@ async def update_department(
 
 
 @router.put(
-    DEPARTMENTS + "/{department_id}/resources", response_model=wire.Department, summary="What a department is owed"
+    DEPARTMENTS + "/{department_id}/resources", response_model=wire.Department, summary="Replace a department's quotas"
 )
 @router.patch(
     DEPARTMENTS + "/{department_id}/resources",
     response_model=wire.Department,
-    summary="What a department is owed in some pools",
+    summary="Update a department's quotas in some node pools",
 )
 async def set_department_resources(
     department_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.DepartmentResourcesUpdate
 ) -> Response:
-    """`PATCH` changes the pools that are named, `PUT` all."""
+    """`PATCH` changes only the node pools in the request; `PUT` replaces all of them."""
 
     def change(before: wire.DepartmentRequest) -> wire.DepartmentRequest:
         resources = body.resources if request.method == "PUT" else body.merged_into(before.resources)
@@ -160,7 +158,7 @@ async def _change_department(
     return await plane.perform(request, caller, unit)
 
 
-@router.delete(DEPARTMENTS + "/{department_id}", status_code=204, summary="Delete a department without projects")
+@router.delete(DEPARTMENTS + "/{department_id}", status_code=204, summary="Delete a department that has no projects")
 async def delete_department(department_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     caller.require(Action.DEPARTMENT_WRITE)
 
@@ -168,8 +166,10 @@ async def delete_department(department_id: str, request: Request, plane: PlaneDe
         row = _known_department(connection, department_id)
         check_match(request, row.revision)
         if department_id == DEFAULT_DEPARTMENT:
-            what = "the default department is always there"
-            raise refused(409, "department.default", what, "leave it")
+            what = "the default department cannot be deleted"
+            raise refused(
+                409, "department.default", what, "to ignore department quotas, turn off the setting department.use"
+            )
         inside = store.projects_of(connection, department_id)
         if inside:
             what = f"department {department_id} still has projects: {', '.join(inside[:5])}"

@@ -31,18 +31,18 @@ REFUSALS: dict[int | str, Document] = {
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
     }
     for status, words in {
-        400: "The request cannot be read",
-        401: "No caller, or a token that is none any more",
-        403: "The caller may not",
-        404: "There is no such thing, or none that the caller may know of",
-        409: "It collides with what is there",
-        412: "It was changed meanwhile, or is still referred to",
-        413: "The body is too large",
-        415: "The body is not JSON",
-        421: "It was called by a name that is not its own",
-        422: "The request says something that cannot be",
+        400: "The request could not be parsed",
+        401: "The token is missing, invalid or expired",
+        403: "Permission denied",
+        404: "Not found, or not visible to the caller",
+        409: "Conflict with the current state",
+        412: "Changed since it was read, or still in use",
+        413: "The request body is too large",
+        415: "The request body is not JSON",
+        421: "The host name is not one of the server's",
+        422: "The request is not valid",
         429: "Too many attempts",
-        503: "What is behind this does not answer now",
+        503: "Temporarily unavailable",
     }.items()
 }
 REFUSAL_EXAMPLE = {
@@ -73,7 +73,7 @@ IF_MATCH = {
     "required": False,
     "schema": {"type": "string"},
     "example": '"42"',
-    "description": "The ETag that was read: refused with 412 if somebody changed it since",
+    "description": "The ETag from the last read; refused with 412 if the object has changed since",
 }
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
@@ -81,12 +81,12 @@ IDEMPOTENCY_KEY = {
     "required": False,
     "schema": {"type": "string", "maxLength": 256},
     "example": "6f1c2a1e-0d5b-4f6a-9c2e-3b7a5d9e8f01",
-    "description": "Under one key a call is done once, however often it is made within a day",
+    "description": "Requests with the same key within a day are carried out only once",
 }
-ETAG = {"ETag": {"description": "Its revision, for If-Match", "schema": {"type": "string"}, "example": '"42"'}}
+ETAG = {"ETag": {"description": "The revision, for If-Match", "schema": {"type": "string"}, "example": '"42"'}}
 SHELLS = {
-    "/api/v1/workloads/{workload_id}/exec": "A process beside the pod's own: ?command=WORD (repeated), pod, tty",
-    "/api/v1/workloads/{workload_id}/attach": "The pod's own process: ?pod, tty",
+    "/api/v1/workloads/{workload_id}/exec": "Run a command in a pod: ?command=WORD (repeated), pod, tty",
+    "/api/v1/workloads/{workload_id}/attach": "Attach to a pod's main process: ?pod, tty",
 }
 """WebSockets, which OpenAPI cannot describe."""
 NAMED = {
@@ -230,7 +230,7 @@ def reference(document: Document) -> str:
         groups["streams"].append((path, "WebSocket", words, _who(rbac.Action.WORKLOAD_OPERATE)))
     parts = [PREFACE]
     for name in sorted(groups):
-        head = f"## {name[:1].upper()}{name[1:]}\n\n| method | path | what | who |\n|---|---|---|---|"
+        head = f"## {name[:1].upper()}{name[1:]}\n\n| method | path | description | permission |\n|---|---|---|---|"
         rows = [f"| {method} | `{path}` | {what} | {who} |" for path, method, what, who in sorted(groups[name])]
         parts.append("\n".join([head, *rows]))
     return "\n\n".join(parts) + "\n"
@@ -254,7 +254,7 @@ def reference_page(document: Document) -> str:
 INTRODUCTION = """<nav><a href="/">Fairpool</a><a href="/api/openapi.json">OpenAPI document</a></nav>
 <h1>REST API</h1>
 <p>Send <code>Authorization: Bearer TOKEN</code> with every call; <code>POST /api/v1/token</code> returns a token.
-Each operation names the permission that the caller needs in the project that it concerns. Researchers have the
+Each operation shows the permission that the caller needs in the project it applies to. Researchers have the
 permissions marked with *, administrators have all of them.</p>"""
 
 
@@ -265,7 +265,7 @@ def _operation(method: str, path: str, operation: Document) -> str:
     for status, answer in operation["responses"].items():
         if status.startswith("2"):
             media = next(iter(answer.get("content", {}).values()), {})
-            parts.append(_example(f"Answer {status}", media) or f"<p>Answer {escape(status)}, without a body</p>")
+            parts.append(_example(f"Response {status}", media) or f"<p>Response {escape(status)}, no body</p>")
     head = _head(method, path, operation["summary"], _who(operation["x-permission"]))
     return f"<details><summary>{head}</summary><div>{''.join(parts)}</div></details>"
 
@@ -292,23 +292,24 @@ def _example(title: str, media: Document) -> str:
     return f"<p>{escape(title)}</p><pre><code>{escape(text)}</code></pre>"
 
 
-PREFACE = """# REST API: every route
+PREFACE = """# REST API reference
 
-Made from the routes by `python -m tools.api_reference`; `GET /api/docs` shows the same for the server that answers, and
-`GET /api/openapi.json` has every field, with examples. How to begin is in the [guide](../guides/api.md).
+All routes, generated from the code by `python -m tools.api_reference`. A running server shows the same list at
+`GET /api/docs`, and every field with examples at `GET /api/openapi.json`. To get started, read the
+[guide](../guides/api.md).
 
-*Who* names the permission that a caller needs, in the project it is about. Researchers have those that are marked with
-an asterisk, administrators all. *Everybody* is whoever is signed in."""
+*Permission* is what the caller needs in the project that the request applies to. Researchers have the permissions
+marked with an asterisk; administrators have all of them."""
 
 
 def _who(permission: str) -> str:
     match permission:
         case rbac.Action.OPEN:
-            return "anybody"
+            return "none (no token needed)"
         case rbac.Action.SELF:
-            return "everybody"
+            return "any signed-in user"
         case rbac.Action.LINK:
-            return "clusters"
+            return "cluster token"
         case _:
             mark = "\\*" if permission in rbac.ROLES[RoleName.RESEARCHER] else ""
             return f"{permission}{mark}"

@@ -136,4 +136,8 @@ class NoDoors(NoUploads):
 
 
 def _away(pod: PodAddress) -> Problem:
-    return Problem("pod.unreachable", f"cluster {pod.cluster} offers no way into its pods", "look at it on its node")
+    return Problem(
+        "pod.unreachable",
+        f"the logs and shells of pods in cluster {pod.cluster} cannot be reached",
+        "check the pod on its node",
+    )

@@ -119,8 +119,8 @@ def _copies(shape: PodShape, nodes: Iterable[Node], enough: int) -> int:
 
 def _no_such_node(shape: PodShape, pool: PoolName) -> Problem:
     wanted = " or ".join(" and ".join(str(rule) for rule in rules) for rules in shape.node_rules)
-    what = f"no node of node pool {pool} has {wanted}"
-    return Problem("node.none_matches", what, f"`runai list nodes` shows which there are; or {ANYWAY}")
+    what = f"no node in node pool {pool} has {wanted}"
+    return Problem("node.none_matches", what, f"see the nodes with `runai list nodes`, or {ANYWAY}")
 
 
 def _too_large_for_node(shape: PodShape, pool: PoolName, nodes: Sequence[Node]) -> Problem:
@@ -131,7 +131,7 @@ def _too_large_for_node(shape: PodShape, pool: PoolName, nodes: Sequence[Node]) 
         (gpu.devices > most, f"{_gpus(gpu.devices)} in one pod", _gpus(most)),
         (
             gpu.memory_mib > max(node.gpu_memory_mib for node in nodes),
-            f"{gpu.memory_mib} MiB of memory of one GPU",
+            f"{gpu.memory_mib} MiB of memory on one GPU",
             f"GPUs with {max(node.gpu_memory_mib for node in nodes)} MiB",
         ),
         _check(shape.cpu_milli, [node.cpu_milli for node in nodes], lambda milli: f"{gpus_text(milli)} CPUs"),
@@ -139,10 +139,10 @@ def _too_large_for_node(shape: PodShape, pool: PoolName, nodes: Sequence[Node]) 
     ]
     for is_short, asked, there in checks:
         if is_short:
-            what = f"this asks for {asked}, and the largest node of node pool {pool} has {there}"
-            return Problem("node.too_small", what, f"ask for less, use several pods, or {ANYWAY}")
-    what = f"no node of node pool {pool} has all that one pod asks for"
-    return Problem("node.too_small", what, f"ask for less, or {ANYWAY}")
+            what = f"this requests {asked}, but the largest node in node pool {pool} has {there}"
+            return Problem("node.too_small", what, f"request less, use several pods, or {ANYWAY}")
+    what = f"no single node in node pool {pool} has everything that one pod requests"
+    return Problem("node.too_small", what, f"request less, or {ANYWAY}")
 
 
 def _check(asked: int, there: Iterable[int], text: Callable[[int], str]) -> tuple[bool, str, str]:
@@ -152,12 +152,12 @@ def _check(asked: int, there: Iterable[int], text: Callable[[int], str]) -> tupl
 
 def _too_many(pods: int, asked: Amounts, room: int, pool: PoolName, nodes: Sequence[Node]) -> Problem:
     there = sum(node.gpus for node in nodes)
-    fix = f"ask for less, or {ANYWAY}"
+    fix = f"request less, or {ANYWAY}"
     if asked.gpu_milli > there * WHOLE_GPU_MILLI:
         need = f"its {pods} pods start together and need {gpus_text(asked.gpu_milli)} GPUs"
-        what = f"{need}, and node pool {pool} has {there}"
+        what = f"{need}, but node pool {pool} has {there}"
         return Problem("pool.too_small", what, fix)
-    what = f"its {pods} pods start together, and node pool {pool} has room for {room} of them even when it is empty"
+    what = f"its {pods} pods start together, but node pool {pool} has room for only {room} of them, even when empty"
     return Problem("pool.too_small", what, fix)
 
 
@@ -177,19 +177,19 @@ def _over(owner: Queue, place: Place, asked: Amounts, firm: bool) -> Problem | N
             return _over_limit(name, owner, owed, text(amount), text(owed.limit), place.pool)
         if amount and firm and UNLIMITED != owed.quota < amount:
             what = (
-                f"{name} has a quota of {text(owed.quota)} in node pool {place.pool}, and this asks for "
-                f"{text(amount)}: work that is not preemptible cannot exceed the quota"
+                f"{name} has a quota of {text(owed.quota)} in node pool {place.pool}, but this requests "
+                f"{text(amount)}; non-preemptible workloads cannot exceed the quota"
             )
-            fix = f"submit it with --preemptible, ask for less, have the quota raised, or {ANYWAY}"
+            fix = f"submit it with --preemptible, request less, ask for a higher quota, or {ANYWAY}"
             return Problem(f"{noun}.over_quota", what, fix)
     return None
 
 
 def _over_limit(name: str, owner: Queue, owed: Entitlement, asked: str, limit: str, pool: PoolName) -> Problem:
     off = owner.over_quota is OverQuota.OFF and owed.limit == owed.quota
-    because = ", because it may not exceed its quota (over-quota is off)" if off else ""
-    what = f"{name} may hold at most {limit} in node pool {pool}{because}, and this asks for {asked}"
-    fix = f"ask for less, have the {'quota' if off else 'limit'} raised, or {ANYWAY}"
+    because = " (its quota; over quota is off)" if off else ""
+    what = f"{name} is limited to {limit} in node pool {pool}{because}, but this requests {asked}"
+    fix = f"request less, ask for a higher {'quota' if off else 'limit'}, or {ANYWAY}"
     return Problem(f"{name.partition(' ')[0]}.over_limit", what, fix)
 
 

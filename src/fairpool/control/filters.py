@@ -66,7 +66,7 @@ def parse(
     problems: list[Problem] = []
     pieces = split(text)
     if len(pieces) > CONDITIONS_MAX or len(text) > TEXT_MAX:
-        return [], [Problem("filter.too_long", "this filter is too long", f"give at most {CONDITIONS_MAX} conditions")]
+        return [], [Problem("filter.too_long", "the filter has too many conditions", f"use at most {CONDITIONS_MAX}")]
     for piece in pieces:
         found = _one(piece, fields, moments, words)
         if isinstance(found, Problem):
@@ -123,26 +123,26 @@ def _one(
 ) -> Filter | Problem:
     match = CONDITION.fullmatch(piece)
     if match is None:
-        fix = "write field, operator, value, as in phase==Running; operators: == != <= >= =@ !@ =^ =$"
-        return Problem("filter.not_a_condition", f"{piece[:64]!r} is not a condition", fix)
+        fix = "use field, operator and value, e.g. phase==Running; operators: == != <= >= =@ !@ =^ =$"
+        return Problem("filter.not_a_condition", f"{piece[:64]!r} is not a valid condition", fix)
     field, operator, text = match["field"], Operator(match["operator"]), match["value"]
     kind = fields.get(field)
     if kind is None and fields.get(field.partition(".")[0]) is Sort.LABELS:
         return Filter(field, operator, text)
     if kind is Sort.LABELS:
-        fix = f"write {field}.KEY{operator}{text[:64]}"
-        return Problem("filter.no_key", f"{field} holds several values, and none is named", fix)
+        fix = f"use {field}.KEY{operator}{text[:64]}"
+        return Problem("filter.no_key", f"{field} needs a key", fix)
     if kind is None:
         return Problem("filter.unknown_field", f"there is no field {field[:64]!r} to filter by", _one_of(fields))
     if kind is Sort.TEXT:
         return Filter(field, operator, words.get(field, {}).get(text, text))
     if operator not in ORDERING:
-        fix = "compare it with ==, !=, <= or >="
-        return Problem("filter.wrong_operator", f"{field} is not a text, so {operator} has no meaning", fix)
+        fix = "use ==, !=, <= or >="
+        return Problem("filter.wrong_operator", f"{field} is not text, so {operator} cannot be used", fix)
     value = moments.get(text) if kind is Sort.MOMENT else _number(text, kind)
     if value is None:
-        fix = "give a date such as 2026-11-15T12:00:00Z" if kind is Sort.MOMENT else "give a number"
-        return Problem("filter.wrong_value", f"{text[:64]!r} is not a value of {field}", fix)
+        fix = "use a date such as 2026-11-15T12:00:00Z" if kind is Sort.MOMENT else "use a number"
+        return Problem("filter.wrong_value", f"{text[:64]!r} is not a valid value for {field}", fix)
     return Filter(field, operator, value)
 
 

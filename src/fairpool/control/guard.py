@@ -46,7 +46,7 @@ async def guard(connection: HTTPConnection) -> None:
         return
     if caller.must_change_password and route not in rbac.WITH_A_GIVEN_PASSWORD:
         what = f"the password of {caller.name} was set by someone else and must be changed first"
-        raise refused(403, "access.password_must_change", what, "POST /api/v1/me/password, or: runai password")
+        raise refused(403, "access.password_must_change", what, "run `runai password` (API: POST /api/v1/me/password)")
     caller.require_somewhere(action)
 
 
@@ -64,7 +64,7 @@ async def known(plane: Plane, digest: str) -> Caller:
     if caller is None:
         caller = await plane.read(lambda connection: _caller(connection, digest))
         if caller is None:
-            raise unauthenticated("this token is not known, or was revoked")
+            raise unauthenticated("this token is invalid or was revoked")
         plane.callers[digest] = caller
     if caller.expires_at is not None and caller.expires_at <= plane.now():
         plane.callers.pop(digest, None)
@@ -78,7 +78,7 @@ def digest_of(token: str) -> str:
 
 
 def unauthenticated(what: str) -> Refused:
-    refusal = refused(401, "access.not_signed_in", what, "sign in: runai login, or POST /api/v1/token")
+    refusal = refused(401, "access.not_signed_in", what, "sign in with `runai login` (API: POST /api/v1/token)")
     refusal.headers["WWW-Authenticate"] = "Bearer"
     return refusal
 

@@ -36,7 +36,7 @@ async def keep_tidy(plane: Plane) -> None:
         except Unavailable:  # the database has said so in the log
             continue
         except Exception:  # a disk that does not take it now: nothing is lost, and the next time comes
-            log.exception("history could not be cleared; it is tried again in %g s", rest_s)
+            log.exception("could not delete old history; retrying in %g s", rest_s)
 
 
 def clear(connection: Connection, settings: Settings, now: Instant) -> bool:

@@ -184,7 +184,7 @@ async def _body(request: Request) -> bytes:
     try:
         return await request.body()
     except ClientDisconnect as gone:
-        raise HTTPException(400, "the body ends before its end") from gone  # nobody is there to read it
+        raise HTTPException(400, "the request body is incomplete") from gone  # nobody is there to read it
 
 
 def _arguments(asked: Asked, request: Request, body: bytes) -> dict[str, Any] | None:

@@ -51,11 +51,15 @@ REPORT = {"requestBody": {"required": True, "content": _schema("PushReport")}}
 # --- pull ----------------------------------------------------------------------------------------------------
 
 
-@router.post("/api/v1/cluster/pull", summary="What is desired, as far as it changed", responses={200: ANSWERED_BY_PULL})
+@router.post(
+    "/api/v1/cluster/pull",
+    summary="Get declarations that changed since a revision (called by clusters)",
+    responses={200: ANSWERED_BY_PULL},
+)
 async def pull(
     plane: PlaneDep,
     caller: CallerDep,
-    after: Annotated[int, Body(ge=0, le=2**62, description="The revision read so far; 0: none")],
+    after: Annotated[int, Body(ge=0, le=2**62, description="The last revision received; 0 if none")],
     wait_s: Annotated[float, Body(alias="waitS", ge=0, le=60)] = 0.0,
 ) -> Response:
     answer = await pulled(plane, caller.id, Revision(after), wait_s)
@@ -135,7 +139,7 @@ def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorklo
 
 @router.post(
     "/api/v1/cluster/push",
-    summary="What is so in a cluster",
+    summary="Report the state of a cluster (called by clusters)",
     responses={200: ANSWERED_BY_PUSH},
     openapi_extra=REPORT,
 )

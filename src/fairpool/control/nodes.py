@@ -52,20 +52,20 @@ POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
 }
 
 
-@router.get("/api/v1/nodes", response_model=wire.NodePage, summary="Nodes as their clusters last saw them")
+@router.get("/api/v1/nodes", response_model=wire.NodePage, summary="List nodes, as last reported by their clusters")
 async def nodes(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.NodePage:
     listed, following = page(chosen(await plane.read(all_nodes), NODE_FIELDS, wish), wish)
     return wire.NodePage(nodes=listed, next=following)
 
 
-@router.get("/api/v1/nodes/count", response_model=Count, summary="How many nodes there are")
+@router.get("/api/v1/nodes/count", response_model=Count, summary="Count nodes")
 async def node_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
     return Count(count=len(chosen(await plane.read(all_nodes), NODE_FIELDS, counting(filter_by, search))))
 
 
-@router.get("/api/v1/nodes/{node}", response_model=wire.NodeDetail, summary="One node and the pods on it")
+@router.get("/api/v1/nodes/{node}", response_model=wire.NodeDetail, summary="Get a node and the pods on it")
 async def node(node: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.NodeDetail:
-    """Its ETag is that of its marks: what the cluster sees changes all the time, and nobody edits that."""
+    """The ETag covers only the cordon, taints and labels, not the state that the cluster reports."""
 
     def unit(connection: Connection) -> wire.NodeDetail:
         known = _known_node(connection, node)
@@ -80,7 +80,7 @@ async def node(node: str, plane: PlaneDep, caller: CallerDep, response: Response
 @router.put(
     "/api/v1/nodes/{node}/marks",
     response_model=wire.NodeAnswer,
-    summary="Cordon, taint or label a node: all of its marks, as they should be",
+    summary="Set the cordon, taints and labels of a node; replaces all of them",
 )
 async def mark_node(
     node: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodeMarksRequest
@@ -101,31 +101,31 @@ async def mark_node(
 # --- pools ---------------------------------------------------------------------------------------------------
 
 
-@router.get("/api/v1/node-pools", response_model=wire.NodePoolPage, summary="Node pools")
+@router.get("/api/v1/node-pools", response_model=wire.NodePoolPage, summary="List node pools")
 async def pools(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.NodePoolPage:
     listed, following = page(chosen(await plane.read(_pools), POOL_FIELDS, wish), wish)
     return wire.NodePoolPage(nodepools=listed, next=following)
 
 
-@router.get("/api/v1/node-pools/count", response_model=Count, summary="How many node pools there are")
+@router.get("/api/v1/node-pools/count", response_model=Count, summary="Count node pools")
 async def pool_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
     return Count(count=len(chosen(await plane.read(_pools), POOL_FIELDS, counting(filter_by, search))))
 
 
-@router.get("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="One node pool")
+@router.get("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="Get a node pool")
 async def pool(pool_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.NodePoolAnswer:
     found = await plane.read(lambda connection: _pool(connection, _known_pool(connection, pool_id)))
     response.headers["ETag"] = f'"{found.revision}"'
     return found
 
 
-@router.post("/api/v1/node-pools", response_model=wire.NodePoolAnswer, status_code=201, summary="Make a node pool")
+@router.post("/api/v1/node-pools", response_model=wire.NodePoolAnswer, status_code=201, summary="Create a node pool")
 async def create_pool(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodePoolRequest) -> Response:
     caller.require(Action.POOL_WRITE)
 
     def unit(connection: Connection) -> Done:
         if store.node_pool(connection, body.name) is not None:
-            what = f"there is a node pool {body.name} already"
+            what = f"node pool {body.name} already exists"
             raise refused(409, "pool.exists", what, "choose another name", "name")
         now = plane.now()
         revision = _changed(plane, connection, body.name, "created")
@@ -147,18 +147,16 @@ async def create_pool(request: Request, plane: PlaneDep, caller: CallerDep, body
     return await plane.perform(request, caller, unit)
 
 
-@router.put("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="A pool as it should be")
+@router.put("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="Replace a node pool")
 async def replace_pool(
     pool_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodePoolRequest
 ) -> Response:
     if body.name != pool_id:
-        raise refused(422, "pool.renamed", "a node pool keeps its name", "make another one", "name")
+        raise refused(422, "pool.renamed", "a node pool cannot be renamed", "create another node pool", "name")
     return await _change_pool(request, plane, caller, pool_id, body.model_dump())
 
 
-@router.patch(
-    "/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="Change what is said of a pool"
-)
+@router.patch("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="Update a node pool")
 async def update_pool(
     pool_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodePoolUpdate
 ) -> Response:
@@ -175,8 +173,8 @@ async def _change_pool(request: Request, plane: Plane, caller: Caller, pool_id: 
         after = wire.NodePoolRequest.model_validate(before.model_dump() | said)
         labels = (after.label_key, after.label_value)
         if pool_id == DEFAULT_POOL and labels != (before.label_key, before.label_value):
-            what = "the default pool takes the nodes that no other pool has"
-            raise refused(409, "pool.default", what, "make another pool for these nodes", "labelKey")
+            what = "the default node pool has no label: it holds the nodes that are in no other pool"
+            raise refused(409, "pool.default", what, "create another node pool for these nodes", "labelKey")
         revision = _changed(plane, connection, pool_id, "updated")
         document = after.model_dump_json(by_alias=True)
         store.change(connection, node_pools, pool_id, plane.now(), document=document, revision=revision)
@@ -186,7 +184,9 @@ async def _change_pool(request: Request, plane: Plane, caller: Caller, pool_id: 
     return await plane.perform(request, caller, unit)
 
 
-@router.delete("/api/v1/node-pools/{pool_id}", status_code=204, summary="Delete a pool that nobody has a quota in")
+@router.delete(
+    "/api/v1/node-pools/{pool_id}", status_code=204, summary="Delete a node pool that no project or department uses"
+)
 async def delete_pool(pool_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     caller.require(Action.POOL_WRITE)
 
@@ -194,11 +194,16 @@ async def delete_pool(pool_id: str, request: Request, plane: PlaneDep, caller: C
         row = _known_pool(connection, pool_id)
         check_match(request, row.revision)
         if pool_id == DEFAULT_POOL:
-            raise refused(409, "pool.default", "the default pool is always there", "leave it")
+            raise refused(
+                409,
+                "pool.default",
+                "the default node pool cannot be deleted",
+                "to empty it, create other node pools for its nodes",
+            )
         users = _users_of_pool(connection, pool_id)
         if users:
-            what = f"node pool {pool_id} is named by {', '.join(users[:5])}"
-            raise refused(412, "pool.in_use", what, "take it out of their quotas and default pools first")
+            what = f"node pool {pool_id} is used by {', '.join(users[:5])}"
+            raise refused(412, "pool.in_use", what, "remove it from their quotas and default node pools first")
         store.remove(connection, node_pools, pool_id)
         _changed(plane, connection, pool_id, "deleted")
         return Done(action="delete", entity_type="node-pool", entity_id=pool_id)

@@ -28,7 +28,7 @@ from fairpool.control.store import audit as audit_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["administrator (older)"], route_class=LeanRoute)
+router = APIRouter(tags=["administrator (legacy)"], route_class=LeanRoute)
 
 K8S = "/v1/k8s"
 CLUSTER = f"{K8S}/clusters/{{cluster_id}}"
@@ -51,7 +51,7 @@ ClusterDep = Annotated[str, Depends(the_cluster)]
 # --- projects and jobs of one cluster ------------------------------------------------------------------------
 
 
-@router.get(f"{CLUSTER}/projects", response_model=wire.ProjectPage, summary="Projects of a cluster")
+@router.get(f"{CLUSTER}/projects", response_model=wire.ProjectPage, summary="List the projects of a cluster")
 async def cluster_projects(plane: PlaneDep, caller: CallerDep, cluster: ClusterDep, wish: WishDep) -> wire.ProjectPage:
     everything = await plane.read(lambda connection: projects.visible_projects(connection, caller))
     mine = [each for each in everything if each.cluster_id == cluster]
@@ -59,7 +59,9 @@ async def cluster_projects(plane: PlaneDep, caller: CallerDep, cluster: ClusterD
     return wire.ProjectPage(projects=listed, next=following)
 
 
-@router.post(f"{CLUSTER}/projects", response_model=wire.Project, status_code=201, summary="Make a project in a cluster")
+@router.post(
+    f"{CLUSTER}/projects", response_model=wire.Project, status_code=201, summary="Create a project in a cluster"
+)
 async def create_cluster_project(
     request: Request, plane: PlaneDep, caller: CallerDep, cluster: ClusterDep, body: wire.ProjectRequest
 ) -> Response:
@@ -67,7 +69,9 @@ async def create_cluster_project(
     return await projects.create_project(request, plane, caller, body)
 
 
-@router.get(f"{CLUSTER}/jobs", response_model=list[classic.ClassicJob], summary="Jobs in a cluster that I may see")
+@router.get(
+    f"{CLUSTER}/jobs", response_model=list[classic.ClassicJob], summary="List the jobs of a cluster that you can see"
+)
 async def cluster_jobs(plane: PlaneDep, caller: CallerDep, cluster: ClusterDep) -> list[classic.ClassicJob]:
     places = caller.places(Action.WORKLOAD_READ)
     listing = workload_store.Listing(
@@ -83,7 +87,7 @@ async def cluster_jobs(plane: PlaneDep, caller: CallerDep, cluster: ClusterDep) 
 # --- users and the audit log, in older words -----------------------------------------------------------------
 
 
-@router.post(f"{K8S}/users", response_model=access.NewUser, status_code=201, summary="Add a user")
+@router.post(f"{K8S}/users", response_model=access.NewUser, status_code=201, summary="Create a user")
 async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body: classic.ClassicUser) -> Response:
     problems = [
         ProblemItem(
@@ -96,8 +100,8 @@ async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body
         if name not in ROLES
     ]
     if not body.permit_all_clusters or body.permitted_clusters:
-        what = "nobody can be kept to some clusters here"
-        fix = "leave it out, and give roles in projects"
+        what = "users cannot be restricted to certain clusters"
+        fix = "remove it, and assign roles in projects instead"
         problems.append(ProblemItem(code="user.clusters", what=what, fix=fix, field="permittedClusters"))
     if problems:
         raise Refused(422, problems)
@@ -110,7 +114,7 @@ async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body
     return await users.create_user(request, plane, caller, asked)
 
 
-@router.get(f"{K8S}/audit", response_model=list[classic.ClassicAuditEntry], summary="Who did what, newest first")
+@router.get(f"{K8S}/audit", response_model=list[classic.ClassicAuditEntry], summary="List the audit log, newest first")
 async def audit(
     plane: PlaneDep,
     caller: CallerDep,
@@ -166,37 +170,39 @@ def _same(method: str, path: str, handler: Any, summary: str, answer: Any = None
     )
 
 
-_same("GET", f"{K8S}/clusters", clusters.clusters, "Clusters", wire.ClusterPage)
+_same("GET", f"{K8S}/clusters", clusters.clusters, "List clusters", wire.ClusterPage)
 _same("POST", f"{K8S}/clusters", clusters.create_cluster, "Add a cluster", wire.NewCluster, 201)
-_same("GET", CLUSTER, clusters.cluster, "One cluster", wire.ClusterAnswer)
-_same("PUT", CLUSTER, clusters.replace_cluster, "A cluster as it should be", wire.ClusterAnswer)
-_same("DELETE", CLUSTER, clusters.delete_cluster, "Remove a cluster without projects", None, 204)
+_same("GET", CLUSTER, clusters.cluster, "Get a cluster", wire.ClusterAnswer)
+_same("PUT", CLUSTER, clusters.replace_cluster, "Replace a cluster", wire.ClusterAnswer)
+_same("DELETE", CLUSTER, clusters.delete_cluster, "Remove a cluster that has no projects", None, 204)
 
 _PROJECT, _DEPARTMENT = f"{CLUSTER}/projects/{{project_id}}", f"{CLUSTER}/departments/{{department_id}}"
-_same("GET", _PROJECT, projects.project, "One project", wire.Project)
-_same("PUT", _PROJECT, projects.replace_project, "A project as it should be", wire.Project)
-_same("DELETE", _PROJECT, projects.delete_project, "Delete a project; say what becomes of its work", None, 202)
+_same("GET", _PROJECT, projects.project, "Get a project", wire.Project)
+_same("PUT", _PROJECT, projects.replace_project, "Replace a project", wire.Project)
+_same(
+    "DELETE", _PROJECT, projects.delete_project, "Delete a project; if it has workloads, delete or move them", None, 202
+)
 
 _DEPARTMENTS = f"{CLUSTER}/departments"
-_same("GET", _DEPARTMENTS, departments.departments, "Departments", wire.DepartmentPage)
-_same("POST", _DEPARTMENTS, departments.create_department, "Make a department", wire.Department, 201)
-_same("GET", _DEPARTMENT, departments.department, "One department", wire.Department)
-_same("PUT", _DEPARTMENT, departments.replace_department, "A department as it should be", wire.Department)
-_same("DELETE", _DEPARTMENT, departments.delete_department, "Delete a department without projects", None, 204)
+_same("GET", _DEPARTMENTS, departments.departments, "List departments", wire.DepartmentPage)
+_same("POST", _DEPARTMENTS, departments.create_department, "Create a department", wire.Department, 201)
+_same("GET", _DEPARTMENT, departments.department, "Get a department", wire.Department)
+_same("PUT", _DEPARTMENT, departments.replace_department, "Replace a department", wire.Department)
+_same("DELETE", _DEPARTMENT, departments.delete_department, "Delete a department that has no projects", None, 204)
 
 _POOLS, _POOL = f"{CLUSTER}/node-pools", f"{CLUSTER}/node-pools/{{pool_id}}"
-_same("GET", _POOLS, nodes.pools, "Node pools", wire.NodePoolPage)
-_same("POST", _POOLS, nodes.create_pool, "Make a node pool", wire.NodePoolAnswer, 201)
-_same("GET", _POOL, nodes.pool, "One node pool", wire.NodePoolAnswer)
-_same("PUT", _POOL, nodes.replace_pool, "A pool as it should be", wire.NodePoolAnswer)
-_same("DELETE", _POOL, nodes.delete_pool, "Delete a pool that nobody has a quota in", None, 204)
+_same("GET", _POOLS, nodes.pools, "List node pools", wire.NodePoolPage)
+_same("POST", _POOLS, nodes.create_pool, "Create a node pool", wire.NodePoolAnswer, 201)
+_same("GET", _POOL, nodes.pool, "Get a node pool", wire.NodePoolAnswer)
+_same("PUT", _POOL, nodes.replace_pool, "Replace a node pool", wire.NodePoolAnswer)
+_same("DELETE", _POOL, nodes.delete_pool, "Delete a node pool that is not in use", None, 204)
 
-_same("GET", f"{K8S}/users", users.users, "Users", access.UserPage)
-_same("GET", f"{K8S}/users/roles", roles, "Roles, and what each permits", access.RolePage)
-_same("GET", f"{K8S}/users/{{user_id}}", users.user, "One user", access.User)
-_same("DELETE", f"{K8S}/users/{{user_id}}", users.delete_user, "Remove a user; their sessions end", None, 204)
+_same("GET", f"{K8S}/users", users.users, "List users", access.UserPage)
+_same("GET", f"{K8S}/users/roles", roles, "List roles and their permissions", access.RolePage)
+_same("GET", f"{K8S}/users/{{user_id}}", users.user, "Get a user", access.User)
+_same("DELETE", f"{K8S}/users/{{user_id}}", users.delete_user, "Delete a user and end their sessions", None, 204)
 
-_same("GET", f"{K8S}/apps", applications.applications, "Applications", access.ApplicationPage)
-_same("POST", f"{K8S}/apps", applications.create_application, "Add an application", access.NewApplication, 201)
-_same("GET", f"{K8S}/apps/{{app_id}}", applications.application, "One application", access.Application)
-_same("DELETE", f"{K8S}/apps/{{app_id}}", applications.delete_application, "Remove an application", None, 204)
+_same("GET", f"{K8S}/apps", applications.applications, "List applications", access.ApplicationPage)
+_same("POST", f"{K8S}/apps", applications.create_application, "Create an application", access.NewApplication, 201)
+_same("GET", f"{K8S}/apps/{{app_id}}", applications.application, "Get an application", access.Application)
+_same("DELETE", f"{K8S}/apps/{{app_id}}", applications.delete_application, "Delete an application", None, 204)

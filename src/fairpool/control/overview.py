@@ -16,7 +16,9 @@ from fairpool.control.store.database import Connection
 router = APIRouter(tags=["nodes"], route_class=LeanRoute)
 
 
-@router.get("/api/v1/overview", response_model=wire.Overview, summary="Nodes, projects and running jobs at one moment")
+@router.get(
+    "/api/v1/overview", response_model=wire.Overview, summary="Get a snapshot of nodes, projects and running jobs"
+)
 async def overview(plane: PlaneDep, caller: CallerDep) -> Response:
     def unit(connection: Connection) -> str:
         places = caller.places(Action.WORKLOAD_READ)

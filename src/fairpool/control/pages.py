@@ -105,13 +105,13 @@ async def front(request: Request) -> Response:
         )
     else:
         who = (
-            "<p>You are not signed in. Whoever runs this server gets a one-time sign-in link with "
-            "<code>fairpool up --detach</code>; it also works while the server is running.</p>"
+            "<p>You are not signed in. The administrator of this server can create a one-time sign-in link with "
+            "<code>fairpool up --detach</code>; this also works while the server is running.</p>"
         )
     return layout(
         "Fairpool",
         f"<h1>Fairpool</h1><p>This server shares GPUs between teams. Version {escape(fairpool.__version__)}.</p>{who}"
-        "<h2>Where to go on</h2><p>The web UI is not available yet. Use the <code>runai</code> and "
+        "<h2>Next steps</h2><p>The web UI is not available yet. Use the <code>runai</code> and "
         f"<code>runai-adm</code> commands, or the REST API:</p><pre><code>{escape(TO_TRY)}</code></pre>"
         '<nav><a href="/docs">API reference</a><a href="/api/openapi.json">OpenAPI document</a></nav>',
     )

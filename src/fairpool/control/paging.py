@@ -20,20 +20,20 @@ from fairpool.control.refusal import Refused
 
 T = TypeVar("T")
 
-Offset = Annotated[int, Query(ge=0, le=2**31, description="How many to leave out")]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many at most")]
+Offset = Annotated[int, Query(ge=0, le=2**31, description="Number of items to skip")]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Maximum number of items")]
 FilterBy = Annotated[
     str,
     Query(
         alias="filterBy",
         max_length=filters.TEXT_MAX,
-        description="Conditions, comma separated: field, operator (== != <= >= =@ !@ =^ =$), value",
+        description="Comma-separated conditions: field, operator (== != <= >= =@ !@ =^ =$), value",
         examples=["phase==Running,allocatedGPU>=2"],
     ),
 ]
-SortBy = Annotated[str, Query(alias="sortBy", max_length=64, description="A field of those that can be filtered by")]
+SortBy = Annotated[str, Query(alias="sortBy", max_length=64, description="Field to sort by; any field of filterBy")]
 SortOrder = Annotated[str, Query(alias="sortOrder", pattern="^(asc|desc)$")]
-Search = Annotated[str, Query(max_length=256, description="A part of the name")]
+Search = Annotated[str, Query(max_length=256, description="Text that the name contains")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,9 @@ class Plane:
         """Do a deed, once however often it is asked for under one `Idempotency-Key`, and answer."""
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= KEY_MAX:
-            raise refused(422, "request.key_length", f"the Idempotency-Key is longer than {KEY_MAX}", "send a UUID")
+            raise refused(
+                422, "request.key_length", f"the Idempotency-Key is longer than {KEY_MAX} characters", "use a UUID"
+            )
         body = await request.body()
         now = self.now()
 
@@ -240,8 +242,8 @@ def check_match(request: Request, revision: int) -> None:
     if match is None or match.strip() == "*":
         return
     if str(revision) not in [each.strip().removeprefix("W/").strip('"') for each in match.split(",")]:
-        fix = "read it again, and repeat your change on what you find"
-        raise refused(412, "request.changed_meanwhile", "somebody else changed this since you read it", fix)
+        fix = "read it again and reapply your change"
+        raise refused(412, "request.changed_meanwhile", "this was changed after you read it", fix)
 
 
 def entry(connection: HTTPConnection, caller: Caller, done: Done, now: Instant) -> dict[str, object]:
@@ -290,14 +292,14 @@ def _check_unchanged(connection: Connection, caller: Caller) -> None:
     """Go no further when somebody took away meanwhile what the guard has seen: a password is hashed in a long time."""
     grants = access_store.grants_by_token(connection, caller.token_hash)
     if grants is None:
-        raise refused(401, "access.not_signed_in", "this token was revoked meanwhile", "sign in: runai login")
+        raise refused(401, "access.not_signed_in", "this token was revoked", "sign in with `runai login`")
     if grants != frozenset(caller.grants):
-        raise refused(409, "access.changed_meanwhile", "what you may do was changed meanwhile", "repeat it")
+        raise refused(409, "access.changed_meanwhile", "your permissions changed during this request", "try again")
 
 
 def _repeated(before: audit_store.Kept, fingerprint: str) -> Done:
     if before.fingerprint != fingerprint:
-        what = "this Idempotency-Key was used for another request, or before what you may do was changed"
+        what = "this Idempotency-Key was already used for another request, or before your permissions changed"
         raise refused(422, "request.key_reused", what, "use a new key for a new request")
     return Done(body=before.answer, status=before.status)
 

@@ -62,45 +62,51 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         DEPARTMENTS: Preference(
             "General",
             "Departments",
-            "Departments have quotas of their own, above their projects. Off: only the quotas of projects count",
+            "Departments have their own quotas, above those of their projects. If off, only project quotas apply",
             declared=True,
         ),
         ACCESS_TOKEN: Preference(
             "Security",
-            "Life of a token, in seconds",
-            "How long somebody stays signed in without renewing; counts from the next sign-in on",
+            "Token lifetime, in seconds",
+            "How long a token is valid before it must be renewed. Applies to new sign-ins",
             60,
             30 * DAY_S,
         ),
         REFRESH_TOKEN: Preference(
             "Security",
-            "Life of a refresh token, in seconds",
-            "How long a login can be renewed; counts from the next sign-in on",
+            "Refresh token lifetime, in seconds",
+            "How long a sign-in can be renewed. Applies to new sign-ins",
             60,
             365 * DAY_S,
         ),
         PASSWORD_LENGTH: Preference(
-            "Security", "Least length of a password", "Of passwords that are chosen from now on", 8, 128
+            "Security", "Minimum password length", "Applies to passwords set from now on", 8, 128
         ),
         UPLOAD_SIZE: Preference(
-            "Uploads", "Largest folder, in MiB", "What `runai submit --workdir` may upload for one job", 1, 1 << 20
+            "Uploads",
+            "Maximum folder size, in MiB",
+            "Largest folder that `runai submit --workdir` may upload for one job",
+            1,
+            1 << 20,
         ),
-        UPLOAD_FILES: Preference("Uploads", "Most files in a folder", "Files and folders of one upload", 1, 1_000_000),
+        UPLOAD_FILES: Preference(
+            "Uploads", "Maximum number of files in a folder", "Files and folders in one upload", 1, 1_000_000
+        ),
         UPLOADS_TOTAL: Preference(
-            "Uploads", "All folders together, in MiB", "Beyond it no further folder is uploaded", 1, 1 << 30
+            "Uploads", "Maximum total size of all folders, in MiB", "Uploads beyond this total are refused", 1, 1 << 30
         ),
         GRACE: Preference(
             "Workloads",
-            "Longest grace period, in seconds",
-            "A pod that is told to stop is killed after its grace period. A submit that asks for more is refused",
+            "Maximum grace period, in seconds",
+            "A stopping pod is killed after its grace period. A job that requests a longer one is refused",
             0,
             7 * DAY_S,
             declared=True,
         ),
         EVICTION_GRACE: Preference(
             "Workloads",
-            "Grace period of evicted pods, in seconds",
-            "A pod that stops because its GPUs are owed to other work is killed after this time, whatever it asked for",
+            "Grace period of preempted pods, in seconds",
+            "A pod that is preempted for other workloads is killed after this time, whatever it requested",
             0,
             DAY_S,
             declared=True,
@@ -141,24 +147,24 @@ def check_password(settings: Settings, connection: Connection, password: str, fi
     least = chosen(settings, connection, PASSWORD_LENGTH)
     if len(password) < least:
         what = f"this password has {len(password)} characters"
-        raise refused(422, "access.short_password", what, f"choose one of at least {least}", field)
+        raise refused(422, "access.short_password", what, f"use at least {least}", field)
 
 
-@router.get("/v1/k8s/setting", response_model=wire.SettingPage, summary="Settings of the whole installation")
+@router.get("/v1/k8s/setting", response_model=wire.SettingPage, summary="List all settings")
 async def settings(plane: PlaneDep, caller: CallerDep) -> wire.SettingPage:
     caller.require(Action.SETTING_READ)
     return wire.SettingPage(settings=await plane.read(lambda connection: _all(plane, connection)))
 
 
-@router.get("/api/v1/security/settings", response_model=wire.SettingPage, summary="Settings of sign-in")
+@router.get("/api/v1/security/settings", response_model=wire.SettingPage, summary="List security settings")
 async def security_settings(plane: PlaneDep, caller: CallerDep) -> wire.SettingPage:
     caller.require(Action.SETTING_READ)
     everything = await plane.read(lambda connection: _all(plane, connection))
     return wire.SettingPage(settings=[each for each in everything if each.category == "Security"])
 
 
-@router.get("/v1/k8s/setting/{key}", response_model=wire.Setting, summary="One setting")
-@router.get("/api/v1/security/settings/{key}", response_model=wire.Setting, summary="One setting of sign-in")
+@router.get("/v1/k8s/setting/{key}", response_model=wire.Setting, summary="Get a setting")
+@router.get("/api/v1/security/settings/{key}", response_model=wire.Setting, summary="Get a security setting")
 async def setting(key: str, plane: PlaneDep, caller: CallerDep, request: Request, response: Response) -> wire.Setting:
     caller.require(Action.SETTING_READ)
     _check_key(request, key)
@@ -167,15 +173,15 @@ async def setting(key: str, plane: PlaneDep, caller: CallerDep, request: Request
     return found
 
 
-@router.put("/v1/k8s/setting", response_model=wire.Setting, summary="Choose: the setting is named in the body")
+@router.put("/v1/k8s/setting", response_model=wire.Setting, summary="Change the setting named in the body")
 async def choose_named(
     request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NamedSettingRequest
 ) -> Response:
     return await _choose(request, plane, caller, body.key, body.value)
 
 
-@router.put("/v1/k8s/setting/{key}", response_model=wire.Setting, summary="Choose")
-@router.put("/api/v1/security/settings/{key}", response_model=wire.Setting, summary="Choose a setting of sign-in")
+@router.put("/v1/k8s/setting/{key}", response_model=wire.Setting, summary="Change a setting")
+@router.put("/api/v1/security/settings/{key}", response_model=wire.Setting, summary="Change a security setting")
 async def choose(key: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SettingRequest) -> Response:
     return await _choose(request, plane, caller, key, body.value)
 
@@ -210,13 +216,13 @@ def _check_key(request: Request, key: str) -> Preference:
 
 def _check_value(key: str, preference: Preference, value: wire.SettingValue) -> None:
     if preference.least is None or preference.most is None:
-        fits, fix = isinstance(value, bool), "write true or false"
+        fits, fix = isinstance(value, bool), "use true or false"
     else:
         is_number = isinstance(value, int) and not isinstance(value, bool)
         fits = is_number and preference.least <= int(value) <= preference.most
-        fix = f"write a number from {preference.least} to {preference.most}"
+        fix = f"use a number from {preference.least} to {preference.most}"
     if not fits:
-        raise refused(422, "setting.wrong_value", f"{value!r} is not a value of {key}", fix, "value")
+        raise refused(422, "setting.wrong_value", f"{value!r} is not a valid value for {key}", fix, "value")
 
 
 def _all(plane: Plane, connection: Connection) -> list[wire.Setting]:

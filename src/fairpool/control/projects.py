@@ -43,20 +43,20 @@ FIELDS: Mapping[str, Field[wire.Project]] = {
 }
 
 
-@router.get(PROJECTS, response_model=wire.ProjectPage, summary="Projects that I may see")
+@router.get(PROJECTS, response_model=wire.ProjectPage, summary="List the projects you can see")
 async def projects(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.ProjectPage:
     found = chosen(await plane.read(lambda connection: visible_projects(connection, caller)), FIELDS, wish)
     listed, following = page(found, wish)
     return wire.ProjectPage(projects=listed, next=following)
 
 
-@router.get(f"{PROJECTS}/count", response_model=Count, summary="How many there are that I may see")
+@router.get(f"{PROJECTS}/count", response_model=Count, summary="Count the projects you can see")
 async def project_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
     everything = await plane.read(lambda connection: visible_projects(connection, caller))
     return Count(count=len(chosen(everything, FIELDS, counting(filter_by, search))))
 
 
-@router.get(PROJECTS + "/{project_id}", response_model=wire.Project, summary="One project")
+@router.get(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Get a project")
 async def project(project_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.Project:
     def unit(connection: Connection) -> wire.Project:
         row = known_project(connection, caller, project_id, Action.PROJECT_READ)
@@ -67,7 +67,7 @@ async def project(project_id: str, plane: PlaneDep, caller: CallerDep, response:
     return found
 
 
-@router.post(PROJECTS, response_model=wire.Project, status_code=201, summary="Make a project")
+@router.post(PROJECTS, response_model=wire.Project, status_code=201, summary="Create a project")
 async def create_project(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectRequest) -> Response:
     caller.require(Action.PROJECT_WRITE, department=body.parent_id)
 
@@ -75,7 +75,7 @@ async def create_project(request: Request, plane: PlaneDep, caller: CallerDep, b
         now = plane.now()
         before = store.project(connection, body.name)
         if before is not None:
-            what = f"there is a project {body.name} already"
+            what = f"project {body.name} already exists"
             if before.phase == "Deleting":
                 what = f"project {body.name} is still being deleted"
             raise refused(409, "project.exists", what, "choose another name, or wait until it is gone", "name")
@@ -131,17 +131,19 @@ def make_first_project(plane: Plane, connection: Connection) -> None:
     )
 
 
-@router.put(PROJECTS + "/{project_id}", response_model=wire.Project, summary="A project as it should be")
+@router.put(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Replace a project")
 async def replace_project(
     project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectRequest
 ) -> Response:
     if body.name != project_id:
-        what = "a project keeps its name: work, logs and namespaces are called after it"
-        raise refused(422, "project.renamed", what, f"leave it {project_id[:64]!r}, or make another project", "name")
+        what = "a project cannot be renamed: its workloads, logs and namespace use its name"
+        raise refused(
+            422, "project.renamed", what, f"keep the name {project_id[:64]!r}, or create another project", "name"
+        )
     return await _change_project(request, plane, caller, project_id, lambda _: body)
 
 
-@router.patch(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Change what is said of a project")
+@router.patch(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Update a project")
 async def update_project(
     project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectUpdate
 ) -> Response:
@@ -149,14 +151,16 @@ async def update_project(
     return await _change_project(request, plane, caller, project_id, lambda before: before.model_copy(update=said))
 
 
-@router.put(PROJECTS + "/{project_id}/resources", response_model=wire.Project, summary="What a project is owed")
+@router.put(PROJECTS + "/{project_id}/resources", response_model=wire.Project, summary="Replace a project's quotas")
 @router.patch(
-    PROJECTS + "/{project_id}/resources", response_model=wire.Project, summary="What a project is owed in some pools"
+    PROJECTS + "/{project_id}/resources",
+    response_model=wire.Project,
+    summary="Update a project's quotas in some node pools",
 )
 async def set_project_resources(
     project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ResourcesUpdate
 ) -> Response:
-    """`PATCH` changes the pools that are named, `PUT` all."""
+    """`PATCH` changes only the node pools in the request; `PUT` replaces all of them."""
 
     def change(before: wire.ProjectRequest) -> wire.ProjectRequest:
         resources = body.resources if request.method == "PUT" else body.merged_into(before.resources)
@@ -168,17 +172,19 @@ async def set_project_resources(
 @router.delete(
     PROJECTS + "/{project_id}",
     status_code=202,
-    summary="Delete a project; with work in it, say what becomes of the work",
+    summary="Delete a project; if it has workloads, delete or move them",
 )
 async def delete_project(
     project_id: str,
     request: Request,
     plane: PlaneDep,
     caller: CallerDep,
-    workloads: Annotated[Fate | None, Query(description="What becomes of work that is still in it")] = None,
-    to: Annotated[str | None, Query(description="With `move`: to which project", max_length=64)] = None,
+    workloads: Annotated[
+        Fate | None, Query(description="What to do with workloads that are still in the project")
+    ] = None,
+    to: Annotated[str | None, Query(description="With `move`: the target project", max_length=64)] = None,
 ) -> Response:
-    """Answers 409 with the choices while work is in it and nothing was said about that."""
+    """Returns 409 with the possible `choices` if the project has workloads and `workloads` is not set."""
 
     def unit(connection: Connection) -> Done:
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
@@ -262,7 +268,7 @@ def _check(connection: Connection, body: wire.ProjectRequest) -> None:
     pools = pool_names(connection)
     problems = declared.resource_problems(body.resources, pools)
     if store.department(connection, body.parent_id) is None:
-        what, fix = f"there is no department {body.parent_id}", "make it first, or use default"
+        what, fix = f"there is no department {body.parent_id}", "create it first, or use default"
         problems.append(ProblemItem(code="department.unknown", what=what, fix=fix, field="parentId"))
     for name in body.default_node_pools:
         if name not in pools:
@@ -270,8 +276,8 @@ def _check(connection: Connection, body: wire.ProjectRequest) -> None:
             what = f"there is no node pool {name}"
             problems.append(ProblemItem(code="pool.unknown", what=what, fix=fix, field="defaultNodePools"))
     if body.requested_namespace not in (None, f"runai-{body.name}"):
-        fix = f"leave it out, or ask for runai-{body.name}"
-        what = "a project's namespace follows from its name"
+        fix = f"remove it, or use runai-{body.name}"
+        what = "a project's namespace is derived from its name"
         problems.append(ProblemItem(code="project.namespace", what=what, fix=fix, field="requestedNamespace"))
     if problems:
         raise Refused(422, problems)

@@ -65,8 +65,8 @@ ROLES: Mapping[RoleName, frozenset[Action]] = MappingProxyType(
 
 DESCRIPTIONS: Mapping[RoleName, str] = MappingProxyType(
     {
-        RoleName.ADMINISTRATOR: "Everything: users, settings, clusters, projects and the work in them",
-        RoleName.RESEARCHER: "Submits and manages work in the projects the role is given over",
+        RoleName.ADMINISTRATOR: "Full access: users, settings, clusters, projects and their workloads",
+        RoleName.RESEARCHER: "Submits and manages workloads in the projects where the role is assigned",
     }
 )
 

@@ -78,10 +78,10 @@ async def on_invalid(request: Request, error: Exception) -> Response:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if any(each["loc"] == ("body",) for each in found) and kind and not kind.endswith("json"):
         # The framework takes such a body for a text, and complains that it is none of our objects.
-        what = f"the body is said to be {kind[:64]}, and is read as JSON"
+        what = f"the Content-Type is {kind[:64]}, but the body must be JSON"
         return refused(415, "request.not_json", what, "send the header Content-Type: application/json").response()
     if any(each["type"] == "json_invalid" for each in found):
-        return refused(400, "request.not_json", "the body is not JSON", "send a JSON object").response()
+        return refused(400, "request.not_json", "the request body is not valid JSON", "send a JSON object").response()
     return Refused(422, problems_of(found)).response()
 
 
@@ -107,8 +107,8 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     if status == HTTPStatus.NOT_FOUND:
         what = f"there is no path {path}"
     elif status == HTTPStatus.METHOD_NOT_ALLOWED:
-        what = f"{path} knows no {request.method}"
-    refusal = refused(status, code, what, "GET /api/docs lists every path, /api/openapi.json describes it")
+        what = f"{path} does not support {request.method}"
+    refusal = refused(status, code, what, "see /api/docs for all paths and methods")
     refusal.headers.update(error.headers or {})
     return refusal.response()
 
@@ -131,24 +131,29 @@ async def on_bug(request: Request, error: Exception) -> Response:
     """Ours. The log has the rest."""
     if isinstance(error, Unavailable):  # while another refusal was written to the audit log
         return await on_unavailable(request, error)
-    what = f"Fairpool failed to answer ({type(error).__name__})"
-    return refused(500, "server.bug", what, "try again; if it stays, look at the log and report it").response()
+    what = f"internal server error ({type(error).__name__})"
+    return refused(
+        500,
+        "server.bug",
+        what,
+        "try again; if it keeps failing, check the server log with `fairpool logs` and report it",
+    ).response()
 
 
 def _item(error: Mapping[str, Any]) -> ProblemItem:
     place = ".".join(str(part) for part in error["loc"] if part not in ("body", "query", "path"))
     message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
-        what, code = f"{place} is not known here", "request.unknown_field"
-        fix = "leave it out, or correct its spelling"
+        what, code = f"{place} is not a known field", "request.unknown_field"
+        fix = "remove it, or check its spelling"
     elif error["type"] == "missing":
-        what, code, fix = f"{place or 'the body'} is missing", "request.missing_field", "give it"
+        what, code, fix = f"{place or 'the request body'} is missing", "request.missing_field", "add it"
     elif error["type"] == "string_pattern_mismatch":
         what, fix = _mismatch(place, str(error["ctx"]["pattern"]), str(error["input"]))
         code = "request.wrong_value"
     else:
         what = f"{place}: {message[:1].lower()}{message[1:]}" if place else message
-        code, fix = "request.wrong_value", "correct it; /api/openapi.json describes it"
+        code, fix = "request.wrong_value", "correct it; see /api/openapi.json"
     return ProblemItem(code=code, what=_printable(what), fix=fix, field=_printable(place) or None)
 
 
@@ -157,12 +162,12 @@ _ONE_OF = re.compile(r"\^\(([\w|-]+)\)\$")
 
 def _mismatch(place: str, pattern: str, given: str) -> tuple[str, str]:
     """A pattern is for machines: what it asks for, in words."""
-    what = f"{place}: {given[:64]!r} cannot be"
+    what = f"{place}: {given[:64]!r} is not valid"
     choices = _ONE_OF.fullmatch(pattern)
     if choices is not None:
-        return what, f"write one of {', '.join(choices[1].split('|'))}"
+        return what, f"use one of {', '.join(choices[1].split('|'))}"
     if pattern == NAME_PATTERN:
-        return what, "use lower case letters, digits and -, begin with a letter, and do not end with -"
+        return what, "use lower case letters, digits and -, start with a letter, and do not end with -"
     return what, f"it must match {pattern}"
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Fate(StrEnum):
-    """What becomes of it."""
+    """What to do with the workloads of a deleted project."""
 
     DELETE = "delete"
     MOVE = "move"
@@ -65,11 +65,11 @@ def remove_project(plane: Plane, connection: Connection, name: str, revision: in
 def _move(plane: Plane, connection: Connection, row: Any, to: str | None, work: list[Any]) -> None:
     target = store.project(connection, to) if to else None
     if target is None or target.name == row.name or target.phase != "Ready":
-        what = f"work cannot be moved to {to!r}" if to else "it was not said where the work moves"
-        raise refused(422, "project.no_target", what, "name another project that exists: &to=<project>", "to")
+        what = f"workloads cannot be moved to {to!r}" if to else "no target project was given"
+        raise refused(422, "project.no_target", what, "specify another existing project: &to=<project>", "to")
     if target.cluster != row.cluster:
-        what = f"project {target.name} is of another cluster, and work that runs does not change clusters"
-        raise refused(422, "project.no_target", what, "name a project of the same cluster: &to=<project>", "to")
+        what = f"project {target.name} is in another cluster, and workloads cannot move between clusters"
+        raise refused(422, "project.no_target", what, "specify a project in the same cluster: &to=<project>", "to")
     taken = [each.name for each in work if workload_store.is_taken(connection, f"{target.name}/{each.name}")]
     if taken:
         raise Refused(
@@ -77,7 +77,7 @@ def _move(plane: Plane, connection: Connection, row: Any, to: str | None, work: 
             [
                 ProblemItem(
                     code="workload.exists",
-                    what=f"project {target.name} has a workload {each} already",
+                    what=f"project {target.name} already has a workload {each}",
                     fix="delete one of the two first",
                     field="to",
                 )
@@ -93,10 +93,10 @@ def _undecided(name: str, work: list[str]) -> Refused:
     problem = ProblemItem(
         code="project.has_work",
         what=f"project {name} still has {len(work)} workload{'s' if len(work) > 1 else ''}: {shown}",
-        fix="say what becomes of them: ?workloads=delete, or ?workloads=move&to=<project>",
+        fix="delete or move them: ?workloads=delete, or ?workloads=move&to=<project>",
     )
     choices = {
-        "workloads=delete": "end and delete all of them, then the project",
-        "workloads=move&to=<project>": "they go on in another project",
+        "workloads=delete": "delete all workloads, then the project",
+        "workloads=move&to=<project>": "move all workloads to another project, where they continue",
     }
     return Refused(409, [problem], choices=choices)

@@ -24,7 +24,7 @@ class Retention:
     audit_s: int = 365 * 86_400
 
     def __post_init__(self) -> None:
-        assert self.shortest_s > 0, "what is kept for no time cannot be looked at at all"
+        assert self.shortest_s > 0, "retention times must be greater than zero"
 
     @property
     def shortest_s(self) -> int:

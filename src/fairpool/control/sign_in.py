@@ -42,7 +42,9 @@ RACE_MS = 30 * SECOND_MS
 # --- tokens ----------------------------------------------------------------------------------------------------
 
 
-@router.post("/api/v1/token", response_model=wire.TokenAnswer, summary="Exchange a password or secret for a token")
+@router.post(
+    "/api/v1/token", response_model=wire.TokenAnswer, summary="Get a token for a password, secret or refresh token"
+)
 async def make_token(request: Request, plane: PlaneDep, body: wire.TokenRequest) -> wire.TokenAnswer:
     return await _granted(request, plane, body)
 
@@ -51,13 +53,13 @@ async def make_token(request: Request, plane: PlaneDep, body: wire.TokenRequest)
     "/api/v2/token",
     response_model=wire.OAuthToken,
     responses={400: {"model": wire.OAuthError}, 401: {"model": wire.OAuthError}},
-    summary="The same, in the words of RFC 6749",
+    summary="Get a token (OAuth 2.0, RFC 6749)",
 )
 @router.post(
     "/auth/realms/{realm}/protocol/openid-connect/token",
     response_model=wire.OAuthToken,
     responses={400: {"model": wire.OAuthError}, 401: {"model": wire.OAuthError}},
-    summary="The same, at its older address",
+    summary="Get a token (OAuth 2.0, legacy path)",
 )
 async def make_oauth_token(
     request: Request,
@@ -70,7 +72,7 @@ async def make_oauth_token(
     refresh_token: Annotated[str | None, Form()] = None,
 ) -> Any:
     if grant_type not in list(wire.GrantType):
-        return _oauth_error(400, "unsupported_grant_type", f"grants: {', '.join(wire.GrantType)}")
+        return _oauth_error(400, "unsupported_grant_type", f"supported grant types: {', '.join(wire.GrantType)}")
     said = {
         "grantType": grant_type,
         "username": username,
@@ -83,7 +85,7 @@ async def make_oauth_token(
         asked = wire.TokenRequest.model_validate({name: value for name, value in said.items() if value is not None})
         token = await _granted(request, plane, asked)
     except ValidationError:
-        return _oauth_error(400, "invalid_request", "a field is missing, or too long")
+        return _oauth_error(400, "invalid_request", "a field is missing or too long")
     except Refused as refusal:
         error = "invalid_client" if grant_type == wire.GrantType.CLIENT_CREDENTIALS else "invalid_grant"
         return _oauth_error(refusal.status, error, refusal.message, refusal.headers)
@@ -122,7 +124,7 @@ def _address(request: Request) -> str:
 
 async def _by_password(request: Request, plane: Plane, username: str | None, password: str | None) -> wire.TokenAnswer:
     if not username or not password:
-        raise refused(422, "access.incomplete", "a password grant needs username and password", "give both")
+        raise refused(422, "access.incomplete", "a password grant needs username and password", "set both")
     nobody = Caller(id="", name=username, kind="user")
     trial = Trial(request, plane, "user", normal_email(username))
     user = await plane.read(lambda connection: store.user_by_email(connection, username))
@@ -150,7 +152,7 @@ def _session(connection: Connection, request: Request, plane: Plane, user: store
 
 async def _by_secret(request: Request, plane: Plane, client_id: str | None, secret: str | None) -> wire.TokenAnswer:
     if not client_id or not secret:
-        raise refused(422, "access.incomplete", "this grant needs clientId and clientSecret", "give both")
+        raise refused(422, "access.incomplete", "this grant needs clientId and clientSecret", "set both")
     nobody = Caller(id="", name=client_id, kind="app")
     trial = Trial(request, plane, "app", client_id)
     trial.begin()
@@ -165,14 +167,16 @@ async def _by_secret(request: Request, plane: Plane, client_id: str | None, secr
     answer = await plane.write(unit)
     if answer is None:
         await _note(request, plane, nobody, "Failed")
-        raise refused(401, "access.wrong_secret", "application or secret is wrong", "make a new secret if it is lost")
+        raise refused(
+            401, "access.wrong_secret", "wrong client ID or secret", "if the secret is lost, create a new one"
+        )
     trial.succeeded()
     return answer
 
 
 async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire.TokenAnswer:
     if not token:
-        raise refused(422, "access.incomplete", "a refresh_token grant needs refreshToken", "give it")
+        raise refused(422, "access.incomplete", "a refresh_token grant needs refreshToken", "set it")
     digest = digest_of(token)
 
     def unit(connection: Connection) -> wire.TokenAnswer | None:
@@ -192,7 +196,7 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
 
     answer = await plane.write(unit)
     if answer is None:
-        raise unauthenticated("this refresh token is not known, was used before, or has expired")
+        raise unauthenticated("this refresh token is invalid, was already used, or has expired")
     return answer
 
 
@@ -284,7 +288,7 @@ async def _note(request: Request, plane: Plane, caller: Caller, result: str) -> 
 # --- me ----------------------------------------------------------------------------------------------------------
 
 
-@router.get("/api/v1/me", response_model=wire.Me, summary="Who I am and what I may do")
+@router.get("/api/v1/me", response_model=wire.Me, summary="Get the current user and their permissions")
 async def me(plane: PlaneDep, caller: CallerDep) -> wire.Me:
     def unit(connection: Connection) -> tuple[list[Any], store.UserRow | None]:
         return store.rules(connection, 0, PAGE_MAX, caller.id), store.user(connection, caller.id)
@@ -302,7 +306,7 @@ async def me(plane: PlaneDep, caller: CallerDep) -> wire.Me:
     )
 
 
-@router.post("/api/v1/me/password", status_code=204, summary="Change my password; every other session ends")
+@router.post("/api/v1/me/password", status_code=204, summary="Change your password and end your other sessions")
 async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.PasswordChange) -> Response:
     passwords: Passwords = request.app.state.passwords
     trial = Trial(request, plane, caller.kind, normal_email(caller.name))
@@ -317,8 +321,8 @@ async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, 
         raise wrong
     trial.succeeded()
     if body.new_password in (body.current_password, FIRST_PASSWORD):
-        what = "the new password is the current one, or the well-known default of earlier releases"
-        raise refused(422, "access.same_password", what, "choose another one", "newPassword")
+        what = "the new password is the same as the current one, or is the default of earlier releases"
+        raise refused(422, "access.same_password", what, "choose another password", "newPassword")
     await plane.read(
         lambda connection: preferences.check_password(plane.settings, connection, body.new_password, "newPassword")
     )
@@ -327,7 +331,7 @@ async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, 
     def unit(connection: Connection) -> Done:
         keep, now_is = store.token(connection, caller.token_hash), store.user(connection, caller.id)
         if keep is None or now_is is None or now_is.password_hash != user.password_hash:
-            raise unauthenticated("this session was ended, or the password changed, meanwhile")
+            raise unauthenticated("the session ended or the password changed during this request")
         store.set_password(connection, caller.id, hashed, must_change=False)
         store.revoke_subject(connection, caller.id)
         store.add_token(
@@ -355,7 +359,7 @@ def _check_owner(caller: Caller) -> None:
         raise refused(403, "access.no_password", what, fix)
 
 
-@router.post("/api/v1/me/logout", status_code=204, summary="End this session: its tokens are worthless from now on")
+@router.post("/api/v1/me/logout", status_code=204, summary="Sign out and revoke the tokens of this session")
 async def sign_out(request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     def unit(connection: Connection) -> Done:
         store.revoke_family(connection, caller.family)

@@ -115,7 +115,7 @@ class StandIn:
             if known == spec:
                 return self.revision
             if known is not None or self._notebook.was_removed(spec.id):
-                return Problem("workload.exists", f"there is or was a workload {spec.id}", "choose another id")
+                return Problem("workload.exists", f"workload id {spec.id} is already used", "choose another id")
             return self._declare(spec)
 
     def suspend(self, workload: WorkloadId) -> Revision | Problem:
@@ -167,7 +167,7 @@ class StandIn:
             if queue not in names:
                 return _unknown_queue(queue)
             if name in names:
-                return Problem("queue.exists", f"there is a queue {name} already", "choose another name")
+                return Problem("queue.exists", f"queue {name} already exists", "choose another name")
             revision = notebook.next_revision()
             notebook.set_organization(_renamed(organization, queue, name), revision)
             for spec in notebook.specs():
@@ -224,7 +224,7 @@ class StandIn:
         with self._changed:
             spec = self._notebook.spec(workload)
             if spec is None:
-                fix = "look at the list of workloads; it may have gone"
+                fix = "check the list of workloads; it may have been deleted"
                 return Problem("workload.unknown", f"there is no workload {workload}", fix)
             changed = change(spec)
             if isinstance(changed, Problem):
@@ -265,7 +265,7 @@ def _resumed(spec: WorkloadSpec, over: Over | None) -> WorkloadSpec | Problem:
     if spec.want is Want.RUN and (over is None or over.run != spec.run):
         return Problem("workload.not_stopped", f"{spec.id} has not stopped", "suspend it first")
     if over is not None and over.run == spec.run and over.phase is WorkloadPhase.COMPLETED:
-        return Problem("workload.completed", f"{spec.id} has done its work", "submit it again under another name")
+        return Problem("workload.completed", f"{spec.id} has completed", "submit it again under another name")
     return replace(spec, want=Want.RUN, run=spec.run + 1)
 
 
@@ -273,8 +273,8 @@ def _resized(spec: WorkloadSpec, pods: int | None, minimum: int | None) -> Workl
     pods = spec.pods if pods is None else pods
     minimum = spec.minimum if minimum is None else minimum
     if pods < 1 or (minimum is not None and not 1 <= minimum <= pods):
-        what = f"{pods} pods with a minimum of {pods if minimum is None else minimum} is no size"
-        return Problem("workload.size", what, "ask for one pod or more, and a minimum between 1 and that")
+        what = f"{pods} pods with a minimum of {pods if minimum is None else minimum} is not a valid size"
+        return Problem("workload.size", what, "use at least one pod, and a minimum between 1 and the number of pods")
     return replace(spec, pods=pods, minimum=minimum)
 
 
@@ -295,4 +295,4 @@ def _renamed(organization: Organization, queue: QueueId, name: QueueId) -> Organ
 
 
 def _unknown_queue(queue: QueueId) -> Problem:
-    return Problem("queue.unknown", f"there is no queue {queue}", "name a department or project of the organization")
+    return Problem("queue.unknown", f"there is no queue {queue}", "use an existing department or project")

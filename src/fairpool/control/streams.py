@@ -48,7 +48,7 @@ POLICY = 1008
 """How a WebSocket says that it was ended because somebody may not."""
 LOOK_AGAIN_S = 5.0
 """How long somebody can still read or type after what they did it by is gone without anything having been written."""
-REVOKED = "you are signed out, or may no longer do this here"
+REVOKED = "you were signed out or no longer have permission"
 
 CHANGES_EXAMPLE = {
     "description": "Server-sent events: `id` is the revision, `data` is JSON",
@@ -64,13 +64,15 @@ CHANGES_EXAMPLE = {
 # --- changes -------------------------------------------------------------------------------------------------
 
 
-@router.get("/api/v1/changes", summary="What changes, as it changes", responses={200: CHANGES_EXAMPLE})
+@router.get("/api/v1/changes", summary="Stream changes as server-sent events", responses={200: CHANGES_EXAMPLE})
 async def stream_changes(
     request: Request,
     plane: PlaneDep,
     caller: CallerDep,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=32)] = None,
-    after: Annotated[int | None, Query(ge=0, le=2**62, description="The same, for those who cannot set it")] = None,
+    after: Annotated[
+        int | None, Query(ge=0, le=2**62, description="Same as Last-Event-ID, for clients that cannot set the header")
+    ] = None,
 ) -> Response:
     read = _revision(last_event_id) if last_event_id is not None else after
     authorization = request.headers.get("authorization")
@@ -81,7 +83,9 @@ async def stream_changes(
 
 def _revision(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise refused(400, "request.not_a_revision", f"{text!r} is not a revision", "send the id of the last event")
+        raise refused(
+            400, "request.not_a_revision", f"{text!r} is not a valid revision", "send the id of the last event"
+        )
     return int(text)
 
 
@@ -158,7 +162,7 @@ def _event(revision: int, name: str, data: dict[str, Any]) -> str:
 
 @router.get(
     "/api/v1/workloads/{workload_id}/logs",
-    summary="What a pod wrote, past or as it comes",
+    summary="Get or follow the log of a pod",
     responses={200: {"content": {"text/plain": {"example": "Epoch 1/20 loss 0.31\n"}}}},
 )
 async def logs(
@@ -166,15 +170,17 @@ async def logs(
     request: Request,
     plane: PlaneDep,
     caller: CallerDep,
-    pod: Annotated[str | None, Query(max_length=256, description="Id or name; left out: the first pod")] = None,
-    offset: Annotated[int, Query(ge=0, le=2**62, description="Bytes to leave out")] = 0,
-    tail: Annotated[int | None, Query(ge=0, le=1_000_000, description="Only the last so many lines")] = None,
+    pod: Annotated[
+        str | None, Query(max_length=256, description="Pod id or name; default: the first running pod")
+    ] = None,
+    offset: Annotated[int, Query(ge=0, le=2**62, description="Number of bytes to skip")] = 0,
+    tail: Annotated[int | None, Query(ge=0, le=1_000_000, description="Number of lines from the end")] = None,
     since: Annotated[
         str | None,
-        Query(max_length=64, description="Only what came later: a moment, or how long ago", examples=["10m"]),
+        Query(max_length=64, description="Only lines after this time, or this long ago", examples=["10m"]),
     ] = None,
-    timestamps: Annotated[bool, Query(description="With the moment before each line")] = False,
-    follow: Annotated[bool, Query(description="Go on as it comes, until the pod ends")] = False,
+    timestamps: Annotated[bool, Query(description="Prefix each line with its time")] = False,
+    follow: Annotated[bool, Query(description="Keep streaming until the pod ends")] = False,
 ) -> Response:
     wanted = _excerpt(plane.now(), offset, tail, since, timestamps)
     address = await _address(plane, caller, workload_id, pod, Action.WORKLOAD_READ, running=False)
@@ -191,13 +197,13 @@ async def logs(
 def _excerpt(now: Instant, offset: int, tail: int | None, since: str | None, timestamps: bool) -> Excerpt:
     problems = []
     if offset and (tail is not None or since is not None):
-        what, fix = "a log is read from an offset, or its end is: not both", "leave out offset, or tail and since"
+        what, fix = "offset cannot be combined with tail or since", "remove offset, or remove tail and since"
         problems.append(ProblemItem(code="log.two_beginnings", what=what, fix=fix, field="offset"))
     moment = moment_or_ago(since, now) if since is not None else None
     if since is not None and moment is None:
-        fix = "write 2026-11-15T12:00:00Z, or how long ago: 90s, 10m, 2h"
+        fix = "use a time such as 2026-11-15T12:00:00Z, or a duration such as 90s, 10m or 2h"
         problems.append(
-            ProblemItem(code="request.not_a_date", what=f"{since!r} is not a moment", fix=fix, field="since")
+            ProblemItem(code="request.not_a_date", what=f"{since!r} is not a valid time", fix=fix, field="since")
         )
     if problems:
         raise Refused(422, problems)
@@ -277,10 +283,12 @@ async def _address(
     if chosen is None and pod is not None and lives:
         raise refused(404, "pod.unknown", f"there is no pod {pod!r}", pods_there(lives), "pod")
     if chosen is None:
-        raise refused(404, "pod.unknown", "it has no pods yet", "see its events: runai why")
+        raise refused(404, "pod.unknown", "the job has no pods yet", "see what it is waiting for with `runai why JOB`")
     if running and chosen.phase != "running":
         what = "Unable to run command in a pod that is not running"
-        raise refused(409, "pod.not_running", what, "wait until it runs; its events say why it does not")
+        raise refused(
+            409, "pod.not_running", what, "wait until it is running; `runai why JOB` shows what it is waiting for"
+        )
     return PodAddress(cluster, chosen.id, chosen.node, workload_id)
 
 
@@ -303,7 +311,7 @@ async def run_command(
         await _converse(socket, plane, caller, workload_id, pod, None, tty)
         return
     if not command:
-        raise refused(422, "shell.no_command", "no command was given", "give one: ?command=bash")
+        raise refused(422, "shell.no_command", "no command was given", "add one, e.g. ?command=bash")
     await _converse(socket, plane, caller, workload_id, pod, tuple(command), tty)
 
 
@@ -359,7 +367,7 @@ async def _first_message(socket: WebSocket) -> tuple[str, ...]:
         async with asyncio.timeout(FIRST_MESSAGE_S):
             words = shell.command_in(await socket.receive_bytes())
     except TimeoutError:
-        what = f"no command came within {FIRST_MESSAGE_S:g} s"
+        what = f"no command was received within {FIRST_MESSAGE_S:g} s"
         raise Shut(Problem("shell.no_command", what, "send it as the first message")) from None
     if isinstance(words, Problem):
         raise Shut(words)

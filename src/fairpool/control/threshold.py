@@ -81,8 +81,8 @@ def check_name(settings: Settings, host: str) -> None:
     name = name_of(host)
     if is_ours(name, settings):
         return
-    what = f"this Fairpool does not go by the name {name[:128]!r}" if name else "the request names no host"
-    fix = "call it by its address; or, if the name is its own, start it with: fairpool up --host-name NAME"
+    what = f"{name[:128]!r} is not a host name of this server" if name else "the request has no Host header"
+    fix = "use the server's IP address; or, if the name is the server's, start it with: fairpool up --host-name NAME"
     raise refused(421, "access.not_our_name", what, fix)
 
 
@@ -103,8 +103,8 @@ def check_origin(origin: str | None, host: str) -> None:
     there = urlsplit(origin)
     default = _PORTS.get(there.scheme, "")
     if not there.netloc or there.netloc.lower().removesuffix(default) != host.lower().removesuffix(default):
-        what = f"a page from {origin[:128]!r} must not open this"
-        raise refused(403, "access.other_origin", what, "open it from a page of this address, or without a browser")
+        what = f"web pages from {origin[:128]!r} are not allowed to connect"
+        raise refused(403, "access.other_origin", what, "connect from a page on this server, or without a browser")
 
 
 def name_of(host: str) -> str:

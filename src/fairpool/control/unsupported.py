@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from fairpool.api import workloads as wire
 from fairpool.api.problems import ProblemItem
 
-LEAVE_OUT = "leave it out"
-NO_GATEWAY = "leave it out: there is no gateway yet, pods are reached on the ports of their machine"
+LEAVE_OUT = "remove it"
+NO_GATEWAY = "remove it: there is no gateway yet, pods are reached on the ports of their node"
 MASTER = "spec.masterSpec"
 
 
@@ -48,7 +48,7 @@ def _asked(submit: wire.SubmitAny) -> Asked:
     if spec.topology is not None and spec.topology.preferred is not None:
         yield "spec.topology.preferred", LEAVE_OUT
     if any(each.seconds is not None for each in spec.tolerations):
-        yield "spec.tolerations.seconds", "leave it out: a pod that tolerates a taint stays"
+        yield "spec.tolerations.seconds", "remove it: a pod that tolerates a taint stays on the node"
     yield from ((f"spec.security.{name}", LEAVE_OUT) for name in _given(spec.security))
     yield from _of_pod(spec, "spec")
     yield from _of_storage(spec.storage)
@@ -63,11 +63,11 @@ def _asked(submit: wire.SubmitAny) -> Asked:
 def _of_pod(pod: wire.PodSpecWire, place: str) -> Asked:
     compute = pod.compute
     if pod.image_pull_policy == "Always":
-        yield f"{place}.imagePullPolicy", "use IfNotPresent, or leave it out: nothing is pulled"
+        yield f"{place}.imagePullPolicy", "use IfNotPresent, or remove it: images are not pulled"
     if compute.gpu_portion_limit is not None:
-        yield f"{place}.compute.gpuPortionLimit", "leave it out: the limit is what is requested"
+        yield f"{place}.compute.gpuPortionLimit", "remove it: the limit always equals the request"
     if compute.gpu_memory_limit is not None:
-        yield f"{place}.compute.gpuMemoryLimit", "leave it out: the limit is what is requested"
+        yield f"{place}.compute.gpuMemoryLimit", "remove it: the limit always equals the request"
     needs = {
         wire.GpuRequestType.PORTION: (compute.gpu_portion_request, "gpuPortionRequest"),
         wire.GpuRequestType.MEMORY: (compute.gpu_memory_request, "gpuMemoryRequest"),
@@ -75,16 +75,16 @@ def _of_pod(pod: wire.PodSpecWire, place: str) -> Asked:
     }
     if compute.gpu_request_type is not None and needs[compute.gpu_request_type][0] is None:
         name = needs[compute.gpu_request_type][1]
-        yield f"{place}.compute.gpuRequestType", f"give {name} with {compute.gpu_request_type.value}, or leave it out"
+        yield f"{place}.compute.gpuRequestType", f"set {name} with {compute.gpu_request_type.value}, or remove it"
 
 
 def _of_storage(storage: wire.Storage) -> Asked:
     mounts = {
-        "nfs": (storage.nfs, "mount it on the machine, and mount that folder with hostPath"),
+        "nfs": (storage.nfs, "mount it on the node, then mount that folder with hostPath"),
         "git": (storage.git, "clone it in the job's command"),
         "s3": (storage.s3, "fetch the data in the job's command"),
-        "configMapVolume": (storage.config_map_volume, "put the file into a claim, or mount a folder with hostPath"),
-        "secretVolume": (storage.secret_volume, "put the file into a claim, or mount a folder with hostPath"),
+        "configMapVolume": (storage.config_map_volume, "put the file in a claim, or mount a folder with hostPath"),
+        "secretVolume": (storage.secret_volume, "put the file in a claim, or mount a folder with hostPath"),
     }
     yield from ((f"spec.storage.{name}", fix) for name, (asked, fix) in mounts.items() if asked)
     if any(each.mount_propagation != "None" for each in storage.host_path):
@@ -95,19 +95,19 @@ def _of_storage(storage: wire.Storage) -> Asked:
 
 def _of_claim(claim: wire.Pvc) -> Asked:
     if claim.ephemeral:
-        yield "spec.storage.pvc.ephemeral", "leave it out: a claim stays until it is deleted"
+        yield "spec.storage.pvc.ephemeral", "remove it: a claim is kept until it is deleted"
     info = claim.claim_info
     if info is not None and claim.existing_pvc:
-        yield "spec.storage.pvc.claimInfo", "leave it out, or say existingPvc: false to make a new claim"
+        yield "spec.storage.pvc.claimInfo", "remove it, or set existingPvc: false to create a new claim"
     if info is not None and info.storage_class is not None:
-        yield "spec.storage.pvc.claimInfo.storageClass", "leave it out: claims are folders of the machine"
+        yield "spec.storage.pvc.claimInfo.storageClass", "remove it: claims are folders on the node"
     if info is not None and info.access_mode == "rom":
         yield "spec.storage.pvc.claimInfo.accessMode", "mount it read-only instead"
 
 
 def _of_ports(spec: wire.CommonSpec) -> Asked:
     if any(each.external not in (None, each.container) for each in spec.ports):
-        yield "spec.ports.external", "use the same number on both sides: pods listen on the ports of their machine"
+        yield "spec.ports.external", "use the same number for both: pods listen on the ports of their node"
     if any(each.url is not None for each in spec.exposed_urls):
         yield "spec.exposedUrls.url", NO_GATEWAY
     if any(each.authorization_type is not None for each in spec.exposed_urls):
@@ -116,15 +116,15 @@ def _of_ports(spec: wire.CommonSpec) -> Asked:
 
 def _of_gang(gang: wire.DistributedSpec) -> Asked:
     if gang.distributed_framework != "PyTorch":
-        yield "spec.distributedFramework", "use PyTorch: MASTER_ADDR, RANK and WORLD_SIZE tell pods of each other"
+        yield "spec.distributedFramework", "use PyTorch: pods find each other through MASTER_ADDR, RANK and WORLD_SIZE"
     if gang.slots_per_worker is not None:
-        yield "spec.slotsPerWorker", "leave it out: it is a setting of MPI's launcher, which is not there"
+        yield "spec.slotsPerWorker", "remove it: it is for the MPI launcher, which is not supported"
     if gang.ssh_auth_mount_path is not None:
-        yield "spec.sshAuthMountPath", "leave it out: it is a setting of MPI's launcher, which is not there"
+        yield "spec.sshAuthMountPath", "remove it: it is for the MPI launcher, which is not supported"
     if gang.clean_pod_policy != "Running":
-        yield "spec.cleanPodPolicy", "use Running: pods that still run when the work is done are stopped"
+        yield "spec.cleanPodPolicy", "use Running: pods that are still running when the job completes are stopped"
     if "master_spec_same_as_worker" in gang.model_fields_set and gang.master_spec is None and not gang.no_master:
-        yield "spec.masterSpecSameAsWorker", "give masterSpec for a master, or noMaster: true for workers alone"
+        yield "spec.masterSpecSameAsWorker", "set masterSpec for a master, or noMaster: true for workers only"
     if gang.master_spec is not None:
         yield from _of_pod(gang.master_spec, MASTER)
 
@@ -142,9 +142,9 @@ def _of_model(model: wire.InferenceSpec) -> Asked:
             yield "spec.servingPort.authorizedGroups", NO_GATEWAY
         if port.cluster_local_access_only:
             yield "spec.servingPort.clusterLocalAccessOnly", NO_GATEWAY
-    fixed = "give minReplicas alone: the number of replicas is fixed, nothing scales it yet"
+    fixed = "set only minReplicas: the number of replicas is fixed, autoscaling is not supported yet"
     if scaling.min_replicas == 0:
-        yield "spec.autoscaling.minReplicas", "use 1 or more: nothing scales to zero yet"
+        yield "spec.autoscaling.minReplicas", "use 1 or more: scaling to zero is not supported yet"
     if scaling.max_replicas not in (None, max(scaling.min_replicas, 1)):
         yield "spec.autoscaling.maxReplicas", fixed
     if scaling.initial_replicas not in (None, max(scaling.min_replicas, 1)):

@@ -57,9 +57,9 @@ PIECE: dict[str, Any] = {
 }
 
 
-@router.post("/api/v1/uploads", response_model=wire.UploadAnswer, status_code=201, summary="Announce an upload")
+@router.post("/api/v1/uploads", response_model=wire.UploadAnswer, status_code=201, summary="Start an upload")
 async def begin(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.UploadRequest) -> Response:
-    """The archive is a tar file packed with gzip, with plain files and folders only."""
+    """The archive must be a gzip-compressed tar file with regular files and folders only."""
 
     def unit(connection: Connection) -> tuple[Bounds, int]:
         project = organization_store.project(connection, body.project_id)
@@ -70,8 +70,8 @@ async def begin(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
 
     bounds, total_bytes = await plane.read(unit)
     if body.archive_bytes > bounds.size_bytes:
-        what = f"an uploaded folder may have {bounds.size_bytes // MIB} MiB"
-        raise refused(413, "upload.too_large", what, "leave out what the job does not need", "archiveBytes")
+        what = f"the folder is larger than the maximum of {bounds.size_bytes // MIB} MiB"
+        raise refused(413, "upload.too_large", what, "remove files that the job does not need", "archiveBytes")
     upload = Upload(id=new_id(plane.now()), owner=caller.id, project=body.project_id, size_bytes=body.archive_bytes)
     try:
         await plane.doors.begin_upload(upload, total_bytes)
@@ -84,7 +84,7 @@ async def begin(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
 @router.put(
     "/api/v1/uploads/{upload_id}",
     response_model=wire.UploadAnswer,
-    summary="Send a piece of it",
+    summary="Upload a piece of the archive",
     openapi_extra=PIECE,
 )
 async def write(
@@ -92,13 +92,13 @@ async def write(
     request: Request,
     plane: PlaneDep,
     caller: CallerDep,
-    offset: Annotated[int, Query(ge=0, le=2**53, description="Where in the archive this piece begins")] = 0,
+    offset: Annotated[int, Query(ge=0, le=2**53, description="Byte offset of this piece in the archive")] = 0,
 ) -> wire.UploadAnswer:
-    """Pieces come in order; one that was sent before may be sent again."""
+    """Send the pieces in order. A piece may be sent again."""
     upload = await _mine(plane, caller, upload_id)
     piece = await request.body()
     if len(piece) > wire.PIECE_MAX_BYTES:
-        what = f"a piece may have {wire.PIECE_MAX_BYTES // MIB} MiB"
+        what = f"a piece may be at most {wire.PIECE_MAX_BYTES // MIB} MiB"
         raise refused(413, "request.too_large", what, "send smaller pieces")
     try:
         received = await plane.doors.write_upload(upload_id, offset, piece)
@@ -107,9 +107,11 @@ async def write(
     return _answer(upload, received)
 
 
-@router.post("/api/v1/uploads/{upload_id}/complete", response_model=wire.UploadAnswer, summary="Unpack it")
+@router.post(
+    "/api/v1/uploads/{upload_id}/complete", response_model=wire.UploadAnswer, summary="Complete an upload and unpack it"
+)
 async def complete(upload_id: str, plane: PlaneDep, caller: CallerDep) -> wire.UploadAnswer:
-    """Answers when the files are on the disk. An archive that is refused is removed."""
+    """Returns when the files are on disk. A refused archive is deleted."""
     await _mine(plane, caller, upload_id)
     bounds = await plane.read(lambda connection: _bounds(plane, connection))
     try:
@@ -118,11 +120,11 @@ async def complete(upload_id: str, plane: PlaneDep, caller: CallerDep) -> wire.U
         raise _refusal(shut) from shut
 
 
-@router.delete("/api/v1/uploads/{upload_id}", status_code=204, summary="Remove one that no job uses")
+@router.delete("/api/v1/uploads/{upload_id}", status_code=204, summary="Delete an upload that no job uses")
 async def remove(upload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     upload = await _mine(plane, caller, upload_id)
     if await plane.read(lambda connection: workload_store.one(connection, upload_id)) is not None:
-        raise refused(409, "upload.in_use", "a job uses this upload", "delete the job, and it is removed with it")
+        raise refused(409, "upload.in_use", "a job uses this upload", "delete the job; the upload is deleted with it")
     await plane.doors.remove_upload(upload_id)
     await plane.note(request, caller, _deed("delete", upload))
     return Response(None, 204)
@@ -169,7 +171,7 @@ async def keep_tidy(plane: Plane) -> None:
         try:
             await sweep(plane)
         except Exception:  # nothing is lost: the next time comes
-            log.exception("uploaded folders could not be looked through; it is tried again in %g s", SWEEP_EVERY_S)
+            log.exception("could not clean up uploaded folders; retrying in %g s", SWEEP_EVERY_S)
 
 
 async def sweep(plane: Plane) -> None:

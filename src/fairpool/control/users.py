@@ -27,7 +27,7 @@ from fairpool.model.problem import Problem
 router = APIRouter(tags=["access"], route_class=LeanRoute)
 
 
-@router.get("/api/v1/users", response_model=wire.UserPage, summary="Users")
+@router.get("/api/v1/users", response_model=wire.UserPage, summary="List users")
 async def users(plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT) -> wire.UserPage:
     def unit(connection: Connection) -> wire.UserPage:
         rows = store.all_users(connection, offset, limit + 1)
@@ -37,7 +37,7 @@ async def users(plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: L
     return await plane.read(unit)
 
 
-@router.get("/api/v1/users/{user_id}", response_model=wire.User, summary="One user")
+@router.get("/api/v1/users/{user_id}", response_model=wire.User, summary="Get a user")
 async def user(user_id: str, plane: PlaneDep, caller: CallerDep) -> wire.User:
     def unit(connection: Connection) -> wire.User:
         return _user(connection, _known_user(connection, user_id))
@@ -45,7 +45,7 @@ async def user(user_id: str, plane: PlaneDep, caller: CallerDep) -> wire.User:
     return await plane.read(unit)
 
 
-@router.post("/api/v1/users", response_model=wire.NewUser, status_code=201, summary="Add a user")
+@router.post("/api/v1/users", response_model=wire.NewUser, status_code=201, summary="Create a user")
 async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.UserRequest) -> Response:
     password = body.password or new_password()
     hashed = await request.app.state.passwords.hash(password)
@@ -55,8 +55,8 @@ async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body
         if body.password is not None:
             check_password(plane.settings, connection, body.password, "password")
         if store.user_by_email(connection, body.email) is not None:
-            what = f"there is a user {body.email} already"
-            raise refused(409, "user.exists", what, "choose another address, or delete it first", "email")
+            what = f"user {body.email} already exists"
+            raise refused(409, "user.exists", what, "use another email address, or delete that user first", "email")
         now = plane.now()
         row = store.UserRow(str(uuid.uuid4()), body.email, hashed, must_change, False, now)
         store.add_user(connection, row)
@@ -78,7 +78,7 @@ async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body
     return await plane.perform(request, caller, unit)
 
 
-@router.delete("/api/v1/users/{user_id}", status_code=204, summary="Remove a user; their sessions end")
+@router.delete("/api/v1/users/{user_id}", status_code=204, summary="Delete a user and end their sessions")
 async def delete_user(user_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     def unit(connection: Connection) -> Done:
         row = _known_user(connection, user_id)
@@ -92,9 +92,7 @@ async def delete_user(user_id: str, request: Request, plane: PlaneDep, caller: C
     return answer
 
 
-@router.post(
-    "/api/v1/users/{user_id}/password", response_model=wire.PasswordAnswer, summary="Give a user a new password"
-)
+@router.post("/api/v1/users/{user_id}/password", response_model=wire.PasswordAnswer, summary="Reset a user's password")
 async def reset_password(user_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     password = new_password()
     hashed = await request.app.state.passwords.hash(password)
@@ -117,7 +115,7 @@ async def reset_password(user_id: str, request: Request, plane: PlaneDep, caller
     return answer
 
 
-@router.post("/api/v1/users/{user_id}/logout", status_code=204, summary="End every session of a user")
+@router.post("/api/v1/users/{user_id}/logout", status_code=204, summary="End all sessions of a user")
 async def end_sessions(user_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
     def unit(connection: Connection) -> Done:
         row = _known_user(connection, user_id)
@@ -196,7 +194,7 @@ async def give_new_password(plane: Plane, passwords: Passwords, email: str) -> s
         row = store.user_by_email(connection, email)
         if row is None:
             there = ", ".join(each.email for each in store.all_users(connection, 0, 8))
-            return Problem("user.unknown", f"there is no user {email}", f"these are there: {there}")
+            return Problem("user.unknown", f"there is no user {email}", f"existing users: {there}")
         store.set_password(connection, row.id, hashed, must_change=True)
         store.revoke_subject(connection, row.id)
         audit_store.add(connection, _at_the_machine(row, plane.now()))
@@ -230,6 +228,6 @@ async def listening_problem(plane: Plane, host_is_local: bool) -> Problem | None
     user = plane.settings.first_user
     return Problem(
         "access.first_password",
-        f"{user} still has its first password",
-        "start on 127.0.0.1, change it with `runai password`, then listen elsewhere",
+        f"{user} still has the initial password",
+        "start on 127.0.0.1, change it with `runai password`, then start it on the other address",
     )

@@ -65,31 +65,36 @@ FIELDS = {
 }
 WORDS = {"desiredPhase": {desired.value: want.value for want, desired in items.DESIRED.items()}}
 
-DryRun = Annotated[
-    bool, Query(alias="dryRun", description="Check it, and say what is wrong with it; nothing is submitted")
-]
+DryRun = Annotated[bool, Query(alias="dryRun", description="Validate only; nothing is submitted")]
 GRACE_FIELD = "terminationGracePeriodSeconds"
 
 Force = Annotated[
     bool,
     Query(
-        description="Kill its pods at once, without their grace period; also those of a workload that is being deleted"
+        description="Kill the pods immediately, without a grace period; also works while the workload is being deleted"
     ),
 ]
-Deleted = Annotated[bool, Query(description="Also those that are gone")]
+Deleted = Annotated[bool, Query(description="Include deleted workloads")]
 
 
 # --- submit --------------------------------------------------------------------------------------------------
 
 
-@router.post("/api/v1/workloads/workspaces", response_model=wire.Workload, status_code=202, summary="Submit build work")
+@router.post(
+    "/api/v1/workloads/workspaces",
+    response_model=wire.Workload,
+    status_code=202,
+    summary="Submit an interactive workspace",
+)
 async def submit_workspace(
     request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitWorkspace, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
-@router.post("/api/v1/workloads/trainings", response_model=wire.Workload, status_code=202, summary="Submit training")
+@router.post(
+    "/api/v1/workloads/trainings", response_model=wire.Workload, status_code=202, summary="Submit a training workload"
+)
 async def submit_training(
     request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitTraining, dry_run: DryRun = False
 ) -> Response:
@@ -100,7 +105,7 @@ async def submit_training(
     "/api/v1/workloads/distributed",
     response_model=wire.Workload,
     status_code=202,
-    summary="Submit distributed training",
+    summary="Submit a distributed training workload",
 )
 async def submit_distributed(
     request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitDistributed, dry_run: DryRun = False
@@ -108,7 +113,12 @@ async def submit_distributed(
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
-@router.post("/api/v1/workloads/inferences", response_model=wire.Workload, status_code=202, summary="Submit inference")
+@router.post(
+    "/api/v1/workloads/inferences",
+    response_model=wire.Workload,
+    status_code=202,
+    summary="Submit an inference workload",
+)
 async def submit_inference(
     request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitInference, dry_run: DryRun = False
 ) -> Response:
@@ -128,7 +138,7 @@ async def submit(
             raise _no_project(caller, body.project_id)
         if project.phase != "Ready":
             raise refused(
-                409, "project.deleting", f"project {project.name} is being deleted", "use another", "projectId"
+                409, "project.deleting", f"project {project.name} is being deleted", "use another project", "projectId"
             )
         return _declared(plane, connection, caller, body, project, upload=upload, dry_run=dry_run)
 
@@ -284,8 +294,10 @@ def _is_free(connection: Connection, caller: Caller, project: str, upload: Uploa
 def _cluster(connection: Connection, body: wire.SubmitAny, project: Any) -> str:
     """The project's: no other knows its queue."""
     if body.cluster_id and cluster_of(connection, body.cluster_id) != project.cluster:
-        what = f"project {project.name} is of another cluster"
-        raise refused(422, "cluster.not_the_projects", what, "leave clusterId out, or name the project's", "clusterId")
+        what = f"project {project.name} is in another cluster"
+        raise refused(
+            422, "cluster.not_the_projects", what, "remove clusterId, or use the project's cluster", "clusterId"
+        )
     return str(project.cluster)
 
 
@@ -315,7 +327,7 @@ def _name(connection: Connection, body: wire.Submit, project: str) -> str:
 def _no_project(caller: Caller, name: str) -> Refused:
     if caller.may(Action.PROJECT_READ):
         what = f"project {name} was not found. Please run 'runai list project' to view all available projects"
-        return refused(404, "project.unknown", what, "name one that exists", "projectId")
+        return refused(404, "project.unknown", what, "use an existing project", "projectId")
     # Whether there is such a project is nothing to tell to somebody who is not in it.
     return denied()
 
@@ -323,7 +335,7 @@ def _no_project(caller: Caller, name: str) -> Refused:
 # --- look ----------------------------------------------------------------------------------------------------
 
 
-@lists.get("/api/v1/workloads", response_model=wire.WorkloadPage, summary="Workloads that I may see")
+@lists.get("/api/v1/workloads", response_model=wire.WorkloadPage, summary="List the workloads you can see")
 async def workloads(
     plane: PlaneDep,
     caller: CallerDep,
@@ -343,7 +355,7 @@ async def workloads(
     return Response(f'{{"workloads":[{",".join(found[:limit])}]{following}}}', media_type="application/json")
 
 
-@lists.get("/api/v1/workloads/count", response_model=Count, summary="How many there are that I may see")
+@lists.get("/api/v1/workloads/count", response_model=Count, summary="Count the workloads you can see")
 async def workload_count(
     plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "", deleted: Deleted = False
 ) -> Count:
@@ -365,7 +377,9 @@ def _listing(caller: Caller, filter_by: str, search: str, sort_by: str, descendi
     )
 
 
-@router.get("/api/v1/workloads/{workload_id}/events", response_model=wire.EventPage, summary="What happened to it")
+@router.get(
+    "/api/v1/workloads/{workload_id}/events", response_model=wire.EventPage, summary="List the events of a workload"
+)
 async def events(
     workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.EventPage:
@@ -379,7 +393,9 @@ async def events(
     return await plane.read(unit)
 
 
-@router.get("/api/v1/workloads/{workload_id}/pods", response_model=wire.PodPage, summary="Its pods as they are now")
+@router.get(
+    "/api/v1/workloads/{workload_id}/pods", response_model=wire.PodPage, summary="List the current pods of a workload"
+)
 async def pods(
     workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.PodPage:
@@ -391,7 +407,9 @@ async def pods(
 
 
 @router.get(
-    "/api/v1/workloads/{workload_id}/history", response_model=wire.HistoryPage, summary="Every life its pods had"
+    "/api/v1/workloads/{workload_id}/history",
+    response_model=wire.HistoryPage,
+    summary="List all pod instances of a workload, past and current",
 )
 async def history(
     workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
@@ -470,11 +488,11 @@ def _routes_of(kind: wire.Kind | None, base: str, home: APIRouter) -> None:
 
     path = base + "/{workload_id}"
     add: Callable[..., None] = home.add_api_route
-    add(path, workload, methods=["GET"], response_model=wire.Workload, summary=f"One workload{suffix}")
+    add(path, workload, methods=["GET"], response_model=wire.Workload, summary=f"Get a workload{suffix}")
     accepted = {"response_model": wire.Workload, "status_code": 202}
-    add(path + "/suspend", suspend, methods=["POST"], summary=f"Its pods leave; it can be resumed{suffix}", **accepted)
-    add(path + "/resume", resume, methods=["POST"], summary=f"Run it again{suffix}", **accepted)
-    add(path, delete, methods=["DELETE"], summary=f"End and delete it{suffix}", **accepted)
+    add(path + "/suspend", suspend, methods=["POST"], summary=f"Suspend a workload: stop its pods{suffix}", **accepted)
+    add(path + "/resume", resume, methods=["POST"], summary=f"Resume a workload{suffix}", **accepted)
+    add(path, delete, methods=["DELETE"], summary=f"Delete a workload{suffix}", **accepted)
 
 
 async def _operate(
@@ -536,7 +554,11 @@ def operable(connection: Connection, caller: Caller, workload_id: str, kind: wir
     return row
 
 
-@router.post("/api/v1/workloads/batch", response_model=wire.BatchAnswer, summary="The same to many; each for itself")
+@router.post(
+    "/api/v1/workloads/batch",
+    response_model=wire.BatchAnswer,
+    summary="Suspend, resume or delete several workloads; each succeeds or fails on its own",
+)
 async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.BatchRequest) -> Response:
     def unit(connection: Connection) -> Done:
         done: list[Done] = []
@@ -562,12 +584,12 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
     "/api/v1/workloads/inferences/{workload_id}",
     response_model=wire.Workload,
     status_code=202,
-    summary="Change a model",
+    summary="Update an inference workload",
 )
 async def update_inference(
     workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.InferenceUpdate
 ) -> Response:
-    """What is named in `spec` is replaced; the rest stays."""
+    """Replaces the fields in `spec`; the others stay as they are."""
 
     def unit(connection: Connection) -> Done:
         row = operable(connection, caller, workload_id, wire.Kind.INFERENCE)
@@ -641,7 +663,7 @@ def _redeclared(
     )
 
 
-@router.get("/api/v1/workload-priorities", response_model=wire.PriorityClassPage, summary="Named priorities")
+@router.get("/api/v1/workload-priorities", response_model=wire.PriorityClassPage, summary="List priority classes")
 async def priorities(caller: CallerDep) -> wire.PriorityClassPage:
     listed = [wire.PriorityClass(name=name, value=value) for name, value in PRIORITY_CLASSES.items()]
     return wire.PriorityClassPage(workload_priorities=listed)

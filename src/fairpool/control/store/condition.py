@@ -46,20 +46,22 @@ def problem_with(path: Path, *, may_be_new: bool = True) -> Problem | None:
     if not path.exists():
         return None
     if not path.is_file():
-        return Problem("database.not_a_file", f"the control database {path} is not a file", "move it away")
+        return Problem("database.not_a_file", f"the control database {path} is not a file", "move it elsewhere")
     try:
         with path.open("rb") as file:
             head = file.read(len(MAGIC))
     except OSError as error:
         return Problem(
-            "database.read_only", f"the control database {path} cannot be read: {error.strerror}", "chmod it"
+            "database.read_only",
+            f"the control database {path} cannot be read: {error.strerror}",
+            f"make it readable: chmod u+rw {path}",
         )
     if head != MAGIC and (head or not may_be_new):  # SQLite would take some of these for a new one
-        return _damaged(path, "it is empty" if not head else "it does not begin as a database does")
+        return _damaged(path, "it is empty" if not head else "it is not an SQLite database")
     try:
         version = version_of(path)
         if version == "":
-            what = f"{path} is a database of another program"
+            what = f"{path} is the database of another program"
             return Problem("database.foreign", what, "choose another data directory with --data")
         if version is not None and version not in (known := known_versions()):
             return _newer(path, version, known[-1])
@@ -71,20 +73,20 @@ def problem_with(path: Path, *, may_be_new: bool = True) -> Problem | None:
     if findings != ["ok"]:
         return _damaged(path, "; ".join(findings).replace("\n", " "))
     if added:
-        what = f"the control database {path} has {', '.join(added)}, which Fairpool did not make"
+        what = f"the control database {path} has {', '.join(added)}, which Fairpool did not create"
         return Problem("database.foreign", what, f"drop them, or {RESTORE}")
     return None if os.access(path, os.W_OK) else _read_only(path)
 
 
 def _newer(path: Path, version: str, known: str) -> Problem:
-    what = f"the control database {path} was written by a newer Fairpool: it has version {version}, this one knows "
-    fix = f"run that newer Fairpool, or {RESTORE} that was made before"
+    what = f"the control database {path} was written by a newer Fairpool: its version is {version}, this one supports "
+    fix = f"use the newer Fairpool, or {RESTORE} made before the upgrade"
     return Problem("database.newer", f"{what}{known}", fix)
 
 
 def _damaged(path: Path, how: str) -> Problem:
     what = f"the control database {path} is damaged: {how}"
-    fix = f"{RESTORE}; the damaged file is kept beside it, and running pods that FILE knows continue"
+    fix = f"{RESTORE}; the damaged file is kept next to it, and running pods that are in FILE continue"
     return Problem("database.damaged", what, fix)
 
 

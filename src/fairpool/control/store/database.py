@@ -159,7 +159,7 @@ class Database:
         Raises `Unavailable`; once the file was seen to be damaged, always.
         """
         if self._is_closed:
-            raise Closed("the database is closed: nothing is written any more")
+            raise Closed("the database is closed; nothing can be saved")
         if self._trouble is not None and self._trouble.is_for_good:
             raise Unavailable(self._trouble.code, self._trouble.detail)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -37,7 +37,7 @@ _NOT_TEXT = "Could not decode to UTF-8"
 _ROOM_BYTES = 1 << 20
 """With less than this left, an input/output error means that the disk is full: SQLite cannot always tell."""
 
-_ASK = "ask the administrator to look at `fairpool logs`"
+_ASK = "ask the administrator to check `fairpool logs`"
 _WORDS = {
     DAMAGED: (
         503,
@@ -58,12 +58,12 @@ _WORDS = {
     FAILING: (
         503,
         "the server's disk cannot be read or written",
-        f"{_ASK} and the system log for errors of the disk, then retry",
+        f"{_ASK} and the system log for disk errors, then retry",
     ),
     BUSY: (
         503,
         "another process holds a lock on the control database",
-        "end that process or wait until it is done, then retry",
+        "stop that process or wait until it finishes, then retry",
     ),
 }
 
