@@ -108,8 +108,8 @@ def test_a_script_runs_with_its_folder(person: Person, tmp_path: Path) -> None:
     line = ["submit", "own-folder", "-i", "python", "-g", "0.5", "--workdir", ".", "--exclude", "*.ckpt"]
     done = person.type(*line, "--", "python", "train.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert ".env, .git, big.ckpt, id_rsa: left out" in done.stderr
-    assert "link: left out, because links are not followed" in done.stderr
+    assert ".env, .git, big.ckpt, id_rsa: not uploaded" in done.stderr
+    assert "link: not uploaded, because links are not followed" in done.stderr
     person.until("own-folder", "Completed")
     assert person.log("own-folder") == "hello ['helper.py', 'train.py']\n"
 
