@@ -61,8 +61,8 @@ def wrong(text: str) -> list[str]:
 LINES = {
     "names": "--name-prefix many -i img",
     "container": "j -i host:5000/a/b:1 --image-pull-policy Never --command --working-dir /w -e A=1 -e B=no -e C=1e3 "
-    "--python-env /v -e D=1:30 -e 'E= x: y' -e F=0x1f -e G=null -e 'H=line\nbreak' -e I=010 -l a=1 -l b=true -a n=2020-01-01 "
-    "-- python -u t.py '{index}' '- x' '# y'",
+    "-e D=1:30 -e 'E= x: y' -e F=0x1f -e G=null -e 'H=line\nbreak' -e I=010 -l a=1 -l b=true -a n=2020-01-01 "
+    "--python-env /v -- python -u t.py '{index}' '- x' '# y'",
     "interactive": "j -i img --interactive --stdin -t --preemptible --attach",
     "resources": "j -i img -g 0.5 --cpu 1.5 --cpu-limit 4 --memory 1G --memory-limit 2Gi --large-shm "
     "--extended-resource a/b=2",

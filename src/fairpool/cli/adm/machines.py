@@ -276,7 +276,7 @@ def _placement_flags(command: Any) -> Any:
     return flag(
         "--gpu-placement",
         type=click.Choice(STRATEGIES),
-        help="How GPU pods are placed: binpack fills nodes one by one.",
+        help="Fill nodes one by one, spread pods over them, or minimize fragmentation.",
     )(cpu(command))
 
 

@@ -25,7 +25,13 @@ def quota_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """All flags about quotas."""
     for decorate in reversed(
         (
-            flag("--node-pool", default="default", metavar="NAME", section=QUOTA, help="Node pool (default)."),
+            flag(
+                "--node-pool",
+                default="default",
+                metavar="NAME",
+                section=QUOTA,
+                help="Name of the node pool (default: default).",
+            ),
             flag(
                 "-g",
                 "--gpu-quota",
