@@ -727,7 +727,7 @@ def test_who_only_watches_a_job_can_leave_it(server: Server, project: str, asked
     server.typed(f"runai submit a -i img {asked}")
     server.runs(project, "a", gpus=0)
     with Terminal(server, "attach", "a", *flags) as terminal:
-        terminal.read_until("Ctrl-C leaves it running.")
+        terminal.read_until("Ctrl-C detaches; the job keeps running.")
         terminal.read_until("$ ")
         assert terminal.hears_ctrl_c
         terminal.interrupt()
@@ -1009,7 +1009,7 @@ def test_a_server_that_is_not_there_is_named_with_what_to_type(server: Server) -
 
 def test_a_given_password_must_be_changed_first(server: Server) -> None:
     said = server.typed("runai-adm user create eve@example.com")
-    password = re.search(r"shown this once: (\S+)", said)
+    password = re.search(r"shown only once\): (\S+)", said)
     assert password
     server.log_in("eve", "eve@example.com", password[1])
     said = server.refused("runai list jobs -p team-a", person="eve")

@@ -189,7 +189,7 @@ def test_a_node_is_drained_cordoned_and_used_again(server: Server) -> None:
         server.typed(f"runai-adm node {line}")
     assert marks(server, "dgx1-1") == {"cordoned": False, "labels": {}, "taints": []}
     assert "Available node names:" in server.refused("runai-adm node drain dgx1-9")
-    assert "comes from its cluster" in server.refused("runai-adm node delete dgx1-1")
+    assert "their cluster adds and removes them" in server.refused("runai-adm node delete dgx1-1")
 
 
 def test_roles_are_set_and_removed_as_documents_print_it(server: Server) -> None:
@@ -198,7 +198,7 @@ def test_roles_are_set_and_removed_as_documents_print_it(server: Server) -> None
     assert re.search("^dgx1-1 .* runai-system ", server.typed("runai list nodes"), re.MULTILINE)
     said = server.type("runai-adm set node-role --all dgx1-2")
     assert said.out == "Node dgx1-2: role runai-gpu-worker set.\n"
-    assert "not yet kept to nodes by their role" in said.err
+    assert "the scheduler does not use node roles yet" in said.err
     server.typed("runai-adm remove node-role --gpu-worker dgx1-2")
     server.typed("runai-adm remove node-role --runai-system-worker dgx1-1")
     assert server.typed("runai list nodes").count("<none>") == 2

@@ -59,7 +59,7 @@ def on_this_machine(text: str, folder: str | None) -> str | Problem:
         )
     full = os.path.normpath(os.path.join(folder, host))
     if not host.startswith(".") and not os.path.exists(full):
-        what = f"-v {text}: there is no folder {host} here"
+        what = f"-v {text}: there is no folder {host} in the current folder"
         return Problem(
             "flag.volume_missing", what, f"for a claim write --pvc {text}; for a folder, ./{host} or a full path"
         )
