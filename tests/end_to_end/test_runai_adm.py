@@ -210,7 +210,7 @@ def test_the_life_of_a_user(server: Server) -> None:
     for name in ("here", "there"):
         server.typed(f"runai-adm project create {name}")
     said = server.typed("runai-adm user create ann@example.com --project here")
-    assert re.search(r"^Password \(shown only once\): \S{8,}$", said, re.MULTILINE)
+    assert re.search(r"^Temporary password, shown only once: \S{8,}$", said, re.MULTILINE)
     assert "ann@example.com" in server.typed("runai-adm user list -o name").splitlines()
     server.typed("runai-adm user update ann@example.com --add-project there --remove-project here")
     shown = server.typed("runai-adm user get ann@example.com")

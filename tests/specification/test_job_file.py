@@ -62,7 +62,7 @@ LINES = {
     "names": "--name-prefix many -i img",
     "container": "j -i host:5000/a/b:1 --image-pull-policy Never --command --working-dir /w -e A=1 -e B=no -e C=1e3 "
     "-e D=1:30 -e 'E= x: y' -e F=0x1f -e G=null -e 'H=line\nbreak' -e I=010 -l a=1 -l b=true -a n=2020-01-01 "
-    "--python-env /v -- python -u t.py '{index}' '- x' '# y'",
+    "-- python -u t.py '{index}' '- x' '# y'",
     "interactive": "j -i img --interactive --stdin -t --preemptible --attach",
     "resources": "j -i img -g 0.5 --cpu 1.5 --cpu-limit 4 --memory 1G --memory-limit 2Gi --large-shm "
     "--extended-resource a/b=2",
@@ -77,7 +77,7 @@ LINES = {
     "--priority build --ttl-after-finish 2h --grace-period 9 --node-type t --node-pools a,b --template t "
     "--toleration operator=Exists,key=k,effect=NoSchedule,seconds=4 --preferred-pod-topology-key k "
     "--required-pod-topology-key z --run-as-user --create-home-dir --add-capability NET_ADMIN "
-    "--prevent-privilege-escalation --wait-anyway",
+    "--prevent-privilege-escalation",
     "array": "j -i img --array 0-20:5%2 -- python '{index}'",
     "grid": "j -i img --for lr=0.1,1e-3,true --for 'x=a b,' -- python '{lr}' '{x}'",
     "inference": "j -i img --inference --port 8000 --replicas 2",

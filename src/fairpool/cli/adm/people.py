@@ -102,7 +102,7 @@ def create_user(here: Here, email: str, role: str | None, projects: tuple[str, .
             check_project(client, project)
         made = client.create_user(request)
         click.echo(f"User {printable(made.username)} created successfully.")
-        click.echo(f"Password (shown only once): {made.temp_password}")
+        click.echo(f"Temporary password, shown only once: {made.temp_password}")
         for project in projects:
             rule = AccessRuleRequest(subject_id=made.id, role_id=RoleName.RESEARCHER, scope_id=project)
             client.create_access_rule(rule)
@@ -183,7 +183,7 @@ def reset_password(here: Here, name: str) -> None:
 
     with Session(here).connected() as client:
         password = client.reset_password(_user(client, name).id)
-    click.echo(f"New password of {printable(name)} (shown only once): {password}")
+    click.echo(f"Temporary password of {printable(name)}, shown only once: {password}")
 
 
 def _user(client: Client, name: str) -> User:
