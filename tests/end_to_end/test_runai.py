@@ -28,7 +28,8 @@ from fairpool.agent.images import SHIPPED, read_images
 from fairpool.api.client import Client, Refused
 from fairpool.api.clusters import PodReport
 from fairpool.cli.runai.command_tree import Flag
-from fairpool.cli.runai.submit import LATER, submit
+from fairpool.cli.runai.submit import LATER as NOT_SUPPORTED_YET
+from fairpool.cli.runai.submit import submit
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.ids import Instant, PodId
 from fairpool.model.life import Cause, Outcome
@@ -143,7 +144,7 @@ def test_flags_that_are_not_supported_look_so_in_help() -> None:
     marked = {
         each.opts[0]
         for each in submit.params
-        if isinstance(each, Flag) and (each.section == LATER or "not supported" in (each.help or ""))
+        if isinstance(each, Flag) and (each.section == NOT_SUPPORTED_YET or "not supported" in (each.help or ""))
     }
     assert marked == UNSUPPORTED.keys()
 
@@ -1014,7 +1015,8 @@ def test_a_given_password_must_be_changed_first(server: Server) -> None:
     assert password
     server.log_in("eve", "eve@example.com", password[1])
     said = server.refused("runai list jobs -p team-a", person="eve")
-    assert said == "this password was given to you and must be changed: run the 'runai login' command\n"
+    assert said.startswith("the password of eve@example.com ")
+    assert said.endswith(": run: runai password\n")
     with Terminal(server, "login", "--config-path", str(server.folder / "eve2"), "-u", "eve@example.com") as terminal:
         terminal.read_until("Password")
         terminal.write(f"{password[1]}\r")
