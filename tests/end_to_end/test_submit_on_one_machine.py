@@ -17,7 +17,7 @@ import yaml
 
 from fairpool.api import workloads as work
 from fairpool.api.client import Refused
-from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+from fairpool.control.settings import FIRST_USER
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ class Person:
         told = {"FAIRPOOL_CONFIG": str(folder / "config"), "FAIRPOOL_SERVER": str(platform.status["address"])}
         self._environment = kept | told
         assert platform.client.projects()
-        self.types("login", "-u", FIRST_USER, "--password-stdin", stdin=f"{FIRST_PASSWORD}\n")
+        platform.sign_in(folder / "config")
         self.types("config", "project", "team-a")
 
     def type(self, *arguments: str, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
