@@ -188,7 +188,7 @@ def test_files_are_copied_into_a_job_and_out_of_it(person: Person) -> None:
     assert (local / "back" / "table.csv").read_bytes() == (local / "data" / "table.csv").read_bytes()
     person.types("exec", "files", "--", "ln", "-s", "/etc/passwd", "data/link")
     copied = person.type("cp", "files:data", str(local))
-    assert "Skipped 1 that are neither file nor folder: ./data/link" in copied.stderr
+    assert "Skipped, because they are not files or folders: ./data/link" in copied.stderr
     assert not (local / "data" / "link").exists()
     missing = person.type("cp", "files:nothing", str(local))
     assert missing.returncode == 1

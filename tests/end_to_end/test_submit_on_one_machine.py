@@ -17,7 +17,7 @@ import yaml
 
 from fairpool.api import workloads as work
 from fairpool.api.client import Refused
-from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
+from fairpool.control.settings import FIRST_USER
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ class Person:
         told = {"FAIRPOOL_CONFIG": str(folder / "config"), "FAIRPOOL_SERVER": str(platform.status["address"])}
         self._environment = kept | told
         assert platform.client.projects()
-        self.types("login", "-u", FIRST_USER, "--password-stdin", stdin=f"{FIRST_PASSWORD}\n")
+        platform.sign_in(folder / "config")
         self.types("config", "project", "team-a")
 
     def type(self, *arguments: str, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -108,8 +108,8 @@ def test_a_script_runs_with_its_folder(person: Person, tmp_path: Path) -> None:
     line = ["submit", "own-folder", "-i", "python", "-g", "0.5", "--workdir", ".", "--exclude", "*.ckpt"]
     done = person.type(*line, "--", "python", "train.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert ".env, .git, big.ckpt, id_rsa: left out" in done.stderr
-    assert "link: left out, because links are not followed" in done.stderr
+    assert ".env, .git, big.ckpt, id_rsa: not uploaded" in done.stderr
+    assert "link: not uploaded, because links are not followed" in done.stderr
     person.until("own-folder", "Completed")
     assert person.log("own-folder") == "hello ['helper.py', 'train.py']\n"
 

@@ -66,7 +66,7 @@ def test_before_a_bare_dash_dash_command_takes_no_value() -> None:
 
 
 def test_what_runs_is_not_given_twice() -> None:
-    with pytest.raises(Exception, match="what runs is given twice"):
+    with pytest.raises(Exception, match="the command is given twice"):
         asked("j -i img --command=sleep -- python")
 
 
@@ -371,7 +371,7 @@ def test_keys_version_control_and_environments_stay_here(tmp_path: Path) -> None
     tree(tmp_path, ".aws/credentials", ".netrc", "sub/keep.txt", "identity.py", ".hidden")
     assert sent(tmp_path) == [".hidden", "a.py", "identity.py", "sub", "sub/keep.txt"]
     left = workdir.look_through(str(tmp_path)).left_out()
-    assert left == [".aws, .env, .env.local, .git, .netrc, .ssh and 4 more: left out"]
+    assert left == [".aws, .env, .env.local, .git, .netrc, .ssh and 4 more: not uploaded"]
 
 
 def test_what_else_is_left_out_is_for_the_person_to_say(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_columns_are_two_spaces_apart_and_lines_have_no_tail() -> None:
 def test_what_has_no_room_is_left_out_and_named() -> None:
     lines = table(20, [("a", "Running", "registry.example/long")])
     assert lines[:2] == ["NAME  STATUS", "a     Running"]
-    assert " ".join(lines[2:]) == "Hidden columns: IMAGE (-o wide shows them)"
+    assert " ".join(lines[2:]) == "Columns hidden to fit the terminal: IMAGE (show all with -o wide)"
     assert table(8, [("a", "Running", "")])[:2] == ["NAME", "a"]
 
 
@@ -197,7 +197,7 @@ def test_the_server_is_the_one_that_was_named_last(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("text", ["ftp://x", "http://", "http://a b", "http://x:port", "http://x:99999"])
 def test_what_is_no_address_says_so(text: str) -> None:
-    with pytest.raises(Failure, match="no address"):
+    with pytest.raises(Failure, match="is not a valid server address"):
         address(text)
 
 

@@ -31,11 +31,11 @@ Change = Callable[["NodeMarksRequest"], "NodeMarksRequest"]
 # --- nodes -------------------------------------------------------------------------------------------------------
 
 
-@click.command("list", cls=Leaf, short_help="All nodes.", example="runai-adm node list -o wide", with_project=False)
+@click.command("list", cls=Leaf, short_help="List nodes.", example="runai-adm node list -o wide", with_project=False)
 @output_flag
 @click.pass_obj
 def list_nodes(here: Here, output: str | None) -> None:
-    """All nodes, with what is free."""
+    """List nodes with their free resources."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -44,12 +44,12 @@ def list_nodes(here: Here, output: str | None) -> None:
     show(output, columns(), found, documents=documents)
 
 
-@click.command("get", cls=Leaf, short_help="One node.", example="runai-adm node get dgx1-1", with_project=False)
+@click.command("get", cls=Leaf, short_help="Show a node.", example="runai-adm node get dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
 @output_flag
 @click.pass_obj
 def get_node(here: Here, name: str, output: str | None) -> None:
-    """One node, with its marks."""
+    """Show a node with its labels, taints and GPUs."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -68,18 +68,18 @@ def get_node(here: Here, name: str, output: str | None) -> None:
 @click.command(
     "update",
     cls=Leaf,
-    short_help="Label or taint a node.",
+    short_help="Change the labels and taints of a node.",
     example="runai-adm node update dgx1-1 --label run.ai/type=dgx-2",
     with_project=False,
 )
 @click.argument("name", shell_complete=node_names)
-@flag("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Set a label; KEY- takes it away.")
-@flag("--taint", "taints", multiple=True, metavar="KEY=VALUE:EFFECT", help="Add a taint; KEY- takes it away.")
+@flag("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Set a label; KEY- removes it.")
+@flag("--taint", "taints", multiple=True, metavar="KEY=VALUE:EFFECT", help="Add a taint; KEY- removes it.")
 @click.pass_obj
 def update_node(here: Here, name: str, labels: tuple[str, ...], taints: tuple[str, ...]) -> None:
-    """Change the labels and taints that an administrator gave to a node."""
+    """Change the labels and taints that administrators set on a node."""
     if not labels and not taints:
-        raise failure("command.no_change", "no flag says what changes", "give --label or --taint")
+        raise failure("command.no_change", "nothing to change", "add --label or --taint")
 
     def change(marks: NodeMarksRequest) -> NodeMarksRequest:
         kept = dict(marks.labels)
@@ -90,7 +90,11 @@ def update_node(here: Here, name: str, labels: tuple[str, ...], taints: tuple[st
             elif text.endswith("-"):
                 kept.pop(text[:-1], None)
             else:
-                raise failure("flag.label", f"--label {text!r} is not KEY=VALUE", "write KEY=VALUE, or KEY-")
+                raise failure(
+                    "flag.label",
+                    f"--label {text!r} is not KEY=VALUE",
+                    "write KEY=VALUE to set it, or KEY- to remove it",
+                )
         marked = marks.model_copy(update={"labels": kept})
         for text in taints:
             marked = _tainted(marked, text)
@@ -102,67 +106,78 @@ def update_node(here: Here, name: str, labels: tuple[str, ...], taints: tuple[st
 @click.command(
     "drain",
     cls=Leaf,
-    short_help="Empty a node for maintenance.",
+    short_help="Drain a node for maintenance.",
     example="runai-adm node drain dgx1-1",
     with_project=False,
 )
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
 def drain(here: Here, name: str) -> None:
-    """Nothing new comes to the node, and what runs there leaves: training moves, build work waits for a person."""
+    """Drain a node: no new pods are scheduled on it, and its running pods are stopped.
+
+    Training jobs are queued again. Interactive jobs are suspended until you resume them.
+    """
     taint = f"{DRAIN_KEY}={DRAIN_VALUE}:{DRAIN_EFFECT}"
-    _mark(here, name, lambda marks: _tainted(marks, taint), "is drained")
+    _mark(here, name, lambda marks: _tainted(marks, taint), "is being drained")
 
 
 @click.command(
     "undrain",
     cls=Leaf,
-    short_help="Use a drained node again.",
+    short_help="Return a drained node to service.",
     example="runai-adm node undrain dgx1-1",
     with_project=False,
 )
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
 def undrain(here: Here, name: str) -> None:
-    """Use a node again that was drained."""
-    _mark(here, name, lambda marks: _tainted(marks, f"{DRAIN_KEY}-"), "is in use again")
+    """Return a drained node to service."""
+    _mark(here, name, lambda marks: _tainted(marks, f"{DRAIN_KEY}-"), "is no longer drained")
 
 
 @click.command(
-    "cordon", cls=Leaf, short_help="Nothing new on a node.", example="runai-adm node cordon dgx1-1", with_project=False
+    "cordon",
+    cls=Leaf,
+    short_help="Stop scheduling new pods on a node.",
+    example="runai-adm node cordon dgx1-1",
+    with_project=False,
 )
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
 def cordon(here: Here, name: str) -> None:
-    """Nothing new comes to the node; what runs there stays."""
+    """Stop scheduling new pods on a node. Running pods are not affected."""
     _mark(here, name, lambda marks: marks.model_copy(update={"cordoned": True}), "is cordoned")
 
 
 @click.command(
     "uncordon",
     cls=Leaf,
-    short_help="Let work onto a node again.",
+    short_help="Schedule pods on a cordoned node again.",
     example="runai-adm node uncordon dgx1-1",
     with_project=False,
 )
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
 def uncordon(here: Here, name: str) -> None:
-    """Let new work onto a node again."""
-    _mark(here, name, lambda marks: marks.model_copy(update={"cordoned": False}), "is in use again")
+    """Schedule pods on a cordoned node again."""
+    _mark(here, name, lambda marks: marks.model_copy(update={"cordoned": False}), "is no longer cordoned")
 
 
 def refused_verb(verb: str) -> click.Command:
     """`create` and `delete` of nodes, which nobody can do here."""
 
     @click.command(
-        verb, cls=Leaf, short_help="Nodes come from their cluster.", example="runai-adm node list", with_project=False
+        verb,
+        cls=Leaf,
+        short_help="Nodes are added and removed by their cluster.",
+        example="runai-adm node list",
+        with_project=False,
     )
     @click.argument("name", required=False)
     def refuse(name: str | None) -> None:
-        """Nodes come from their cluster and leave with it: see drain and cordon."""
-        what = f"a node cannot be {verb}d here: it comes from its cluster"
-        raise failure("node.not_ours", what, "to empty one: runai-adm node drain NAME")
+        """Nodes are added and removed by their cluster. See drain and cordon."""
+        what = f"nodes cannot be {verb}d here; their cluster adds and removes them"
+        raise failure("node.not_ours", what, "to take a node out of service: runai-adm node drain NAME")
 
     return refuse
 
@@ -198,7 +213,9 @@ def _tainted(marks: NodeMarksRequest, text: str) -> NodeMarksRequest:
     key, _, value = pair.partition("=")
     if not colon or effect not in EFFECTS or not key:
         raise failure(
-            "flag.taint", f"--taint {text!r} is no taint", f"write KEY=VALUE:EFFECT, one of {', '.join(EFFECTS)}"
+            "flag.taint",
+            f"--taint {text!r} is not a valid taint",
+            f"write KEY=VALUE:EFFECT; EFFECT is one of {', '.join(EFFECTS)}",
         )
     taint = TaintWire(key=key, value=value, effect=effect)
     others = [each for each in marks.taints if (each.key, each.effect) != (key, effect)]
@@ -208,11 +225,11 @@ def _tainted(marks: NodeMarksRequest, text: str) -> NodeMarksRequest:
 # --- pools -------------------------------------------------------------------------------------------------------
 
 
-@click.command("list", cls=Leaf, short_help="All node pools.", example="runai-adm node-pool list", with_project=False)
+@click.command("list", cls=Leaf, short_help="List node pools.", example="runai-adm node-pool list", with_project=False)
 @output_flag
 @click.pass_obj
 def list_pools(here: Here, output: str | None) -> None:
-    """All node pools, with their nodes."""
+    """List node pools with their nodes."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -232,12 +249,14 @@ def pool_columns() -> list[Column[NodePoolAnswer]]:
     ]
 
 
-@click.command("get", cls=Leaf, short_help="One node pool.", example="runai-adm node-pool get a100", with_project=False)
+@click.command(
+    "get", cls=Leaf, short_help="Show a node pool.", example="runai-adm node-pool get a100", with_project=False
+)
 @click.argument("name")
 @output_flag
 @click.pass_obj
 def get_pool(here: Here, name: str, output: str | None) -> None:
-    """One node pool, as it is."""
+    """Show a node pool."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -253,23 +272,27 @@ def get_pool(here: Here, name: str, output: str | None) -> None:
 
 
 def _placement_flags(command: Any) -> Any:
-    cpu = flag("--cpu-placement", type=click.Choice(STRATEGIES[:2]), help="The same for work without GPUs.")
-    return flag("--gpu-placement", type=click.Choice(STRATEGIES), help="Fill nodes, or spread over them.")(cpu(command))
+    cpu = flag("--cpu-placement", type=click.Choice(STRATEGIES[:2]), help="The same for pods without GPUs.")
+    return flag(
+        "--gpu-placement",
+        type=click.Choice(STRATEGIES),
+        help="Fill nodes one by one, spread pods over them, or minimize fragmentation.",
+    )(cpu(command))
 
 
 @click.command(
     "create",
     cls=Leaf,
-    short_help="Make a node pool.",
+    short_help="Create a node pool.",
     example="runai-adm node-pool create a100 --label run.ai/type=a100",
     with_project=False,
 )
 @click.argument("name")
-@flag("--label", required=True, metavar="KEY=VALUE", help="The nodes with this label.")
+@flag("--label", required=True, metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
 @_placement_flags
 @click.pass_obj
 def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cpu_placement: str | None) -> None:
-    """Make a node pool of the nodes that carry a label."""
+    """Create a node pool from the nodes that have a label."""
     from fairpool.api.organization import NodePoolRequest, PlacementStrategy
     from fairpool.cli.adm.projects import checked
     from fairpool.cli.runai.session import Session
@@ -291,11 +314,11 @@ def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cp
     with_project=False,
 )
 @click.argument("name")
-@flag("--label", metavar="KEY=VALUE", help="The nodes with this label.")
+@flag("--label", metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
 @_placement_flags
 @click.pass_obj
 def update_pool(here: Here, name: str, label: str | None, gpu_placement: str | None, cpu_placement: str | None) -> None:
-    """Change what is said of a node pool; what you do not name stays."""
+    """Change a node pool. Settings that you do not name keep their values."""
     from fairpool.api.organization import NodePoolUpdate, PlacementStrategy
     from fairpool.cli.runai.session import Session
 
@@ -310,7 +333,7 @@ def update_pool(here: Here, name: str, label: str | None, gpu_placement: str | N
                 gpu=gpu_placement or known.gpu, cpu=cpu_placement or known.cpu
             )
         if not said:
-            raise failure("command.no_change", "no flag says what changes", "see `runai-adm node-pool update --help`")
+            raise failure("command.no_change", "nothing to change", "see `runai-adm node-pool update --help`")
         client.update_node_pool(name, NodePoolUpdate(**said), before.revision)
     click.echo(f"Node pool {printable(name)} updated successfully.")
 
@@ -325,7 +348,7 @@ def update_pool(here: Here, name: str, label: str | None, gpu_placement: str | N
 @click.argument("name")
 @click.pass_obj
 def delete_pool(here: Here, name: str) -> None:
-    """Delete a node pool that nobody has a quota in; its nodes go to the default pool."""
+    """Delete a node pool in which no project or department has a quota. Its nodes move to the default pool."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -344,5 +367,5 @@ def _pool(client: Client, name: str) -> NodePoolAnswer:
 def _label(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key or not value:
-        raise failure("flag.label", f"--label {text!r} is not KEY=VALUE", "write run.ai/type=a100")
+        raise failure("flag.label", f"--label {text!r} is not KEY=VALUE", "write KEY=VALUE, such as run.ai/type=a100")
     return key, value

@@ -77,29 +77,30 @@ def _users() -> Commands:
 
 
 VERBS = {
-    "list": "All of them.",
-    "get": "One of them.",
-    "create": "Make one.",
-    "update": "Change one.",
-    "delete": "Delete one.",
+    "list": "List {noun}s.",
+    "get": "Show a {noun}.",
+    "create": "Create a {noun}.",
+    "update": "Change a {noun}.",
+    "delete": "Delete a {noun}.",
 }
 NODE_VERBS = {
-    "list": "All of them.",
-    "get": "One of them.",
-    "update": "Label or taint one.",
-    "drain": "Empty one for maintenance.",
-    "undrain": "Use it again.",
-    "cordon": "Nothing new on it.",
-    "uncordon": "Let work onto it again.",
+    "list": "List nodes.",
+    "get": "Show a node.",
+    "update": "Change the labels and taints of a node.",
+    "drain": "Drain a node for maintenance.",
+    "undrain": "Return a drained node to service.",
+    "cordon": "Stop scheduling new pods on a node.",
+    "uncordon": "Schedule pods on a cordoned node again.",
 }
-HIDDEN = {"create": "Not ours to do.", "delete": "Not ours to do."}
+HIDDEN = {"create": "Not supported.", "delete": "Not supported."}
 
 
 def _noun(
     name: str, text: str, load: Callable[[], Commands], example: str, verbs: dict[str, str], hidden: dict[str, str]
 ) -> Twig:
     def branch() -> click.Command:
-        twigs = {verb: Twig(words, lambda verb=verb: load()[verb]) for verb, words in verbs.items()}  # type: ignore[misc]
+        noun = name.replace("-", " ")
+        twigs = {verb: Twig(words.format(noun=noun), lambda verb=verb: load()[verb]) for verb, words in verbs.items()}  # type: ignore[misc]
         twigs |= {verb: Twig(words, lambda verb=verb: load()[verb], hidden=True) for verb, words in hidden.items()}  # type: ignore[misc]
         return Branch(name, help=text, example=example, twigs=twigs)
 
@@ -146,29 +147,39 @@ def _version() -> click.Command:
 
 TWIGS = {
     "project": _noun(
-        "project", "Projects and their quotas.", _projects, "runai-adm project create team-a --gpu-quota 4", VERBS, {}
+        "project",
+        "Manage projects and their quotas.",
+        _projects,
+        "runai-adm project create team-a --gpu-quota 4",
+        VERBS,
+        {},
     ),
     "department": _noun(
-        "department", "Departments and their quotas.", _departments, "runai-adm department list", VERBS, {}
+        "department", "Manage departments and their quotas.", _departments, "runai-adm department list", VERBS, {}
     ),
     "node-pool": _noun(
-        "node-pool", "Node pools.", _pools, "runai-adm node-pool create a100 --label run.ai/type=a100", VERBS, {}
+        "node-pool", "Manage node pools.", _pools, "runai-adm node-pool create a100 --label run.ai/type=a100", VERBS, {}
     ),
     "node": _noun(
-        "node", "Nodes: labels, taints, maintenance.", _nodes, "runai-adm node drain dgx1-1", NODE_VERBS, HIDDEN
+        "node",
+        "Manage nodes: labels, taints, drain and cordon.",
+        _nodes,
+        "runai-adm node drain dgx1-1",
+        NODE_VERBS,
+        HIDDEN,
     ),
     "user": _noun(
         "user",
-        "Users and their projects.",
+        "Manage users and their projects.",
         _users,
         "runai-adm user create ann@example.com --project team-a",
-        {**VERBS, "reset-password": "Make a new password."},
+        {**VERBS, "reset-password": "Reset the password of a user."},
         {},
     ),
-    "set": _verb("set", "Say what a node is for."),
-    "remove": _verb("remove", "Take a role from a node."),
-    "completion": Twig("Script for completion in bash, zsh or fish.", _completion),
-    "version": Twig("Version.", _version),
+    "set": _verb("set", "Set the role of a node."),
+    "remove": _verb("remove", "Remove a role from a node."),
+    "completion": Twig("Print the completion script for bash, zsh or fish.", _completion),
+    "version": Twig("Print the version.", _version),
     **{name: _unsupported(name) for name in ("generate-values", "collect-logs", "update")},
 }
 

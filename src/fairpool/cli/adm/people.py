@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 ROLES = ("administrator", "researcher")
 
 
-@click.command("list", cls=Leaf, short_help="All users.", example="runai-adm user list", with_project=False)
+@click.command("list", cls=Leaf, short_help="List users.", example="runai-adm user list", with_project=False)
 @output_flag
 @click.pass_obj
 def list_users(here: Here, output: str | None) -> None:
-    """All users, with their roles over everything."""
+    """List users with their system-wide roles."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -40,13 +40,13 @@ def list_users(here: Here, output: str | None) -> None:
 
 
 @click.command(
-    "get", cls=Leaf, short_help="One user.", example="runai-adm user get ann@example.com", with_project=False
+    "get", cls=Leaf, short_help="Show a user.", example="runai-adm user get ann@example.com", with_project=False
 )
 @click.argument("name")
 @output_flag
 @click.pass_obj
 def get_user(here: Here, name: str, output: str | None) -> None:
-    """One user, and what they may do, where."""
+    """Show a user with their roles and the projects in which they apply."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -72,16 +72,23 @@ def _rule_text(rule: AccessRule) -> str:
 @click.command(
     "create",
     cls=Leaf,
-    short_help="Add a user.",
+    short_help="Create a user.",
     example="runai-adm user create ann@example.com --project team-a",
     with_project=False,
 )
 @click.argument("email")
-@flag("--role", type=click.Choice(ROLES), help="A role over everything.")
-@flag("--project", "projects", multiple=True, metavar="NAME", shell_complete=project_names, help="Researcher there.")
+@flag("--role", type=click.Choice(ROLES), help="Grant a system-wide role.")
+@flag(
+    "--project",
+    "projects",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=project_names,
+    help="Make the user a researcher in this project; repeatable.",
+)
 @click.pass_obj
 def create_user(here: Here, email: str, role: str | None, projects: tuple[str, ...]) -> None:
-    """Add a user. The password is shown once and must be changed at the first login."""
+    """Create a user. The password is shown once and must be changed at the first login."""
     from fairpool.api.access import AccessRuleRequest, RoleName, UserRequest
     from fairpool.api.wire import ValidationError
     from fairpool.cli.runai.session import Session, check_project
@@ -89,39 +96,46 @@ def create_user(here: Here, email: str, role: str | None, projects: tuple[str, .
     try:
         request = UserRequest(email=email, roles=[RoleName(role)] if role else [])
     except ValidationError as error:
-        raise failure("user.email", f"{email!r} is no address", "write NAME@HOST") from error
+        raise failure("user.email", f"{email!r} is not a valid email address", "write NAME@HOST") from error
     with Session(here).connected() as client:
         for project in projects:
             check_project(client, project)
         made = client.create_user(request)
         click.echo(f"User {printable(made.username)} created successfully.")
-        click.echo(f"Password, shown this once: {made.temp_password}")
+        click.echo(f"Temporary password, shown only once: {made.temp_password}")
         for project in projects:
             rule = AccessRuleRequest(subject_id=made.id, role_id=RoleName.RESEARCHER, scope_id=project)
             client.create_access_rule(rule)
-            click.echo(f"Researcher in project {printable(project)}.")
+            click.echo(f"Role researcher granted in project {printable(project)}.")
     if not role and not projects:
-        here.notice("Without a role they may do nothing yet: --role, or --project.")
+        fix = f"runai-adm user update {made.username} --add-project PROJECT"
+        here.notice(f"This user has no role yet and cannot do anything. To grant one: {fix}")
 
 
 @click.command(
     "update",
     cls=Leaf,
-    short_help="Give or take roles.",
+    short_help="Change a user's projects.",
     example="runai-adm user update ann@example.com --add-project team-b",
     with_project=False,
 )
 @click.argument("name")
-@flag("--add-project", multiple=True, metavar="NAME", shell_complete=project_names, help="Researcher there.")
-@flag("--remove-project", multiple=True, metavar="NAME", help="Not there any more.")
+@flag(
+    "--add-project",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=project_names,
+    help="Make the user a researcher in this project; repeatable.",
+)
+@flag("--remove-project", multiple=True, metavar="NAME", help="Remove the user from this project; repeatable.")
 @click.pass_obj
 def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]) -> None:
-    """Give somebody a project, or take one away."""
+    """Add a user to projects, or remove them from projects."""
     from fairpool.api.access import AccessRuleRequest, RoleName
     from fairpool.cli.runai.session import Session, check_project
 
     if not add_project and not remove_project:
-        raise failure("command.no_change", "no flag says what changes", "see `runai-adm user update --help`")
+        raise failure("command.no_change", "nothing to change", "see `runai-adm user update --help`")
     with Session(here).connected() as client:
         found = _user(client, name)
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id and rule.scope_type == "project"]
@@ -141,12 +155,12 @@ def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_proj
 
 
 @click.command(
-    "delete", cls=Leaf, short_help="Remove a user.", example="runai-adm user delete ann@example.com", with_project=False
+    "delete", cls=Leaf, short_help="Delete a user.", example="runai-adm user delete ann@example.com", with_project=False
 )
 @click.argument("name")
 @click.pass_obj
 def delete_user(here: Here, name: str) -> None:
-    """Remove a user; their sessions end, their jobs stay."""
+    """Delete a user. Their sessions end; their jobs are kept."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -157,19 +171,19 @@ def delete_user(here: Here, name: str) -> None:
 @click.command(
     "reset-password",
     cls=Leaf,
-    short_help="Make a new password.",
+    short_help="Reset the password of a user.",
     example="runai-adm user reset-password ann@example.com",
     with_project=False,
 )
 @click.argument("name")
 @click.pass_obj
 def reset_password(here: Here, name: str) -> None:
-    """Make a new password, shown once, that must be changed at the next login; sessions end."""
+    """Set a new password. It is shown once and must be changed at the next login. All sessions of the user end."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
         password = client.reset_password(_user(client, name).id)
-    click.echo(f"Password of {printable(name)}, shown this once: {password}")
+    click.echo(f"Temporary password of {printable(name)}, shown only once: {password}")
 
 
 def _user(client: Client, name: str) -> User:

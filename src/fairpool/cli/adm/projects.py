@@ -35,31 +35,41 @@ def project_flags(command: Any) -> Any:
     """What can be said of a project beside its quota."""
     for decorate in reversed(
         (
-            flag("--department", metavar="NAME", help="The department above."),
-            flag("--description", metavar="TEXT"),
-            flag("--default-node-pools", metavar="NAMES", section=RULES, help="Pools to try, in this order: a,b."),
+            flag("--department", metavar="NAME", help="Department of the project."),
+            flag("--description", metavar="TEXT", help="Description of the project."),
+            flag("--default-node-pools", metavar="NAMES", section=RULES, help="Default node pools, in order: a,b."),
             flag(
                 "--interactive-time-limit",
                 metavar="TIME",
                 section=RULES,
-                help="How long build work may run: 8h; 0: no limit.",
+                help="How long an interactive job may run, such as 8h; 0 for no limit.",
             ),
-            flag("--train-time-limit", metavar="TIME", section=RULES, help="The same for training."),
+            flag("--train-time-limit", metavar="TIME", section=RULES, help="The same for training jobs."),
             flag(
                 "--interactive-idle-limit",
                 metavar="TIME",
                 section=RULES,
-                help="How long build work may leave its GPUs idle.",
+                help="How long an interactive job may leave its GPUs idle (not enforced yet).",
             ),
             flag(
                 "--interactive-preemptible-idle-limit",
                 metavar="TIME",
                 section=RULES,
-                help="The same if it is preemptible.",
+                help="The same for preemptible interactive jobs (not enforced yet).",
             ),
-            flag("--train-idle-limit", metavar="TIME", section=RULES, help="The same for training."),
-            flag("--node-types-train", metavar="NAMES", section=RULES, help="Only nodes of these run.ai/type: a,b."),
-            flag("--node-types-interactive", metavar="NAMES", section=RULES, help="The same for build work."),
+            flag(
+                "--train-idle-limit",
+                metavar="TIME",
+                section=RULES,
+                help="The same for training jobs (not enforced yet).",
+            ),
+            flag(
+                "--node-types-train",
+                metavar="NAMES",
+                section=RULES,
+                help="Run training jobs only on nodes with these run.ai/type labels: a,b.",
+            ),
+            flag("--node-types-interactive", metavar="NAMES", section=RULES, help="The same for interactive jobs."),
         )
     ):
         command = decorate(command)
@@ -70,12 +80,12 @@ def project_flags(command: Any) -> Any:
 
 
 @click.command(
-    "list", cls=Leaf, short_help="All projects.", example="runai-adm project list -o wide", with_project=False
+    "list", cls=Leaf, short_help="List projects.", example="runai-adm project list -o wide", with_project=False
 )
 @output_flag
 @click.pass_obj
 def list_projects(here: Here, output: str | None) -> None:
-    """All projects, with quota and use."""
+    """List projects with their quota and usage."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -95,12 +105,14 @@ def list_projects(here: Here, output: str | None) -> None:
         _warn(here, (warning for each in found for warning in each.warnings))
 
 
-@click.command("get", cls=Leaf, short_help="One project.", example="runai-adm project get team-a", with_project=False)
+@click.command(
+    "get", cls=Leaf, short_help="Show a project.", example="runai-adm project get team-a", with_project=False
+)
 @click.argument("name", shell_complete=project_names)
 @output_flag
 @click.pass_obj
 def get_project(here: Here, name: str, output: str | None) -> None:
-    """One project, as it is."""
+    """Show a project."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -111,19 +123,19 @@ def get_project(here: Here, name: str, output: str | None) -> None:
 @click.command(
     "create",
     cls=Leaf,
-    short_help="Make a project.",
+    short_help="Create a project.",
     example="runai-adm project create team-a --gpu-quota 4 --department default",
     with_project=False,
 )
 @click.argument("name")
-@flag("--cluster", metavar="NAME", help="The cluster it runs in; else the one of `runai config cluster`.")
+@flag("--cluster", metavar="NAME", help="Cluster of the project (default: the one set with `runai config cluster`).")
 @quota_flags
 @project_flags
 @click.pass_obj
 def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None, **asked: Any) -> None:
-    """Create a project. Its quota is 0 unless you say otherwise: all that it runs is then over quota.
+    """Create a project. The default quota is 0: everything that the project runs is then over quota.
 
-    With several clusters, name the one it runs in: --cluster, or `runai config cluster`.
+    If there is more than one cluster, choose one with --cluster or `runai config cluster`.
     """
     from fairpool.api.organization import ProjectRequest
     from fairpool.cli.runai.session import Session
@@ -153,7 +165,10 @@ def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None
 @project_flags
 @click.pass_obj
 def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> None:
-    """Change what is said of a project; what you do not name stays. Nobody's change meanwhile is overwritten."""
+    """Change a project. Settings that you do not name keep their values.
+
+    If the project is changed by another request at the same time, the update is refused.
+    """
     from fairpool.api.organization import ProjectUpdate
     from fairpool.cli.runai.session import Session
 
@@ -163,7 +178,7 @@ def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
         if is_given(asked):
             said["resources"] = changed(before.resources, node_pool, asked)
         if not said:
-            raise failure("command.no_change", "no flag says what changes", "see `runai-adm project update --help`")
+            raise failure("command.no_change", "nothing to change", "see `runai-adm project update --help`")
         made = client.update_project(name, checked(ProjectUpdate, said), before.revision)
     click.echo(f"Project {printable(name)} updated successfully.")
     _warn(here, made.warnings)
@@ -178,15 +193,15 @@ def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
     with_project=False,
 )
 @click.argument("name", shell_complete=project_names)
-@flag("--delete-jobs", is_flag=True, help="Its jobs are ended and deleted.")
-@flag("--move-jobs-to", metavar="PROJECT", shell_complete=project_names, help="Its jobs go on in another project.")
+@flag("--delete-jobs", is_flag=True, help="Stop and delete the project's jobs.")
+@flag("--move-jobs-to", metavar="PROJECT", shell_complete=project_names, help="Move the jobs to another project.")
 @click.pass_obj
 def delete_project(here: Here, name: str, delete_jobs: bool, move_jobs_to: str | None) -> None:
-    """Delete a project. While it has jobs you say what becomes of them."""
+    """Delete a project. If it still has jobs, add --delete-jobs or --move-jobs-to."""
     from fairpool.cli.runai.session import Session
 
     if delete_jobs and move_jobs_to:
-        raise failure("flag.both", "jobs are either deleted or moved", "give one of the two")
+        raise failure("flag.both", "--delete-jobs and --move-jobs-to cannot be used together", "leave one out")
     with Session(here).connected() as client:
         _project(client, name)
         fate = "delete" if delete_jobs else "move" if move_jobs_to else None
@@ -203,7 +218,7 @@ def _undecided(error: Exception) -> Exception:
 
     if not isinstance(error, Refused) or not any(each.code == "project.has_work" for each in error.problems):
         return error
-    fix = "say what becomes of them: --delete-jobs, or --move-jobs-to PROJECT"
+    fix = "add --delete-jobs or --move-jobs-to PROJECT"
     return Failure([Problem(each.code, each.what, fix) for each in error.problems])
 
 
@@ -245,7 +260,7 @@ def _limits(asked: dict[str, Any]) -> dict[str, int | None]:
 
 def _warn_of_idle_limits(here: Here, asked: dict[str, Any]) -> None:
     if any(asked[name] for name in LIMITS if "idle" in name):
-        here.warn("Note: limits of idle time are kept and not enforced yet: nobody measures how busy GPUs are.")
+        here.warn("Note: idle limits are saved but not enforced yet, because GPU utilization is not measured.")
 
 
 def _listed(text: str) -> list[str]:
@@ -259,11 +274,13 @@ def _pool_line(owed: Any) -> str:
 # --- departments -------------------------------------------------------------------------------------------------
 
 
-@click.command("list", cls=Leaf, short_help="All departments.", example="runai-adm department list", with_project=False)
+@click.command(
+    "list", cls=Leaf, short_help="List departments.", example="runai-adm department list", with_project=False
+)
 @output_flag
 @click.pass_obj
 def list_departments(here: Here, output: str | None) -> None:
-    """All departments, with quota and projects."""
+    """List departments with their quota and projects."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -282,13 +299,13 @@ def list_departments(here: Here, output: str | None) -> None:
 
 
 @click.command(
-    "get", cls=Leaf, short_help="One department.", example="runai-adm department get research", with_project=False
+    "get", cls=Leaf, short_help="Show a department.", example="runai-adm department get research", with_project=False
 )
 @click.argument("name")
 @output_flag
 @click.pass_obj
 def get_department(here: Here, name: str, output: str | None) -> None:
-    """One department, as it is."""
+    """Show a department."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -311,18 +328,18 @@ def get_department(here: Here, name: str, output: str | None) -> None:
 @click.command(
     "create",
     cls=Leaf,
-    short_help="Make a department.",
+    short_help="Create a department.",
     example="runai-adm department create research --gpu-quota 8",
     with_project=False,
 )
 @click.argument("name")
 @quota_flags
-@flag("--description", metavar="TEXT")
+@flag("--description", metavar="TEXT", help="Description of the department.")
 @click.pass_obj
 def create_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
-    """Create a department. Without --gpu-quota it is owed what its projects are owed together.
+    """Create a department. Without --gpu-quota, its quota is the sum of its projects' quotas.
 
-    `--gpu-quota unlimited` means that nothing its projects use ever counts as over quota.
+    With `--gpu-quota unlimited`, nothing that its projects use counts as over the department's quota.
     """
     from fairpool.api.organization import DepartmentRequest
     from fairpool.cli.runai.session import Session
@@ -344,15 +361,18 @@ def create_department(here: Here, /, name: str, node_pool: str, description: str
 )
 @click.argument("name")
 @quota_flags
-@flag("--description", metavar="TEXT")
+@flag("--description", metavar="TEXT", help="Description of the department.")
 @click.pass_obj
 def update_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
-    """Change a department; what you do not name stays. `--gpu-quota unset` makes it follow its projects again."""
+    """Change a department. Settings that you do not name keep their values.
+
+    With `--gpu-quota unset`, its quota is the sum of its projects' quotas again.
+    """
     from fairpool.api.organization import DepartmentRequest
     from fairpool.cli.runai.session import Session
 
     if not is_given(asked) and description is None:
-        raise failure("command.no_change", "no flag says what changes", "see `runai-adm department update --help`")
+        raise failure("command.no_change", "nothing to change", "see `runai-adm department update --help`")
     with Session(here).connected() as client:
         before = _department(client, name)
         said = {
@@ -375,7 +395,7 @@ def update_department(here: Here, /, name: str, node_pool: str, description: str
 @click.argument("name")
 @click.pass_obj
 def delete_department(here: Here, name: str) -> None:
-    """Delete a department that has no projects any more."""
+    """Delete a department. It must have no projects."""
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -436,6 +456,6 @@ def _wrong(error: Any) -> Problem:
 
     place = ".".join(map(str, error["loc"]))
     if place == "name" and error["type"] in ("string_pattern_mismatch", "string_too_long"):
-        fix = f"use at most {PROJECT_NAME_MAX} of a-z, 0-9 and -, a letter first, as in team-a"
-        return Problem("flag.name", f"{error['input']!r} cannot be a name", fix)
-    return Problem("flag.wrong_value", f"{place}: {error['msg']}", "correct it")
+        fix = f"use up to {PROJECT_NAME_MAX} characters: a-z, 0-9 and -, starting with a letter, such as team-a"
+        return Problem("flag.name", f"{error['input']!r} is not a valid name", fix)
+    return Problem("flag.wrong_value", f"{place}: {error['msg']}", "correct the value")

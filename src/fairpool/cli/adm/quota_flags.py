@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OwedT = TypeVar("OwedT", bound="PoolTerms")
 
 UNSET = "unset"
-QUOTA = "Quota, in one node pool"
+QUOTA = "Quota in one node pool"
 CHOICES = ("off", "lowest", "low", "medium", "high")
 NAMES = ("gpu_quota", "gpu_limit", "over_quota", "cpu_quota", "cpu_limit", "memory_quota", "memory_limit")
 
@@ -25,26 +25,32 @@ def quota_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """All flags about quotas."""
     for decorate in reversed(
         (
-            flag("--node-pool", default="default", metavar="NAME", section=QUOTA, help="Which pool (default)."),
+            flag(
+                "--node-pool",
+                default="default",
+                metavar="NAME",
+                section=QUOTA,
+                help="Name of the node pool (default: default).",
+            ),
             flag(
                 "-g",
                 "--gpu-quota",
                 metavar="GPUS",
                 section=QUOTA,
                 taken_for=("--gpu", "--gpus", "--deserved-gpu", "--deserved-gpus", "--deserved", "--quota"),
-                help="GPUs that are owed: 4, 0.5 or unlimited.",
+                help="Guaranteed GPUs: 4, 0.5 or unlimited.",
             ),
-            flag("--gpu-limit", metavar="GPUS", section=QUOTA, help="Never more GPUs than this, or unlimited."),
+            flag("--gpu-limit", metavar="GPUS", section=QUOTA, help="Maximum number of GPUs, or unlimited."),
             flag(
                 "--over-quota",
                 type=click.Choice(CHOICES),
                 section=QUOTA,
-                help="How eagerly idle GPUs are used; else by quota.",
+                help="Share of idle GPUs; by default in proportion to the quota.",
             ),
-            flag("--cpu-quota", metavar="CORES", section=QUOTA, help="CPU cores that are owed, or unlimited."),
-            flag("--cpu-limit", metavar="CORES", section=QUOTA, help="Never more cores than this."),
-            flag("--memory-quota", metavar="MIB", section=QUOTA, help="Memory that is owed, in MiB, or unlimited."),
-            flag("--memory-limit", metavar="MIB", section=QUOTA, help="Never more memory than this, in MiB."),
+            flag("--cpu-quota", metavar="CORES", section=QUOTA, help="Guaranteed CPU cores, or unlimited."),
+            flag("--cpu-limit", metavar="CORES", section=QUOTA, help="Maximum number of CPU cores."),
+            flag("--memory-quota", metavar="MIB", section=QUOTA, help="Guaranteed memory in MiB, or unlimited."),
+            flag("--memory-limit", metavar="MIB", section=QUOTA, help="Maximum memory in MiB."),
         )
     ):
         command = decorate(command)
@@ -89,7 +95,9 @@ def _changed(
         after = model.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise failure("flag.quota", f"{'.'.join(map(str, first['loc']))}: {first['msg']}", "correct it") from error
+        raise failure(
+            "flag.quota", f"{'.'.join(map(str, first['loc']))}: {first['msg']}", "correct the value"
+        ) from error
     return [after if each is known else each for each in before] + ([after] if known is None else [])
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PREFIX = "node-role.kubernetes.io/"
 SYSTEM, GPU, CPU = f"{PREFIX}runai-system", f"{PREFIX}runai-gpu-worker", f"{PREFIX}runai-cpu-worker"
-NOT_ENFORCED = "Note: the label is set; jobs are not yet kept to nodes by their role."
+NOT_ENFORCED = "Note: the label is set, but the scheduler does not use node roles yet."
 
 
 def node_role(verb: str) -> click.Command:
@@ -26,15 +26,20 @@ def node_role(verb: str) -> click.Command:
     @click.command(
         "node-role",
         cls=Leaf,
-        short_help="Say what a node is for." if verb == "set" else "Take a role from a node.",
+        short_help="Set the role of a node." if verb == "set" else "Remove a role from a node.",
         example=f"runai-adm {verb} node-role --gpu-worker dgx1-1",
         with_project=False,
     )
     @click.argument("names", nargs=-1, shell_complete=node_names)
-    @flag("--runai-system-worker", is_flag=True, help="For Fairpool's own parts.")
-    @flag("--gpu-worker", is_flag=True, help="For jobs with GPUs.")
-    @flag("--cpu-worker", is_flag=True, help="For jobs without.")
-    @flag("--all", "everywhere", is_flag=True, help="Every node that is no system worker; alone: GPU workers.")
+    @flag("--runai-system-worker", is_flag=True, help="Node for Fairpool's own services.")
+    @flag("--gpu-worker", is_flag=True, help="Node for jobs with GPUs.")
+    @flag("--cpu-worker", is_flag=True, help="Node for jobs without GPUs.")
+    @flag(
+        "--all",
+        "everywhere",
+        is_flag=True,
+        help="All nodes except system workers; implies --gpu-worker if no role is given.",
+    )
     @flag("--dynamic-mig-enabled", is_flag=True, hidden=True)
     @click.pass_obj
     def command(
@@ -46,7 +51,7 @@ def node_role(verb: str) -> click.Command:
         everywhere: bool,
         dynamic_mig_enabled: bool,
     ) -> None:
-        """Say what nodes are for, as labels on them."""
+        """Set or remove the role of nodes. Roles are stored as node labels."""
         if dynamic_mig_enabled:
             raise Failure([not_yet("--dynamic-mig-enabled")])
         chosen = {SYSTEM: runai_system_worker, GPU: gpu_worker, CPU: cpu_worker}
@@ -54,8 +59,8 @@ def node_role(verb: str) -> click.Command:
         if everywhere and not roles:
             roles = [GPU]
         if not roles or (not names and not everywhere):
-            fix = f"runai-adm {verb} node-role --gpu-worker NODE"
-            raise failure("role.incomplete", "a role and a node are needed", fix)
+            fix = f"for example: runai-adm {verb} node-role --gpu-worker NODE"
+            raise failure("role.incomplete", "the role or the node is missing", fix)
         _apply(here, verb, roles, names, everywhere)
 
     return command

@@ -64,5 +64,5 @@ def seconds(text: str) -> int | Problem:
     if text == "0":
         return 0
     if not DURATION.fullmatch(text):
-        return Problem("value.not_understood", f"{text!r} is not a length of time", "write 5s, 2m, 3h or 1h30m")
+        return Problem("value.not_understood", f"{text!r} is not a valid duration", "write 5s, 2m, 3h or 1h30m")
     return round(sum(float(amount) * SECONDS[unit] for amount, unit in PART.findall(text)))

@@ -68,7 +68,7 @@ def unpack(
                 else:
                     left_out.append(member.name)
     except tarfile.TarError as error:
-        raise Unsafe(f"it is not a tar stream ({error})") from error
+        raise Unsafe(f"data that is not a tar stream ({error})") from error
     finally:
         os.close(top)
     return left_out
@@ -77,9 +77,9 @@ def unpack(
 def _parts(name: str, asked: str | None, called: str | None) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
-        raise Unsafe(f"the name {name!r}, which leads out of the target")
+        raise Unsafe(f"the path {name!r}, which is outside the target")
     if len(parts) > DEPTH_MAX:
-        raise Unsafe(f"a name with {len(parts)} parts")
+        raise Unsafe(f"a path with {len(parts)} components")
     if asked is None:
         return parts
     if not parts or parts[0] != asked:
@@ -98,7 +98,9 @@ def _folder_at(top: int, parts: list[str]) -> Iterator[int]:
             try:
                 below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
             except OSError as error:
-                raise Unsafe(f"{'/'.join(parts)!r}: {part} is a link or no folder ({error.strerror})") from error
+                raise Unsafe(
+                    f"{'/'.join(parts)!r}, where {part} is not a folder on this machine ({error.strerror})"
+                ) from error
             os.close(at)
             at = below
         yield at
@@ -132,4 +134,4 @@ def _refuse_folder(parts: list[str], folder: int) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISDIR(there.st_mode):
-        raise Unsafe(f"{'/'.join(parts)!r} is a folder on this machine and a file in the pod")
+        raise Unsafe(f"the file {'/'.join(parts)!r}, which is a folder on this machine")

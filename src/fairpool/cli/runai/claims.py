@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from fairpool.api.workloads import ClaimItem
 
 
-@click.command("pvc", cls=Leaf, short_help="Volume claims of a project.", example="runai list pvc -p team-a")
+@click.command("pvc", cls=Leaf, short_help="List the volume claims of a project.", example="runai list pvc -p team-a")
 @output_flag
 @click.pass_obj
 def list_claims(here: Here, output: str | None) -> None:
-    """Volume claims of a project. They are made by `runai submit --new-pvc`."""
+    """List the volume claims of a project. Create one with `runai submit --new-pvc`."""
     from fairpool.cli.runai.session import Session, check_project
 
     session = Session(here)
@@ -36,4 +36,4 @@ def list_claims(here: Here, output: str | None) -> None:
     show(output, columns, found, documents=documents, title=f"Showing volume claims of project {project}")
     if not found and output in (None, "wide"):
         example = "runai submit NAME -i IMAGE --new-pvc claimname=data,size=10Gi,path=/data"
-        here.notice(f"There are no volume claims in project {project}. To make one: {example}")
+        here.notice(f"There are no volume claims in project {project}. To create one: {example}")

@@ -22,7 +22,7 @@ from fairpool.cli.screen import printable
 
 HELP = {"help_option_names": ["-h", "--help"]}
 OTHER_DASHES = "–—−"
-EVERYWHERE = "Flags of every command"
+EVERYWHERE = "Global flags"
 
 
 @dataclass
@@ -95,7 +95,8 @@ def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
             expose_value=False,
             callback=_remembered("server"),
             section=section,
-            help="Control plane; else FAIRPOOL_SERVER, the one of the last login, FAIRPOOL_LISTEN, http://127.0.0.1:8080.",
+            help="Address of the control plane. Default: FAIRPOOL_SERVER, FAIRPOOL_LISTEN, the server of the last "
+            "login, or http://127.0.0.1:8080.",
         ),
         Flag(
             ["--config-path", "config"],
@@ -103,7 +104,7 @@ def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
             expose_value=False,
             callback=_remembered("config"),
             section=section,
-            help="Folder of settings and login; else FAIRPOOL_CONFIG, or the user's configuration folder.",
+            help="Folder for settings and logins. Default: FAIRPOOL_CONFIG, or ~/.config/fairpool.",
         ),
         Flag(
             ["--loglevel"],
@@ -111,7 +112,7 @@ def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
             expose_value=False,
             callback=_remembered("loglevel"),
             section=section,
-            help="How much is said beside the answer (info).",
+            help="Level of the messages on standard error (info).",
         ),
     ]
     if with_project:
@@ -124,7 +125,7 @@ def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
                 callback=_remembered("project"),
                 shell_complete=project_names,
                 section=section,
-                help="Project; else the default one, see `runai config project`.",
+                help="Project (default: the one set with `runai config project`).",
             ),
         )
     return flags
@@ -166,7 +167,7 @@ def _check_dashes(ctx: click.Context, args: Sequence[str]) -> None:
         if arg == "--":
             return
         if arg[:1] in OTHER_DASHES and arg[1:2].strip():
-            ctx.fail(f"{arg!r} begins with a typeset dash: write --{arg.lstrip(OTHER_DASHES + '-')}")
+            ctx.fail(f"{arg!r} starts with a typographic dash: write --{arg.lstrip(OTHER_DASHES + '-')}")
 
 
 class Branch(click.Group):
@@ -282,7 +283,7 @@ class Root(Branch):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **attributes)
         if sys.stdout is None:
-            _say("standard output is closed: see where it goes to")
+            _say("standard output is closed: check where the output is redirected")
             sys.exit(ERROR)
         try:
             answer = super().main(args, prog_name, complete_var, False, **attributes)
@@ -313,7 +314,8 @@ class Root(Branch):
         except BrokenPipeError:
             sys.exit(0)  # the reader has seen enough
         except OSError as error:
-            _say(f"this could not be written or read: {error.strerror or error}")
+            what = f"could not access {error.filename}" if error.filename else "could not write the output"
+            _say(f"{what}: {_first_lower(error.strerror or str(error))}")
             sys.exit(ERROR)
         except Exception as error:  # a traceback could show a password
             arguments = [*(sys.argv[1:] if args is None else args)]

@@ -22,16 +22,16 @@ def completion_for(program: str) -> click.Command:
     @click.command(
         "completion",
         cls=Leaf,
-        short_help="Script for completion in bash, zsh or fish.",
+        short_help="Print the completion script for bash, zsh or fish.",
         example=f"source <({program} completion bash)",
         with_project=False,
     )
     @click.argument("shell", type=click.Choice(SHELLS))
     @click.pass_context
     def completion(ctx: click.Context, shell: str) -> None:
-        """Print a script that completes commands, flags and the names of what there is.
+        """Print a shell script that completes commands, flags and the names of projects, jobs and nodes.
 
-        For good: put the line of the example into ~/.bashrc or ~/.zshrc; for fish, write the script to
+        To load it in every shell, add the example line to ~/.bashrc or ~/.zshrc. For fish, save the script in
         ~/.config/fish/completions.
         """
         from click.shell_completion import get_completion_class
@@ -49,10 +49,12 @@ def completion_for(program: str) -> click.Command:
 def version_of(program: str) -> click.Command:
     """The command that prints the version of one program."""
 
-    @click.command("version", cls=Leaf, short_help="Version.", example=f"{program} version --short", with_project=False)
-    @flag("--short", is_flag=True, help="The number alone.")
+    @click.command(
+        "version", cls=Leaf, short_help="Print the version.", example=f"{program} version --short", with_project=False
+    )
+    @flag("--short", is_flag=True, help="Print only the version number.")
     def version(short: bool) -> None:
-        """Version of this command."""
+        """Print the version of this command."""
         if short:
             click.echo(__version__)
             return

@@ -52,7 +52,7 @@ def address(text: str) -> str:
     except ValueError:
         usable = False
     if not usable or any(each.isspace() for each in full):
-        raise failure("server.address", f"{text!r} is no address of a server", "write http://HOST:PORT")
+        raise failure("server.address", f"{text!r} is not a valid server address", "write http://HOST:PORT")
     return full.rstrip("/")
 
 
@@ -161,7 +161,7 @@ class Configuration:
             fix = "choose another folder with FAIRPOOL_CONFIG"
             raise failure("config.unreadable", f"{path} cannot be read", fix) from error
         except ValueError as error:
-            raise failure("config.not_json", f"{path} is not JSON", "repair it, or delete it") from error
+            raise failure("config.not_json", f"{path} is not JSON", "fix or delete the file") from error
         return found if isinstance(found, dict) else {}
 
     def _write(self, name: str, document: dict[str, Any]) -> None:
@@ -184,4 +184,4 @@ class Configuration:
             self.place.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         except OSError as error:
             fix = "choose another folder with FAIRPOOL_CONFIG"
-            raise failure("config.no_folder", f"{self.place} cannot be made: {error.strerror}", fix) from error
+            raise failure("config.no_folder", f"{self.place} cannot be created: {error.strerror}", fix) from error

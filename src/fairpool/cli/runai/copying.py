@@ -47,22 +47,23 @@ class Place:
 )
 @click.argument("source")
 @click.argument("target")
-@flag("--pod", metavar="POD", help="Copy from or to this pod; else the first that runs.")
-@flag("-q", "--quiet", is_flag=True, help="Show no progress.")
+@flag("--pod", metavar="POD", help="Pod to copy from or to (default: the first running pod).")
+@flag("-q", "--quiet", is_flag=True, help="Do not show progress.")
 @click.pass_obj
 def cp(here: Here, source: str, target: str, pod: str | None, quiet: bool) -> None:
     """Copy a file or folder between this machine and a running job.
 
-    JOB:PATH is a path in the job; relative paths start in the job's working directory. A target that is a folder
-    receives the source; otherwise it becomes the target's name. Only files and folders are copied out of a job:
-    links and special files are skipped and named.
+    JOB:PATH is a path in the job; relative paths start in the job's working directory. If the target is a folder,
+    the source is copied into it; otherwise the copy gets the target's name. Only files and folders are copied out
+    of a job: links and special files are skipped and listed.
     """
     from fairpool.cli.runai.session import Session, job
 
     origin, goal = place(source), place(target)
     if (origin.job is None) == (goal.job is None):
-        what = "one of the two must be in a job, written JOB:PATH" if origin.job is None else "both are in a job"
-        raise failure("cp.places", what, "as in: runai cp data.csv train:/tmp/, or runai cp train:/tmp/model.pt .")
+        what = "neither path is in a job" if origin.job is None else "both paths are in a job"
+        fix = "write one as JOB:PATH, as in runai cp data.csv train:/tmp/ or runai cp train:/tmp/model.pt ."
+        raise failure("cp.places", what, fix)
     session = Session(here)
     project = session.project()
     with session.connected() as client:
@@ -190,7 +191,9 @@ def _copy_out(
     if not os.path.isdir(below):
         raise failure("cp.no_target", f"{below} is not a folder on this machine", "create it, or choose another target")
     if name == "." and not into_folder:
-        raise failure("cp.no_target", f"{target} must be a folder to receive all of {source}", "create it")
+        raise failure(
+            "cp.no_target", f"{source} is a folder, but {target} is not a folder on this machine", "create it"
+        )
     command = ("tar", "-c", "-f", "-", "-C", folder or ".", f"./{name}")
     asked = None if name == "." else name
     with client.shell(workload, command, pod=pod) as shell:
@@ -200,7 +203,7 @@ def _copy_out(
         except Unsafe as error:
             _raise_if_failed(stream, f"{source} in the job")
             what = f"the job sent {printable(str(error))}; nothing outside {target} was written"
-            raise failure("cp.unsafe", what, "do not trust what this job sends") from error
+            raise failure("cp.unsafe", what, "check what runs in the job before you copy again") from error
         except OSError as error:
             what = f"{error.filename or target} cannot be written: {error.strerror}"
             raise failure("cp.unwritable", what, "check free space and permissions") from error
@@ -208,7 +211,7 @@ def _copy_out(
     _raise_if_failed(stream, f"{source} in the job")
     if left_out:
         some = ", ".join(left_out[:5]) + (f" and {len(left_out) - 5} more" if len(left_out) > 5 else "")
-        here.warn(f"Skipped {len(left_out)} that are neither file nor folder: {some}")
+        here.warn(f"Skipped, because they are not files or folders: {some}")
 
 
 class FromShell(io.RawIOBase):
@@ -274,7 +277,9 @@ def _raise_if_failed(ended: Ended | FromShell, what: str) -> None:
         return
     said = ended.errors.decode(errors="replace").strip().replace("\n", "; ")
     if ended.code == 127:
-        raise failure("cp.no_tar", "the job has no `tar` program, which copying needs", "use an image that has it")
+        raise failure(
+            "cp.no_tar", "copying needs `tar`, which is not installed in the job", "use an image that includes it"
+        )
     if ended.code is None and not said:
         raise failure("pod.lost", "the connection to the job broke before everything was copied", "try again")
     problem: Failure = failure("cp.failed", f"{what}: {said or f'tar ended with exit code {ended.code}'}")

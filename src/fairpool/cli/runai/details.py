@@ -52,26 +52,26 @@ def _describe(here: Here, name: str, output: str | None) -> None:
         screen.show()
 
 
-_output = flag("-o", "--output", type=click.Choice(FORMATS), help="In another form: json, yaml, wide, name.")
+_output = flag("-o", "--output", type=click.Choice(FORMATS), help="Output format: json, yaml, wide or name.")
 
 
 @click.command(
-    "job", cls=Leaf, short_help="A job with its pods, mounts and events.", example="runai describe job hyper1"
+    "job", cls=Leaf, short_help="Show a job with its pods, mounts and events.", example="runai describe job hyper1"
 )
 @click.argument("name", shell_complete=job_names)
 @_output
 @click.pass_obj
 def describe_job(here: Here, name: str, output: str | None) -> None:
-    """A job: what was asked for, its pods, its mounts and what happened to it."""
+    """Show a job with its request, pods, mounts and events."""
     _describe(here, name, output)
 
 
-@click.command("get", cls=Leaf, short_help="Older spelling of describe job.", example="runai get hyper1")
+@click.command("get", cls=Leaf, short_help="Old name of describe job.", example="runai get hyper1")
 @click.argument("name", shell_complete=job_names)
 @_output
 @click.pass_obj
 def get(here: Here, name: str, output: str | None) -> None:
-    """Older spelling of `runai describe job`."""
+    """Old name of `runai describe job`."""
     _describe(here, name, output)
 
 

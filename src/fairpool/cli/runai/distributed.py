@@ -41,10 +41,10 @@ def submit_dist() -> click.Command:
     """The command with its frameworks."""
     return Branch(
         "submit-dist",
-        help="Submit training over several pods that start together.",
+        help="Submit distributed training: several pods that start together.",
         example="runai submit-dist pytorch dist1 -i python -g 1 --workers 2 -- python train.py",
         twigs={
-            "pytorch": Twig("Workers that find a master by MASTER_ADDR and RANK.", pytorch),
+            "pytorch": Twig("Submit PyTorch training with a master and workers.", pytorch),
             **{name: _refused(name) for name in ("mpi", "tf", "xgboost")},
         },
     )
@@ -61,9 +61,9 @@ def pytorch() -> click.Command:
         "pytorch",
         params=[*(each for each in plain.params if each.name not in NOT_HERE), *_gang_flags()],
         callback=_submit_pytorch,
-        short_help="Workers that find a master by MASTER_ADDR and RANK.",
-        help="Submit training over a master and workers, which start together or not at all. What stands after -- runs "
-        "in each of them; MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE tell who is who. -g is for each pod.",
+        short_help="Submit PyTorch training with a master and workers.",
+        help="Submit training with a master and workers that start together or not at all. The command after -- runs "
+        "in every pod, with MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE set. -g applies to each pod.",
         example="runai submit-dist pytorch dist1 -i python -g 1 --workers 2 -- python train.py",
     )
 
@@ -71,21 +71,33 @@ def pytorch() -> click.Command:
 def _gang_flags() -> list[click.Parameter]:
     count = click.IntRange(1)
     return [
-        Flag(["--workers"], type=count, section=GANG, help="Workers beside the master (1)."),
-        Flag(["--min-replicas"], type=count, section=GANG, help="Elastic: start with so many workers."),
-        Flag(["--max-replicas"], type=count, section=GANG, help="Elastic: never more workers than this."),
-        Flag(["--no-master"], is_flag=True, section=GANG, help="Workers alone; the first is their master."),
-        Flag(["--master-gpu"], metavar="GPUS", section=GANG, help="GPUs of the master; else as the workers."),
-        Flag(["--master-args"], metavar="WORDS", section=GANG, help="Arguments of the master, as one text."),
-        Flag(["--master-environment"], multiple=True, metavar="KEY=VALUE", section=GANG, help="Besides; repeatable."),
-        Flag(["--master-extended-resource"], multiple=True, metavar="NAME=COUNT", section=GANG, help="Repeatable."),
+        Flag(["--workers"], type=count, section=GANG, help="Number of workers, besides the master (1)."),
+        Flag(["--min-replicas"], type=count, section=GANG, help="Elastic: minimum number of workers to start with."),
+        Flag(["--max-replicas"], type=count, section=GANG, help="Elastic: maximum number of workers."),
+        Flag(["--no-master"], is_flag=True, section=GANG, help="Run workers only; the first acts as the master."),
+        Flag(["--master-gpu"], metavar="GPUS", section=GANG, help="GPUs of the master (default: as the workers)."),
+        Flag(["--master-args"], metavar="WORDS", section=GANG, help="Arguments of the master, as one string."),
+        Flag(
+            ["--master-environment"],
+            multiple=True,
+            metavar="KEY=VALUE",
+            section=GANG,
+            help="Additional environment variable of the master; repeatable.",
+        ),
+        Flag(
+            ["--master-extended-resource"],
+            multiple=True,
+            metavar="NAME=COUNT",
+            section=GANG,
+            help="Extended resource of the master; repeatable.",
+        ),
         Flag(["--master-no-pvcs"], is_flag=True, hidden=True),
         Flag(["--slots-per-worker"], type=count, hidden=True),
         Flag(
             ["--clean-pod-policy"],
             type=click.Choice(["Running", "All", "None"]),
             section=GANG,
-            help="Pods that are removed at the end: Running.",
+            help="Pods to remove at the end (only Running is supported).",
         ),
     ]
 

@@ -68,9 +68,13 @@ def read(text: str, source: str) -> list[Job] | list[Problem]:
     except yaml.YAMLError as error:
         return [_not_yaml(error, source)]
     if not jobs and not problems:
-        problems.append(Problem("file.empty", f"there is no job in {source}", "see docs/reference/job-file.md"))
+        problems.append(Problem("file.empty", f"{source} contains no job", "see docs/reference/job-file.md"))
     if len(jobs) > JOBS_MAX:
-        problems.append(Problem("file.too_many", f"{source} holds {len(jobs)} jobs", f"submit {JOBS_MAX} at a time"))
+        problems.append(
+            Problem(
+                "file.too_many", f"{source} contains {len(jobs)} jobs", f"split it: at most {JOBS_MAX} jobs per file"
+            )
+        )
     return problems or jobs
 
 
@@ -113,7 +117,7 @@ def _loader() -> Any:
                 raise yaml.MarkedYAMLError(problem="tags are not supported", problem_mark=event.start_mark)
             self.depth += 1
             if self.depth > DEPTH_MAX:
-                raise yaml.MarkedYAMLError(problem="it is nested too deeply", problem_mark=event.start_mark)
+                raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)
             try:
                 return super().compose_node(parent, index)
             finally:
@@ -140,7 +144,7 @@ def _jobs(node: Node, source: str, problems: list[Problem]) -> Iterator[Job]:
     if isinstance(node, yaml.ScalarNode) and node.value in NULLS:
         return
     if not isinstance(node, yaml.MappingNode):
-        what = f"{source}, line {node.start_mark.line + 1}: a job is a list of keys and values"
+        what = f"{source}, line {node.start_mark.line + 1}: a job must be a mapping of keys to values"
         problems.append(Problem("file.not_a_job", what, "write kind, name and spec, see docs/reference/job-file.md"))
         return
     lines: dict[Place, int] = {}
@@ -156,14 +160,14 @@ def _job(body: dict[str, Any], source: str, lines: Mapping[Place, int], problems
     kind = body.get("kind", "Training")
     if kind not in KINDS:
         fix = did_you_mean(str(kind), KINDS, f"use {', '.join(KINDS)}")
-        problems.append(Problem("file.kind", f"{plain.where(('kind',))}: there is no kind {kind!r}", fix))
+        problems.append(Problem("file.kind", f"{plain.where(('kind',))}: unknown kind {kind!r}", fix))
     workdir = body.get("workdir")
     if workdir is not None and not isinstance(workdir, str):
-        what = f"{plain.where(('workdir',))}: workdir is a folder"
+        what = f"{plain.where(('workdir',))}: workdir must be the path of a folder"
         problems.append(Problem("file.workdir", what, "write workdir: ."))
     exclude = body.get("exclude") or []
     if not isinstance(exclude, list) or not all(isinstance(each, str) for each in exclude):
-        what = f"{plain.where(('exclude',))}: exclude is a list of patterns"
+        what = f"{plain.where(('exclude',))}: exclude must be a list of patterns"
         problems.append(Problem("file.exclude", what, 'write exclude: ["*.ckpt"]'))
         exclude = []
     return Job(plain.body, source, str(kind), workdir, tuple(exclude), lines)
@@ -182,9 +186,9 @@ def _value(node: Node, place: Place, source: str, lines: dict[Place, int], probl
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
         where = f"{source}, line {key_node.start_mark.line + 1}"
         if not isinstance(key, str):
-            problems.append(Problem("file.key", f"{where}: a key is a word", "write KEY: VALUE"))
+            problems.append(Problem("file.key", f"{where}: a key must be text", "write KEY: VALUE"))
         elif key in found:
-            problems.append(Problem("file.key_twice", f"{where}: {key} is given twice", "give it once"))
+            problems.append(Problem("file.key_twice", f"{where}: {key} is given twice", "remove one of them"))
         else:
             found[key] = _value(inner, (*place, key), source, lines, problems)
             lines[(*place, key)] = key_node.start_mark.line + 1
@@ -229,12 +233,12 @@ def _problem(job: Job, model: type[Request], error: Mapping[str, Any]) -> Proble
         if len(known) == 1:
             keys = [*OWN_KEYS, *(key for key in keys if key not in HIDDEN)]
         fix = did_you_mean(str(known[-1]), keys, f"use {', '.join(keys[:12])}{', ...' if len(keys) > 12 else ''}")
-        return Problem("file.unknown_key", f"{where}: there is no key {name}", fix)
+        return Problem("file.unknown_key", f"{where}: unknown key {name}", fix)
     if error["type"] == "missing":
         missing = ".".join(str(part) for part in place)
         return Problem("file.missing_key", f"{where}: {missing} is missing", f"add {place[-1]}")
     message = error["msg"]
-    fix = "correct it"
+    fix = "correct the value"
     if error["type"] == "string_type" and isinstance(error["input"], int | float):
         fix = f'put it in quotes: "{str(error["input"]).lower()}"'
     return Problem("file.wrong_value", f"{where}: {name}: {message[:1].lower()}{message[1:]}", fix)

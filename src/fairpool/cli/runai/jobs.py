@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 FINISHED = frozenset({"Completed", "Failed", "Deleted"})
 
 
-@click.command("jobs", cls=Leaf, short_help="Jobs of a project, or of all.", example="runai list jobs -p team-a")
-@flag("-A", "--all-projects", is_flag=True, help="List every project you can see.")
-@flag("--status", "statuses", multiple=True, metavar="STATUS", help="Only jobs in this status; repeat for several.")
+@click.command(
+    "jobs", cls=Leaf, short_help="List jobs of one project or of all projects.", example="runai list jobs -p team-a"
+)
+@flag("-A", "--all-projects", is_flag=True, help="List the jobs of all projects you can see.")
+@flag("--status", "statuses", multiple=True, metavar="STATUS", help="Only jobs with this status; repeatable.")
 @flag("-u", "--user", metavar="USER", help="Only jobs of this user; `me` for your own.")
-@flag("-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label.")
+@flag("-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label; repeatable.")
 @watch_flags
 @output_flag
 @click.pass_obj
@@ -43,11 +45,11 @@ def list_jobs(
     rounds: int | None,
     output: str | None,
 ) -> None:
-    """Jobs of a project, by name."""
+    """List jobs, sorted by name."""
     from fairpool.cli.runai.session import Session, check_project
 
     if watch and output not in (None, "wide"):
-        raise failure("list.watch", f"--watch draws tables, so it cannot print {output}", "leave out -o or --watch")
+        raise failure("list.watch", f"--watch shows a table and cannot print {output}", "leave out -o or --watch")
     chosen = Chosen(statuses=_statuses(statuses), labels=_labels(labels))
     session = Session(here)
     project = None if all_projects else session.project()
@@ -63,7 +65,7 @@ def list_jobs(
 
             def table(screen: Screen) -> None:
                 rows = chosen.of(client.all_workloads(filters=filters))
-                screen.text(title or "Showing jobs of all projects")
+                screen.text(title or "Showing jobs for all projects")
                 shown = [each for each in columns(ages.now(), one_project=project is not None) if not each.wide]
                 draw(screen, shown, rows)
 
@@ -76,9 +78,9 @@ def list_jobs(
 
 
 def _say_none(here: Here, project: str | None, *, is_filtered: bool) -> None:
-    where = f"in project {project}" if project is not None else "that you may see"
+    where = f"in project {project}" if project is not None else "that you can see"
     if is_filtered:
-        here.notice(f"There are no such jobs {where}.")
+        here.notice(f"There are no matching jobs {where}.")
         return
     here.notice(f"There are no jobs {where}. To submit one: runai submit NAME -i IMAGE -g 0.5 -- COMMAND")
 
@@ -107,9 +109,10 @@ def _statuses(words: Sequence[str]) -> frozenset[str]:
     from fairpool.model.status import CLASSIC_WORDS
 
     known = {word.lower(): word for word in CLASSIC_WORDS}
+    choices = f"use one of {', '.join(CLASSIC_WORDS)}"
     asked = [part.strip() for word in words for part in word.split(",") if part.strip()]
     problems = [
-        Problem("list.status", f"there is no status {word}", did_you_mean(word, known.values(), "see runai list"))
+        Problem("list.status", f"unknown status {word}", did_you_mean(word, known.values(), choices))
         for word in asked
         if word.lower() not in known
     ]
@@ -122,7 +125,7 @@ def _labels(texts: Sequence[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     wrong = [text for text, (key, equals, _) in zip(texts, pairs, strict=True) if not key or not equals]
     if wrong:
-        raise failure("list.label", f"{wrong[0]} is not a label", "write KEY=VALUE, as in --label team=vision")
+        raise failure("list.label", f"{wrong[0]} is not a valid label", "write KEY=VALUE, as in --label team=vision")
     return {key: value for key, _, value in pairs}
 
 

@@ -44,7 +44,7 @@ COLOURS = {
 }
 
 output_flag = flag(
-    "-o", "--output", type=click.Choice(FORMATS), help="In another form: json, yaml, wide (every column), name."
+    "-o", "--output", type=click.Choice(FORMATS), help="Output format: json, yaml, wide (all columns) or name."
 )
 
 
@@ -144,7 +144,7 @@ def draw(screen: Screen, columns: Sequence[Column[RowT]], rows: Sequence[RowT], 
         screen.lines += further
     hidden = [column.heading for index, column in enumerate(columns) if index not in shown and any(bodies[index])]
     if hidden:
-        screen.text(f"Hidden columns: {', '.join(hidden)} (-o wide shows them)")
+        screen.text(f"Columns hidden to fit the terminal: {', '.join(hidden)} (show all with -o wide)")
 
 
 def width_of(text: str) -> int:

@@ -27,9 +27,9 @@ SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_
     example="runai login --user ann@example.com --server http://127.0.0.1:8080",
     with_project=False,
 )
-@flag("-u", "--user", metavar="NAME", help="Who you are; else it is asked for.")
-@flag("--application", metavar="NAME", help="An application; its secret is read instead of a password.")
-@flag("--password-stdin", is_flag=True, help="Read the password, or secret, from standard input.")
+@flag("-u", "--user", metavar="NAME", help="User name; prompted for if not given.")
+@flag("--application", metavar="NAME", help="Sign in as this application, with its secret instead of a password.")
+@flag("--password-stdin", is_flag=True, help="Read the password or secret from standard input.")
 @flag("--client-id", hidden=True)
 @flag("--idp-issuer-url", hidden=True)
 @flag("--redirect-server", hidden=True)
@@ -38,7 +38,7 @@ SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_
 def login(
     here: Here, /, user: str | None, application: str | None, password_stdin: bool, **single_sign_on: str | None
 ) -> None:
-    """Sign in to a server, with a name and a password."""
+    """Sign in to a server with a user name and password."""
     from fairpool.cli.runai.session import Session
 
     asked = [name for name in SINGLE_SIGN_ON if single_sign_on[name]]
@@ -54,7 +54,7 @@ def login(
         session.configuration.set_server(session.server)
         click.echo("Logged in successfully")
         if answer.must_change_password:
-            here.warn(f"The password of {name} was set by someone else and must be changed before anything else works.")
+            here.warn(f"The password of {name} is temporary. Change it before you run other commands.")
             if password_stdin or not sys.stdin.isatty():
                 here.notice("Change it with: runai password")
             else:
@@ -65,7 +65,7 @@ def _password(word: str, from_stdin: bool) -> str:
     if from_stdin or not sys.stdin.isatty():
         line = sys.stdin.readline().rstrip("\r\n")
         if not line:
-            raise failure("login.no_password", f"no {word.lower()} came on standard input", "pipe it in, as one line")
+            raise failure("login.no_password", f"no {word.lower()} on standard input", "pipe it in as one line")
         return line
     return str(click.prompt(word, hide_input=True, err=True))
 
@@ -76,7 +76,7 @@ def _new_password() -> str:
         new = str(click.prompt("New password", hide_input=True, err=True))
         problem = _problem_with(new)
         if problem is None and click.prompt("New password again", hide_input=True, err=True) != new:
-            problem = Problem("password.differ", "the two passwords are not the same", "type the same one twice")
+            problem = Problem("password.differ", "the passwords do not match", "type the same password twice")
         if problem is None:
             return new
         complain(problem)
@@ -87,10 +87,10 @@ def _problem_with(new: str) -> Problem | None:
     from fairpool.api.access import PASSWORD_MAX, PASSWORD_MIN
 
     if len(new) < PASSWORD_MIN:
-        what = f"the new password has {len(new)} characters"
-        return Problem("password.short", what, f"choose one with at least {PASSWORD_MIN}")
+        what = "the new password is too short"
+        return Problem("password.short", what, f"use at least {PASSWORD_MIN} characters")
     if len(new) > PASSWORD_MAX:
-        return Problem("password.long", "the new password is too long", f"choose one with at most {PASSWORD_MAX}")
+        return Problem("password.long", "the new password is too long", f"use at most {PASSWORD_MAX} characters")
     return None
 
 
@@ -107,8 +107,8 @@ def _change(session: Session, client: Client, name: str, current: str, new: str)
     "--stdin",
     "from_stdin",
     is_flag=True,
-    help="Read from standard input: the current password and the new one, a line each. An account without a password "
-    "needs the new one only.",
+    help="Read the current and the new password from standard input, one per line. If the account has no password, "
+    "read only the new one.",
 )
 @click.pass_obj
 def password(here: Here, from_stdin: bool) -> None:
@@ -133,7 +133,7 @@ def password(here: Here, from_stdin: bool) -> None:
 @click.command("logout", cls=Leaf, short_help="Sign out.", example="runai logout", with_project=False)
 @click.pass_obj
 def logout(here: Here) -> None:
-    """Sign out: the token is worthless from now on, here and there."""
+    """Sign out. The token is revoked on the server and removed from this machine."""
     from fairpool.cli.runai.session import Session
 
     session = Session(here)
@@ -145,15 +145,17 @@ def logout(here: Here) -> None:
             client.sign_out()
     except Failure as failed:
         if any(each.code != "access.not_signed_in" for each in failed.problems):
-            here.warn(f"The token is forgotten here, but {session.server} could not be told: it expires by itself.")
+            here.warn(
+                f"The token was removed from this machine, but not revoked at {session.server}. It expires by itself."
+            )
     session.configuration.forget_login(session.server)
     click.echo("Logged out successfully")
 
 
-@click.command("whoami", cls=Leaf, short_help="Who is signed in.", example="runai whoami", with_project=False)
+@click.command("whoami", cls=Leaf, short_help="Show who is signed in.", example="runai whoami", with_project=False)
 @click.pass_obj
 def whoami(here: Here) -> None:
-    """Who is signed in, where, and as what."""
+    """Show the signed-in user, their roles and the server."""
     from fairpool.cli.runai.session import Session
 
     session = Session(here)

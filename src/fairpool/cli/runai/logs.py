@@ -50,14 +50,14 @@ class Wanted:
 @click.command("logs", cls=Leaf, short_help="Show a job's output.", example="runai logs hyper1 --tail 100 -f")
 @click.argument("name", shell_complete=job_names)
 @flag("-f", "--follow", is_flag=True, help="Stream new output until the pod ends.")
-@flag("--pod", metavar="POD", help="Pod by number or name; default: the one that runs, or that failed.")
+@flag("--pod", metavar="POD", help="Pod by number or name (default: the running or failed pod).")
 @flag("-i", "--instance", metavar="POD", hidden=True)
 @flag("--all-pods", is_flag=True, help="Show every pod; each line starts with the pod's name.")
-@flag("-t", "--tail", type=int, default=-1, metavar="LINES", help="Show only the last lines; -1 for all.")
+@flag("-t", "--tail", type=int, default=-1, metavar="LINES", help="Show only the last LINES lines; -1 for all.")
 @flag("--since", metavar="TIME", help="Show only output from the last 90s, 10m, 2h or 1d.")
-@flag("--since-time", metavar="DATE", help="Show only output since a date, as in 2026-11-15T12:00:00Z.")
+@flag("--since-time", metavar="DATE", help="Show only output since this time, as in 2026-11-15T12:00:00Z.")
 @flag("--timestamps", is_flag=True, help="Start each line with its time, in UTC.")
-@flag("--previous", is_flag=True, help="Show the try before the current one.")
+@flag("--previous", is_flag=True, help="Show the previous try.")
 @flag("--raw", is_flag=True, help="Do not strip escape sequences that could harm a terminal.")
 @click.pass_obj
 def logs(
@@ -74,7 +74,7 @@ def logs(
     previous: bool,
     raw: bool,
 ) -> None:
-    """Show the output of a job: of the pod that runs, or that failed last, or that you name."""
+    """Show the output of a job: of its running pod, of the pod that failed last, or of the pod you name."""
     from fairpool.cli.runai.session import Session, job
 
     pod = pod or instance
@@ -106,12 +106,12 @@ def _refuse_contradictions(
 ) -> None:
     problems = []
     if all_pods and pod:
-        problems.append(Problem("logs.pods", "--all-pods and --pod contradict each other", "leave one out"))
+        problems.append(Problem("logs.pods", "--all-pods and --pod cannot be used together", "leave one out"))
     if previous and follow:
         what = "--previous shows a try that has ended, so there is nothing to follow"
         problems.append(Problem("logs.previous", what, "leave out --follow"))
     if since and at:
-        problems.append(Problem("logs.since", "--since and --since-time contradict each other", "leave one out"))
+        problems.append(Problem("logs.since", "--since and --since-time cannot be used together", "leave one out"))
     if problems:
         raise Failure(problems)
 
@@ -178,12 +178,12 @@ def silence(lives: Sequence[PodItem], which: str) -> list[str]:
     if life is None:
         return []
     if life.phase != "ended":
-        return [f"{life.name} has written nothing yet."]
+        return [f"{life.name} has no output yet."]
     code = "" if life.exit_code is None else f" with exit code {life.exit_code}"
-    said = [f"{life.name} ended{code} and wrote nothing."]
+    said = [f"{life.name} ended{code} without output."]
     before = [each for each in lives if each.index == life.index and each.incarnation < life.incarnation]
     earlier = [each.name for each in before if each.has_log]
-    return [*said, *([f"Output of the try before: --pod {earlier[-1]}"] if earlier else [])]
+    return [*said, *([f"Output of the previous try: --pod {earlier[-1]}"] if earlier else [])]
 
 
 def no_output(found: WorkloadItem, lives: Sequence[PodItem]) -> tuple[str, str]:
@@ -296,7 +296,7 @@ def show_all(here: Here, client: Client, found: WorkloadItem, wanted: Wanted, *,
         raise failure("job.no_log", *no_output(found, lives))
     silent = len({life.index for life in lives}) - len(chosen)
     if silent:
-        here.notice(f"{silent} of {silent + len(chosen)} pods have no output yet.")
+        here.notice(f"{silent} of {silent + len(chosen)} pods {'has' if silent == 1 else 'have'} no output yet.")
     out = Interleaved(raw=raw)
     for life in chosen:
         out.copy(life.name, wanted.chunks(client, found.id, life.id))

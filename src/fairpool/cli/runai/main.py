@@ -217,14 +217,14 @@ def _unsupported(name: str) -> Twig:
 def _list() -> click.Command:
     return Branch(
         "list",
-        help="Lists: jobs (also without a word), projects, nodes, clusters.",
+        help="List jobs (the default), projects, nodes, clusters or volume claims.",
         example="runai list jobs -p team-a",
         twigs={
-            "jobs": Twig("Jobs of a project, or of all.", _list_jobs),
-            "projects": Twig("Projects with their quotas.", _list_projects),
-            "nodes": Twig("Nodes with their GPUs.", _list_nodes),
-            "clusters": Twig("Clusters, and the default project.", _list_clusters),
-            "pvc": Twig("Volume claims of a project.", _list_claims),
+            "jobs": Twig("List jobs of one project or of all projects.", _list_jobs),
+            "projects": Twig("List projects with their quotas.", _list_projects),
+            "nodes": Twig("List nodes with their GPUs.", _list_nodes),
+            "clusters": Twig("List clusters and the default project.", _list_clusters),
+            "pvc": Twig("List the volume claims of a project.", _list_claims),
             "templates": _unsupported("templates"),
         },
         aliases={
@@ -242,12 +242,12 @@ def _list() -> click.Command:
 def _describe() -> click.Command:
     return Branch(
         "describe",
-        help="Everything about one job, project or node.",
+        help="Show a job, project or node in detail.",
         example="runai describe job hyper1 -p team-a",
         twigs={
-            "job": Twig("A job with its pods, mounts and events.", _describe_job),
-            "project": Twig("A project: quota, use, rules.", _describe_project),
-            "node": Twig("A node and its GPUs.", _describe_node),
+            "job": Twig("Show a job with its pods, mounts and events.", _describe_job),
+            "project": Twig("Show a project with its quota, usage and rules.", _describe_project),
+            "node": Twig("Show a node with its GPUs and pods.", _describe_node),
             "template": _unsupported("template"),
         },
         aliases={"jobs": "job", "projects": "project", "nodes": "node", "templates": "template"},
@@ -258,11 +258,11 @@ def _describe() -> click.Command:
 def _config() -> click.Command:
     return Branch(
         "config",
-        help="Defaults of this command.",
+        help="Set the default project or cluster.",
         example="runai config project team-a",
         twigs={
-            "project": Twig("Choose the default project.", _config_project),
-            "cluster": Twig("Choose the cluster.", _config_cluster),
+            "project": Twig("Set the default project.", _config_project),
+            "cluster": Twig("Set the cluster for new projects.", _config_cluster),
         },
     )
 
@@ -270,11 +270,11 @@ def _config() -> click.Command:
 def _project() -> click.Command:
     return Branch(
         "project",
-        help="Older spelling of `runai config project` and `runai list projects`.",
+        help="Old name of `runai config project` and `runai list projects`.",
         example="runai project set team-a",
         twigs={
-            "set": Twig("Choose the default project.", _config_project),
-            "list": Twig("Projects with their quotas.", _list_projects),
+            "set": Twig("Set the default project.", _config_project),
+            "list": Twig("List projects with their quotas.", _list_projects),
         },
     )
 
@@ -282,11 +282,11 @@ def _project() -> click.Command:
 def _cluster() -> click.Command:
     return Branch(
         "cluster",
-        help="Older spelling of `runai config cluster` and `runai list clusters`.",
+        help="Old name of `runai config cluster` and `runai list clusters`.",
         example="runai cluster set local",
         twigs={
-            "set": Twig("Choose the cluster.", _config_cluster),
-            "list": Twig("Clusters, and the default project.", _list_clusters),
+            "set": Twig("Set the cluster for new projects.", _config_cluster),
+            "list": Twig("List clusters and the default project.", _list_clusters),
         },
     )
 
@@ -294,12 +294,12 @@ def _cluster() -> click.Command:
 def _top() -> click.Command:
     return Branch(
         "top",
-        help="Who uses what now: nodes, projects and jobs; also one of them.",
+        help="Show current usage by node, project and job.",
         example="runai top --watch",
         twigs={
-            "overview": Twig("GPUs, projects and running jobs; the default.", _top_overview),
-            "job": Twig("Running jobs and what they hold.", _top_job),
-            "node": Twig("Nodes and how busy they are.", _top_node),
+            "overview": Twig("Show nodes, projects and running jobs (the default).", _top_overview),
+            "job": Twig("Show running jobs and their resources.", _top_job),
+            "node": Twig("Show nodes and how much of each is allocated.", _top_node),
         },
         aliases={"jobs": "job", "nodes": "node"},
         default="overview",
@@ -308,37 +308,37 @@ def _top() -> click.Command:
 
 TWIGS = {
     "submit": Twig("Submit a job.", _submit),
-    "submit-dist": Twig("Submit training over several pods.", _submit_dist),
-    "list": Twig("Lists of jobs, projects, nodes, clusters.", _list),
-    "describe": Twig("Everything about a job, project or node.", _describe),
+    "submit-dist": Twig("Submit distributed training.", _submit_dist),
+    "list": Twig("List jobs, projects, nodes, clusters or volume claims.", _list),
+    "describe": Twig("Show a job, project or node in detail.", _describe),
     "logs": Twig("Show a job's output.", _logs),
     "wait": Twig("Wait until jobs finish, run or are deleted.", _wait),
     "cp": Twig("Copy files into or out of a running job.", _cp),
     "bash": Twig("Open a shell in a job.", _bash),
     "exec": Twig("Run a command in a job.", _exec),
-    "attach": Twig("Join a job's own process.", _attach),
+    "attach": Twig("Attach to a job's main process.", _attach),
     "suspend": Twig("Stop jobs so that they can be resumed.", _suspend),
     "resume": Twig("Queue suspended jobs again.", _resume),
     "delete": Twig("Stop and delete jobs.", _delete),
-    "why": Twig("Why a job waits, stopped or failed.", _why),
-    "history": Twig("Every life of a job's pods.", _history),
-    "top": Twig("Who uses what now; with --watch, as it changes.", _top),
-    "config": Twig("Choose the default project or cluster.", _config),
+    "why": Twig("Explain why a job is waiting, stopped or failed.", _why),
+    "history": Twig("Show every try of a job's pods.", _history),
+    "top": Twig("Show current GPU usage; --watch refreshes it.", _top),
+    "config": Twig("Set the default project or cluster.", _config),
     "login": Twig("Sign in.", _login),
     "logout": Twig("Sign out.", _logout),
-    "whoami": Twig("Who is signed in.", _whoami),
+    "whoami": Twig("Show who is signed in.", _whoami),
     "password": Twig("Change your password.", _password),
-    "completion": Twig("Script for completion in bash, zsh or fish.", _completion),
-    "version": Twig("Version.", _version),
-    "get": Twig("Older spelling of describe job.", _get, hidden=True),
-    "project": Twig("Older spelling of config project.", _project, hidden=True),
-    "cluster": Twig("Older spelling of config cluster.", _cluster, hidden=True),
+    "completion": Twig("Print the completion script for bash, zsh or fish.", _completion),
+    "version": Twig("Print the version.", _version),
+    "get": Twig("Old name of describe job.", _get, hidden=True),
+    "project": Twig("Old name of config project.", _project, hidden=True),
+    "cluster": Twig("Old name of config cluster.", _cluster, hidden=True),
     **{name: _unsupported(name) for name in ("port-forward", "submit-mpi", "template", "update")},
 }
 
 main = Root(
     "runai",
-    help="Submit work to shared GPUs, and look after it.",
+    help="Submit and manage jobs on shared GPUs.",
     example="runai submit hello -i python -g 0.5 -- python -c 'print(1)'",
     twigs=TWIGS,
 )

@@ -43,7 +43,7 @@ def storage(asked: Mapping[str, Any], problems: list[Problem]) -> Storage:
     for text in asked["configmap_volume"]:
         add("configMapVolume", config_map(text))
     if asked["s3"]:
-        problems.append(not_yet("--s3", "fetch the data in the job, with credentials from its environment"))
+        problems.append(not_yet("--s3", "download the data in the job, with credentials from environment variables"))
     return found
 
 
@@ -53,11 +53,13 @@ def on_this_machine(text: str, folder: str | None) -> str | Problem:
     if not colon or not host or host.startswith("/"):
         return text
     if folder is None:
-        what = f"-v {text}: {host} is a path on your machine, and the job runs on another"
-        return Problem("flag.volume_elsewhere", what, "upload the folder with --workdir, or give a full path there")
+        what = f"-v {text}: {host} is a path on this machine, but the job runs on another"
+        return Problem(
+            "flag.volume_elsewhere", what, "upload the folder with --workdir, or use a full path on the node"
+        )
     full = os.path.normpath(os.path.join(folder, host))
     if not host.startswith(".") and not os.path.exists(full):
-        what = f"-v {text}: there is no folder {host} here"
+        what = f"-v {text}: there is no folder {host} in the current folder"
         return Problem(
             "flag.volume_missing", what, f"for a claim write --pvc {text}; for a folder, ./{host} or a full path"
         )
@@ -68,7 +70,7 @@ def volume(text: str, nfs_server: str | None = None, *, propagated: bool = False
     """`host:container[:ro|rw][:nfs-host]`."""
     parts = text.split(":")
     if not 2 <= len(parts) <= 4 or not parts[0].startswith("/") or not parts[1].startswith("/"):
-        return Problem("flag.volume", f"{VOLUME_FORM} (and not {text!r})", "")
+        return Problem("flag.volume", f"{VOLUME_FORM} (got {text!r})", "")
     mode = parts[2] if len(parts) > 2 else ""
     if mode not in MODES:
         return _bad_mode(mode)
@@ -126,7 +128,7 @@ def git(text: str) -> dict[str, Any] | Problem:
     if isinstance(said, Problem):
         return said
     if "username" in said or "password" in said:
-        return not_yet("--git-sync with username and password", "use a repository that needs none")
+        return not_yet("--git-sync with username and password", "use a repository that needs no credentials")
     mount = {"repository": said["source"], "branch": said.get("branch", "master"), "path": said.get("target", "/code")}
     return {**mount, "revision": said["rev"]} if "rev" in said else mount
 
@@ -146,14 +148,14 @@ def pairs(
         key, equals, value = piece.partition("=")
         if key not in words:
             fix = did_you_mean(key, words, f"use {', '.join(words)}")
-            return Problem("flag.unknown_key", f"{flag} knows no {key!r}", fix)
+            return Problem("flag.unknown_key", f"{flag} has no key {key!r}", fix)
         if bool(equals) == (key in switches):
             fix = f"write {key}" if key in switches else f"write {key}=..."
             return Problem("flag.key_form", f"{flag}: {piece!r} has the wrong form", fix)
         found[key] = value
     missing = [key for key in required if not found.get(key)]
     if missing:
-        return Problem("flag.missing_key", f"{flag} {text!r} lacks {', '.join(missing)}", f"add {missing[0]}=...")
+        return Problem("flag.missing_key", f"{flag} {text!r} is missing {', '.join(missing)}", f"add {missing[0]}=...")
     return found
 
 
@@ -161,7 +163,9 @@ def _existing(name: str, path: str, mode: str) -> dict[str, Any] | Problem:
     if mode not in MODES:
         return _bad_mode(mode)
     if not name or not path.startswith("/"):
-        return Problem("flag.pvc", f"--pvc {name}:{path} names no claim or no path", "write --pvc data:/data")
+        return Problem(
+            "flag.pvc", f"--pvc {name}:{path} needs a claim name and an absolute path", "write --pvc data:/data"
+        )
     return {"claimName": name, "path": path, **({"readOnly": True} if mode == "ro" else {})}
 
 

@@ -22,12 +22,14 @@ ROLE = "node-role.kubernetes.io/"
 GIB = 1024**3
 
 
-@click.command("nodes", cls=Leaf, short_help="Nodes with their GPUs.", example="runai list nodes", with_project=False)
+@click.command(
+    "nodes", cls=Leaf, short_help="List nodes with their GPUs.", example="runai list nodes", with_project=False
+)
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @output_flag
 @click.pass_obj
 def list_nodes(here: Here, names: tuple[str, ...], output: str | None) -> None:
-    """Nodes: status, role, and what of each is free."""
+    """List nodes with their status, role and free resources."""
     found = _asked_for(here, names)
     documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
     show(output, columns(), found, documents=documents)
@@ -97,13 +99,17 @@ def _gib(size: int) -> str:
 
 
 @click.command(
-    "node", cls=Leaf, short_help="A node and its GPUs.", example="runai describe node dgx1-1", with_project=False
+    "node",
+    cls=Leaf,
+    short_help="Show a node with its GPUs and pods.",
+    example="runai describe node dgx1-1",
+    with_project=False,
 )
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @output_flag
 @click.pass_obj
 def describe_node(here: Here, names: tuple[str, ...], output: str | None) -> None:
-    """Nodes in detail, with their GPUs and pods. Without a name: all of them."""
+    """Show nodes in detail, with their GPUs and pods. Without a name: all nodes."""
     found = _in_detail(here, names)
     if output in ("json", "yaml"):
         show_document(output, [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found])
@@ -151,7 +157,7 @@ def draw_pods(screen: Screen, each: NodeDetail) -> None:
 
 def _device_text(each: NodeAnswer, index: int) -> str:
     if index in each.gpu_info.withheld:
-        return "not usable: broken, or busy with somebody else's work"
+        return "not schedulable: unhealthy, or used by other processes"
     known = each.gpu_info.allocated_by_device
     return f"{known[index]:.2f}" if index < len(known) else "-"
 
@@ -203,14 +209,14 @@ def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:
 @click.command(
     "clusters",
     cls=Leaf,
-    short_help="Clusters, and the default project.",
+    short_help="List clusters and the default project.",
     example="runai list clusters",
     with_project=False,
 )
 @output_flag
 @click.pass_obj
 def list_clusters(here: Here, output: str | None) -> None:
-    """Clusters behind this server, and the current one."""
+    """List the clusters of this server and show the current one."""
     from fairpool.cli.runai.session import Session
 
     session = Session(here)
@@ -233,12 +239,16 @@ def _marked(each: ClusterAnswer, current: str | None, output: str | None) -> boo
 
 
 @click.command(
-    "cluster", cls=Leaf, short_help="Choose the cluster.", example="runai config cluster local", with_project=False
+    "cluster",
+    cls=Leaf,
+    short_help="Set the cluster for new projects.",
+    example="runai config cluster local",
+    with_project=False,
 )
 @click.argument("name")
 @click.pass_obj
 def config_cluster(here: Here, name: str) -> None:
-    """Choose the cluster that new projects are created in. A job runs in the cluster of its project."""
+    """Set the cluster in which new projects are created. A job runs in the cluster of its project."""
     from fairpool.cli.runai.session import Session
 
     session = Session(here)

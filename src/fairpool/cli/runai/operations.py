@@ -19,7 +19,7 @@ NOUNS = frozenset({"job", "jobs"})
 AT_ONCE = 1000
 
 _names = click.argument("names", nargs=-1, shell_complete=job_names)
-_all = flag("-A", "--all", "everything", is_flag=True, help="Every job of the project.")
+_all = flag("-A", "--all", "everything", is_flag=True, help="All jobs of the project.")
 
 
 @click.command(
@@ -30,13 +30,13 @@ _all = flag("-A", "--all", "everything", is_flag=True, help="Every job of the pr
 )
 @_names
 @_all
-@flag("-y", "--yes", is_flag=True, help="Do not ask, with --all.")
-@flag("--force", is_flag=True, help="Kill the pods at once, without their grace period.")
+@flag("-y", "--yes", is_flag=True, help="With --all, do not ask for confirmation.")
+@flag("--force", is_flag=True, help="Kill the pods immediately, without a grace period.")
 @click.pass_context
 def delete(ctx: click.Context, names: tuple[str, ...], everything: bool, yes: bool, force: bool) -> None:
-    """Stop jobs and delete them, with what is in their containers and their logs.
+    """Stop and delete jobs, including their container files and logs.
 
-    A job has its grace period to stop. With --force it has none; this also ends jobs that are being deleted already.
+    A job gets its grace period to stop. --force skips it, also for jobs that are already being deleted.
     """
     ask = everything and not yes and sys.stdin.isatty()
     _operate(ctx, "delete", "deleted", names, everything, ask=ask, force=force)
@@ -47,7 +47,7 @@ def delete(ctx: click.Context, names: tuple[str, ...], everything: bool, yes: bo
 @_all
 @click.pass_context
 def suspend(ctx: click.Context, names: tuple[str, ...], everything: bool) -> None:
-    """Stop jobs. They give their GPUs back and stay in the list, to be resumed."""
+    """Stop jobs and release their GPUs. The jobs stay in the list and can be resumed."""
     _operate(ctx, "suspend", "suspended", names, everything)
 
 
@@ -56,7 +56,7 @@ def suspend(ctx: click.Context, names: tuple[str, ...], everything: bool) -> Non
 @_all
 @click.pass_context
 def resume(ctx: click.Context, names: tuple[str, ...], everything: bool) -> None:
-    """Queue jobs again that were suspended, or that came to an end."""
+    """Queue suspended or finished jobs again."""
     _operate(ctx, "resume", "resumed", names, everything)
 
 
@@ -75,8 +75,8 @@ def _operate(
     if len(names) > 1 and names[0] in NOUNS:
         names = names[1:]  # `delete job x`, the later spelling
     if bool(names) == everything:
-        what = "jobs and --all were given" if names else "no job was named"
-        raise failure("job.none", what, f"runai {action} NAME ..., or runai {action} --all")
+        what = "job names and --all cannot be used together" if names else "no job was named"
+        raise failure("job.none", what, f"use runai {action} NAME ... or runai {action} --all")
     session = Session(ctx.obj)
     project = session.project()
     with session.connected() as client:
@@ -85,7 +85,8 @@ def _operate(
         else:
             found = _named(client, project, names, leaving=force)
         if ask and found:
-            click.confirm(f"{action.capitalize()} all {len(found)} jobs of project {project}?", abort=True)
+            what = "the only job" if len(found) == 1 else f"all {len(found)} jobs"
+            click.confirm(f"{action.capitalize()} {what} of project {project}?", abort=True)
         failed = _done(client, action, done, found, force)
     if everything and not found:
         ctx.obj.notice(f"There are no jobs in project {project}.")
@@ -144,7 +145,7 @@ def _done(client: Client, action: str, done: str, found: Found, force: bool) -> 
         if wrong:
             click.echo(f"Job {printable(name)} was not {done}: {printable(wrong[0])}", err=True)
         elif force:
-            click.echo(f"Job {printable(name)} {done}. Its pods are killed without notice.")
+            click.echo(f"Job {printable(name)} {done}. Its pods are killed without a grace period.")
         else:
             click.echo(f"Job {printable(name)} {done} successfully.")
     return bool(failures)

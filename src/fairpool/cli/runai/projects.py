@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 @click.command(
     "projects",
     cls=Leaf,
-    short_help="Projects with their quotas.",
+    short_help="List projects with their quotas.",
     example="runai list projects",
     with_project=False,
 )
 @output_flag
 @click.pass_obj
 def list_projects(here: Here, output: str | None) -> None:
-    """Projects that you may use, and what each is owed."""
+    """List the projects that you can use, with their quotas."""
     from fairpool.cli.runai.session import Session
 
     session = Session(here)
@@ -64,7 +64,7 @@ def _interactive_limit(each: Project) -> str:
 @click.command(
     "project",
     cls=Leaf,
-    short_help="A project: quota, use, rules.",
+    short_help="Show a project with its quota, usage and rules.",
     example="runai describe project team-a",
     with_project=False,
 )
@@ -72,7 +72,7 @@ def _interactive_limit(each: Project) -> str:
 @output_flag
 @click.pass_obj
 def describe_project(here: Here, name: str | None, output: str | None) -> None:
-    """A project: what it is owed, what it uses, and its rules. Without a name: the default one."""
+    """Show a project with its quota, usage and rules. Without a name: the default project."""
     from fairpool.cli.runai.session import Session, check_project
 
     session = Session(here)
@@ -134,7 +134,7 @@ def pool_text(owed: PoolResources | DepartmentResources) -> str:
 @click.command(
     "project",
     cls=Leaf,
-    short_help="Choose the default project.",
+    short_help="Set the default project.",
     example="runai config project team-a",
     with_project=False,
 )
@@ -142,11 +142,11 @@ def pool_text(owed: PoolResources | DepartmentResources) -> str:
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def config_project(ctx: click.Context, name: str, rest: tuple[str, ...]) -> None:
-    """Choose the project that is meant where none is named."""
+    """Set the default project, which is used when -p is not given."""
     from fairpool.cli.runai.session import Session, check_project
 
     if rest and rest[0] != "runai":
-        raise failure("command.too_much", f"there is more than a project: {' '.join(rest)}", "give one name")
+        raise failure("command.too_much", f"unexpected arguments: {' '.join(rest)}", "give one project name")
     session = Session(ctx.obj)
     with session.connected() as client:
         check_project(client, name)

@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 LAST_EVENTS = 5
 NEXT_STEP = {
     "Stopped": "Resume it with: runai resume {name}",
-    "Failed": "Its log may say more: runai logs {name}",
-    "Pending": "All that happened to it: runai history {name}",
+    "Failed": "For details, see its output: runai logs {name}",
+    "Pending": "For its full history: runai history {name}",
 }
 
 
-@click.command("why", cls=Leaf, short_help="Why a job waits, stopped or failed.", example="runai why hyper1")
+@click.command(
+    "why", cls=Leaf, short_help="Explain why a job is waiting, stopped or failed.", example="runai why hyper1"
+)
 @click.argument("name", shell_complete=job_names)
 @click.pass_obj
 def why(here: Here, name: str) -> None:
-    """Why a job waits, stopped or failed: what the scheduler said, how its project stands, what happened last."""
+    """Explain why a job is waiting, stopped or failed: the scheduler's reason, the project's quota, the last events."""
     from fairpool.cli.runai.session import Session, job
 
     session = Session(here)
@@ -67,14 +69,14 @@ def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) ->
     elif found.reason:
         said.append(f"Reason: {found.reason}.")
     elif found.phase.value == "Creating":
-        said.append("Its cluster has not looked at it yet.")
+        said.append("The scheduler has not considered it yet.")
     if found.next_try_at:
         said.append(f"Next try at {ages.ahead(found.next_try_at)}.")
     said += _last_end(found, lives)
     asked = found.workload_requested_resources.gpu
     said.append(
-        f"It asks for {asked:g} {'GPU' if asked == 1 else 'GPUs'}; project {owner.name} holds {owner.allocated_gpus:g}"
-        f" of a quota of {quota_text(owner.total_resources.gpu_quota)}."
+        f"It requests {asked:g} {'GPU' if asked == 1 else 'GPUs'}. Project {owner.name} uses {owner.allocated_gpus:g}"
+        f" of its quota of {quota_text(owner.total_resources.gpu_quota)}."
     )
     return said
 
@@ -91,13 +93,15 @@ def _last_end(found: Workload, lives: Sequence[PodItem]) -> list[str]:
     return [f"Its last try, {last.name}, ended {ages.age(last.since)} ago: {words.rstrip('.')}."]
 
 
-@click.command("history", cls=Leaf, short_help="Every life of a job's pods.", example="runai history hyper1 --events")
+@click.command(
+    "history", cls=Leaf, short_help="Show every try of a job's pods.", example="runai history hyper1 --events"
+)
 @click.argument("name", shell_complete=job_names)
-@flag("--events", "with_events", is_flag=True, help="Every event too.")
+@flag("--events", "with_events", is_flag=True, help="Also show all events.")
 @output_flag
 @click.pass_obj
 def history(here: Here, name: str, with_events: bool, output: str | None) -> None:
-    """Every life that the pods of a job had: where, how long, how it ended and why."""
+    """Show every try of a job's pods: its node, how long it ran, how it ended and why."""
     from fairpool.cli.runai.session import Session, job
 
     session = Session(here)

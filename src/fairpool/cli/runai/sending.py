@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from fairpool.api.workloads import SubmitAny, Workload
 
 NO_INGRESS = (
-    "Note: ports are not routed yet. The job listens on the ports of its machine. While it runs, `runai list -o wide` "
-    "shows its address under SERVICE URL(S), unless another job has the port."
+    "Note: ports are not routed yet. The job listens on the ports of its node. While it runs, `runai list -o wide` "
+    "shows its address under SERVICE URL(S), unless another job uses the port."
 )
 PREEMPTIBLE = "Warning: Using the preemptible flag may lead to your resources being preempted without notice"
 
@@ -89,7 +89,7 @@ def _with_own_folders(asked: dict[str, Any], server: str) -> list[Problem]:
 def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[Planned]:
     """Every job that was asked for; raises a failure with all that is wrong with any of them."""
     if asked["exclude"] and asked["workdir"] is None and not asked["file"]:
-        raise failure("flag.exclude", "--exclude is for --workdir", "add --workdir ., or leave it out")
+        raise failure("flag.exclude", "--exclude needs --workdir", "add --workdir ., or leave out --exclude")
     if not asked["file"]:
         cluster = session.configuration.default("cluster", session.server)
         body = submission.document(asked, project=session.project(), cluster=cluster, command_line=line)
@@ -101,8 +101,8 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
         return
     jobs = _jobs_in(asked["file"])
     if len(jobs) > 1 and (asked["name"] or asked["named"]):
-        what = f"{asked['file']} holds {len(jobs)} jobs, and only one can have the name that was given"
-        raise failure("flag.one_name", what, "leave the name out, or use --name-prefix")
+        what = f"{asked['file']} contains {len(jobs)} jobs, so a single name cannot be used"
+        raise failure("flag.one_name", what, "leave out the name, or use --name-prefix")
     problems: list[Problem] = []
     for job in jobs:
         made = _from_file(job, asked, session, line)
@@ -120,7 +120,7 @@ def _jobs_in(file: str) -> list[job_file.Job]:
         with click.open_file(file, "rb") as opened:
             text = opened.read(job_file.TEXT_MAX * 4 + 1).decode("utf-8-sig")
     except OSError as error:
-        raise failure("file.unreadable", f"{source} cannot be read ({error.strerror})", "name a job file") from error
+        raise failure("file.unreadable", f"{source} cannot be read ({error.strerror})", "check the path") from error
     except UnicodeDecodeError as error:
         raise failure("file.not_text", f"{source} is not UTF-8 text", "save it as UTF-8") from error
     jobs = job_file.read(text, source)
@@ -180,8 +180,8 @@ def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Seq
     for each in jobs:
         request = _without_those_to_come(each.request, coming)
         if (request.project_id, request.name or "") in coming and not request.use_given_name_as_prefix:
-            what = f"the name {request.name} is given to two jobs"
-            problems.append(Problem("file.name_twice", what, "give each a name of its own"))
+            what = f"two jobs have the name {request.name}"
+            problems.append(Problem("file.name_twice", what, "give each job a different name"))
         coming.add((request.project_id, request.name or ""))
         try:
             names.append(client.check(request).name)
@@ -296,7 +296,9 @@ def _hint(here: Here, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None
     words = [*asked["command"], *asked["args"]]
     script = next(workdir.relative_scripts(words, os.getcwd()), None)
     if script is not None and not asked["volume"] and not asked["pvc"]:
-        here.warn(f"Note: {script} is a file in this folder, and the job starts elsewhere. To run it, add --workdir .")
+        here.warn(
+            f"Note: {script} is in this folder, but the job starts in another. To upload the folder, add --workdir ."
+        )
 
 
 def size_text(made: Workload, *, with_master: bool) -> str:

@@ -48,7 +48,7 @@ class Session:
         if self.configuration.login(self.server) is None:  # which comes first
             raise failure("access.not_signed_in", NOT_SIGNED_IN)
         what = "Define a project by --project flag, alternatively set a project as default"
-        hint = "See which there are: runai list projects; make one the default: runai config project NAME"
+        hint = "List projects: runai list projects. Set the default: runai config project NAME"
         raise failure("project.none", what, hint=hint)
 
     @contextmanager
@@ -152,7 +152,10 @@ class Session:
         if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
             return f"Fairpool does not answer at {self.server}", "start it with `make up` or `fairpool up`"
         reason = str(error.__cause__) or type(error.__cause__).__name__
-        return f"Fairpool at {self.server} stopped answering ({reason})", "look whether it was done, then try again"
+        return (
+            f"Fairpool at {self.server} stopped answering ({reason})",
+            "check whether the command took effect, then try again",
+        )
 
 
 def _wire(server: str, place: Path | None) -> LoopbackHttp | None:
@@ -196,7 +199,7 @@ def check_project(client: Client, project: str) -> None:
 def project_hint(project: str, names: list[str]) -> str:
     """Which project may have been meant; where there is none at all, how one comes to be."""
     if not names:
-        return f"There are no projects that you may use; an administrator makes one: {new_project(project)}"
+        return f"You have no access to any project. An administrator can create one: {new_project(project)}"
     return meant(project, names)
 
 

@@ -32,12 +32,15 @@ EXTERNAL_URL = "external-url"
 TOLERATION_WORDS = ("key", "operator", "value", "effect", "seconds")
 
 NOT_YET = {
-    "jupyter": ("--jupyter", "submit it with --interactive --service-type=ingress --port 8888 and its command"),
+    "jupyter": (
+        "--jupyter",
+        "use --interactive --service-type=ingress --port 8888 and the notebook's command after --",
+    ),
     "elastic": ("--elastic", ""),
     "mps": ("--mps", ""),
     "address": ("--address", "ports are not forwarded yet; use --service-type=ingress"),
     "custom_url": ("--custom-url", "there is no ingress yet"),
-    "user": ("--user", "a job belongs to who is signed in"),
+    "user": ("--user", "a job belongs to the user who is signed in"),
     "seccomp_profile": ("--seccomp-profile", ""),
 }
 
@@ -68,7 +71,7 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
     found: list[Problem] = []
     if asked["name"] and asked["named"]:
         what = f"the name is given twice, {asked['name']} and --name {asked['named']}"
-        found.append(Problem("flag.name_twice", what, "give one of them"))
+        found.append(Problem("flag.name_twice", what, "leave one out"))
     if not asked["image"] and not asked["jupyter"] and not asked["template"] and not asked["file"]:
         found.append(Problem("spec.no_image", "-i, --image must be set", ""))
     if asked["inference"] and asked["interactive"]:
@@ -83,7 +86,7 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
         )
         found.append(Problem("flag.pull_policy", what, ""))
     if (asked["interactive"] or asked["inference"]) and (asked["parallelism"] or asked["completions"]):
-        what = "--parallelism and --completions are for training"
+        what = "--parallelism and --completions work only with training jobs"
         found.append(Problem("flag.sweep", what, "leave them out, or leave out --interactive and --inference"))
     found += [not_yet(*said) for name, said in NOT_YET.items() if asked[name]]
     mounts.storage(asked, found)
@@ -120,7 +123,9 @@ def request(body: dict[str, Any], kind: str) -> SubmitAny | list[Problem]:
     except ValidationError as error:
         return [
             Problem(
-                "flag.wrong_value", f"{_flag(each['loc'])}: {each['msg'][:1].lower()}{each['msg'][1:]}", "correct it"
+                "flag.wrong_value",
+                f"{_flag(each['loc'])}: {each['msg'][:1].lower()}{each['msg'][1:]}",
+                "correct the value",
             )
             for each in error.errors(include_url=False)
         ]
@@ -317,7 +322,7 @@ def _port(text: str) -> tuple[int, int | None]:
 
 def _port_problems(asked: Mapping[str, Any]) -> list[Problem]:
     found = [
-        Problem("flag.port", f"--port {text!r} is no port", "write 8888, or EXTERNAL:CONTAINER")
+        Problem("flag.port", f"--port {text!r} is not a valid port", "write 8888 or EXTERNAL:CONTAINER")
         for text in asked["port"]
         if not 1 <= _port(text)[0] <= 65535
     ]
@@ -329,7 +334,7 @@ def _port_problems(asked: Mapping[str, Any]) -> list[Problem]:
             found.append(not_yet("--service-type=portforward", "use --service-type=ingress"))
         elif kind not in SERVICE_TYPES and kind != EXTERNAL_URL:
             choices = ", ".join([*SERVICE_TYPES, EXTERNAL_URL])
-            found.append(Problem("flag.service_type", f"there is no service type {kind!r}", f"use one of {choices}"))
+            found.append(Problem("flag.service_type", f"unknown service type {kind!r}", f"use one of {choices}"))
     if asked["service_type"] and not asked["port"] and not any("port=" in text for text in asked["service_type"]):
         found.append(Problem("flag.no_port", "--service-type needs a port", "add --port 8888"))
     return found
@@ -355,10 +360,10 @@ def variable(text: str) -> dict[str, str] | Problem:
     if not name:
         return Problem("flag.environment", f"-e {text!r} has no name", "write -e KEY=VALUE")
     if value.startswith("SECRET:"):
-        return not_yet(f"-e {name}=SECRET:...", "give the value itself, or mount a file")
+        return not_yet(f"-e {name}=SECRET:...", "set the value itself, or mount a file")
     if not equals:
         if name not in os.environ:
-            what = f"-e {name} has no value, and there is no such variable here"
+            what = f"-e {name} has no value, and the variable is not set on this machine"
             return Problem("flag.environment", what, f"write -e {name}=VALUE")
         value = os.environ[name]
     return {"name": name, "value": value}
@@ -371,7 +376,9 @@ def toleration(text: str) -> dict[str, Any] | Problem:
         return said
     seconds = said.pop("seconds", None)
     if seconds is not None and not seconds.isdigit():
-        return Problem("flag.toleration", f"--toleration: {seconds!r} is no number of seconds", "write seconds=60")
+        return Problem(
+            "flag.toleration", f"--toleration: {seconds!r} is not a valid number of seconds", "write seconds=60"
+        )
     return {**said, **({"seconds": int(seconds)} if seconds is not None else {})}
 
 
@@ -386,7 +393,7 @@ def time_limit(asked: Mapping[str, Any]) -> int | Problem | None:
     text = asked["time_limit"]
     found = None if text is None else ages.seconds(text)
     if isinstance(found, int) and found < 1:
-        return Problem("value.not_understood", f"--time-limit {text!r} is no time at all", "write 30m, 2h or 1h30m")
+        return Problem("value.not_understood", f"--time-limit {text!r} must be longer than 0", "write 30m, 2h or 1h30m")
     return found
 
 
@@ -420,15 +427,17 @@ def _lines_of(file: str) -> list[list[str]] | Problem:
         with open(file, encoding="utf-8") as opened:
             text = opened.read(ARRAY_FILE_MAX + 1)
         if len(text) > ARRAY_FILE_MAX:
-            return Problem("flag.array_args", f"--array-args {file} is larger than 1 MiB", "make it shorter")
+            return Problem("flag.array_args", f"--array-args {file} is larger than 1 MiB", "split it")
         lines = [line for each in text.splitlines() if (line := each.strip()) and not line.startswith("#")]
         found = [shlex.split(line) for line in lines]
     except OSError as error:
-        return Problem("flag.array_args", f"--array-args {file} cannot be read ({error.strerror})", "name a file")
+        return Problem("flag.array_args", f"--array-args {file} cannot be read ({error.strerror})", "check the path")
     except ValueError as error:
         return Problem("flag.array_args", f"--array-args {file}: {str(error).lower()}", "close the quote")
     if not found:
-        return Problem("flag.array_args", f"--array-args {file} has no lines", "write the arguments of one run a line")
+        return Problem(
+            "flag.array_args", f"--array-args {file} has no lines", "write one line of arguments for each run"
+        )
     return found
 
 
@@ -437,17 +446,17 @@ def _array_problems(asked: Mapping[str, Any]) -> list[Problem]:
     is_array = bool(asked["array"] or asked["array_for"] or asked["array_args"])
     limit = (asked["array"] or "").partition("%")
     if limit[1] and not at_a_time(asked):
-        what = f"--array {asked['array']!r} does not say how many run at a time"
+        what = f"--array {asked['array']!r} has no valid number of parallel runs after %"
         found.append(Problem("flag.array", what, "write --array 0-99%10"))
     if limit[1] and asked["parallelism"]:
-        what = "how many run at a time is given twice, by --array and by --parallelism"
-        found.append(Problem("flag.array", what, "leave one of them out"))
+        what = "--array with % and --parallelism both set the number of parallel runs"
+        found.append(Problem("flag.array", what, "leave one out"))
     if is_array and (asked["interactive"] or asked["inference"]):
-        found.append(Problem("flag.array", "arrays are for training", "leave out --interactive and --inference"))
-    if is_array and asked["completions"]:
         found.append(
-            Problem("flag.array", "--array and --completions both say how many runs there are", "leave out one")
+            Problem("flag.array", "arrays work only with training jobs", "leave out --interactive and --inference")
         )
+    if is_array and asked["completions"]:
+        found.append(Problem("flag.array", "--array and --completions both set the number of runs", "leave one out"))
     return found
 
 

@@ -20,7 +20,7 @@ NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
     "Arrays",
     "Not supported yet (refused)",
 )
-OLDER_FORM = "--command with a value and --args are an older form; write: runai submit NAME ... --command -- {words}"
+OLDER_FORM = "--command with a value and --args are deprecated; use: runai submit NAME ... --command -- {words}"
 
 
 class Submit(Leaf):
@@ -84,10 +84,10 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 )
 @click.argument("name", required=False)
 @flag("-f", "--file", metavar="FILE", section=NAMING, help="Submit the jobs in a YAML or JSON file; - reads stdin.")
-@flag("--name", "named", section=NAMING, metavar="NAME", help="Name the job, like NAME before the flags.")
+@flag("--name", "named", section=NAMING, metavar="NAME", help="Name of the job; the same as NAME.")
 @flag("--name-prefix", "--job-name-prefix", section=NAMING, metavar="TEXT", help="Generate a name: TEXT-0, TEXT-1, ...")
 @flag("--interactive", is_flag=True, section=NAMING, help="Run an interactive job, such as a notebook or a shell.")
-@flag("--inference", is_flag=True, section=NAMING, help="Run a model server that answers on --port.")
+@flag("--inference", is_flag=True, section=NAMING, help="Run a model server that listens on --port.")
 @flag("--replicas", type=click.IntRange(1), hidden=True, help="Run this many replicas of the model.")
 @flag("--jupyter", is_flag=True, hidden=True)
 @flag("--dry-run", is_flag=True, section=NAMING, help="Check the job and print it as a job file; submit nothing.")
@@ -111,7 +111,9 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--local-image", is_flag=True, section=CONTAINER, help="Use the image on the node; never pull it.")
 @flag("--command", section=CONTAINER, metavar="WORD", help="Replace the image's entrypoint with the words after --.")
 @flag("--command-replaced", is_flag=True, hidden=True)
-@flag("--args", multiple=True, section=CONTAINER, metavar="WORD", help="Older form of the words after --; repeatable.")
+@flag(
+    "--args", multiple=True, section=CONTAINER, metavar="WORD", help="Deprecated: use the words after --; repeatable."
+)
 @flag(
     "-e",
     "--environment",
@@ -123,24 +125,30 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--attach", is_flag=True, section=CONTAINER, help="Wait until the job runs, then attach to it.")
 @flag("--stdin", is_flag=True, section=CONTAINER, help="Keep standard input open.")
 @flag("-t", "--tty", is_flag=True, section=CONTAINER, help="Allocate a terminal; needs --stdin.")
-@flag("--working-dir", section=CONTAINER, metavar="PATH", help="Start in this folder of the pod.")
+@flag("--working-dir", section=CONTAINER, metavar="PATH", help="Working directory in the pod.")
 @flag(
     "--python-env",
     section=CONTAINER,
     metavar="PATH",
-    help="Use this virtual environment of the node, read-only.",
+    help="Use this Python virtual environment on the node, read-only.",
 )
 @flag("-l", "--label", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Add a label; repeatable.")
 @flag(
     "-a", "--annotation", multiple=True, section=CONTAINER, metavar="KEY=VALUE", help="Add an annotation; repeatable."
 )
-@flag("-g", "--gpu", section=RESOURCES, metavar="GPUS", help="Request 0.5 of one GPU, or 2 whole ones.")
+@flag(
+    "-g",
+    "--gpu",
+    section=RESOURCES,
+    metavar="GPUS",
+    help="Request part of a GPU, such as 0.5, or whole GPUs, such as 2.",
+)
 @flag("--gpu-memory", section=RESOURCES, metavar="SIZE", help="Request part of a GPU by its memory, such as 4G.")
 @flag("--mig-profile", "--mig", section=RESOURCES, metavar="PROFILE", help="Request a MIG partition, such as 1g.5gb.")
-@flag("--cpu", type=float, section=RESOURCES, metavar="CORES", help="Guarantee this many CPU cores (1 per GPU).")
-@flag("--cpu-limit", type=float, section=RESOURCES, metavar="CORES", help="Never use more CPU cores than this.")
-@flag("--memory", section=RESOURCES, metavar="SIZE", help="Guarantee this much memory (100Mi per GPU).")
-@flag("--memory-limit", section=RESOURCES, metavar="SIZE", help="Never use more memory than this.")
+@flag("--cpu", type=float, section=RESOURCES, metavar="CORES", help="Guaranteed CPU cores (1 per GPU).")
+@flag("--cpu-limit", type=float, section=RESOURCES, metavar="CORES", help="Maximum number of CPU cores.")
+@flag("--memory", section=RESOURCES, metavar="SIZE", help="Guaranteed memory (100Mi per GPU).")
+@flag("--memory-limit", section=RESOURCES, metavar="SIZE", help="Maximum memory.")
 @flag("--large-shm", is_flag=True, section=RESOURCES, help="Mount a large /dev/shm.")
 @flag("--large-shdm", is_flag=True, hidden=True)  # as a document prints it
 @flag(
@@ -148,14 +156,14 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     multiple=True,
     section=RESOURCES,
     metavar="NAME=COUNT",
-    help="Request another resource; repeatable.",
+    help="Request an extended resource; repeatable.",
 )
 @flag("--mps", is_flag=True, hidden=True)
 @flag(
     "--workdir",
     section=STORAGE,
     metavar="FOLDER[:PATH]",
-    help="Upload a folder and start in it, at /workdir or PATH.",
+    help="Upload a folder to /workdir or PATH, and start in it.",
 )
 @flag("--exclude", multiple=True, section=STORAGE, metavar="PATTERN", help="Leave files out of --workdir; repeatable.")
 @flag(
@@ -164,7 +172,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     multiple=True,
     section=STORAGE,
     metavar="HOST:PATH[:ro]",
-    help="Mount a folder of the node at PATH; repeatable.",
+    help="Mount a folder on the node at PATH; repeatable.",
 )
 @flag("--pvc", multiple=True, section=STORAGE, metavar="NAME:PATH[:ro]", help="Mount an existing claim; repeatable.")
 @flag("--pvc-exists", multiple=True, section=STORAGE, metavar="KEYS", help="Mount a claim: claimname=NAME,path=PATH.")
@@ -184,7 +192,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     section=NETWORK,
     metavar="TYPE",
     shell_complete=_service_types,
-    help="Expose --port by ingress, external-url, nodeport or loadbalancer.",
+    help="How to expose --port: ingress, external-url, nodeport or loadbalancer.",
 )
 @flag("--port", multiple=True, section=NETWORK, metavar="PORT", help="Expose 8888, or EXTERNAL:CONTAINER; repeatable.")
 @flag("--custom-url", section=LATER, metavar="URL", help="Use this address with external-url.")
@@ -194,27 +202,27 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     "--backoffLimit",
     type=click.IntRange(0),
     section=LIFE,
-    help="Retry a failed job this often (6; interactive 0).",
+    help="Number of retries of a failed job (6; interactive 0).",
 )
-@flag("--time-limit", section=LIFE, metavar="TIME", help="Stop the job so long after it first started, such as 2h.")
+@flag("--time-limit", section=LIFE, metavar="TIME", help="Stop the job this long after its first start, such as 2h.")
 @flag(
     "--after",
     multiple=True,
     section=LIFE,
     metavar="JOB[:any]",
-    help="Start after JOB completed, or with :any after any end; repeatable.",
+    help="Start after JOB has succeeded; with :any, after it has ended in any way; repeatable.",
 )
-@flag("--completions", type=click.IntRange(1), section=LIFE, help="Run the job until this many runs succeeded.")
+@flag("--completions", type=click.IntRange(1), section=LIFE, help="Run the job until this many runs have succeeded.")
 @flag("--parallelism", type=click.IntRange(1), section=LIFE, help="Run this many runs at a time.")
 @flag("--preemptible", is_flag=True, section=LIFE, help="Let an interactive job exceed the quota and be preempted.")
-@flag("--wait-anyway", is_flag=True, section=LIFE, help="Queue the job even if it can never start as things are.")
+@flag("--wait-anyway", is_flag=True, section=LIFE, help="Queue the job even if it cannot start in the current cluster.")
 @flag("--priority", section=LIFE, metavar="CLASS", help="Use train, interactive-preemptible, build or inference.")
 @flag(
     "--ttl-after-finish",
     "--auto-deletion-time-after-completion",
     section=LIFE,
     metavar="TIME",
-    help="Delete the job so long after it finished, such as 2h.",
+    help="Delete the job this long after it has finished, such as 2h.",
 )
 @flag(
     "--grace-period",
@@ -233,27 +241,31 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     metavar="KEYS",
     help="Tolerate a taint: operator=Exists,key=KEY,effect=NoSchedule.",
 )
-@flag("--array", section=ARRAYS, metavar="0-9[%N]", help="Run once per index, N at a time; {index} is filled in.")
+@flag("--array", section=ARRAYS, metavar="0-9[%N]", help="Run once per index, N at a time; {index} is replaced.")
 @flag(
     "--for",
     "array_for",
     multiple=True,
     section=ARRAYS,
     metavar="NAME=A,B",
-    help="Run once per value; {NAME} is filled in; repeatable.",
+    help="Run once per value; {NAME} is replaced; repeatable.",
 )
 @flag("--array-args", section=ARRAYS, metavar="FILE", help="Run once per line of FILE, with its words as arguments.")
-@flag("--template", section=LATER, metavar="NAME", help="Take values from a template.")
+@flag("--template", section=LATER, metavar="NAME", help="Submit from a template.")
 @flag("--add-capability", multiple=True, section=LATER, metavar="NAME", help="Add a Linux capability; repeatable.")
-@flag("--nfs-server", section=LATER, metavar="HOST", help="Take the folders of -v from this file server.")
-@flag("--mount-propagation", is_flag=True, section=LATER, help="Show later mounts of the node in -v.")
+@flag("--nfs-server", section=LATER, metavar="HOST", help="Mount the -v folders from this NFS server.")
+@flag("--mount-propagation", is_flag=True, section=LATER, help="Propagate later mounts on the node to -v.")
 @flag(
-    "--git-sync", multiple=True, section=LATER, metavar="KEYS", help="Clone: source=REPOSITORY,branch=NAME,target=PATH."
+    "--git-sync",
+    multiple=True,
+    section=LATER,
+    metavar="KEYS",
+    help="Clone a repository: source=URL,branch=NAME,target=PATH.",
 )
 @flag(
     "--configmap-volume", multiple=True, section=LATER, metavar="KEYS", help="Mount a config map: name=NAME,path=PATH."
 )
-@flag("--host-ipc", is_flag=True, section=LATER, help="Share the node's inter-process communication.")
+@flag("--host-ipc", is_flag=True, section=LATER, help="Use the node's IPC namespace.")
 @flag("--host-network", is_flag=True, section=LATER, help="Use the node's network.")
 @flag("--preferred-pod-topology-key", section=LATER, metavar="KEY", help="Prefer nodes with the same value of a label.")
 @flag("--required-pod-topology-key", section=LATER, metavar="KEY", help="Require nodes with the same value of a label.")
@@ -290,7 +302,7 @@ def settle_command(ctx: click.Context, here: Here, asked: dict[str, Any]) -> Non
         asked["command"] = _words(asked["command"])
         return
     if older:
-        what = f"what runs is given twice, as {shlex.join(older)} and after --"
+        what = f"the command is given twice, as {shlex.join(older)} and after --"
         raise failure("flag.command_twice", what, "write all of it after --")
     asked["command"] = words if replaced else []
     asked["args"] = [] if replaced else words
@@ -301,4 +313,4 @@ def _words(text: str | None) -> list[str]:
     try:
         return shlex.split(text) if text is not None else []
     except ValueError as error:
-        raise failure("flag.command", f"--command {text!r} has an open quote", "close it") from error
+        raise failure("flag.command", f"--command {text!r} has an unclosed quote", "close it") from error

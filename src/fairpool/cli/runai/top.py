@@ -30,7 +30,9 @@ GIB = 1024**3
 BAR = 20
 
 
-_output = flag("-o", "--output", type=click.Choice(["wide"]), help="wide: every column, whatever the terminal's width.")
+_output = flag(
+    "-o", "--output", type=click.Choice(["wide"]), help="wide: show all columns, whatever the terminal's width."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,12 @@ class Seen:
     """Jobs in projects that the caller may not see."""
 
 
-@click.command("overview", cls=Leaf, short_help="GPUs, projects and running jobs.", example="runai top --watch")
+@click.command("overview", cls=Leaf, short_help="Show nodes, projects and running jobs.", example="runai top --watch")
 @watch_flags
 @_output
 @click.pass_obj
 def top_overview(here: Here, watch: bool, interval: float, rounds: int | None, output: str | None) -> None:
-    """GPUs of every node and project, and the jobs that run."""
+    """Show the GPUs of every node and project, and the running jobs."""
     from fairpool.cli.runai.session import Session
 
     session = Session(here)
@@ -142,13 +144,13 @@ def _memory(each: WorkloadItem) -> str:
     return f"{each.workload_requested_resources.memory_bytes / GIB:.1f}GiB"
 
 
-@click.command("job", cls=Leaf, short_help="Running jobs and what they hold.", example="runai top job -A")
-@flag("-A", "--all-projects", is_flag=True, help="Of every project that you may see.")
+@click.command("job", cls=Leaf, short_help="Show running jobs and their resources.", example="runai top job -A")
+@flag("-A", "--all-projects", is_flag=True, help="Show the jobs of all projects you can see.")
 @flag("-d", "--details", is_flag=True, hidden=True)
 @_output
 @click.pass_obj
 def top_job(here: Here, all_projects: bool, details: bool, output: str | None) -> None:
-    """Jobs that run, and what they hold."""
+    """Show running jobs and the resources allocated to them."""
     from fairpool.cli.runai.session import Session, check_project
 
     _refuse_details(details)
@@ -166,14 +168,18 @@ def top_job(here: Here, all_projects: bool, details: bool, output: str | None) -
 
 
 @click.command(
-    "node", cls=Leaf, short_help="Nodes and how busy they are.", example="runai top node", with_project=False
+    "node",
+    cls=Leaf,
+    short_help="Show nodes and how much of each is allocated.",
+    example="runai top node",
+    with_project=False,
 )
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @flag("-d", "--details", is_flag=True, hidden=True)
 @_output
 @click.pass_obj
 def top_node(here: Here, names: tuple[str, ...], details: bool, output: str | None) -> None:
-    """Nodes: capacity, and how much of it is allocated."""
+    """Show the capacity of nodes and how much of it is allocated."""
     from fairpool.cli.runai.session import Session
 
     _refuse_details(details)
@@ -209,4 +215,4 @@ def _node_memory(each: NodeAnswer) -> str:
 
 def _refuse_details(details: bool) -> None:
     if details:
-        raise Failure([not_yet("--details", "nothing is measured on the nodes so far")])
+        raise Failure([not_yet("--details", "utilization is not measured yet; leave it out")])

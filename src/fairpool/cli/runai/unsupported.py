@@ -7,19 +7,19 @@ import click
 from fairpool.cli.runai.command_tree import Leaf
 from fairpool.cli.runai.failure import Failure, not_yet
 
-PEERS = "use `runai submit-dist pytorch`: its pods find each other by MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE"
+PEERS = "use `runai submit-dist pytorch`, which sets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE in its pods"
 INSTEAD = {
-    "mpi": f"no launcher reaches into other pods so far; {PEERS}",
-    "tf": f"no TF_CONFIG is made so far; {PEERS}",
-    "xgboost": f"no tracker is made so far; {PEERS}",
-    "port-forward": "submit with --service-type=ingress --port, and open the address that `runai list` shows",
-    "submit-mpi": f"no launcher reaches into other pods so far; {PEERS}",
-    "template": "give the flags themselves",
-    "templates": "give the flags themselves",
-    "update": "update the package that this command came with",
-    "generate-values": "there is no installation on Kubernetes so far",
-    "secret": "there are no secrets so far",
-    "collect-logs": "look at the logs in the data folder",
+    "mpi": f"there is no MPI launcher; {PEERS}",
+    "tf": f"TF_CONFIG is not set; {PEERS}",
+    "xgboost": f"there is no XGBoost tracker; {PEERS}",
+    "port-forward": "submit with --service-type=ingress --port PORT and open the address in `runai list -o wide`",
+    "submit-mpi": f"there is no MPI launcher; {PEERS}",
+    "template": "use flags, or a job file with `runai submit -f`",
+    "templates": "use flags, or a job file with `runai submit -f`",
+    "update": "upgrade the fairpool package",
+    "generate-values": "Fairpool cannot be installed on Kubernetes yet",
+    "secret": "set the value with -e, or mount a file",
+    "collect-logs": "read the logs in the data folder",
 }
 
 
@@ -36,7 +36,7 @@ def unsupported(program: str, name: str) -> click.Command:
     )
     @click.argument("words", nargs=-1, type=click.UNPROCESSED)
     def refuse(words: tuple[str, ...]) -> None:
-        """Documented elsewhere, and not supported here yet."""
+        """Not supported yet."""
         raise Failure([not_yet(f"{program} {name}", INSTEAD[name])])
 
     return refuse

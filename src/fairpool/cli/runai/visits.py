@@ -57,34 +57,34 @@ class CommandInPod(Leaf):
 @click.command("exec", cls=CommandInPod, short_help="Run a command in a job.", example="runai exec -it hyper1 -- bash")
 @click.argument("name", shell_complete=job_names)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@flag("-i", "--stdin", is_flag=True, help="Pass your input on.")
-@flag("-t", "--tty", is_flag=True, help="With a terminal.")
-@flag("--pod", metavar="POD", help="In this pod; else in the first that runs.")
+@flag("-i", "--stdin", is_flag=True, help="Pass standard input to the command.")
+@flag("-t", "--tty", is_flag=True, help="Allocate a terminal.")
+@flag("--pod", metavar="POD", help="Pod to run in (default: the first running pod).")
 @click.pass_context
 def exec_command(
     ctx: click.Context, name: str, command: tuple[str, ...], stdin: bool, tty: bool, pod: str | None
 ) -> None:
-    """Run a command beside a job's own, in one of its pods."""
+    """Run a command in a pod of a running job."""
     _visit(ctx, name, command, pod=pod, stdin=stdin, tty=tty)
 
 
 @click.command("bash", cls=Leaf, short_help="Open a shell in a job.", example="runai bash build1 -p team-a")
 @click.argument("name", shell_complete=job_names)
-@flag("--pod", metavar="POD", help="In this pod; else in the first that runs.")
+@flag("--pod", metavar="POD", help="Pod to run in (default: the first running pod).")
 @click.pass_context
 def bash(ctx: click.Context, name: str, pod: str | None) -> None:
-    """Open a shell in a running job: the same as `runai exec -it NAME bash`."""
+    """Open a shell in a running job. The same as `runai exec -it NAME -- bash`."""
     _visit(ctx, name, ("bash",), pod=pod, stdin=True, tty=sys.stdin.isatty())
 
 
-@click.command("attach", cls=Leaf, short_help="Join a job's own process.", example="runai attach build1")
+@click.command("attach", cls=Leaf, short_help="Attach to a job's main process.", example="runai attach build1")
 @click.argument("name", shell_complete=job_names)
-@flag("--no-stdin", is_flag=True, help="Only watch.")
-@flag("--no-tty", is_flag=True, help="Without a terminal.")
-@flag("--pod", metavar="POD", help="This pod; else the first that runs.")
+@flag("--no-stdin", is_flag=True, help="Do not pass standard input.")
+@flag("--no-tty", is_flag=True, help="Do not allocate a terminal.")
+@flag("--pod", metavar="POD", help="Pod to attach to (default: the first running pod).")
 @click.pass_context
 def attach(ctx: click.Context, name: str, no_stdin: bool, no_tty: bool, pod: str | None) -> None:
-    """Join the process of a running job; one that is about to run is waited for, 30 seconds long."""
+    """Attach to the main process of a running job. If the job is starting, wait up to 30 seconds."""
     from fairpool.cli.runai.session import Session
 
     session = Session(ctx.obj)
@@ -110,7 +110,7 @@ def attach_to(
     # A raw terminal sends Ctrl-C to the job. One that hears nothing would keep whoever joined it for ever.
     raw = tty and stdin and takes_input and has_terminal and sys.stdin.isatty()
     if sys.stdin.isatty() and life is not None and not raw:
-        click.echo(f"Watching {printable(life.name)}: Ctrl-C leaves it running.", err=True)
+        click.echo(f"Watching {printable(life.name)}. Ctrl-C detaches; the job keeps running.", err=True)
     code = _converse(client, workload, (), joined, stdin=stdin and takes_input, tty=raw)
     return code if code is not None else _code_of(client, workload, joined)
 

@@ -35,13 +35,13 @@ OVER = frozenset({"Completed", "Failed", "Stopped", "Deleted"})
 )
 @click.argument("names", nargs=-1, required=True, shell_complete=job_names)
 @flag("--for", "goal", type=click.Choice(GOALS), default="finished", help="What to wait for (finished).")
-@flag("--timeout", metavar="TIME", help="Give up after this long, as in 90s or 2h; without it, wait for ever.")
-@flag("-q", "--quiet", is_flag=True, help="Print nothing; only the exit code.")
+@flag("--timeout", metavar="TIME", help="Give up after this long, such as 90s or 2h (default: never).")
+@flag("-q", "--quiet", is_flag=True, help="Print nothing; only set the exit code.")
 @click.pass_context
 def wait(ctx: click.Context, names: tuple[str, ...], goal: str, timeout: str | None, quiet: bool) -> None:
-    """Wait for jobs.
+    """Wait for jobs to finish, run or be deleted.
 
-    Exit code 0: every job got there (with --for finished: succeeded). 1: one ended otherwise. 124: timed out.
+    Exit code 0: all jobs reached that state (with --for finished: succeeded). 1: a job ended otherwise. 124: timed out.
     """
     from fairpool.cli.runai.session import Session, job
 

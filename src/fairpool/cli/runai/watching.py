@@ -56,7 +56,7 @@ def _on_terminal(draw: Draw, interval: float, rounds: int | None) -> None:
             footer = f"Refreshed every {interval:g} s. Ctrl-C to quit."
             hidden = len(screen.lines) - max(1, console.height - 2)
             if hidden > 0:
-                footer = f"{hidden} more lines do not fit. {footer}"
+                footer = f"{hidden} more {'line does' if hidden == 1 else 'lines do'} not fit. {footer}"
             lines = [*screen.lines[: max(1, console.height - 2)], "", footer]
             live.update(Text("\n".join(lines[: console.height])), refresh=True)
 

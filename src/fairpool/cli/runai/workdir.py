@@ -96,9 +96,9 @@ class Inventory:
         """What was not sent, for people."""
         said = []
         for names, why in (
-            (self.ignored, "left out"),
-            (self.links, "left out, because links are not followed"),
-            (self.odd, "left out, because they are not plain files"),
+            (self.ignored, "not uploaded"),
+            (self.links, "not uploaded, because links are not followed"),
+            (self.odd, "not uploaded, because they are not regular files"),
         ):
             if names:
                 more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -131,9 +131,7 @@ def _ignore_lines(folder: str) -> list[str]:
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
-        raise failure(
-            "workdir.ignore_file", f"{IGNORE_FILE} cannot be read: {error}", "correct or remove it"
-        ) from error
+        raise failure("workdir.ignore_file", f"{IGNORE_FILE} cannot be read: {error}", "fix or remove it") from error
     return [line for each in text.splitlines() if (line := each.strip()) and not line.startswith("#")]
 
 
