@@ -85,7 +85,7 @@ def complaining() -> Iterator[None]:
     multiple=True,
     metavar="SPEC",
     help="Simulate nodes instead of using this machine: 2x8:V100-32GB is two nodes with eight GPUs each. `machine` "
-    "uses this machine's own GPUs, if any (the default); `simulated` is two nodes with 8 V100s. Kept for later starts.",
+    "uses this machine's own GPUs, if any (the default); `simulated` is two nodes with 8 V100s each. Saved for later.",
 )
 @click.option(
     "--node",
