@@ -534,9 +534,7 @@ def test_commands_make_no_data_where_there_is_none(tmp_path: Path) -> None:
     for command in (["reset-password"], ["status"], ["logs"], ["backup", str(tmp_path / "file")]):
         said = fairpool(*command, FAIRPOOL_DATA=str(nowhere))
         assert said.returncode in (1, 3)
-        assert f"no Fairpool data in {nowhere}; pass --data" in (said.stdout + said.stderr).replace(
-            "\n  fix: pass", "; pass"
-        )
+        assert f"no Fairpool data in {nowhere}: pass --data" in said.stdout + said.stderr
     assert not nowhere.exists()
     assert not (tmp_path / "file").exists()
     nowhere.mkdir()
@@ -590,7 +588,7 @@ def test_nobody_else_is_let_in_before_the_first_password_is_changed(platform: Ru
         pytest.param(
             ["--keep-history", "soon"], "--keep-history: 'soon' is not a length of time", id="no length of time"
         ),
-        pytest.param(["--keep-audit", "0d"], "--keep-audit: what is kept for no time", id="no time at all"),
+        pytest.param(["--keep-audit", "0d"], "--keep-audit: must be longer than 0", id="no time at all"),
         pytest.param(["--listen", "here:there"], "is not a valid address to listen on", id="no address"),
         pytest.param(
             ["--listen", "203.0.113.1:80"], "is not an address of this machine", id="another machine's address"
@@ -669,7 +667,7 @@ def test_a_restore_that_was_cut_off_is_finished_by_the_next_start(
     assert platform.premises.restoring.exists()
     started = platform.up()
     assert "an interrupted restore was completed" in started.stdout
-    assert "lost the password?" in started.stdout, "it is no new installation"
+    assert "the previous version is kept in" in started.stdout
     assert platform.client.all_workloads() == []
     assert not left.exists()
 

@@ -102,7 +102,7 @@ def status(data: Path | None, as_json: bool) -> None:
 
 def _not_up(premises: Premises, holder: Occupant | None) -> str:
     if holder is None and not premises.is_there:
-        return f"There is no Fairpool data in {premises.root}; pass --data DIRECTORY, or set FAIRPOOL_DATA."
+        return f"There is no Fairpool data in {premises.root}: pass --data DIRECTORY, or set FAIRPOOL_DATA."
     if holder is None:
         return f"Fairpool is not up (data in {premises.root}). Start it: fairpool up"
     if holder.deed != "up":
