@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,16 @@ class Machine:
         """Living processes that carry the pod's mark, found without the agent's own eyes."""
         wanted = f"{POD_MARK}={self.mark(pod)}".encode()
         return [pid for pid in process_table.pids() if wanted in environment_of(pid) and is_running(pid)]
+
+    def numbers(self, pod: PodId) -> dict[int, int]:
+        """The number of each process below the keeper, by the one it has in the pod's own process table."""
+        found = {}
+        for pid in process_table.descendants(self.keeper_pid(pod)):
+            with suppress(OSError):
+                rows = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+                (numbers,) = (row.split()[1:] for row in rows if row.startswith("NSpid:"))
+                found[int(numbers[-1])] = int(numbers[0])
+        return found
 
     def mark(self, pod: PodId) -> str:
         launch = json.loads((self.folder(pod) / "order.json").read_bytes())["launch"]

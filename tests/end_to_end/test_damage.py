@@ -58,8 +58,8 @@ from tests.specification.test_archive import declare, declared
 
 folder = Path(sys.argv[1])
 ns.enter(ns.CLONE_NEWNS)
-ns._mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
-ns._mount("tmpfs", str(folder / "data"), "tmpfs", 0, "size=4m,mode=700")
+ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
+ns.mount("tmpfs", str(folder / "data"), "tmpfs", 0, "size=4m,mode=700")
 premises = Premises(folder / "data")
 premises.machine.mkdir()
 declare(premises.control, "kept")

@@ -61,7 +61,8 @@ def family(machine: Machine, device: Device) -> tuple[PodId, list[int]]:
     """A pod that computes in three processes, of which the last has no mark and no parent that it was born with."""
     pod = machine.up("family", sys.executable, "-c", FAMILY)
     machine.until(lambda: len(machine.log(pod).split()) == 3, "all three run")
-    pids = [int(word) for word in machine.log(pod).split()]
+    on_the_machine = machine.numbers(pod)
+    pids = [on_the_machine[int(word)] for word in machine.log(pod).split()]
     machine.until(lambda: process_table.mark_of(pids[2]) is None, "the daemon has cleared its environment")
     device.processes = dict.fromkeys(pids, 500)
     return pod, pids

@@ -204,6 +204,7 @@ class Process:
 
 def programs(machine: Path) -> list[Process]:
     ours = {namespace_of(pid) for pid in process_table.pids() if str(machine).encode() in command_line_of(pid)}
+    ours -= {namespace_of(os.getpid())}  # which keepers share with everyone
     found = []
     for pid in process_table.pids():
         try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -242,6 +244,9 @@ def test_five_minutes_go_as_the_readme_says(tmp_path: Path) -> None:
     lines = [each for block in blocks for each in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
     assert any(line.startswith("runai delete") for line in lines), lines
     platform = Running(tmp_path / "data", config=tmp_path / "config")
+    # Beside the platform's own folder, and open to the user that pods have under a server that is root.
+    work = Path(tempfile.mkdtemp(prefix="five-minutes-"))
+    work.chmod(0o755)
     try:
         platform.up()
         told = {"FAIRPOOL_CONFIG": str(tmp_path / "config"), "FAIRPOOL_DATA": str(tmp_path / "data")}
@@ -252,7 +257,7 @@ def test_five_minutes_go_as_the_readme_says(tmp_path: Path) -> None:
         def typed(line: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
             command = ["bash", "-c", line]
             return subprocess.run(
-                command, cwd=tmp_path, env=environment, input=stdin, capture_output=True, text=True, check=False
+                command, cwd=work, env=environment, input=stdin, capture_output=True, text=True, check=False
             )
 
         for line in lines:
@@ -266,6 +271,7 @@ def test_five_minutes_go_as_the_readme_says(tmp_path: Path) -> None:
                 platform.until(lambda shown=shown: shown.splitlines()[1] in typed("runai why big").stdout, shown)  # type: ignore[misc]
     finally:
         platform.clean_up()
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _went_well(done: subprocess.CompletedProcess[str], patient: bool) -> bool:

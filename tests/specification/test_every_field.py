@@ -106,6 +106,7 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("PodSpecWire", "image_pull_policy"): Refused({"imagePullPolicy": "Always"}, place="spec.imagePullPolicy"),
     ("PodSpecWire", "command"): Carried({"command": ["x"]}),
     ("PodSpecWire", "args"): Carried({"args": ["x"]}),
+    ("PodSpecWire", "python_env"): Carried({"pythonEnv": "/opt/env"}),
     ("PodSpecWire", "working_dir"): Carried({"workingDir": "/w"}),
     ("PodSpecWire", "environment_variables"): Carried({"environmentVariables": [{"name": "A", "value": "1"}]}),
     ("PodSpecWire", "compute"): compute(gpu=1),

@@ -60,7 +60,8 @@ def wrong(text: str) -> list[str]:
 
 LINES = {
     "names": "--name-prefix many -i img",
-    "container": "j -i host:5000/a/b:1 --image-pull-policy Never --command --working-dir /w -e A=1 -e B=no -e C=1e3 "
+    "container": "j -i host:5000/a/b:1 --image-pull-policy Never --command --working-dir /w "
+    "--python-env /opt/e -e A=1 -e B=no -e C=1e3 "
     "-e D=1:30 -e 'E= x: y' -e F=0x1f -e G=null -e 'H=line\nbreak' -e I=010 -l a=1 -l b=true -a n=2020-01-01 "
     "-- python -u t.py '{index}' '- x' '# y'",
     "interactive": "j -i img --interactive --stdin -t --preemptible --attach",
@@ -73,7 +74,8 @@ LINES = {
     "--git-sync source=r,branch=b,rev=v --configmap-volume name=n,path=/m --mount-propagation",
     "network": "j -i img -s ingress --port 8888 --port 80:8080 --host-ipc --host-network",
     "addresses": "j -i img -s external-url,port=8888",
-    "life": "j -i img --backoff-limit 3 --time-limit 1h30m --after a --after b:any,c --completions 4 --parallelism 2 "
+    "life": "j -i img --wait-anyway --backoff-limit 3 "
+    "--time-limit 1h30m --after a --after b:any,c --completions 4 --parallelism 2 "
     "--priority build --ttl-after-finish 2h --grace-period 9 --node-type t --node-pools a,b --template t "
     "--toleration operator=Exists,key=k,effect=NoSchedule,seconds=4 --preferred-pod-topology-key k "
     "--required-pod-topology-key z --run-as-user --create-home-dir --add-capability NET_ADMIN "

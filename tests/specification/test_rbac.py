@@ -38,9 +38,10 @@ def test_nobody_may_do_anything_without_a_grant() -> None:
     assert not any(allowed([], action) or allowed_somewhere([], action) for action in EVERYTHING | {Action.LINK})
 
 
-def test_only_signing_in_is_open() -> None:
-    opened = [path for (_, path), action in ROUTES.items() if action is Action.OPEN]
-    assert all(path.endswith("/token") for path in opened)
+def test_only_signing_in_health_and_documentation_are_open() -> None:
+    opened = {path for (_, path), action in ROUTES.items() if action is Action.OPEN and not path.endswith("/token")}
+    documentation = {"/docs", "/api/docs", "/api/openapi.json", "/researcher/api/docs"}
+    assert opened == {"/", "/healthz", "/readyz", "/sign-in", "/sign-out", *documentation}
 
 
 def test_an_administrator_has_every_permission_there_is() -> None:

@@ -76,7 +76,8 @@ def _of_the_machine(python_env: str, places: Places, is_simulated: bool, unseen:
     stand_ins = [f"{places.support}/simulated"] if is_simulated else []
     usable = _machine_path(os.environ.get("PATH", ""), tuple(unseen))
     first = [f"{python_env}/bin"] if python_env else []
-    path = [*stand_ins, *first, f"{places.home}/.local/bin", *usable, f"{places.support}/bin"]
+    # Ours before the machine's: `python`, `python3` and `pip` are then of one interpreter, whatever the machine has.
+    path = [*stand_ins, *first, f"{places.home}/.local/bin", f"{places.support}/bin", *usable]
     kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {**kept, "PATH": ":".join(path)}
 

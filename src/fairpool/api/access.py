@@ -56,7 +56,7 @@ class TokenRequest(Request):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"grantType": "password", "username": "test@run.ai", "password": "correct horse battery"}]
+            "examples": [{"grantType": "password", "username": "ann@example.com", "password": "correct horse battery"}]
         }
     )
     grant_type: GrantType
