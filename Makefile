@@ -13,20 +13,20 @@ BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 .DEFAULT_GOAL := help
 .PHONY: help up down env check test test-fast soak bench golden format constraints clean
 
-help: ## List what can be made
+help: ## List the targets
 	@echo "Fairpool. Targets:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "Settings: PYTHON=$(PYTHON) (3.11 to 3.14), JOBS=$(JOBS) (parallel test processes)"
 
-env: $(DEV) ## Make or update the development environment in .venv
+env: $(DEV) ## Create or update the development environment in .venv
 
 # What running needs, and nothing else.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { \
-	  echo "Fairpool needs Python 3.11 to 3.14, and '$(PYTHON)' is not one of them."; \
-	  echo "Name another one: make env PYTHON=python3.12"; exit 1; }
+	  echo "Fairpool needs Python 3.11 to 3.14; '$(PYTHON)' is another version."; \
+	  echo "Choose another one, e.g.: make env PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
-	  echo "'$(PYTHON)' cannot make virtual environments: its venv module is incomplete."; \
+	  echo "'$(PYTHON)' cannot create virtual environments: its venv module is incomplete."; \
 	  echo "On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	@$(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
@@ -39,23 +39,23 @@ $(DEV): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
 	@touch $@
 
-up: $(STAMP) ## Start the platform in the background, and sign you in
+up: $(STAMP) ## Start the platform in the background and sign you in
 	@$(BIN)/fairpool up --detach
 
 down: ## Stop the platform; running pods are not affected
-	@if [ -x $(BIN)/fairpool ]; then $(BIN)/fairpool down; else echo "There is no .venv: nothing was started from here."; fi
+	@if [ -x $(BIN)/fairpool ]; then $(BIN)/fairpool down; else echo "There is no .venv here: nothing to stop."; fi
 
-check: env ## Formatting, lint, types, import walls, house rules
+check: env ## Check formatting, lint, types, import rules and house rules
 	$(BIN)/ruff format --check --output-format concise .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.tidy
 
-test: env ## All tests
+test: env ## Run all tests
 	$(PYTEST)
 
-test-fast: env ## The tests that are not marked slow
+test-fast: env ## Run the tests that are not marked slow
 	$(PYTEST) -m "not slow"
 
 SEEDS ?= 1000
@@ -63,28 +63,28 @@ FIRST ?= 0
 ROUNDS ?= 20
 SUBMITS ?= 6000
 CHAOS_S ?= 180
-soak: env ## Worlds with faults, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 ROUNDS=20 SUBMITS=6000
+soak: env ## Fault injection, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 ROUNDS=20 SUBMITS=6000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_commands.py
 	FAIRPOOL_CHAOS_S=$(CHAOS_S) $(PYTEST) tests/end_to_end/test_chaos.py
 	$(BIN)/python -m bench.longrun --submits $(SUBMITS)
 
-bench: env ## Benchmarks, one after the other
+bench: env ## Run the benchmarks one after the other
 ifeq ($(BENCHMARKS),)
-	@echo "No benchmarks yet: bench/ is empty, the first ones measure a scheduling cycle."
+	@echo "There are no benchmarks in bench/."
 else
 	@set -e; for module in $(BENCHMARKS:bench/%.py=%); do echo "== bench.$$module"; $(BIN)/python -m bench.$$module; done
 endif
 
-golden: env ## Write the golden files of help pages and messages anew, then read the difference
+golden: env ## Update the golden files of help pages and messages; review the diff
 	$(BIN)/python -m tools.messages --write
 
-format: env ## Format the code and repair what lint can repair
+format: env ## Format the code and apply lint fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 # Three weeks back, because a fresh release may come before the packages it needs.
-constraints: env ## Choose the pinned versions anew, then look at the difference
+constraints: env ## Update the pinned versions; review the diff
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev \
 	  --exclude-newer "$$($(BIN)/python -c 'import datetime as d; print(d.date.today() - d.timedelta(weeks=3))')" \
 	  --no-annotate --no-header --upgrade --output-file constraints.txt pyproject.toml

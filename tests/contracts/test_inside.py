@@ -78,7 +78,7 @@ def test_who_leaves_is_not_held_up_by_a_pull(home: House, inside: Inside) -> Non
     time.sleep(0.2)
     inside.close()
     waiting.join(10)
-    assert gave_up == ["the call was given up"]
+    assert gave_up == ["the call was cancelled"]
     with pytest.raises(Unreachable):
         inside.pull(read, 0.0)
 

@@ -33,4 +33,4 @@ def test_a_follower_that_was_too_slow_sees_where_output_is_missing() -> None:
         doors.close()
         return b"".join(pieces)
 
-    assert asyncio.run(read()) == b"abc\n\n[fairpool: 6 bytes of output are no longer kept]\nk\n"
+    assert asyncio.run(read()) == b"abc\n\n[fairpool: 6 bytes of output were rotated away]\nk\n"

@@ -58,7 +58,7 @@ def test_a_job_on_a_node_that_left_is_ended_before_it_runs_elsewhere(platform: R
     platform.down()
     assert marked(workload) == [before], "pods run on"
     again = platform.up("--nodes", "2x4:A100-80GB")
-    assert "dgx1-1 and dgx1-2 left: what runs there is stopped" in again.stdout
+    assert "dgx1-1 and dgx1-2 removed (pods there are stopped)" in again.stdout
     platform.until(lambda: len(platform.client.history(workload)) == 2, "it has another life")
     platform.until(lambda: not Path(f"/proc/{before}").exists(), "the first one was ended")
     platform.until_phase(workload, "Running")

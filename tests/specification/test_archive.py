@@ -190,7 +190,7 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
 ) -> None:
     with monkeypatch.context() as trouble:
         broken_disk(premises, trouble)
-        with pytest.raises(Unusable, match="all is as it was: input/output error"):
+        with pytest.raises(Unusable, match="is unchanged: input/output error"):
             archive.restore_backup(premises, backup)
     assert is_as_it_was(premises)
 
@@ -248,7 +248,7 @@ def test_what_was_cut_off_and_cannot_be_finished_is_undone_whole(
             archive.restore_backup(premises, backup)
     with monkeypatch.context() as trouble:
         broken_disk(premises, trouble)
-        with pytest.raises(Unusable, match="all is as it was"):
+        with pytest.raises(Unusable, match="is unchanged"):
             archive.finish_restore(premises)
     assert is_as_it_was(premises)
 
@@ -256,7 +256,7 @@ def test_what_was_cut_off_and_cannot_be_finished_is_undone_whole(
 def test_nothing_is_backed_up_in_the_middle_of_a_restore(premises: Premises, backup: Path, tmp_path: Path) -> None:
     premises.restoring.mkdir()
     (premises.restoring / "control.sqlite").touch()
-    with pytest.raises(Unusable, match="was cut off"):
+    with pytest.raises(Unusable, match="was interrupted"):
         archive.make_backup(premises, tmp_path / "other")
 
 
@@ -289,9 +289,9 @@ def test_a_backup_takes_no_room_in_the_data_folder(
 
 
 def test_who_is_to_blame_for_a_backup_that_fails(premises: Premises, tmp_path: Path) -> None:
-    with pytest.raises(Unusable, match="no backup can be written to") as target:
+    with pytest.raises(Unusable, match="cannot write the backup to") as target:
         archive.make_backup(premises, tmp_path / "none" / "file")
-    assert "a folder with room" in target.value.problem.fix
+    assert "with free space" in target.value.problem.fix
     premises.control.write_bytes(b"no database " * 1000)
     with pytest.raises(Unusable, match=r"control\.sqlite cannot be copied"):
         archive.make_backup(premises, tmp_path / "file")
@@ -301,7 +301,7 @@ def test_an_empty_database_is_neither_kept_nor_put_back(premises: Premises, tmp_
     empty = Premises(tmp_path / "empty")
     empty.prepare()
     empty.control.touch()
-    with pytest.raises(Unusable, match="there is nothing to keep"):
+    with pytest.raises(Unusable, match="there is nothing to back up"):
         archive.make_backup(empty, tmp_path / "file")
     with pytest.raises(Unusable, match="is empty"):
         archive.restore_backup(premises, packed(tmp_path / "file", about_json=ABOUT, control_sqlite=b""))
@@ -324,18 +324,20 @@ DEEP = b"[" * 30_000 + b"]" * 30_000
 @pytest.mark.parametrize(
     ("members", "words"),
     [
-        pytest.param({"about_json": ABOUT}, r"there is no file control\.sqlite in it", id="no database"),
-        pytest.param({"about_json": b"[]", "control_sqlite": b""}, "is not a backup of Fairpool", id="another list"),
+        pytest.param({"about_json": ABOUT}, r"control\.sqlite is missing", id="no database"),
+        pytest.param({"about_json": b"[]", "control_sqlite": b""}, "is not a Fairpool backup", id="another list"),
         pytest.param(
-            {"about_json": b'{"format": 1, "at": 1e99}', "control_sqlite": b""}, "is not a backup", id="no time"
+            {"about_json": b'{"format": 1, "at": 1e99}', "control_sqlite": b""},
+            "is not a Fairpool backup",
+            id="no time",
         ),
-        pytest.param({"about_json": DEEP, "control_sqlite": b""}, "about.json in it cannot be read", id="deep"),
+        pytest.param({"about_json": DEEP, "control_sqlite": b""}, "its about.json cannot be read", id="deep"),
         pytest.param({"about_json": b" " * 70_000}, "is larger than 64 KiB", id="a huge about.json"),
         pytest.param({"about_json": ABOUT, "control_sqlite": b"x" * 9999}, "is damaged", id="a damaged database"),
-        pytest.param({"about_json": b'{"format": 99}', "control_sqlite": b""}, "does not know", id="newer"),
-        pytest.param({"about_json": ABOUT, "other": b""}, "it holds a file 'other'", id="something else"),
-        pytest.param({"../about_json": ABOUT}, r"it holds a file '../about.json'", id="above"),
-        pytest.param({"/etc/passwd": b"x"}, r"it holds a file '/etc/passwd'", id="absolute"),
+        pytest.param({"about_json": b'{"format": 99}', "control_sqlite": b""}, "cannot read", id="newer"),
+        pytest.param({"about_json": ABOUT, "other": b""}, "it contains a file 'other'", id="something else"),
+        pytest.param({"../about_json": ABOUT}, r"it contains a file '../about.json'", id="above"),
+        pytest.param({"/etc/passwd": b"x"}, r"it contains a file '/etc/passwd'", id="absolute"),
     ],
 )
 def test_what_is_no_backup_is_refused_in_words(
@@ -362,7 +364,7 @@ def test_a_member_that_is_no_plain_file_is_refused(premises: Premises, tmp_path:
         member = tarfile.TarInfo(name)
         member.type, member.linkname = kind, "/etc/passwd"
         made.addfile(member)
-    with pytest.raises(Unusable, match=f"'{name}', which no backup does") as refused:
+    with pytest.raises(Unusable, match=f"'{name}', which does not belong in a backup") as refused:
         archive.restore_backup(premises, file)
     assert refused.value.problem.code == "restore.foreign"
     assert declared(premises.control) == ["kept"]
@@ -380,7 +382,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(
     with gzip.open(bomb, "wb") as made:
         made.write(header.tobuf())
         made.write(bytes(1 << 20))
-    with pytest.raises(Unusable, match="it holds a file 'pax'"):
+    with pytest.raises(Unusable, match="it contains a file 'pax'"):
         archive.restore_backup(premises, bomb)
     assert declared(premises.control) == ["kept"]
 
@@ -388,7 +390,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(
 def test_what_is_no_file_at_all_is_not_waited_for(premises: Premises, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), tmp_path / "none"):
-        with pytest.raises(Unusable, match="cannot be restored"):
+        with pytest.raises(Unusable, match="cannot restore"):
             archive.restore_backup(premises, path)
 
 
@@ -449,7 +451,7 @@ def test_an_untouched_database_is_ours(premises: Premises, tmp_path: Path) -> No
 def test_a_backup_with_nodes_that_cannot_be_read_is_refused(premises: Premises, tmp_path: Path) -> None:
     for nodes in (b"{", b"[]", DEEP, b'{"chosen": ["x"], "names": [], "had_gpus": false}'):
         file = packed(tmp_path / "file", about_json=ABOUT, control_sqlite=new_database(), nodes_json=nodes)
-        with pytest.raises(Unusable, match=r"nodes\.json in it cannot be read"):
+        with pytest.raises(Unusable, match=r"its nodes\.json cannot be read"):
             archive.restore_backup(premises, file)
     assert premises.nodes.read_text() == OF_THE_BACKUP
 

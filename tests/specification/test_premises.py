@@ -60,7 +60,7 @@ def test_a_disk_that_does_not_take_it(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_a_disk_that_is_almost_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1, 1, 5 << 20))
-    with pytest.raises(Unusable, match="5 MiB are left"):
+    with pytest.raises(Unusable, match="5 MiB free, 64 MiB needed"):
         Premises(tmp_path / "data").prepare()
 
 
@@ -84,11 +84,14 @@ def test_a_folder_that_others_could_read_is_closed_to_them(tmp_path: Path) -> No
     for file in (premises.control, premises.ledger, Path(f"{premises.control}-wal")):
         file.touch()
         file.chmod(0o644)
-    assert premises.prepare() == f"others could read the data folder {premises.root}; now only you can"
+    assert (
+        premises.prepare()
+        == f"other users could read the data directory {premises.root}; its permissions are now restricted to you"
+    )
     assert [path for path in (premises.root, *premises.root.rglob("*")) if path.stat().st_mode & 0o077] == []
     assert premises.prepare() == ""
     premises.root.chmod(0o770)
-    assert "others could write to" in premises.prepare()
+    assert "other users could write to" in premises.prepare()
 
 
 @pytest.mark.parametrize("name", ["", "machine", "machine/images.toml", "control.sqlite"])
@@ -129,8 +132,8 @@ def test_a_folder_that_cannot_be_held_is_said(tmp_path: Path, monkeypatch: pytes
 
 def test_a_clock_that_was_set_forward_makes_no_loop_stuck() -> None:
     loop = {"is_alive": True, "trouble": "", "turns": 3, "turned_at_ms": 0}
-    assert _loop_health({**loop, "turned_ago_s": 4.0}) == "well, 3 turns"
-    assert _loop_health({**loop, "turned_ago_s": 40.0}) == "stuck: no turn for 40 s"
+    assert _loop_health({**loop, "turned_ago_s": 4.0}) == "healthy"
+    assert _loop_health({**loop, "turned_ago_s": 40.0}) == "stuck: no cycle for 40 s"
 
 
 def test_a_log_that_is_followed_loses_nothing_when_it_is_rotated(
@@ -251,7 +254,7 @@ def test_a_machine_whose_gpus_cannot_be_used_says_why_its_nodes_are_simulated(tm
     chosen = choose_nodes(tmp_path / "nodes.json", [], [], gpus)
     assert isinstance(chosen, tuple)
     assert chosen[0].nodes[0].is_simulated
-    assert "so the nodes are simulated; see what `nvidia-smi` says" in chosen[0].warning
+    assert "the nodes are simulated instead (check `nvidia-smi`)" in chosen[0].warning
     asked_for = choose_nodes(tmp_path / "nodes.json", ["simulated"], [], gpus)
     assert isinstance(asked_for, tuple)
     assert asked_for[0].warning == ""
@@ -268,7 +271,7 @@ def test_real_gpus_that_are_gone_are_not_replaced_by_simulated_ones(tmp_path: Pa
     assert [each.code for each in without] == ["nodes.gpus_gone"]
     silent = choose_nodes(file, [], [], NoGpus("NVIDIA's driver does not answer"))
     assert isinstance(silent, list)
-    assert "cannot be found now: NVIDIA's driver does not answer" in silent[0].what
+    assert "are not found now: NVIDIA's driver does not answer" in silent[0].what
     chosen = choose_nodes(file, ["simulated"], [], NoGpus())
     assert isinstance(chosen, tuple)
-    assert "left" in chosen[0].warning
+    assert "removed" in chosen[0].warning

@@ -94,6 +94,6 @@ def unknown_name(noun: str, name: str, known: Iterable[str]) -> Problem:
     """A name that is not in the snapshot, and which ones are."""
     known = sorted(set(known))
     more = f" and {len(known) - 8} more" if len(known) > 8 else ""
-    there = f"there are: {', '.join(known[:8])}{more}" if known else f"there is no {noun} in this snapshot at all"
+    there = f"there are: {', '.join(known[:8])}{more}" if known else f"this snapshot has no {noun}"
     what = f"there is no {noun} {name!r} in the snapshot"
     return Problem(f"{noun}.unknown", what, did_you_mean(name, known, there))

@@ -107,7 +107,7 @@ class OnDemand(click.Group):
 
 def _unanswerable(why: str) -> NoReturn:
     with suppress(OSError):
-        click.echo(f"the answer cannot be written: {why}: check where standard output is redirected", err=True)
+        click.echo(f"could not write the output: {why}: check where standard output is redirected", err=True)
     sys.exit(2)
 
 
@@ -128,7 +128,7 @@ def _forget_what_cannot_be_written() -> None:
 )
 @click.version_option(__version__, prog_name="fairpool", message="%(prog)s %(version)s")
 def main() -> None:
-    """Share GPUs fairly: quotas for teams, idle GPUs lent and given back, and a reason for everyone who waits."""
+    """Share GPUs fairly: quotas for teams, idle GPUs lent and reclaimed, and a reason for every job that waits."""
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def down(data: Path | None, stop_pods: bool, grace: int | None) -> None:
     """Stop the server. Pods keep running and are picked up at the next start, unless you pass --stop-pods.
 
     With --stop-pods, each pod gets a SIGTERM and its grace period, capped by --grace, and is then killed. The exit code
-    is not 0 if a pod is left.
+    is not 0 if a pod could not be stopped.
     """
     if grace is not None and not stop_pods:
         raise click.UsageError("--grace needs --stop-pods: without it, pods keep running.")
@@ -56,11 +56,11 @@ def down(data: Path | None, stop_pods: bool, grace: int | None) -> None:
         elif holder.deed != "up":
             raise Unusable(taken(premises, holder))
         elif not background.stop(premises, holder):
-            what = f"process {holder.pid} has not ended within {background.LEAVE_S:g} s"
-            fix = f"see `fairpool logs`; kill -9 {holder.pid} loses nothing that was acknowledged"
+            what = f"process {holder.pid} has not exited within {background.LEAVE_S:g} s"
+            fix = f"check `fairpool logs`, or run `kill -9 {holder.pid}`: no acknowledged change is lost"
             raise Unusable(Problem("down.stuck", what, fix))
         else:
-            click.echo("Fairpool is down." if stop_pods else "Fairpool is down. What runs goes on.")
+            click.echo("Fairpool is down." if stop_pods else "Fairpool is down. Running pods are not affected.")
         if stop_pods and premises.machine.is_dir():
             with occupied(premises, "down"):
                 _stop_pods(premises, background.LONGEST_GRACE_S if grace is None else grace)
@@ -74,7 +74,7 @@ def _stop_pods(premises: Premises, grace_s: int) -> None:
         more = f" and {len(stopped.left) - NAMED} more" if len(stopped.left) > NAMED else ""
         named = f"{', '.join(stopped.left[:NAMED])}{more}"
         what = f"{_pods(len(stopped.left))} could not be stopped: {named}"
-        fix = f"run the command again; {premises.machine / 'nursery.log'} and the pod's folder next to it may say why"
+        fix = f"run the command again, or check {premises.machine / 'nursery.log'} and the pod's directory next to it"
         raise Unusable(Problem("down.pods_left", what, fix))
 
 
@@ -84,9 +84,9 @@ def _pods(count: int) -> str:
 
 @click.command()
 @DATA
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(data: Path | None, as_json: bool) -> None:
-    """Whether it is up, since when and how it is. Exit code 0: it is up, 3: it is not."""
+    """Show whether the platform is up, and its health. Exit code: 0 if it is up, 3 if it is not."""
     premises = premises_at(data)
     holder = occupant(premises)
     said = background.status_of(premises) if holder is not None and holder.deed == "up" else None
@@ -102,12 +102,12 @@ def status(data: Path | None, as_json: bool) -> None:
 
 def _not_up(premises: Premises, holder: Occupant | None) -> str:
     if holder is None and not premises.is_there:
-        return f"There is no Fairpool data in {premises.root}; pass --data DIRECTORY, or set FAIRPOOL_DATA."
+        return f"There is no Fairpool data in {premises.root}: pass --data DIRECTORY, or set FAIRPOOL_DATA."
     if holder is None:
         return f"Fairpool is not up (data in {premises.root}). Start it: fairpool up"
     if holder.deed != "up":
         return f"Fairpool is not up: {taken(premises, holder).what}."
-    return f"Process {holder.pid} is starting, or stuck: it does not answer. See `fairpool logs`."
+    return f"Process {holder.pid} does not respond: it is starting, or stuck. Check `fairpool logs`."
 
 
 def _show(premises: Premises, said: dict[str, Any]) -> None:
@@ -123,7 +123,7 @@ def _show(premises: Premises, said: dict[str, Any]) -> None:
             ("Process", str(said["pid"])),
             ("Address", said["address"]),
             ("Data", str(premises.root)),
-            ("Loop", _loop_health(said["loop"])),
+            ("Scheduler", _loop_health(said["loop"])),
             ("Pods", f"{pods['running']} running, {pods['starting']} starting"),
             *([("Disk", _disk_words(said["disk"]))] if said.get("disk") else []),
         ]
@@ -136,7 +136,7 @@ def _show(premises: Premises, said: dict[str, Any]) -> None:
                 each["name"],
                 str(each["gpus"]),
                 "simulated" if each["is_simulated"] else "real",
-                f"{len(each['withheld'])} of them" if each["withheld"] else "",
+                f"{len(each['withheld'])} GPU{'' if len(each['withheld']) == 1 else 's'}" if each["withheld"] else "",
             )
             for each in said["nodes"]
         ],
@@ -157,19 +157,21 @@ def _disk_words(disk: dict[str, Any]) -> str:
 
 def _loop_health(loop: dict[str, Any]) -> str:
     if not loop["is_alive"]:
-        return f"dead: {loop['trouble'] or 'see `fairpool logs`'}"
+        return f"stopped: {loop['trouble'] or 'check `fairpool logs`'}"
     if loop["trouble"]:
-        return f"in trouble: {loop['trouble']}"
+        return f"degraded: {loop['trouble']}"
     age_s = loop.get("turned_ago_s", 0.0)  # by the server's steady clock: the time of day may be set meanwhile
-    return f"stuck: no turn for {age_s:.0f} s" if age_s > STALE_S else f"well, {loop['turns']} turns"
+    return f"stuck: no cycle for {age_s:.0f} s" if age_s > STALE_S else "healthy"
 
 
 @click.command()
 @DATA
-@click.option("-f", "--follow", is_flag=True, help="Go on as more comes, until Ctrl-C.")
-@click.option("--tail", default=LINES, show_default=True, type=click.IntRange(min=0), help="So many lines first.")
+@click.option("-f", "--follow", is_flag=True, help="Print new lines as they are written, until Ctrl-C.")
+@click.option(
+    "--tail", default=LINES, show_default=True, type=click.IntRange(min=0), help="Number of lines to print first."
+)
 def logs(data: Path | None, follow: bool, tail: int) -> None:
-    """The server's own log. What pods write is shown by `runai logs`."""
+    """Show the server's own log. `runai logs` shows the output of jobs."""
     premises = premises_at(data)
     if not premises.log.exists():
         with complaining():
@@ -210,7 +212,10 @@ def _more(path: Path, file: TextIO) -> Iterator[str]:
 @DATA
 @click.argument("user", default="")
 def reset_password(data: Path | None, user: str) -> None:
-    """Give USER (default: the first one) a new password, shown once. It must be changed at the next sign-in."""
+    """Set a new password for USER (default: the first account) and print it once.
+
+    USER must change it at the next sign-in.
+    """
     premises = premises_at(data)
     with complaining():
         holder = occupant(premises)
@@ -220,9 +225,9 @@ def reset_password(data: Path | None, user: str) -> None:
             try:
                 made = ask(premises.desk, "reset-password", user=user)
             except Silent as error:
-                what = f"process {holder.pid} is up and does not answer"
+                what = f"process {holder.pid} is running but does not respond"
                 raise Unusable(
-                    Problem("up.silent", what, "try again, or stop it first with `fairpool down`")
+                    Problem("up.silent", what, "try again, or stop it with `fairpool down` first")
                 ) from error
         else:
             made = _reset_offline(premises, user)
@@ -230,7 +235,7 @@ def reset_password(data: Path | None, user: str) -> None:
         fail([made], exit_code_of(made))
     click.echo(f"User      {made['user']}")
     click.echo(f"Password  {made['password']}")
-    click.echo("It is shown only now, and must be changed at the next sign-in. Earlier sessions are over.", err=True)
+    click.echo("It is shown only once and must be changed at the next sign-in. Existing sessions were ended.", err=True)
 
 
 def _reset_offline(premises: Premises, user: str) -> Any:
@@ -249,34 +254,36 @@ def _reset_offline(premises: Premises, user: str) -> Any:
 
 @click.command()
 @DATA
-@click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(data: Path | None, force: bool, file: Path) -> None:
-    """Write a backup to FILE, also while the platform is up.
+    """Write a backup to FILE. The platform may be up.
 
-    In it: users, access rules, projects, quotas, workloads, settings, the nodes and the table of images. Not in it:
-    logs, checkpoints and claims of pods, the server's log, and the ledger, which is rebuilt. It holds secrets, so only
-    its owner can read it.
+    Included: users, access rules, projects, quotas, workloads, settings, the nodes and the table of images. Not
+    included: logs, checkpoints and claims of pods, the server's log, and the ledger, which is rebuilt. A backup
+    contains secrets: only its owner can read the file.
     """
     from fairpool.cli.compose.archive import make_backup
 
     with complaining():
         if file.exists() and not (force and file.is_file()):
-            raise Unusable(Problem("backup.exists", f"there is a {file} already", "name another file, or add --force"))
+            raise Unusable(Problem("backup.exists", f"{file} already exists", "choose another file, or pass --force"))
         size = make_backup(premises_at(data), file)
-    click.echo(f"{file} written, {max(1, size // 1024)} KiB. Restore it with: fairpool restore {file}")
-    click.echo("Logs, checkpoints and claims of pods are not in it; back up the data directory for those.", err=True)
+    click.echo(f"Wrote {file}, {max(1, size // 1024)} KiB. To restore it: fairpool restore {file}")
+    click.echo(
+        "It does not include logs, checkpoints and claims of pods; back up the data directory for those.", err=True
+    )
 
 
 @click.command()
 @DATA
 @click.argument("file", type=click.Path(path_type=Path))
 def restore(data: Path | None, file: Path) -> None:
-    """Restore a backup. The platform must be down; pods may run.
+    """Restore a backup. The platform must be down; pods may keep running.
 
-    At the next start, pods that FILE knows continue, others are stopped, and workloads that should run are started.
-    The nodes are those of FILE. What was there is kept beside. Restore only files you trust: a backup says which
-    programs run as you.
+    At the next start, pods of workloads in FILE continue, other pods are stopped, and workloads that should be running
+    are started. The nodes are those described in FILE. The replaced files are kept. Restore only files you trust: a
+    backup determines which programs run as you.
     """
     from fairpool.cli.compose.archive import restore_backup
 
@@ -285,14 +292,15 @@ def restore(data: Path | None, file: Path) -> None:
         holder = occupant(premises)
         if holder is not None:
             what = taken(premises, holder).what
-            raise Unusable(Problem("restore.up", what, "stop it first: fairpool down; its pods run on meanwhile"))
+            raise Unusable(Problem("restore.up", what, "stop it first: fairpool down (running pods are not affected)"))
         premises.prepare()
         with occupied(premises, "restore"):
             made_at, kept = restore_backup(premises, file)
     when = f"{made_at.astimezone():%Y-%m-%d %H:%M:%S}"
     click.echo(f"Restored the backup of {when} to {premises.root}. Start the server: fairpool up")
     click.echo(
-        "Users, passwords, tokens and access rules are those of that time: remove again who has left since.", err=True
+        "Users, passwords, tokens and access rules are those of the backup: again remove what was removed since then.",
+        err=True,
     )
     for path in kept:
         click.echo(f"The previous version is kept in {path}")

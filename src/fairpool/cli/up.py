@@ -42,8 +42,8 @@ DATA = click.option(
     "--data",
     envvar="FAIRPOOL_DATA",
     type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Where everything is kept. Default: fairpool in the user's XDG data folder. Also: FAIRPOOL_DATA.",
+    metavar="DIRECTORY",
+    help="Data directory. Default: fairpool in the user's XDG data directory. Also: FAIRPOOL_DATA.",
 )
 
 
@@ -69,7 +69,7 @@ def complaining() -> Iterator[None]:
     default=DEFAULT,
     show_default=True,
     metavar="HOST:PORT",
-    help="Where people reach it; port 0 takes any that is free. Also: FAIRPOOL_LISTEN.",
+    help="Address to listen on; port 0 picks a free port. Also: FAIRPOOL_LISTEN.",
 )
 @click.option(
     "--host-name",
@@ -77,18 +77,21 @@ def complaining() -> Iterator[None]:
     envvar="FAIRPOOL_HOST_NAME",
     multiple=True,
     metavar="NAME",
-    help="A name by which people reach it, beside this machine's own; can be repeated. A request for any other name is "
-    "refused, so that no page from elsewhere can speak to it. Also: FAIRPOOL_HOST_NAME, names with spaces between.",
+    help="Additional host name to answer to, besides this machine's own names. Requests for other host names are "
+    "refused, to protect against DNS rebinding. Repeatable. Also: FAIRPOOL_HOST_NAME, separated by spaces.",
 )
 @click.option(
     "--nodes",
     multiple=True,
     metavar="SPEC",
-    help="Simulated machines instead of this one: 2x8:V100-32GB is two with eight GPUs each. Also `machine` (what is "
-    "found here, as at the first start) and `simulated` (two of 8 x V100). Remembered for the next start.",
+    help="Simulate nodes instead of using this machine: 2x8:V100-32GB is two nodes with eight GPUs each. `machine` "
+    "uses this machine's own GPUs, if any (the default); `simulated` is two nodes with 8 V100s each. Saved for later.",
 )
 @click.option(
-    "--node", multiple=True, metavar="SPEC", help="One more: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB."
+    "--node",
+    multiple=True,
+    metavar="SPEC",
+    help="Add one node: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB.",
 )
 @click.option(
     "--keep-history",
@@ -96,7 +99,7 @@ def complaining() -> Iterator[None]:
     default="30d",
     show_default=True,
     metavar="AGE",
-    help="How long deleted jobs and events can still be looked at: 90s, 10m, 2h, 30d. Also: FAIRPOOL_KEEP_HISTORY.",
+    help="How long to keep deleted jobs and events: 90s, 10m, 2h, 30d. Also: FAIRPOOL_KEEP_HISTORY.",
 )
 @click.option(
     "--keep-audit",
@@ -104,7 +107,7 @@ def complaining() -> Iterator[None]:
     default="365d",
     show_default=True,
     metavar="AGE",
-    help="The same for the audit log. Also: FAIRPOOL_KEEP_AUDIT.",
+    help="How long to keep the audit log. Also: FAIRPOOL_KEEP_AUDIT.",
 )
 @click.option(
     "--disk-reserve",
@@ -112,8 +115,8 @@ def complaining() -> Iterator[None]:
     default="1GiB",
     show_default=True,
     metavar="SIZE",
-    help="Disk space kept for the server. When free space runs out, the pod that fills the disk is stopped. 0 turns it "
-    "off. Also: FAIRPOOL_DISK_RESERVE.",
+    help="Disk space reserved for the server. When the disk is full, the pod that fills it is stopped. 0 disables the "
+    "reserve. Also: FAIRPOOL_DISK_RESERVE.",
 )
 @click.option(
     "--log-level",
@@ -121,20 +124,20 @@ def complaining() -> Iterator[None]:
     default="info",
     show_default=True,
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="What the server's log holds. Also: FAIRPOOL_LOG_LEVEL.",
+    help="Minimum level of the server's log. Also: FAIRPOOL_LOG_LEVEL.",
 )
 @click.option(
     "--first-password-file",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Give the first account (test@run.ai) the password in FILE, or from standard input with `-`, if it has none. "
-    "It must be changed at the first sign-in. Without this the account has no password: you are signed in as the user "
-    "who starts the platform.",
+    help="Set the password of the first account (test@run.ai) to the first line of FILE (`-`: standard input), if the "
+    "account has none. It must be changed at the first sign-in. Without this flag the account has no password, and "
+    "only the user who starts the platform is signed in.",
 )
 @click.option(
     "--detach/--foreground",
     default=False,
-    help="Return when it is ready and let it run in the background, or stay here until Ctrl-C (default).",
+    help="Run in the background and return when ready, or run in this terminal until Ctrl-C (default).",
 )
 @click.option("--in-background", is_flag=True, hidden=True)  # as `--detach` starts it: nobody reads what it prints
 def up(
@@ -153,8 +156,8 @@ def up(
 ) -> None:
     """Start the platform on this machine: control plane, scheduler and engine in one process.
 
-    GPUs are found through NVML; without any, two simulated machines are offered. What runs goes on when the server is
-    stopped or killed, and is found again.
+    GPUs are detected through NVML; without any, two nodes are simulated. Pods keep running when the server is stopped
+    or killed, and the next start finds them again.
     """
     address = read_address(listen)
     if isinstance(address, Problem):
@@ -201,10 +204,10 @@ class Wishes:
     def check_names(self) -> None:
         """Go no further with what is no name."""
         wrong = [each for each in self.host_names if HOST_NAME.fullmatch(each) is None]
-        fix = "write it alone, without http:// and port: fairpool.example.com"
+        fix = "pass only the name, without http:// and port, e.g. fairpool.example.com"
         if wrong:
             fail(
-                [Problem("up.host_name", f"--host-name: {each!r} is no name of a host", fix) for each in wrong],
+                [Problem("up.host_name", f"--host-name: {each!r} is not a valid host name", fix) for each in wrong],
                 UNUSABLE,
             )
 
@@ -213,7 +216,7 @@ class Wishes:
 
         size = bytes_amount(self.disk_reserve)
         if isinstance(size, Problem):
-            fix = "write a size such as 1GiB or 512MiB, or 0 for none"
+            fix = "expected e.g. 1GiB, 512MiB, or 0 for none"
             fail([Problem("up.disk_reserve", f"--disk-reserve: {size.what}", fix)], UNUSABLE)
         return size
 
@@ -227,8 +230,8 @@ class Wishes:
             if isinstance(age_s, Problem):
                 problems.append(Problem(age_s.code, f"{name}: {age_s.what}", age_s.fix))
             elif age_s == 0:
-                what = f"{name}: what is kept for no time cannot be looked at at all"
-                problems.append(Problem("up.keep", what, "write 90s, 10m, 2h or 1d"))
+                what = f"{name}: must be longer than 0"
+                problems.append(Problem("up.keep", what, "expected e.g. 90s, 10m, 2h or 1d"))
             else:
                 ages[name] = age_s
         if problems:
@@ -242,7 +245,10 @@ def _first_password(file: Path | None) -> str:
 
     if file is None:
         return ""
-    name, fix = "--first-password-file", f"write a password of {PASSWORD_MIN} to {PASSWORD_MAX} characters, as one line"
+    name, fix = (
+        "--first-password-file",
+        f"the first line must be a password of {PASSWORD_MIN} to {PASSWORD_MAX} characters",
+    )
     try:
         if str(file) == "-":
             line = sys.stdin.readline(PASSWORD_MAX + 2)
@@ -334,7 +340,7 @@ def _clear_up(premises: Premises) -> None:
 
     archive.sweep(premises.root, archive.OLD_BACKUP_PREFIX, archive.BACKUP_PREFIX, archive.RESTORE_PREFIX)
     for path in archive.finish_restore(premises):
-        click.echo(f"warning: a restore that was cut off is finished; what was there is in {path}", err=True)
+        click.echo(f"warning: an interrupted restore was completed; the previous version is kept in {path}", err=True)
 
 
 def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) -> Offer:
@@ -364,7 +370,9 @@ def _up_in_background(premises: Premises, address: Address, wishes: Wishes, firs
             raise Unusable(problem)
         click.echo(f"{problem.what}.")
         if first_password:
-            click.echo("warning: --first-password-file was ignored: it counts when the server starts", err=True)
+            click.echo(
+                "warning: --first-password-file was ignored: it only takes effect when the server starts", err=True
+            )
         _ask_for_welcome(premises, holder.address, is_new=False)
         return
     arguments = ["--in-background", "--data", str(premises.root), "--listen", address.url.removeprefix("http://")]
@@ -374,7 +382,7 @@ def _up_in_background(premises: Premises, address: Address, wishes: Wishes, firs
         stdin = f"{first_password}\n".encode() if first_password else None
         status = background.start(premises, arguments + wishes.words(), stdin)
     except background.Ended as error:
-        click.echo(error.said.rstrip() or f"error: the server ended with code {error.code}", err=True)
+        click.echo(error.said.rstrip() or f"error: the server exited with code {error.code}", err=True)
         raise click.exceptions.Exit(error.code or FAILED) from error
     for line in premises.output.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith(("Address", "Data", "Config", "Nodes", "warning:")):
@@ -391,6 +399,6 @@ def _ask_for_welcome(premises: Premises, address: str, *, is_new: bool = True) -
     try:
         answer = ask(premises.desk, "welcome", **guest.question())
     except Silent:
-        fix = "see `fairpool status`, then type `fairpool up --detach` again"
-        answer = Problem("up.silent", "the server does not answer", fix)
+        fix = "check `fairpool status`, then run `fairpool up --detach` again"
+        answer = Problem("up.silent", "the server does not respond", fix)
     _welcome(guest, answer, is_new=is_new)

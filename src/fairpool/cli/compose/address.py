@@ -47,8 +47,8 @@ def read_address(text: str) -> Address | Problem:
         host, port = (default_host, port) if port.isdecimal() else (port, default_port)
     host = host.removeprefix("[").removesuffix("]") or default_host
     if not port.isascii() or not port.isdecimal() or not 0 <= int(port) <= 65535 or any(map(str.isspace, host)):
-        fix = f"write HOST:PORT, for instance {DEFAULT}, or [::1]:8080"
-        return Problem("listen.unreadable", f"{text!r} is no address to listen at", fix)
+        fix = f"expected HOST:PORT, e.g. {DEFAULT} or [::1]:8080"
+        return Problem("listen.unreadable", f"{text!r} is not a valid address to listen on", fix)
     return Address(host, int(port))
 
 
@@ -57,8 +57,8 @@ def listening_socket(address: Address) -> tuple[socket.socket, Address]:
     try:
         family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
-        what = f"{address.host!r} is no address of this machine: {error.strerror or error}"
-        raise Unusable(Problem("listen.unknown_host", what, f"write a number, for instance {DEFAULT}")) from error
+        what = f"host {address.host!r} cannot be resolved: {error.strerror or error}"
+        raise Unusable(Problem("listen.unknown_host", what, f"use an IP address, e.g. {DEFAULT}")) from error
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         # Connections of a server that was killed linger for a minute; they must not keep the next one out.
@@ -75,24 +75,24 @@ def _not_available(address: Address, error: OSError) -> Problem:
     if error.errno == errno.EADDRINUSE:
         return _taken(address)
     if error.errno == errno.EADDRNOTAVAIL:
-        what = f"{address.host} is no address of this machine"
-        return Problem("listen.foreign", what, f"name one that is, for instance --listen {DEFAULT}")
+        what = f"{address.host} is not an address of this machine"
+        return Problem("listen.foreign", what, f"use one that is, e.g. --listen {DEFAULT}")
     if error.errno in (errno.EACCES, errno.EPERM):
-        what = f"this user may not listen at port {address.port}"
-        return Problem("listen.forbidden", what, f"name a port above 1023, for instance --listen {DEFAULT}")
-    what = f"{address.url} cannot be listened at: {(error.strerror or str(error)).lower()}"
-    return Problem("listen.unavailable", what, "name another address with --listen or FAIRPOOL_LISTEN")
+        what = f"this user is not allowed to listen on port {address.port}"
+        return Problem("listen.forbidden", what, f"use a port above 1023, e.g. --listen {DEFAULT}")
+    what = f"cannot listen on {address.url}: {(error.strerror or str(error)).lower()}"
+    return Problem("listen.unavailable", what, "choose another address with --listen or FAIRPOOL_LISTEN")
 
 
 def _taken(address: Address) -> Problem:
     pid = _listener_pid(address.port)
     process = f"process {pid} ({_name_of(pid)})" if pid is not None else "another process"
     other = Address(address.host, address.port + 1 if address.port < 65535 else 8081)
-    elsewhere = f"name another port, for instance --listen {other.host}:{other.port}"
+    elsewhere = f"choose another port, e.g. --listen {other.host}:{other.port}"
     if _is_fairpool(address):
-        what = f"{address.url} is taken by another Fairpool, {process}, which has its data in another folder"
+        what = f"{address.url} is in use by another Fairpool, {process}, with a different data directory"
         return Problem("listen.taken", what, f"use that one, or {elsewhere}")
-    return Problem("listen.taken", f"{address.url} is taken by {process}", f"end it, or {elsewhere}")
+    return Problem("listen.taken", f"{address.url} is in use by {process}", f"stop it, or {elsewhere}")
 
 
 def _is_fairpool(address: Address) -> bool:

@@ -61,8 +61,8 @@ def make_backup(premises: Premises, file: Path) -> int:
     All room that it needs is needed beside the target: a data folder on a full disk is one more reason to make one.
     """
     if (premises.restoring / CONTROL).exists():
-        what = f"a restore in {premises.root} was cut off, and is finished at the next start"
-        raise Unusable(Problem("backup.restoring", what, "start it first: fairpool up"))
+        what = f"a restore in {premises.root} was interrupted; the next start completes it"
+        raise Unusable(Problem("backup.restoring", what, "start the server first: fairpool up"))
     premises.require()
     if not premises.control.is_file():
         raise Unusable(_nothing(premises))
@@ -91,8 +91,8 @@ def make_backup(premises: Premises, file: Path) -> int:
 
 
 def _nothing(premises: Premises) -> Problem:
-    what = f"there is nothing to keep in {premises.root}: no Fairpool was ever started on it"
-    return Problem("backup.nothing", what, "name the right folder with --data")
+    what = f"there is nothing to back up in {premises.root}: Fairpool was never started there"
+    return Problem("backup.nothing", what, "pass the right directory with --data")
 
 
 def _copy_control(premises: Premises, copy: Path) -> None:
@@ -115,9 +115,9 @@ def _not_written(premises: Premises, file: Path, error: Exception) -> Problem:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_FULL) & 0xFF  # extended codes keep the plain one there
     if isinstance(error, sqlite3.Error) and code not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         what = f"the database {premises.control} cannot be copied: {_words(error)}"
-        return Problem("backup.not_read", what, "try again when it is less busy; if it is damaged, use an older backup")
-    what = f"no backup can be written to {file}: {_words(error)}"
-    return Problem("backup.not_written", what, "name a file in a folder with room that you may write")
+        return Problem("backup.not_read", what, "try again later; if the database is damaged, use an older backup")
+    what = f"cannot write the backup to {file}: {_words(error)}"
+    return Problem("backup.not_written", what, "choose a file in a writable directory with free space")
 
 
 def _add_about(archive: tarfile.TarFile, copy: Path) -> None:
@@ -152,9 +152,9 @@ def restore_backup(premises: Premises, file: Path) -> tuple[datetime, list[Path]
             write_durably(folder / ORDER, json.dumps(order).encode())
             folder.rename(premises.restoring)  # from here on it is done, sooner or later
     except (OSError, tarfile.TarError, sqlite3.Error, EOFError, zlib.error) as error:
-        what = f"{file} cannot be restored: {_words(error)}"
+        what = f"cannot restore {file}: {_words(error)}"
         is_full = _is_full(error)
-        fix = f"free some space in {premises.root}" if is_full else "use a file that `fairpool backup` wrote, whole"
+        fix = f"free some space in {premises.root}" if is_full else "use a complete file written by `fairpool backup`"
         raise Unusable(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
     return made_at, finish_restore(premises)
 
@@ -175,8 +175,8 @@ def finish_restore(premises: Premises) -> list[Path]:
         small += [(NODES, premises.nodes)] if order.get("has_nodes") else []
         moves = _moves(premises, stamp, small)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        what = f"a restore was cut off, and what it left in {ready} cannot be read: {_words(error)}"
-        raise Unusable(Problem("restore.lost", what, "remove that folder, and restore again")) from error
+        what = f"a restore was interrupted, and its files in {ready} cannot be read: {_words(error)}"
+        raise Unusable(Problem("restore.lost", what, "remove that directory and restore again")) from error
     try:
         premises.machine.mkdir(exist_ok=True, mode=0o700)
         for old, new in moves:
@@ -221,10 +221,10 @@ def _undone(premises: Premises, moves: list[tuple[Path, Path]], error: OSError) 
         shutil.rmtree(undone, ignore_errors=True)
         _sync(premises)
     except OSError:
-        what = f"the restore in {premises.root} is half done: {_words(error)}"
-        return Problem("restore.half", what, "mend the disk; the next `fairpool up` finishes it")
-    what = f"nothing was restored in {premises.root}, and all is as it was: {_words(error)}"
-    return Problem("restore.not_written", what, "mend the disk, and try again")
+        what = f"the restore in {premises.root} is incomplete: {_words(error)}"
+        return Problem("restore.half", what, "fix the disk; the next `fairpool up` completes the restore")
+    what = f"nothing was restored, and {premises.root} is unchanged: {_words(error)}"
+    return Problem("restore.not_written", what, "fix the disk and try again")
 
 
 def _sync(premises: Premises) -> None:
@@ -265,7 +265,7 @@ def _unpack(file: Path, folder: Path) -> None:
         while (member := _next_member(stream, file)) is not None:
             most = {CONTROL: None, ABOUT: ABOUT_MAX_BYTES}.get(member.name, SMALL_MAX_BYTES)
             if most is not None and member.size > most:
-                raise _foreign(file, f"{member.name} in it is larger than {most // 1024} KiB")
+                raise _foreign(file, f"{member.name} is larger than {most // 1024} KiB")
             target = folder / member.name
             with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as made:
                 stream.copy(member.size, made)
@@ -275,14 +275,14 @@ def _unpack(file: Path, folder: Path) -> None:
             pass
     for name in (ABOUT, CONTROL):
         if not (folder / name).exists():
-            raise _foreign(file, f"there is no file {name} in it")
+            raise _foreign(file, f"{name} is missing")
 
 
 def _opened(file: Path) -> io.BufferedReader:
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "it is not a file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     return os.fdopen(handle, "rb")
 
 
@@ -309,7 +309,7 @@ class _Bounded:
         while left:
             piece = self.some(min(left, 1 << 20))
             if not piece:
-                raise EOFError("it was cut short")
+                raise EOFError("it is truncated")
             target.write(piece)
             left -= len(piece)
         if padded and size % BLOCK:
@@ -330,15 +330,15 @@ def _next_member(stream: _Bounded, file: Path) -> tarfile.TarInfo | None:
             stream.exactly(-(-member.size // BLOCK) * BLOCK)  # times with fractions, which nobody needs
         elif member.name not in _KNOWN or member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.size < 0:
             kind = "a link" if member.issym() or member.islnk() else "a device or pipe" if member.isdev() else "a file"
-            raise _foreign(file, f"it holds {kind} {member.name[:64]!r}, which no backup does")
+            raise _foreign(file, f"it contains {kind} {member.name[:64]!r}, which does not belong in a backup")
         else:
             return member
-    raise _foreign(file, "it holds headers without files")
+    raise _foreign(file, "it contains headers without files")
 
 
 def _foreign(file: Path, why: str) -> Unusable:
-    what = f"{file} is not a backup of Fairpool: {why}"
-    return Unusable(Problem("restore.foreign", what, "use a file that `fairpool backup` wrote"))
+    what = f"{file} is not a Fairpool backup: {why}"
+    return Unusable(Problem("restore.foreign", what, "use a file written by `fairpool backup`"))
 
 
 def _made_at(about: Path, file: Path) -> datetime:
@@ -348,9 +348,9 @@ def _made_at(about: Path, file: Path) -> datetime:
             return datetime.fromtimestamp(float(said["at"]), UTC)
         version = str(said.get("fairpool", "?"))[:32]
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
-        raise _foreign(file, f"{ABOUT} in it cannot be read") from error
-    what = f"{file} was written by Fairpool {version}, in a form that this one ({__version__}) does not know"
-    raise Unusable(Problem("restore.newer", what, "restore it with that Fairpool"))
+        raise _foreign(file, f"its {ABOUT} cannot be read") from error
+    what = f"{file} was written by Fairpool {version}, in a format that this version ({__version__}) cannot read"
+    raise Unusable(Problem("restore.newer", what, "restore it with that version of Fairpool"))
 
 
 def _check(new: Path, file: Path) -> None:
@@ -359,8 +359,8 @@ def _check(new: Path, file: Path) -> None:
         raise Unusable(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
     problem = condition.problem_with(new)
     if problem is not None and problem.code == "database.newer":
-        what = f"{file} was written by a newer Fairpool"
-        raise Unusable(Problem("restore.newer", what, "restore it with that Fairpool"))
+        what = f"{file} was written by a newer version of Fairpool"
+        raise Unusable(Problem("restore.newer", what, "restore it with that version of Fairpool"))
     if problem is not None and problem.code == "database.foreign":
         raise _foreign(file, problem.what.replace(str(new), "in it").replace("the control database in it", "it"))
     if problem is not None or not condition.is_sound(new):
@@ -371,12 +371,12 @@ def _check(new: Path, file: Path) -> None:
     if strange:
         more = f" and {len(strange) - 4} more" if len(strange) > 4 else ""
         named = f"{', '.join(strange[:4])}{more}"
-        raise _foreign(file, f"the tables in it are not those of Fairpool: {named}")
+        raise _foreign(file, f"its database schema is not that of Fairpool: {named}")
 
 
 def _check_nodes(nodes: Path, file: Path) -> None:
     if nodes.exists() and problem_with_memory(nodes) is not None:
-        raise _foreign(file, f"{NODES} in it cannot be read")
+        raise _foreign(file, f"its {NODES} cannot be read")
 
 
 @contextmanager

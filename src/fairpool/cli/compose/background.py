@@ -68,9 +68,7 @@ def start(premises: Premises, arguments: Sequence[str], stdin: bytes | None = No
             return status
         time.sleep(LOOK_S)
     what = f"the server (process {server.pid}) is not ready after {READY_S:g} s"
-    raise Unusable(
-        Problem("up.slow", what, "see `fairpool logs` for what it does, and `fairpool status` for how it is")
-    )
+    raise Unusable(Problem("up.slow", what, "check `fairpool logs` and `fairpool status`"))
 
 
 def status_of(premises: Premises, timeout_s: float = 2.0) -> dict[str, Any] | None:

@@ -45,7 +45,7 @@ async def open_desk(place: Path, clerks: Mapping[str, Clerk]) -> asyncio.Server:
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
         except (OSError, ValueError, TimeoutError, LookupError):
-            log.debug("somebody at the desk left, or spoke no JSON")
+            log.debug("admin socket: the client disconnected or sent invalid JSON")
         finally:
             writer.close()
 
@@ -78,8 +78,8 @@ _CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
 async def _answer(clerks: Mapping[str, Clerk], question: Mapping[str, Any]) -> Reply:
     clerk = clerks.get(question["ask"])
     if clerk is None:
-        what = f"nobody here knows about {question['ask']!r}"
-        answer: Reply | Problem = Problem("desk.unknown", what, "use the `fairpool` that started this server")
+        what = f"the server does not know the request {question['ask']!r}"
+        answer: Reply | Problem = Problem("desk.unknown", what, "use the `fairpool` version that started the server")
     else:
         answer = await clerk(question)
     if isinstance(answer, Problem):

@@ -55,7 +55,7 @@ class DiskGuard:
     def _begin(self) -> None:
         self.words = self._reserve.measure()
         if self.words:
-            log.warning("disk reserve is smaller than asked for", extra={"fields": {"words": self.words}})
+            log.warning("disk reserve is smaller than requested", extra={"fields": {"words": self.words}})
         self._reserve.hold(self._stopping.is_set)
 
     def _try(self, step: Any) -> None:
@@ -64,7 +64,7 @@ class DiskGuard:
             self._trouble = ""
         except Exception as error:
             if str(error) != self._trouble:
-                log.exception("the disk cannot be looked after; it is tried again")
+                log.exception("the disk check failed; it will be retried")
             self._trouble = str(error)
 
 

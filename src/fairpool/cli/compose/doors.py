@@ -224,7 +224,7 @@ class AttachedEnd:
 
 def _gap(missing: int) -> bytes:
     """Instead of output that was rotated away before it was read: a log with a hole must not look whole."""
-    return f"\n[fairpool: {missing} bytes of output are no longer kept]\n".encode()
+    return f"\n[fairpool: {missing} bytes of output were rotated away]\n".encode()
 
 
 def _size(data: bytes) -> tuple[int, int]:

@@ -238,12 +238,14 @@ class HttpConnection(HttpToolsProtocol):
             if self._body_since is not None:
                 self.transport.close()  # it was answered, and its body has still not come
             else:
-                self._answer(refused(408, "request.slow", "the request did not arrive in time", "send it at once"))
+                self._answer(
+                    refused(408, "request.slow", "the request headers did not arrive in time", "send them at once")
+                )
         elif self._body_since is not None and not self.flow.read_paused:
             age_s = now - self._body_since
             is_slow = age_s > limits.body_slow_s and self._body_bytes < age_s * limits.body_bytes_per_s
             if now - self._heard_at > limits.body_idle_s or is_slow:
-                self._answer(refused(408, "request.slow", "the body did not arrive in time", "send it faster"))
+                self._answer(refused(408, "request.slow", "the request body did not arrive in time", "send it faster"))
 
     def _answer(self, refusal: Refused) -> None:
         """Say why, unless another answer is under way; then hang up."""
@@ -268,7 +270,7 @@ _PHRASES = {
 
 def _too_large(what: str, limits: Limits) -> Refused:
     most = f"{limits.head_fields} fields and {limits.head_bytes // 1024} KiB"
-    return refused(431, "request.head_too_large", f"{what} than this server takes", f"send at most {most}")
+    return refused(431, "request.head_too_large", f"{what} than this server accepts", f"send at most {most}")
 
 
 class Server(uvicorn.Server):

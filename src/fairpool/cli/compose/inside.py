@@ -53,14 +53,14 @@ class Inside:
             call = asyncio.run_coroutine_threadsafe(answer, self._home)
         except RuntimeError as error:  # its loop has stopped
             answer.close()
-            raise Unreachable(f"the control plane has left: {error}") from error
+            raise Unreachable(f"the control plane has stopped: {error}") from error
         self._under_way.add(call)
         if self._is_closed:  # asked after adding, so that a call is either refused here or found by `close`
             call.cancel()
         try:
             return call.result()
         except CancelledError as error:
-            raise Unreachable("the call was given up") from error
+            raise Unreachable("the call was cancelled") from error
         except Refused as refusal:
             raise Unreachable(f"the control plane refused: {refusal}") from refusal
         except Unavailable as error:  # the database has said so in the log already

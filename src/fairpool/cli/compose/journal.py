@@ -101,7 +101,7 @@ class Journal(logging.handlers.RotatingFileHandler):
         for (name, words), count in counts.items():
             if count > LINES_A_SECOND:
                 left = logging.makeLogRecord({"name": name, "levelno": logging.INFO, "levelname": "INFO"})
-                left.msg, left.fields = f"{words}: more of these", {"left_out": count - LINES_A_SECOND}
+                left.msg, left.fields = f"{words}: further lines dropped", {"left_out": count - LINES_A_SECOND}
                 self._waiting.append(left)
 
     def flush(self) -> None:

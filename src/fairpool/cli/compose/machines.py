@@ -51,7 +51,7 @@ MEMORY_GB: Mapping[str, int] = {
 }
 """Of a model that is named without its memory."""
 
-EXAMPLE = "for instance 2x8:V100-32GB, or --node name=big,gpus=4,memory=80GB,model=H100"
+EXAMPLE = "e.g. 2x8:V100-32GB, or --node name=big,gpus=4,memory=80GB,model=H100"
 _GROUP = re.compile(r"(\d+)x(\d+)(?::(\S+))?", re.ASCII)
 _SIZE = re.compile(r"(\d+)\s*(?:GB|GiB|G)", re.ASCII | re.IGNORECASE)
 _MODEL = re.compile(r"([A-Za-z][A-Za-z0-9.]*(?:-[A-Za-z0-9.]+)*?)(?:-(\d+)GB)?", re.ASCII)
@@ -73,9 +73,9 @@ def described_nodes(groups: Sequence[str], singles: Sequence[str]) -> tuple[Logi
     nodes = _numbered(drafts for drafts in read if not isinstance(drafts, Problem))
     names = [node.node.name for node in nodes]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        problems.append(Problem("nodes.same_name", f"two nodes are called {name}", "give each a name of its own"))
+        problems.append(Problem("nodes.same_name", f"two nodes have the name {name}", "give each node a unique name"))
     if len(nodes) > NODES_MAX:
-        problems.append(Problem("nodes.too_many", f"{len(nodes)} nodes are described", f"at most {NODES_MAX}"))
+        problems.append(Problem("nodes.too_many", f"{len(nodes)} nodes are too many", f"describe at most {NODES_MAX}"))
     return problems or nodes
 
 
@@ -94,8 +94,8 @@ def choose_nodes(
     is_simulated = any(node.is_simulated for node in nodes)
     if chosen == [MACHINE] and is_simulated and remembered.had_gpus and not groups:
         why = f": {gpus.trouble}" if gpus.trouble else ""
-        what = f"the GPUs that this machine had at the last start cannot be found now{why}"
-        fix = "see whether `nvidia-smi` finds them; to go on without them: fairpool up --nodes simulated"
+        what = f"the GPUs found at the last start are not found now{why}"
+        fix = "check `nvidia-smi`; to continue with simulated nodes: fairpool up --nodes simulated"
         return [Problem("nodes.gpus_gone", what, fix)]
     note = json.dumps({"chosen": chosen, "names": names, "had_gpus": not is_simulated and chosen == [MACHINE]})
     warnings = [_difference(remembered.names, names), _unusable(gpus) if chosen == [MACHINE] and is_simulated else ""]
@@ -149,8 +149,8 @@ def _remembered(file: Path) -> _Remembered | Problem:
     except FileNotFoundError:
         return _Remembered()
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        what = f"what {file} remembers about nodes cannot be read: {error}"
-        return Problem("nodes.forgotten", what, "remove it, and describe the nodes again with --nodes")
+        what = f"the saved description of the nodes, {file}, cannot be read: {error}"
+        return Problem("nodes.forgotten", what, "remove the file and describe the nodes again with --nodes")
 
 
 def _nodes_of(chosen: Sequence[str], gpus: Gpus) -> tuple[LogicalNode, ...] | list[Problem]:
@@ -170,16 +170,16 @@ def _unusable(gpus: Gpus) -> str:
     """Why a machine that seems to have GPUs offers simulated ones."""
     broken = [f"GPU {gpu.index}: {gpu.trouble}" for gpu in gpus.devices() if gpu.trouble]
     why = "; ".join(([gpus.trouble] if gpus.trouble else []) + broken)
-    return f"{why}: so the nodes are simulated; see what `nvidia-smi` says" if why else ""
+    return f"{why}; the nodes are simulated instead (check `nvidia-smi`)" if why else ""
 
 
 def _difference(before: Sequence[str], now: Sequence[str]) -> str:
     if not before or set(before) == set(now):
         return ""
     gone, new = sorted(set(before) - set(now)), sorted(set(now) - set(before))
-    words = [f"{_listed(gone)} left: what runs there is stopped"] if gone else []
-    words += [f"{_listed(new)} joined"] if new else []
-    return f"the nodes are others than at the last start: {'; '.join(words)}"
+    words = [f"{_listed(gone)} removed (pods there are stopped)"] if gone else []
+    words += [f"{_listed(new)} added"] if new else []
+    return f"the nodes have changed since the last start: {'; '.join(words)}"
 
 
 # --- reading descriptions ----------------------------------------------------------------------------------------
@@ -202,10 +202,12 @@ class _Draft:
 def _group(text: str) -> _Draft | Problem:
     found = _GROUP.fullmatch(text.strip())
     if found is None:
-        return Problem("nodes.unreadable", f"{text!r} describes no nodes", f"write COUNTxGPUS:MODEL, {EXAMPLE}")
+        return Problem(
+            "nodes.unreadable", f"{text!r} is not a valid description of nodes", f"expected COUNTxGPUS:MODEL, {EXAMPLE}"
+        )
     count, gpus = int(found[1]), int(found[2])
     if not 1 <= count <= NODES_MAX or gpus > GPUS_MAX:
-        fix = f"1 to {NODES_MAX} nodes with at most {GPUS_MAX} GPUs each"
+        fix = f"use 1 to {NODES_MAX} nodes with at most {GPUS_MAX} GPUs each"
         return Problem("nodes.too_many", f"{text!r} describes {count} nodes with {gpus} GPUs each", fix)
     return _with_model(_Draft(count=count, gpus=gpus), found[3] or V100, "")
 
@@ -215,19 +217,21 @@ def _single(text: str) -> _Draft | Problem:
     for part in text.split(","):
         key, equals, value = part.strip().partition("=")
         if not equals or key not in ("name", "gpus", "model", "memory", "cpus", "ram") or key in said:
-            what = f"{part!r} in --node {text!r} cannot be read"
-            return Problem("nodes.unreadable", what, f"name, gpus, model, memory, cpus and ram are known, {EXAMPLE}")
+            what = f"{part!r} in --node {text!r} is not valid"
+            return Problem(
+                "nodes.unreadable", what, f"use name, gpus, model, memory, cpus and ram, once each, {EXAMPLE}"
+            )
         said[key] = value.strip()
     if _NAME.fullmatch(said.get("name", "")) is None:
-        what = f"--node {text!r} has no name that a machine can have"
-        return Problem("nodes.no_name", what, "give it one of small letters, digits and dashes: name=big")
+        what = f"--node {text!r} has no valid name"
+        return Problem("nodes.no_name", what, "use lower-case letters, digits and dashes, e.g. name=big")
     numbers = {key: said.get(key, default) for key, default in (("gpus", "8"), ("cpus", str(DGX1_CPUS)))}
     for key, value in numbers.items():
         if not value.isascii() or not value.isdecimal() or int(value) > (GPUS_MAX if key == "gpus" else 4096):
-            return Problem("nodes.unreadable", f"{key}={value} in --node is no number of {key}", EXAMPLE)
+            return Problem("nodes.unreadable", f"{key}={value} in --node is not a valid number of {key}", EXAMPLE)
     ram = _SIZE.fullmatch(said.get("ram", "512GB"))
     if ram is None:
-        return Problem("nodes.unreadable", f"ram={said['ram']} in --node is no size", "write it like 512GB")
+        return Problem("nodes.unreadable", f"ram={said['ram']} in --node is not a valid size", "expected e.g. 512GB")
     draft = _Draft(
         name=said["name"],
         gpus=int(numbers["gpus"]),
@@ -241,13 +245,13 @@ def _with_model(draft: _Draft, model: str, memory: str) -> _Draft | Problem:
     found = _MODEL.fullmatch(model)
     size = _SIZE.fullmatch(memory) if memory else None
     if found is None or (memory and size is None):
-        return Problem("nodes.unreadable", f"{model!r} with memory {memory!r} is no model of GPU", EXAMPLE)
+        return Problem("nodes.unreadable", f"{model!r} with memory {memory!r} is not a valid GPU model", EXAMPLE)
     stem = found[1]
     told = size[1] if size is not None else found[2]
     gigabytes = int(told) if told else MEMORY_GB.get(stem.upper(), 0)
     if not 1 <= gigabytes <= 1024:
-        what = f"how much memory a {model} has is not known"
-        return Problem("nodes.no_memory", what, f"say it: {stem}-80GB, or memory=80GB with --node")
+        what = f"the memory size of a {model} is not known"
+        return Problem("nodes.no_memory", what, f"specify it: {stem}-80GB, or memory=80GB with --node")
     is_v100 = stem.upper() == "V100" and gigabytes == 32
     is_dgx1 = is_v100 and draft.gpus == DGX1_GPUS
     return _Draft(

@@ -89,7 +89,7 @@ class Cluster:
         direct, waiting = self.calls
         waiting.close()  # ends the question that is held
         if not self.runner.stop(LOOP_ENDS_S):
-            log.error("the loop did not end its turn within %g s and is left behind", LOOP_ENDS_S)
+            log.error("the scheduling loop did not finish within %g s; exiting without it", LOOP_ENDS_S)
             self.is_left_behind = True
             return
         self.mailbox.close(LOOP_ENDS_S)
@@ -144,10 +144,12 @@ class Platform:
         except (NotReady, LedgerProblem, DiskTrouble, Unidentified) as error:
             raise Unusable(_in_command_words(error.problem)) from error
         except (LeaseHeld, Away) as error:
-            what = f"the cluster's loop cannot be started: {error}"
-            raise Unusable(Problem("up.loop", what, "see whether another one runs on a copy of this folder")) from error
+            what = f"the scheduling loop cannot start: {error}"
+            raise Unusable(
+                Problem("up.loop", what, "check whether another Fairpool uses a copy of this data directory")
+            ) from error
         if self._stepped_down:
-            raise Unusable(Problem("up.stepped_down", self._stepped_down, "let only one Fairpool use a data folder"))
+            raise Unusable(Problem("up.stepped_down", self._stepped_down, "run only one Fairpool per data directory"))
 
     async def _serve(self, on_ready: Callable[[Welcome | Problem], None], question: Mapping[str, Any]) -> None:
         log.info(
@@ -164,7 +166,7 @@ class Platform:
         )
         kept = condition.keep_if_older(self._premises.control)
         if kept is not None:
-            log.info("the database is brought up to date; as it was it stays in %s", kept)
+            log.info("database migrated; the previous version is kept in %s", kept)
         engine = self._engine = LocalEngine(
             self._premises.machine,
             nodes=self._offer.nodes,
@@ -392,5 +394,5 @@ def _signals(leave: Callable[[], None]) -> Iterator[None]:
 def _in_command_words(problem: Problem) -> Problem:
     if problem.code != "access.first_password":
         return problem
-    fix = "type `fairpool reset-password` and start again, or listen at 127.0.0.1 only"
-    return Problem(problem.code, f"others could reach this address, and {problem.what}", fix)
+    fix = "run `fairpool reset-password` and start again, or listen on 127.0.0.1 only"
+    return Problem(problem.code, f"other machines can reach this address, and {problem.what}", fix)

@@ -133,10 +133,8 @@ class Premises:
             raise Unusable(unusable(self.root, error)) from error
         left = shutil.disk_usage(self.root).free
         if left < ROOM_NEEDED_BYTES:
-            what = (
-                f"the disk of the data folder {self.root} is full: {left // 2**20} MiB are left, and {_MIB} are needed"
-            )
-            raise Unusable(Problem("data.full", what, "free some space there, or name another folder with --data"))
+            what = f"the disk of the data directory {self.root} is full: {left // 2**20} MiB free, {_MIB} needed"
+            raise Unusable(Problem("data.full", what, "free some space, or choose another directory with --data"))
         return warning
 
     def refuse_strangers(self) -> None:
@@ -145,8 +143,8 @@ class Premises:
             with suppress(FileNotFoundError, NotADirectoryError):
                 owner = path.stat().st_uid
                 if owner != os.geteuid():
-                    what = f"{path} belongs to {_name_of(owner)}, who could make Fairpool run anything as you"
-                    fix = "start Fairpool as that user, change the owner, or name another folder with --data"
+                    what = f"{path} belongs to {_name_of(owner)}, who could use it to run programs as you"
+                    fix = "start Fairpool as that user, change the owner, or choose another directory with --data"
                     raise Unusable(Problem("data.foreign", what, fix))
 
     def _tighten(self) -> str:
@@ -158,8 +156,8 @@ class Premises:
         if not could:
             return ""
         if self.root.stat().st_mode & 0o077:
-            return f"others can {could} the data folder {self.root}, and its file system does not let us change that"
-        return f"others could {could} the data folder {self.root}; now only you can"
+            return f"other users can {could} the data directory {self.root}, and its file system cannot prevent it"
+        return f"other users could {could} the data directory {self.root}; its permissions are now restricted to you"
 
     def _try_to_write(self) -> None:
         with tempfile.NamedTemporaryFile(dir=self.root, prefix=".probe-") as file:
@@ -190,17 +188,19 @@ def _name_of(uid: int) -> str:
 
 def unusable(root: Path, error: OSError) -> Problem:
     """What a system's error says about a data folder."""
-    elsewhere = "name another folder with --data or FAIRPOOL_DATA"
+    elsewhere = "choose another directory with --data or FAIRPOOL_DATA"
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
-        return Problem("data.not_a_folder", f"the data folder {root} is a file, or lies below one", elsewhere)
+        return Problem("data.not_a_folder", f"the data directory {root} is a file, or is below one", elsewhere)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Problem("data.full", f"the disk of the data folder {root} is full", f"free some space, or {elsewhere}")
+        return Problem(
+            "data.full", f"the disk of the data directory {root} is full", f"free some space, or {elsewhere}"
+        )
     if error.errno == errno.EROFS:
-        return Problem("data.read_only", f"the data folder {root} is on a read-only file system", elsewhere)
+        return Problem("data.read_only", f"the data directory {root} is on a read-only file system", elsewhere)
     if error.errno in (errno.EACCES, errno.EPERM):
-        what = f"the data folder {root} cannot be written by this user"
+        what = f"this user cannot write to the data directory {root}"
         return Problem("data.read_only", what, f"change its owner or mode, or {elsewhere}")
-    what = f"the data folder {root} cannot be used: {(error.strerror or str(error)).lower()}"
+    what = f"the data directory {root} cannot be used: {(error.strerror or str(error)).lower()}"
     return Problem("data.unusable", what, elsewhere)
 
 
@@ -262,11 +262,11 @@ def occupied(premises: Premises, deed: str, version: str = "") -> Iterator[Calla
 def taken(premises: Premises, holder: Occupant) -> Problem:
     """What to say to who comes second."""
     if holder.deed != "up":
-        what = f"`fairpool {holder.deed}` is at work in {premises.root} (process {holder.pid})"
-        return Problem("up.busy", what, "wait until it is done")
+        what = f"`fairpool {holder.deed}` is running in {premises.root} (process {holder.pid})"
+        return Problem("up.busy", what, "wait until it finishes")
     at = f" at {holder.address}" if holder.address else ""
-    what = f"Fairpool is already running{at} (process {holder.pid}), with the data in {premises.root}"
-    return Problem("up.already", what, "use that one, end it with `fairpool down`, or name another folder with --data")
+    what = f"Fairpool is already running{at} (process {holder.pid}, data in {premises.root})"
+    return Problem("up.already", what, "use it, stop it with `fairpool down`, or choose another directory with --data")
 
 
 def _take(handle: int) -> bool:

@@ -101,19 +101,23 @@ class Runner:
                 self._turn_until_stopped()
                 self.loop.release()
             except SteppedDown as error:
-                log.error("the loop steps down: %s", error)
+                log.error("scheduling loop stepped down: %s", error)
                 self.trouble = str(error)
                 self._on_step_down(str(error))
                 return
             except (LedgerProblem, DiskTrouble) as error:
-                log.error("loop stopped: %s", error, extra={"fields": {"fix": error.problem.fix, "retry_s": repair_s}})
+                log.error(
+                    "scheduling loop stopped: %s",
+                    error,
+                    extra={"fields": {"fix": error.problem.fix, "retry_s": repair_s}},
+                )
                 self.trouble = error.problem.what
                 repair_s = self._try_again(repair_s)
             except Exception as error:
                 # A bug. Nothing is lost: the next loop starts from what is
                 # written and what runs, as it would after a crash.
-                log.exception("the loop broke; another one starts in %g s", repair_s)
-                self.trouble = f"the loop broke: {type(error).__name__} {error}".rstrip()
+                log.exception("scheduling loop failed; restarting it in %g s", repair_s)
+                self.trouble = f"the scheduling loop failed: {type(error).__name__} {error}".rstrip()
                 repair_s = self._try_again(repair_s)
 
     def _try_again(self, repair_s: float) -> float:
@@ -128,9 +132,9 @@ class Runner:
         try:
             self.loop = self._make_loop()
         except (LedgerProblem, DiskTrouble) as error:
-            log.error("loop not restarted: %s", error)
+            log.error("scheduling loop not restarted: %s", error)
         except Exception:
-            log.exception("no new loop can be made")
+            log.exception("scheduling loop could not be restarted")
 
     def _turn_until_stopped(self) -> None:
         while not self._stopping:
@@ -139,7 +143,7 @@ class Runner:
             self.turned_at, self._turned_s = now(), time.monotonic()
             self._note_nodes()
             link = self.loop.link_trouble
-            self._note_trouble(self.loop.trouble or (f"nothing can be told or heard: {link}" if link else ""))
+            self._note_trouble(self.loop.trouble or (f"no connection to the control plane: {link}" if link else ""))
             if self.loop.trouble:
                 self._alarm.sleep(TROUBLED_S)
             elif not was_busy:
@@ -173,9 +177,9 @@ class Runner:
     def _note_trouble(self, trouble: str) -> None:
         if trouble != self.trouble:
             if trouble:
-                log.warning("the loop is in trouble: %s", trouble)
+                log.warning("scheduling loop degraded: %s", trouble)
             else:
-                log.info("the loop is out of trouble")
+                log.info("scheduling loop recovered")
         self.trouble = trouble
 
 

@@ -86,7 +86,7 @@ class Guest:
 
 def to_try() -> Iterator[str]:
     """One submit and one look."""
-    yield "To try:"
+    yield "Try it:"
     yield f"  {here('runai')} {HELLO}"
     yield f"  {here('runai')} list"
 
@@ -107,4 +107,4 @@ def shown(address: Address, premises: Premises) -> Iterator[str]:
     """Where everything is."""
     yield f"Address  {address.url}"
     yield f"Data     {premises.root}"
-    yield f"Config   {default_config()}  (of runai)"
+    yield f"Config   {default_config()}  (runai)"
