@@ -137,3 +137,12 @@ def test_the_stream_of_changes_names_no_more(scene: Scene) -> None:
     assert not any(secret in heard["ann"] for secret in SECRETS)
     assert "speech" in heard["both"]
     assert heard["admin"] == heard["both"]
+
+
+def test_what_people_write_cannot_look_like_a_mention(scene: Scene) -> None:
+    """One reader would see another command than was submitted."""
+    hidden = "\ue000team-b\ue001SEEN\ue001HIDDEN\ue002"
+    body = {"name": "x", "projectId": "team-a", "spec": {"image": "i", "args": ["echo", hidden]}}
+    answer = scene.home.call("POST", "/api/v1/workloads/trainings", body)
+    assert (answer.status_code, answer.json()["problems"][0]["code"]) == (422, "request.reserved_characters")
+    assert scene.home.call("GET", "/api/v1/workloads?filterBy=labels.a%00b==v").status_code == 400

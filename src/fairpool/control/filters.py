@@ -67,6 +67,8 @@ def parse(
     pieces = split(text)
     if len(pieces) > CONDITIONS_MAX or len(text) > TEXT_MAX:
         return [], [Problem("filter.too_long", "the filter has too many conditions", f"use at most {CONDITIONS_MAX}")]
+    if "\0" in text:
+        return [], [Problem("filter.not_text", "the filter contains a zero character", "leave it out")]
     for piece in pieces:
         found = _one(piece, fields, moments, words)
         if isinstance(found, Problem):

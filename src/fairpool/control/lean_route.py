@@ -8,6 +8,7 @@ goes the framework's way, so that there is one list of all that is wrong with it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, cast, get_type_hints
@@ -21,6 +22,7 @@ from starlette.requests import ClientDisconnect
 from fairpool.api import wire
 from fairpool.control.discretion import MARK, answer_told_to
 from fairpool.control.plane import plane_of, the_caller, the_plane
+from fairpool.control.refusal import refused
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -127,11 +129,17 @@ def _is_kind_of(model: Any, kind: type) -> bool:
     return isinstance(model, type) and issubclass(model, kind)
 
 
+CLUSTERS = "/api/v1/cluster/"
+"""What clusters report may mention projects, with marks around the names; what people write may not look like that."""
+MARKS = re.compile(rb"\xee\x80[\x80-\x82]|\\ue00[0-2]", re.IGNORECASE)
+
+
 # --- at every call -------------------------------------------------------------------------------------------
 
 
 def _lean(route: APIRoute, asked: Asked, general: Handler) -> Handler:
     endpoint, status = route.endpoint, route.status_code or 200
+    is_from_people = not route.path.startswith(CLUSTERS)
 
     async def handler(request: Request) -> Response:
         await _demanded(request)
@@ -139,6 +147,9 @@ def _lean(route: APIRoute, asked: Asked, general: Handler) -> Handler:
         if asked.model is not None:
             body = await _body(request)
             await _demanded(request)  # again: while the body came, what was permitted may have been taken away
+            if is_from_people and MARKS.search(body):
+                fix = "leave out the private-use characters U+E000 to U+E002"
+                raise refused(422, "request.reserved_characters", "the request contains reserved characters", fix)
         arguments = _arguments(asked, request, body)
         if arguments is None:
             return await general(request)

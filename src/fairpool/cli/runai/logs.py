@@ -292,6 +292,9 @@ def show_all(here: Here, client: Client, found: WorkloadItem, wanted: Wanted, *,
     """One pod after the other."""
     lives = client.history(found.id)
     chosen = _with_output(lives, previous=previous)
+    if not chosen and previous:
+        what = f"no pod of job {found.name} has an earlier try with output"
+        raise failure("pod.no_previous", what, f"list its tries: runai history {found.name}")
     if not chosen:
         raise failure("job.no_log", *no_output(found, lives))
     silent = len({life.index for life in lives}) - len(chosen)
