@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fairpool.agent.data_folder import DataFolder
 from fairpool.agent.unpacking import unpack
 from fairpool.agent.uploads import Uploads
 from fairpool.control import uploads as control_uploads
@@ -30,6 +31,7 @@ class Doors(NoDoors):
 
     def __init__(self, root: Path) -> None:
         self.store = Uploads(root)
+        self.data = DataFolder(root.parent)
 
     async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
         problem = self.store.begin(upload, total_bytes)
@@ -56,6 +58,9 @@ class Doors(NoDoors):
 
     async def remove_upload(self, upload_id: str) -> None:
         self.store.remove(upload_id)
+
+    async def set_aside_claims(self, project: str) -> None:
+        self.data.set_aside_claims(project)
 
 
 @pytest.fixture
@@ -206,6 +211,24 @@ def test_a_job_keeps_its_folder_from_being_removed_by_hand(home: House) -> None:
     expect(submit(home, upload_id), 202)
     answer = home.call("DELETE", f"{UPLOADS}/{upload_id}", by="ann")
     assert (answer.status_code, codes(answer)) == (409, ["upload.in_use"])
+
+
+def test_a_project_does_not_see_what_an_earlier_one_of_its_name_left(home: House, doors: Doors) -> None:
+    new = {"claimName": "data", "path": "/d", "existingPvc": False, "claimInfo": {"size": "1Gi"}}
+    home.project("team-c")
+    job = home.train("t1", project="team-c", storage={"pvc": [new]})["id"]
+    for project in ("team-a", "team-c"):
+        (doors.data.claims / project / "data").mkdir(parents=True)
+        (doors.data.claims / project / "data" / "secret").touch()
+    expect(home.call("DELETE", "/api/v1/org-unit/projects/team-c?workloads=delete"), 202)
+    home.push(home.report(gone=(gone(job),)))
+    again = home.call("POST", "/api/v1/org-unit/projects", {"name": "team-a", "parentId": "default"})
+    assert (again.status_code, codes(again)) == (409, ["project.exists"])
+    home.project("team-c")
+    assert os.listdir(doors.data.claims) == ["team-a"], "those of a project that exists stay"
+    (aside,) = (doors.data.root / "claims-set-aside").iterdir()
+    assert (aside / "data" / "secret").exists(), "nothing is lost"
+    assert expect(home.call("GET", "/api/v1/claims?projectId=team-c"), 200)["claims"] == []
 
 
 # --- bounds --------------------------------------------------------------------------------------------------
