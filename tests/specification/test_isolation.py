@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import sys
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import isolation, mount_source, project_users
+from fairpool.agent import isolation, mount_source, namespaces, pod_init, project_users
 from fairpool.agent.cgroup import Limiter
 from fairpool.agent.data_folder import DataFolder, make_places, remove_tree
 from fairpool.agent.environment import Places
@@ -368,6 +369,33 @@ def test_a_pods_places_are_its_users(data: DataFolder, ground: Isolation) -> Non
     make_places(KeptOrder(order=asked, launch=launch), places)
     for place in (places.home, places.checkpoints, f"{places.checkpoints}/old"):
         assert os.stat(place).st_uid == 12_345
+
+
+def test_the_first_process_asks_again_to_end_with_its_keeper_once_it_is_another_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel forgets it when a process changes its user."""
+    steps: list[str] = []
+
+    class Over(BaseException):
+        pass
+
+    def over(code: int) -> None:
+        raise Over
+
+    def started(line: socket.socket) -> int:
+        steps.append("start")
+        raise OSError
+
+    monkeypatch.setattr(namespaces, "end_with_parent", lambda: steps.append("end with parent"))
+    monkeypatch.setattr(pod_init, "make_view", lambda view, mounts: None)
+    monkeypatch.setattr(pod_init, "take_on", lambda view: steps.append("take on"))
+    monkeypatch.setattr(os, "chdir", lambda path: None)
+    monkeypatch.setattr(os, "_exit", over)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(Over):
+        pod_init.be_first({"view": {}, "mounts": []}, None, ours, started)
+    assert steps == ["end with parent", "take on", "end with parent", "start"]
 
 
 # --- the view
