@@ -17,7 +17,7 @@ from fairpool.control.store.migrations import downgrade
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.status import WorkloadPhase
-from tests.control.house import House, expect, gone, house, node
+from tests.control.house import House, codes, expect, gone, house, node
 
 pytestmark = pytest.mark.slow
 
@@ -137,6 +137,39 @@ def test_claims_that_work_has_mounted_before_they_were_written_down_are_known(tm
         assert [each["name"] for each in found] == ["old"]
         home.train("t2", storage={"pvc": [{"claimName": "old", "path": "/d"}]})
         assert expect(home.call("GET", "/api/v1/nodes"), 200)["nodes"] == [], "the next report brings them"
+
+
+NEW_CLAIM = {"path": "/d", "existingPvc": False, "claimInfo": {"size": "1Gi"}}
+
+
+def test_a_job_that_is_submitted_again_gets_a_new_claim_again(home: House) -> None:
+    for expected in ("pvc-t1-0", "pvc-t1-1"):
+        made = home.train("t1", storage={"pvc": [NEW_CLAIM]})
+        (claim,) = made["spec"]["storage"]["pvc"]
+        assert claim["claimName"] == expected
+        expect(home.call("DELETE", f"/api/v1/workloads/{made['id']}"), 202)
+        home.push(home.report(gone=(gone(made["id"]),)))
+
+
+def test_a_model_that_is_changed_can_have_a_new_claim(home: House) -> None:
+    spec = {"image": "python", "servingPort": {"container": 8080}}
+    body = {"name": "m1", "projectId": "team-a", "spec": spec}
+    model = expect(home.call("POST", "/api/v1/workloads/inferences", body), 202)["id"]
+    path = f"/api/v1/workloads/inferences/{model}"
+    expect(home.call("PATCH", path, {"spec": {"storage": {"pvc": [NEW_CLAIM]}}}), 202)
+    expect(home.call("PATCH", path, {"spec": {"storage": {"pvc": [{**NEW_CLAIM, "claimName": "named"}]}}}), 202)
+    found: Any = expect(home.call("GET", "/api/v1/claims?projectId=team-a"), 200)["claims"]
+    assert [each["name"] for each in found] == ["named", "pvc-m1-0"]
+    home.train("t2", storage={"pvc": [{"claimName": "pvc-m1-0", "path": "/d"}]})
+
+
+def test_work_that_mounts_claims_does_not_move_away_from_them(home: House) -> None:
+    made = home.train("t1", storage={"pvc": [{**NEW_CLAIM, "claimName": "data"}]})
+    answer = home.call("DELETE", "/api/v1/org-unit/projects/team-a?workloads=move&to=team-b")
+    assert (answer.status_code, codes(answer)) == (409, ["project.has_claims"])
+    assert "t1 mounts volume claims of project team-a: data" in answer.text
+    now = expect(home.call("GET", f"/api/v1/workloads/{made['id']}"), 200)
+    assert now["projectId"] == "team-a"
 
 
 def test_one_address_is_shown_of_one_workload_only() -> None:

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
+from fairpool.agent.data_folder import DataFolder
 from fairpool.agent.unpacking import unpack
-from fairpool.agent.uploads import Uploads, remove_tree
+from fairpool.agent.uploads import Uploads
 from fairpool.control import uploads as control_uploads
 from fairpool.control.doors import NoDoors, Shut
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload
 from tests.control.house import House, codes, expect, gone, house
 
-BOUNDS = Bounds(size_bytes=1 << 20, files=100)
+BOUNDS = Bounds(size_bytes=1 << 20, files=100, total_bytes=1 << 30)
 UPLOADS = "/api/v1/uploads"
 
 
@@ -30,6 +31,7 @@ class Doors(NoDoors):
 
     def __init__(self, root: Path) -> None:
         self.store = Uploads(root)
+        self.data = DataFolder(root.parent)
 
     async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
         problem = self.store.begin(upload, total_bytes)
@@ -56,6 +58,9 @@ class Doors(NoDoors):
 
     async def remove_upload(self, upload_id: str) -> None:
         self.store.remove(upload_id)
+
+    async def set_aside_claims(self, project: str) -> None:
+        self.data.set_aside_claims(project)
 
 
 @pytest.fixture
@@ -208,6 +213,24 @@ def test_a_job_keeps_its_folder_from_being_removed_by_hand(home: House) -> None:
     assert (answer.status_code, codes(answer)) == (409, ["upload.in_use"])
 
 
+def test_a_project_does_not_see_what_an_earlier_one_of_its_name_left(home: House, doors: Doors) -> None:
+    new = {"claimName": "data", "path": "/d", "existingPvc": False, "claimInfo": {"size": "1Gi"}}
+    home.project("team-c")
+    job = home.train("t1", project="team-c", storage={"pvc": [new]})["id"]
+    for project in ("team-a", "team-c"):
+        (doors.data.claims / project / "data").mkdir(parents=True)
+        (doors.data.claims / project / "data" / "secret").touch()
+    expect(home.call("DELETE", "/api/v1/org-unit/projects/team-c?workloads=delete"), 202)
+    home.push(home.report(gone=(gone(job),)))
+    again = home.call("POST", "/api/v1/org-unit/projects", {"name": "team-a", "parentId": "default"})
+    assert (again.status_code, codes(again)) == (409, ["project.exists"])
+    home.project("team-c")
+    assert os.listdir(doors.data.claims) == ["team-a"], "those of a project that exists stay"
+    (aside,) = (doors.data.root / "claims-set-aside").iterdir()
+    assert (aside / "data" / "secret").exists(), "nothing is lost"
+    assert expect(home.call("GET", "/api/v1/claims?projectId=team-c"), 200)["claims"] == []
+
+
 # --- bounds --------------------------------------------------------------------------------------------------
 
 
@@ -230,6 +253,24 @@ def test_one_person_has_only_so_many_open(home: House) -> None:
     answers = [home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann") for _ in range(9)]
     assert [each.status_code for each in answers] == [201] * 8 + [429]
     assert home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="bob").status_code == 201
+
+
+def test_finished_ones_that_no_job_uses_count_too(home: House) -> None:
+    packed = archive(("a", b"1"))
+    finished = [upload(home, packed)[0] for _ in range(8)]
+    refused = home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann")
+    assert (refused.status_code, codes(refused)) == (429, ["upload.too_many"])
+    expect(submit(home, finished[0]), 202)
+    assert home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann").status_code == 201
+
+
+def test_what_folders_hold_together_is_bounded_once_they_are_unpacked(home: House, doors: Doors) -> None:
+    expect(home.call("PUT", "/v1/k8s/setting/uploads.totalMebibytes", {"value": 1}), 200)
+    packed = archive(("a", bytes(600_000)))
+    _, first = upload(home, packed)
+    second_id, second = upload(home, packed)
+    assert (first.status_code, second.status_code, codes(second)) == (200, 507, ["upload.no_room"])
+    assert doors.store.find(second_id) is None
 
 
 def test_pieces_come_in_order_and_may_come_twice(home: House) -> None:
@@ -296,6 +337,24 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "a size that is huge": (lambda: gzip.compress(raw_tar(b"a", b"", b"0", 7 << 30)), "upload.too_large"),
     "too many files": (lambda: archive(*((str(number), b"") for number in range(101))), "upload.too_many_files"),
     "too many folders": (lambda: archive(*((str(number), None) for number in range(101))), "upload.too_many_files"),
+    "headers without files": (
+        lambda: gzip.compress(raw_tar(b"g", b"", b"g")[:-1024] * 1000 + raw_tar(b"a", b"x")),
+        "upload.too_many_files",
+    ),
+    "large headers without files": (
+        lambda: gzip.compress(raw_tar(b"g", bytes(60_000), b"g")[:-1024] * 100 + raw_tar(b"a", b"x")),
+        "upload.too_large",
+    ),
+    "the folder itself, again and again": (
+        lambda: gzip.compress(raw_tar(b"./", b"", b"5")[:-1024] * 1000 + raw_tar(b"a", b"x")),
+        "upload.too_many_files",
+    ),
+    "folders that are only implied": (
+        lambda: archive(*(("/".join([str(number), *"abcdefgh", "f"]), b"") for number in range(20))),
+        "upload.too_many_files",
+    ),
+    "a path that no system can open": (lambda: archive(("/".join(["a" * 250] * 20), b"x")), "upload.path"),
+    "a folder that no system can open": (lambda: archive(("/".join(["a" * 250] * 20), None)), "upload.path"),
     "a name twice": (lambda: archive(("a", b"1"), ("a", b"2")), "upload.twice"),
     "a file in the place of a folder": (lambda: archive(("a/b", b"1"), ("a", b"2")), "upload.twice"),
     "a folder in the place of a file": (lambda: archive(("a", b"1"), ("a/b", b"2")), "upload.twice"),
@@ -333,8 +392,9 @@ def test_plain_archives_come_out_as_they_were(tmp_path: Path) -> None:
     assert not isinstance(unpack(tmp_path / "gnu", tmp_path / "out2", BOUNDS), Problem)
 
 
-def test_what_a_pod_closed_or_nested_deep_is_removed_too(tmp_path: Path) -> None:
-    folder = tmp_path / "files"
+def test_what_a_pod_closed_or_nested_deep_is_removed_too(doors: Doors, tmp_path: Path) -> None:
+    name = "00000000-0000-4000-8000-000000000000"
+    folder = doors.store.files_of(name)
     (folder / "closed").mkdir(parents=True)
     (folder / "closed" / "a").write_text("x")
     (folder / "closed").chmod(0)
@@ -345,8 +405,8 @@ def test_what_a_pod_closed_or_nested_deep_is_removed_too(tmp_path: Path) -> None
         os.close(here)
         here = below
     os.close(here)
-    remove_tree(folder)
-    assert not folder.exists()
+    doors.store.remove(name)
+    assert os.listdir(tmp_path / "uploads") == []
 
 
 def test_nothing_is_uploaded_where_there_is_no_place_for_it(tmp_path: Path) -> None:

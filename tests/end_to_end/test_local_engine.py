@@ -12,15 +12,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from fairpool.agent import process_table
-from fairpool.agent.launch import LogRotation
+from fairpool.agent import supervisor as supervisor_module
+from fairpool.agent.launch import LogRotation, launch_of
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.visit import Attachment, Execution
 from fairpool.model.ids import PodId
-from fairpool.model.observation import PodState, Reply
+from fairpool.model.observation import PodState, Reply, StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
 from fairpool.model.workload import NO_GPU, PodShape, gpu_memory, gpu_portion, whole_gpus
@@ -371,6 +373,25 @@ def test_a_python_that_is_asked_for_by_name_is_started_once(machine: Machine) ->
     """`runai submit hello -i python -- python -c ...` once ran `python python -c ...`."""
     sight = machine.run("hello", image="python", arguments=("python", "-c", "print(1)"))
     assert (sight.exit_code, machine.log(sight.order.pod)) == (0, "1\n")
+
+
+def test_a_plan_that_fails_when_the_table_was_edited_is_made_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = [machine.start(machine.order(name, image="no/such", devices=())) for name in ("a", "b")]
+    tried: list[str] = []
+
+    def failing(order: StartOrder, *arguments: Any, **named: Any) -> Any:
+        tried.append(order.pod)
+        if tried.count(order.pod) == 1:
+            raise PermissionError(13, "Permission denied")
+        return launch_of(order, *arguments, **named)
+
+    monkeypatch.setattr(supervisor_module, "launch_of", failing)
+    table = machine.root / "images.toml"
+    table.write_text(table.read_text() + '\n[[image]]\nname = "no/such"\nentrypoint = ["sh", "-c", "exit 6"]\n')
+    assert [machine.until_exited(pod).exit_code for pod in pods] == [6, 6]
+    assert sorted(tried) == sorted([*pods, *pods])
 
 
 def test_a_pod_that_waits_for_its_image_can_be_stopped(machine: Machine) -> None:

@@ -456,6 +456,29 @@ def test_a_backup_with_nodes_that_cannot_be_read_is_refused(premises: Premises, 
     assert premises.nodes.read_text() == OF_THE_BACKUP
 
 
+@pytest.mark.parametrize("now", [None, "{", '{"first": 5000, "projects": {"b": 5000}}'])
+def test_the_users_of_projects_are_kept_and_come_back_where_they_are_lost(
+    premises: Premises, tmp_path: Path, now: str | None
+) -> None:
+    table = premises.machine / "users.json"
+    table.write_text('{"first": 2000000000, "projects": {"a": 2000000000}}')
+    archive.make_backup(premises, tmp_path / "backup")
+    table.unlink()
+    if now is not None:
+        table.write_text(now)
+    archive.restore_backup(premises, tmp_path / "backup")
+    found = json.loads(table.read_text())["projects"]
+    assert found == ({"b": 5000} if now and len(now) > 1 else {"a": 2000000000}), "what files belong to stays"
+    assert len(asides(premises, "users.json")) == (now == "{")
+
+
+def test_a_backup_with_users_that_cannot_be_is_refused(premises: Premises, tmp_path: Path) -> None:
+    (premises.machine / "users.json").write_text('{"projects": {"a": 0}}')
+    archive.make_backup(premises, tmp_path / "backup")
+    with pytest.raises(Unusable, match=r"users\.json in it cannot be read"):
+        archive.restore_backup(premises, tmp_path / "backup")
+
+
 def test_a_backup_that_was_cut_short_is_refused_in_words(premises: Premises, backup: Path) -> None:
     whole = backup.read_bytes()
     for length in range(0, len(whole), max(1, len(whole) // 12)):

@@ -420,7 +420,7 @@ def test_what_is_packed_is_what_the_server_unpacks(tmp_path: Path) -> None:
     (here / "run.sh").chmod(0o755)
     with (tmp_path / "archive").open("w+b") as file:
         workdir.pack(str(here), workdir.look_through(str(here)), file)
-    found = unpack(tmp_path / "archive", there, Bounds(size_bytes=1 << 20, files=100))
+    found = unpack(tmp_path / "archive", there, Bounds(size_bytes=1 << 20, files=100, total_bytes=1 << 30))
     assert found == Contents(6, sum(path.stat().st_size for path in here.rglob("*") if path.is_file()))
     assert {str(path.relative_to(there)) for path in there.rglob("*")} == {
         str(path.relative_to(here)) for path in here.rglob("*")

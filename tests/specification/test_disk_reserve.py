@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from fairpool.agent import disk_reserve, namespaces, process_table
 from fairpool.agent.disk_reserve import DiskWatch, Eviction, Reserve, Writer, culprit
 from fairpool.cluster.settle import Look, settle
+from fairpool.model.ids import PodId
 from fairpool.model.life import Cause, Outcome
 from fairpool.model.observation import PodState
 from tests.lives import RUNNING, at, life, node_sight, pod_sight
@@ -169,6 +171,71 @@ def test_links_lead_nowhere_and_sparse_files_take_no_space(tmp_path: Path) -> No
     assert found.bytes < 5 * MIB, "counted once"
 
 
+def test_a_disk_that_was_full_at_the_start_gets_its_reserve_when_there_is_room(tmp_path: Path) -> None:
+    reserve = Disk(tmp_path / "reserve", 32 * MIB, 256 * MIB)
+    reserve.used = 250 * MIB
+    assert "nothing is reserved" in reserve.measure()
+    watch = DiskWatch(reserve, list, lambda pod, reason: None, lambda event, fields: None)
+    watch.look()
+    assert (reserve.bytes, reserve.held_bytes) == (0, 0)
+    reserve.used = 176 * MIB
+    watch.look()
+    assert (reserve.bytes, reserve.held_bytes) == (20 * MIB, 20 * MIB)
+    reserve.used = 180 * MIB
+    watch.look()
+    assert reserve.bytes == 20 * MIB, "never less"
+    reserve.used = 0
+    watch.look()
+    assert (reserve.bytes, reserve.held_bytes, reserve.words) == (32 * MIB, 32 * MIB, "")
+
+
+def test_processes_are_looked_at_once_however_many_pods_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "big").write_bytes(os.urandom(2 * MIB))
+    looks: list[int] = []
+
+    class Counted(process_table.Census):
+        def __init__(self, beside: Collection[int] = ()) -> None:
+            looks.append(1)
+            super().__init__(beside)
+
+    monkeypatch.setattr(process_table, "Census", Counted)
+    assert find([a_writer(f"w{number}", tmp_path) for number in range(5)], tmp_path) is not None
+    assert len(looks) == 1
+
+
+def test_a_pod_with_countless_files_takes_no_time_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a-many", "z-filler"):
+        (tmp_path / name).mkdir()
+    for number in range(300):
+        (tmp_path / "a-many" / str(number)).touch()
+    (tmp_path / "z-filler" / "file").write_bytes(os.urandom(2 * MIB))
+    now = iter(range(10_000))  # every look at the clock takes a second
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(now)))
+    monkeypatch.setattr(disk_reserve, "MEASURE_S", 100.0)
+    found = find([a_writer(name, tmp_path / name) for name in ("a-many", "z-filler")], tmp_path)
+    assert found is not None
+    assert found.writer.name == "z-filler"
+
+
+def test_where_files_are_too_many_what_was_sent_to_the_disk_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / str(number)).touch()
+    sent = {"many": 10 * MIB}
+    monkeypatch.setattr(disk_reserve, "ENTRIES_MAX", 10)
+    monkeypatch.setattr(disk_reserve, "_bytes_sent", lambda family: sent["many"])
+    before: dict[PodId, int] = {}
+    writers = [a_writer("many", tmp_path)]
+    assert culprit(writers, tmp_path / "reserve", at_least=MIB, sent_before=before) is None
+    sent["many"] += 5 * MIB
+    found = culprit(writers, tmp_path / "reserve", at_least=MIB, sent_before=before)
+    assert found is not None
+    assert found.bytes == 5 * MIB
+
+
 HIDING = """
 import os, sys
 handle = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
@@ -218,8 +285,8 @@ from pathlib import Path
 from fairpool.agent import namespaces as ns
 folder = Path(sys.argv[1])
 ns.enter(ns.CLONE_NEWNS)
-ns._mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
-ns._mount("tmpfs", str(folder), "tmpfs", 0, "size=256m,mode=700")
+ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
+ns.mount("tmpfs", str(folder), "tmpfs", 0, "size=256m,mode=700")
 from fairpool.cli.compose.disk_guard import DiskGuard
 from tests.local_machine import a_machine
 filling = """
@@ -256,5 +323,5 @@ def test_a_pod_that_fills_a_real_disk_is_stopped_and_others_run_on(tmp_path: Pat
     assert ran.returncode == 0, ran.stderr
     words, quiet = json.loads(ran.stdout)
     assert "Evicted: it filled the disk: " in words
-    assert "written to its scratch" in words
+    assert "written to its home" in words
     assert quiet == "running"

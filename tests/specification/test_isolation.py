@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import sys
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from fairpool.agent import isolation, mount_source
+from fairpool.agent import isolation, mount_source, namespaces, pod_init, project_users
 from fairpool.agent.cgroup import Limiter
 from fairpool.agent.data_folder import DataFolder, make_places, remove_tree
 from fairpool.agent.environment import Places
@@ -20,6 +24,7 @@ from fairpool.agent.launch import Conditions, launch_of
 from fairpool.agent.log_segments import LogWriter, times
 from fairpool.agent.mount_source import SourceRefused, open_source, permits
 from fairpool.agent.order_file import KeptOrder
+from fairpool.agent.patience import NotYet, Patience
 from fairpool.agent.project_users import FIRST_UID, ProjectUsers, hand_over
 from fairpool.agent.support import install_support
 from fairpool.agent.uploads import Uploads
@@ -289,6 +294,72 @@ def test_what_earlier_versions_made_is_handed_over_but_not_what_it_points_to(tmp
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands files over")
+def test_folders_however_deep_are_handed_over(tmp_path: Path) -> None:
+    (claim := tmp_path / "claim").mkdir()
+    here = os.open(claim, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("deep", dir_fd=here)
+        below = os.open("deep", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    hand_over(str(claim), User(12_345, 12_345))
+    assert (os.fstat(here).st_uid, claim.stat().st_uid) == (12_345, 12_345)
+    os.close(here)
+    remove_tree(str(claim))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands files over")
+def test_a_lost_table_of_users_is_found_again_by_whose_the_claims_are(tmp_path: Path) -> None:
+    users = ProjectUsers(tmp_path)
+    for project in ("a", "b"):
+        claim = tmp_path / "claims" / project / "data"
+        claim.mkdir(parents=True)
+        os.chown(claim, users.user_of(QueueId(project)).uid, 0)
+    (run := tmp_path / "checkpoints" / "run").mkdir(parents=True)
+    os.chown(run, users.user_of(QueueId("c")).uid, 0)
+    (tmp_path / "users.json").unlink()
+    again = ProjectUsers(tmp_path)
+    assert again.user_of(QueueId("new")).uid == FIRST_UID + 3, "nothing of anyone before"
+    assert again.user_of(QueueId("b")).uid == FIRST_UID + 1
+    assert again.user_of(QueueId("a")).uid == FIRST_UID
+
+
+def test_there_are_only_so_many_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project_users, "USERS_MAX", 1)
+    users = ProjectUsers(tmp_path)
+    users.user_of(QueueId("a"))
+    with pytest.raises(OSError, match="no user left for project b"):
+        users.user_of(QueueId("b"))
+    assert users.user_of(QueueId("a")).uid == FIRST_UID
+
+
+def test_a_call_that_hangs_is_not_waited_for_and_asked_about_again() -> None:
+    patience: Patience[int] = Patience(patience_s=0.01)
+    go_on = threading.Event()
+
+    def slow() -> int:
+        assert go_on.wait(60)
+        return 7
+
+    with pytest.raises(NotYet, match="does not answer"):
+        patience.ask("a", slow, "it does not answer")
+    with pytest.raises(NotYet):
+        patience.ask("a", slow, "it does not answer")
+    go_on.set()
+    for _ in range(6000):
+        with suppress(NotYet):
+            assert patience.ask("a", slow, "it does not answer") == 7
+            break
+        time.sleep(0.01)
+
+    def broken() -> int:
+        raise PermissionError(13, "no")
+
+    with pytest.raises(PermissionError):
+        Patience[int](patience_s=60).ask("b", broken, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands files over")
 def test_a_pods_places_are_its_users(data: DataFolder, ground: Isolation) -> None:
     asked = order()
     places = data.places(asked)
@@ -298,6 +369,33 @@ def test_a_pods_places_are_its_users(data: DataFolder, ground: Isolation) -> Non
     make_places(KeptOrder(order=asked, launch=launch), places)
     for place in (places.home, places.checkpoints, f"{places.checkpoints}/old"):
         assert os.stat(place).st_uid == 12_345
+
+
+def test_the_first_process_asks_again_to_end_with_its_keeper_once_it_is_another_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel forgets it when a process changes its user."""
+    steps: list[str] = []
+
+    class Over(BaseException):
+        pass
+
+    def over(code: int) -> None:
+        raise Over
+
+    def started(line: socket.socket) -> int:
+        steps.append("start")
+        raise OSError
+
+    monkeypatch.setattr(namespaces, "end_with_parent", lambda: steps.append("end with parent"))
+    monkeypatch.setattr(pod_init, "make_view", lambda view, mounts: None)
+    monkeypatch.setattr(pod_init, "take_on", lambda view: steps.append("take on"))
+    monkeypatch.setattr(os, "chdir", lambda path: None)
+    monkeypatch.setattr(os, "_exit", over)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(Over):
+        pod_init.be_first({"view": {}, "mounts": []}, None, ours, started)
+    assert steps == ["end with parent", "take on", "end with parent", "start"]
 
 
 # --- the view

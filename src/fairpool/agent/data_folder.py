@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpool.agent import life_folder
-from fairpool.agent.durable import replace_file, write_durably
+from fairpool.agent.durable import replace_file, sync_folder, write_durably
 from fairpool.agent.environment import HOSTFILE_NAME, Places
 from fairpool.agent.isolation import User
 from fairpool.agent.life_folder import folder_name
@@ -92,6 +92,18 @@ class DataFolder:
     @property
     def claims(self) -> Path:
         return self.root / "claims"
+
+    def set_aside_claims(self, project: str) -> Path | None:
+        """A project of this name begins: what an earlier one has left is not its own. Kept, but mounted by nobody."""
+        folder = self.claims / project.replace("/", "_")
+        if folder.parent != self.claims or folder.name in ("", ".", "..") or not folder.is_dir():
+            return None
+        aside = self.root / "claims-set-aside"
+        aside.mkdir(mode=0o700, exist_ok=True)
+        kept = aside / f"{folder.name}-{time.time_ns()}"
+        folder.rename(kept)
+        sync_folder(self.claims)
+        return kept
 
     @property
     def uploads(self) -> Path:

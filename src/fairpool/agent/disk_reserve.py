@@ -13,9 +13,9 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +45,8 @@ class Reserve:
         self.file, self.wanted_bytes = file, wanted_bytes
         self.bytes = 0
         """What is reserved when there is room; less than what is wanted on a small disk."""
+        self.words = ""
+        """Why that is less."""
 
     @property
     def held_bytes(self) -> int:
@@ -64,10 +66,22 @@ class Reserve:
         self.bytes = min(self.wanted_bytes, room // SHARE)
         if self.bytes < SMALLEST_BYTES:
             self.bytes = 0
-        if self.bytes == self.wanted_bytes:
-            return ""
         kept = f"only {_size(self.bytes)}" if self.bytes else "nothing"
-        return f"{kept} is reserved instead of {_size(self.wanted_bytes)}, because {_size(room)} of the disk is free"
+        self.words = (
+            f"{kept} is reserved instead of {_size(self.wanted_bytes)}, because {_size(room)} of the disk is free"
+        )
+        if self.bytes == self.wanted_bytes:
+            self.words = ""
+        return self.words
+
+    def grow(self) -> None:
+        """Reserve more where the disk was too full for it at the start and has room by now; never less."""
+        if self.bytes == self.wanted_bytes:
+            return
+        before, words = self.bytes, self.words
+        self.measure()
+        if self.bytes < self.wanted_bytes and self.bytes - before <= before // 4:  # not for every file that goes
+            self.bytes, self.words = before, words
 
     def hold(self, is_stopping: Callable[[], bool] = lambda: False) -> bool:
         """Make the file, or make it as large as it should be; says whether it is. Takes a while on some disks."""
@@ -154,6 +168,8 @@ class DiskWatch:
         self._reserve, self._writers, self._stop, self._note = reserve, writers, stop, note
         self._not_before = float("-inf")
         self._was_low = False
+        self._sent: dict[PodId, int] = {}
+        """What each pod had sent to the disk when space became low."""
 
     def look(self) -> Eviction | None:
         """Once; who was stopped, if somebody was."""
@@ -172,7 +188,8 @@ class DiskWatch:
 
     def _evict(self) -> Eviction | None:
         reserve = self._reserve
-        eviction = culprit(self._writers(), reserve.file, at_least=max(reserve.bytes // 16, 1 << 20))
+        at_least = max(reserve.bytes // 16, 1 << 20)
+        eviction = culprit(self._writers(), reserve.file, at_least=at_least, sent_before=self._sent)
         if eviction is None:
             return None
         writer = eviction.writer
@@ -187,6 +204,8 @@ class DiskWatch:
 
     def _recover(self) -> None:
         reserve = self._reserve
+        self._sent.clear()
+        reserve.grow()
         if reserve.bytes and reserve.held_bytes < reserve.bytes and reserve.free_bytes >= 2 * reserve.bytes:
             is_held = reserve.hold()
             if is_held and self._was_low:
@@ -196,73 +215,98 @@ class DiskWatch:
             self._was_low = False
 
 
-def culprit(writers: Sequence[Writer], beside: Path, *, at_least: int) -> Eviction | None:
-    """Who has written most lately to the disk of a file; None: nobody has written much."""
+def culprit(
+    writers: Sequence[Writer], beside: Path, *, at_least: int, sent_before: dict[PodId, int] | None = None
+) -> Eviction | None:
+    """Who has written most lately to the disk of a file; None: nobody has written much.
+
+    Where there are too many files to look at, what a pod has sent to disks since `sent_before` counts, which is filled
+    for the next time.
+    """
     device = os.stat(beside.parent).st_dev
-    since, until = time.time() - LATELY_S, time.monotonic() + MEASURE_S
+    since, end = time.time() - LATELY_S, time.monotonic() + MEASURE_S
+    census, before = process_table.Census(beside=(os.getpid(),)), {} if sent_before is None else sent_before
+    families = {writer.pod: list(_family(writer, census)) for writer in writers}
+    for pod, family in families.items():
+        before.setdefault(pod, _bytes_sent(family))
     found = []
-    for writer in sorted(writers, key=lambda each: each.pod):
-        used = _written(writer, device, since, until)
+    for place, writer in enumerate(sorted(writers, key=lambda each: each.pod)):
+        now, family = time.monotonic(), families[writer.pod]
+        # A share for each, and what one leaves is for those who come after.
+        look = _Look(device=device, since=since, until=now + max(0.0, end - now) / (len(writers) - place))
+        used = {words: look.lately(folder) for folder, words in writer.places.items()}
+        used["files that it removed and holds open"] = _removed(family, device)
         where, _ = max(used.items(), key=lambda each: each[1], default=("", 0))
+        sent = _bytes_sent(family)
         total = sum(used.values())
+        if look.is_cut_off and sent - before[writer.pod] > total:
+            total, where = sent - before[writer.pod], "more files than can be looked at"
         if total >= at_least:
-            found.append((total, _bytes_sent(writer), Eviction(writer=writer, bytes=total, where=where)))
+            found.append((total, sent, Eviction(writer=writer, bytes=total, where=where)))
     # Pods that share a folder have written the same to it: then the one that has sent more to the disk.
     return max(found, key=lambda each: each[:2])[2] if found else None
 
 
-def _written(writer: Writer, device: int, since: float, until: float) -> dict[str, int]:
-    """Bytes of files that were changed lately, by where they are."""
-    seen: set[int] = set()
-    used = {words: _lately(folder, device, since, until, seen) for folder, words in writer.places.items()}
-    removed = {
-        about.st_ino: about.st_blocks * BLOCK
-        for about in _open_files(writer)
-        if about.st_dev == device and about.st_nlink == 0
-    }
-    return {**used, "deleted files that it keeps open": sum(removed.values())}
+@dataclass(slots=True, kw_only=True)
+class _Look:
+    """One look at the places of a pod."""
+
+    device: int
+    since: float
+    until: float
+    entries: int = 0
+    is_cut_off: bool = False
+    seen: set[int] = field(default_factory=set)
+
+    def lately(self, folder: str) -> int:
+        """Bytes of what lies in a folder and was changed lately; links are not followed, and a tree without end is
+        left."""
+        total, folders = 0, [folder]
+        while folders:
+            with suppress(OSError), os.scandir(folders.pop()) as found:
+                for entry in found:
+                    self.entries += 1
+                    if self.entries > ENTRIES_MAX or time.monotonic() > self.until:
+                        self.is_cut_off = True
+                        return total
+                    with suppress(OSError):
+                        about = entry.stat(follow_symlinks=False)
+                        if about.st_dev != self.device or about.st_ino in self.seen:
+                            continue
+                        if stat.S_ISDIR(about.st_mode):
+                            folders.append(entry.path)
+                        elif about.st_ctime >= self.since:
+                            self.seen.add(about.st_ino)
+                            total += about.st_blocks * BLOCK
+        return total
 
 
-def _lately(folder: str, device: int, since: float, until: float, seen: set[int]) -> int:
-    """What lies in a folder and was changed lately; links are not followed, and a tree without end is left."""
-    total, entries, folders = 0, 0, [folder]
-    while folders:
-        with suppress(OSError), os.scandir(folders.pop()) as found:
-            for entry in found:
-                entries += 1
-                if entries > ENTRIES_MAX or time.monotonic() > until:
-                    return total
-                with suppress(OSError):
-                    about = entry.stat(follow_symlinks=False)
-                    if about.st_dev != device or about.st_ino in seen:
-                        continue
-                    if stat.S_ISDIR(about.st_mode):
-                        folders.append(entry.path)
-                    elif about.st_ctime >= since:
-                        seen.add(about.st_ino)
-                        total += about.st_blocks * BLOCK
-    return total
+def _family(writer: Writer, census: process_table.Census) -> dict[int, int]:
+    return census.family(writer.mark, dict([writer.main] if writer.main else []))
 
 
-def _open_files(writer: Writer) -> Iterator[os.stat_result]:
-    for pid in process_table.family(writer.mark, dict([writer.main] if writer.main else [])):
+def _removed(family: Iterable[int], device: int) -> int:
+    """Bytes of files that these processes hold open and that have no name any more."""
+    found: dict[int, int] = {}
+    for pid in family:
         with suppress(OSError):
             for name in os.listdir(f"/proc/{pid}/fd"):
                 with suppress(OSError):
                     about = os.stat(f"/proc/{pid}/fd/{name}")
-                    if stat.S_ISREG(about.st_mode):
-                        yield about
+                    if stat.S_ISREG(about.st_mode) and about.st_dev == device and about.st_nlink == 0:
+                        found[about.st_ino] = about.st_blocks * BLOCK
+    return sum(found.values())
 
 
 def _freeze(writer: Writer) -> None:
-    for pid, started in process_table.family(writer.mark, dict([writer.main] if writer.main else [])).items():
+    for pid, started in _family(writer, process_table.Census(beside=(os.getpid(),))).items():
         process_table.send(pid, signal.SIGSTOP, only_if=partial(process_table.is_alive, started=started))
 
 
-def _bytes_sent(writer: Writer) -> int:
-    """What its processes have sent to any disk, by the kernel's count."""
+def _bytes_sent(family: Iterable[int]) -> int:
+    """What these processes have sent to any disk, by the kernel's count."""
     total = 0
-    for pid in process_table.family(writer.mark, dict([writer.main] if writer.main else [])):
+    for pid in family:
         with suppress(OSError, ValueError):
             for line in Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines():
                 if line.startswith("write_bytes:"):

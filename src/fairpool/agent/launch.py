@@ -41,7 +41,7 @@ RESERVED = ("/proc", "/sys", "/dev", OWN)
 """Where no volume can be: these are made for every pod."""
 CONFIGURATION_MAX = 65_536
 CLAIM_MODE = 0o2770
-"""Pods of one project may have different users; their group is one."""
+"""For the user and the group of its project, and no one else."""
 
 Mounts = list[dict[str, Any]]
 

@@ -100,9 +100,7 @@ def _refuse_homes(real: str, chain: list[os.stat_result], shown: str, homes: Col
             continue
         if inside:
             what = f"{shown} is in the home directory {home}, which is not the submitter's own"
-            raise SourceRefused(
-                "volume.home", what, f"submit the job as its owner through the local socket, or {INSTEAD}"
-            )
+            raise SourceRefused("volume.home", what)
         if home.startswith(f"{real}/") or _is_above(chain[0], home):
             what = f"{shown} contains the home directory {home}, which is not the submitter's own"
             raise SourceRefused("volume.home", what, "mount only the directory below it that the job needs")

@@ -7,7 +7,10 @@ the first project has run something.
 
 from __future__ import annotations
 
+import errno
 import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -18,7 +21,10 @@ from fairpool.model.ids import QueueId
 
 FILE = "users.json"
 FIRST_UID = 2_000_000_000
-LAST_UID = FIRST_UID + 65_535
+USERS_MAX = 65_536
+LAST_UID = FIRST_UID + USERS_MAX - 1
+HIGHEST_UID = 2**32 - 2
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Numbers(msgspec.Struct):
@@ -34,44 +40,136 @@ class ProjectUsers:
     def __init__(self, root: Path) -> None:
         self._path = root / FILE
         self._numbers: Numbers | None = None
+        self._lock = threading.Lock()
 
     def user_of(self, project: QueueId) -> User:
         """Its user, from the first time on the same. Raises OSError where that cannot be written down or read."""
-        numbers = self._numbers or self._read()
-        uid = numbers.projects.get(project)
-        if uid is None:
-            uid = max([numbers.first - 1, *numbers.projects.values()]) + 1
-            numbers.projects[project] = uid
-            write_durably(self._path, msgspec.json.encode(numbers))
-        self._numbers = numbers
-        return User(uid, uid)
+        with self._lock:
+            numbers = self._numbers or self._read()
+            uid = numbers.projects.get(project)
+            if uid is None:
+                uid = max([numbers.first - 1, *numbers.projects.values()]) + 1
+                if uid > min(numbers.first + USERS_MAX - 1, HIGHEST_UID):
+                    raise OSError(0, f"{self._path} has no user left for project {project}")
+                given = Numbers(numbers.first, {**numbers.projects, project: uid})
+                write_durably(self._path, msgspec.json.encode(given))
+                numbers = given
+            self._numbers = numbers
+            return User(uid, uid)
 
     def _read(self) -> Numbers:
         try:
-            numbers = msgspec.json.decode(self._path.read_bytes(), type=Numbers)
+            return _checked(self._path)
         except FileNotFoundError:
-            return Numbers(projects={})
-        except msgspec.DecodeError as error:
-            raise OSError(0, f"{self._path} cannot be read ({error}): restore it from a backup") from error
-        if min([numbers.first, *numbers.projects.values()]) <= 0:
-            raise OSError(0, f"{self._path} assigns user 0 to a project: restore it from a backup")
+            return self._found()
+
+    def _found(self) -> Numbers:
+        """Without the file: whose the claims are that pods have made. Nothing of one project is given to another."""
+        numbers, taken = Numbers(projects={}), [FIRST_UID - 1]
+        for place, is_project in (("claims", True), ("checkpoints", False)):
+            for folder in _folders(self._path.parent / place):
+                owners = [uid for each in (folder, *_folders(folder)) if FIRST_UID <= (uid := _owner(each)) <= LAST_UID]
+                taken += owners
+                if is_project and owners and owners[-1] not in numbers.projects.values():
+                    numbers.projects[folder.name] = owners[-1]
+        numbers.first = max(taken) + 1
         return numbers
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        return []
+
+
+def _owner(folder: Path) -> int:
+    return folder.lstat().st_uid
+
+
+def problem_with(file: Path) -> str:
+    """Why a table of users cannot be used; empty: it can."""
+    try:
+        _checked(file)
+    except OSError as error:
+        return str(error.strerror)
+    return ""
+
+
+def _checked(file: Path) -> Numbers:
+    try:
+        numbers = msgspec.json.decode(file.read_bytes(), type=Numbers)
+    except msgspec.DecodeError as error:
+        raise OSError(0, f"{file} cannot be read ({error}): restore it from a backup") from error
+    given = list(numbers.projects.values())
+    if min([numbers.first, *given]) <= 0 or max([numbers.first, *given]) > HIGHEST_UID:
+        raise OSError(0, f"{file} gives a project a user that cannot be: restore it from a backup")
+    if len(set(given)) < len(given):
+        raise OSError(0, f"{file} gives two projects one user: restore it from a backup")
+    return numbers
 
 
 def hand_over(folder: str, user: User) -> None:
     """Make a folder and all that is in it the user's, unless it is: what earlier versions made belongs to root.
 
-    Links are handed over themselves, never what they point to.
+    Links are handed over themselves, never what they point to. It goes from folder to folder by descriptor, however
+    deep they are: a pod may move them meanwhile, and no path is followed.
     """
-    about = os.lstat(folder)
-    if (about.st_uid, about.st_gid) == (user.uid, user.gid):
-        return
-    pending = [folder]
-    while pending:
-        with os.scandir(pending.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(entry.path)
-                os.chown(entry.path, user.uid, user.gid, follow_symlinks=False)
-    # Last, so that a hand-over that was cut off is begun anew.
-    os.chown(folder, user.uid, user.gid)
+    top = here = os.open(folder, FOLDER)
+    try:
+        about = os.fstat(top)
+        if (about.st_uid, about.st_gid) == (user.uid, user.gid):
+            return
+        way = [(_identity(about), _handed_over(here, user))]
+        while way:
+            below = way[-1][1]
+            if below:
+                down = _opened_below(here, below.pop())
+                if down is not None:
+                    here = _instead(down, here, top)
+                    way.append((_identity(os.fstat(here)), _handed_over(here, user)))
+                continue
+            way.pop()
+            if way:
+                here = _instead(os.open("..", FOLDER, dir_fd=here), here, top)
+                if _identity(os.fstat(here)) != way[-1][0]:
+                    raise OSError(errno.ESTALE, f"{folder} was changed while it was handed over")
+        # Last, so that a hand-over that was cut off is begun anew.
+        os.fchown(top, user.uid, user.gid)
+    finally:
+        if here != top:
+            os.close(here)
+        os.close(top)
+
+
+def _handed_over(here: int, user: User) -> list[str]:
+    """Hand over what lies in a folder; says which of it are folders."""
+    folders = []
+    with os.scandir(here) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            with suppress(FileNotFoundError):
+                os.chown(entry.name, user.uid, user.gid, dir_fd=here, follow_symlinks=False)
+    return folders
+
+
+def _opened_below(here: int, name: str) -> int | None:
+    """None: it is gone, or a link by now."""
+    try:
+        return os.open(name, FOLDER, dir_fd=here)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
+
+
+def _instead(new: int, old: int, top: int) -> int:
+    if old != top:
+        os.close(old)
+    return new
+
+
+def _identity(about: os.stat_result) -> tuple[int, int]:
+    return about.st_dev, about.st_ino

@@ -17,7 +17,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -34,12 +34,13 @@ from fairpool.agent.environment import Places
 from fairpool.agent.hints import Hints
 from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.agent.images import ImageTable
-from fairpool.agent.isolation import User, find_isolation, user_name
+from fairpool.agent.isolation import User, find_isolation
 from fairpool.agent.launch import DEFAULT_ROTATION, Conditions, LogRotation, launch_of
 from fairpool.agent.launcher import Launcher
 from fairpool.agent.order_file import KeptOrder, read_order, write_order
+from fairpool.agent.patience import Patience
 from fairpool.agent.pod_log import LogChunk, read_log
-from fairpool.agent.project_users import ProjectUsers
+from fairpool.agent.project_users import ProjectUsers, hand_over
 from fairpool.agent.shim import UNKNOWN_END
 from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
@@ -138,6 +139,8 @@ class Supervisor:
         self._pods: Mapping[PodId, PodSight] = {}
         self._changed = True
         self._unwritten: list[tuple[KeptOrder, Places]] = []
+        self._patience: Patience[dict[str, Any] | Problem] = Patience()
+        self._images_again_at = float("inf")
         self._forgotten = self._bytes_forgotten = 0
         self._listed_ns, self._looked_at, self._is_new = -1, float("-inf"), True
         self.data.prune_logs()
@@ -247,7 +250,7 @@ class Supervisor:
                 due.update(pod for pod, life in self._lives.items() if not life.is_over)
                 self._look_at_everything()
             due.update(self._watch.ended())
-            if self._images.refresh():
+            if self._images.refresh() or time.monotonic() >= self._images_again_at:
                 self._try_images_again()
             long_ago = time.monotonic() - LOOK_AGAIN_S
             due.update(pod for pod in self._unsettled if not self._lives[pod].is_awaited_since(long_ago))
@@ -462,7 +465,9 @@ class Supervisor:
         image = self._images.find(order.program.image)
         if isinstance(image, Problem):
             return KeptOrder(order=order, trouble=f"ErrImagePull: {image}")
-        launch = launch_of(
+        user = self._user_of(order)
+        plan = partial(
+            launch_of,
             order,
             image,
             [node.gpus[device] for device in order.devices],
@@ -471,16 +476,33 @@ class Supervisor:
             conditions=self._conditions,
             is_simulated=node.is_simulated,
             rendezvous=self.data.rendezvous(order),
-            user=self._user_of(order),
+            user=user,
         )
+        launch = self._planned(order, places, user, plan)
         return launch if isinstance(launch, Problem) else KeptOrder(order=order, launch=launch)
 
+    def _planned(
+        self, order: StartOrder, places: Places, user: User | None, plan: Callable[[], dict[str, Any] | Problem]
+    ) -> dict[str, Any] | Problem:
+        """A plan that looks at people's files may take long, and others must not wait for it: they may be many, or on
+        a file server that does not answer."""
+        program = order.program
+        has_been_here = user is not None and os.path.isdir(places.checkpoints)
+        if not (program.volumes or program.python_env or program.working_dir or has_been_here):
+            return plan()
+
+        def prepared() -> dict[str, Any] | Problem:
+            if user is not None and has_been_here:
+                hand_over(places.checkpoints, user)
+            return plan()
+
+        return self._patience.ask(order.pod, prepared, "its files are being prepared or do not answer")
+
     def _user_of(self, order: StartOrder) -> User | None:
-        """Who the pod runs as: as root never root, but who submitted it or its project's user; else whoever we are."""
+        """Who the pod runs as: where we are root its project's user, else whoever we are."""
         if os.geteuid() != 0 or not self._conditions.is_isolating:
             return None
-        own, submitter = self._users.user_of(order.project), order.program.submitter_uid
-        return User(submitter, own.gid, user_name(submitter)) if submitter else own
+        return self._users.user_of(order.project)
 
     def _has_predecessor(self, order: StartOrder) -> bool:
         """Whether another life of the same pod may still run: two would write into one folder of checkpoints."""
@@ -491,17 +513,19 @@ class Supervisor:
 
     def _try_images_again(self) -> None:
         """The table was edited: what could not be found before may be in it now."""
+        self._images_again_at = float("inf")
         for pod, life in self._lives.items():
             if life.kept.launch is None and not life.is_over and not notice.is_given(life.folder):
-                kept = self._plan_launch(life.kept.order, self.data.places(life.kept.order))
-                if isinstance(kept, Problem):
-                    kept = KeptOrder(order=life.kept.order, trouble=f"CreateContainerConfigError: {kept}")
                 try:
+                    kept = self._plan_launch(life.kept.order, self.data.places(life.kept.order))
+                    if isinstance(kept, Problem):
+                        kept = KeptOrder(order=life.kept.order, trouble=f"CreateContainerConfigError: {kept}")
                     make_places(kept, self.data.places(kept.order))
                     write_order(life.folder, kept)
                 except OSError as error:
-                    trouble = f"CreateContainerConfigError: its files cannot be written: {error.strerror}"
+                    trouble = f"CreateContainerConfigError: it cannot be prepared: {error.strerror}"
                     kept = KeptOrder(order=life.kept.order, trouble=trouble)
+                    self._images_again_at = time.monotonic() + ASK_AGAIN_S
                 life.kept, life.looked_at = kept, float("-inf")
                 self._unsettled.add(pod)
 

@@ -7,6 +7,7 @@ files, none of which belong in an upload.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import re
@@ -15,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from fairpool.agent.durable import write_all
 from fairpool.model.problem import Problem
@@ -24,6 +24,9 @@ from fairpool.model.upload import Bounds
 BLOCK = 512
 HEADER_MAX = 64 * 1024
 """Bytes of a header that only holds a long name."""
+HEADERS_PER_FILE = 4
+"""Of a folder with as many files as it may have: one for the file, the rest for its long name."""
+HEADER_BYTES_PER_FILE = 4096
 PIECE = 1 << 20
 DEPTH_MAX = 64
 NAME_MAX = 255
@@ -71,17 +74,19 @@ def unpack(archive: Path, target: Path, bounds: Bounds) -> Contents | Problem:
     files = size_bytes = 0
     try:
         target.mkdir(mode=0o700)
-        with gzip.open(archive, "rb") as stream:
+        with gzip.open(archive, "rb") as content:
+            stream = _Bounded(content, bounds)
             for entry in _entries(stream):
-                files, size_bytes = files + 1, size_bytes + entry.size_bytes
+                size_bytes += entry.size_bytes
+                if size_bytes > bounds.size_bytes:
+                    raise _too_large(bounds)
+                files += _made_folders(target, entry) + (not entry.is_folder)
                 if files > bounds.files:
                     raise Bad(
                         "too_many_files", f"the directory has more than {bounds.files} files", "remove some of them"
                     )
-                if size_bytes > bounds.size_bytes:
-                    size = f"{bounds.size_bytes / (1 << 20):g} MiB"
-                    raise Bad("too_large", f"the directory is larger than {size}", "remove what the job does not need")
-                _put(target, entry, stream)
+                if not entry.is_folder:
+                    _put(target, entry, stream)
     except Bad as bad:
         return bad.problem
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -91,11 +96,45 @@ def unpack(archive: Path, target: Path, bounds: Bounds) -> Contents | Problem:
     return Contents(files, size_bytes)
 
 
-def _entries(stream: BinaryIO | gzip.GzipFile) -> Iterator[Entry]:
+class _Bounded:
+    """What the archive unpacks to: not more headers, nor more bytes, than a folder within the bounds can need."""
+
+    def __init__(self, content: gzip.GzipFile, bounds: Bounds) -> None:
+        self._content, self._bounds = content, bounds
+        self._headers_left = HEADERS_PER_FILE * (bounds.files + 1)
+        self._bytes_left = bounds.size_bytes + HEADER_BYTES_PER_FILE * (bounds.files + 1) + HEADER_MAX
+
+    def header(self) -> bytes:
+        self._headers_left -= 1
+        if self._headers_left < 0:
+            what = f"the archive has more headers than {self._bounds.files} files need"
+            raise Bad("too_many_files", what, "pack it again, without files that the job does not need")
+        return self.exactly(BLOCK)
+
+    def exactly(self, size: int) -> bytes:
+        pieces, left = [], size
+        self._bytes_left -= size
+        if self._bytes_left < 0:
+            raise _too_large(self._bounds)
+        while left:
+            piece = self._content.read(left)
+            if not piece:
+                raise Bad("damaged", "the archive ends too early", "send all of it")
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+
+
+def _too_large(bounds: Bounds) -> Bad:
+    size = f"{bounds.size_bytes / (1 << 20):g} MiB"
+    return Bad("too_large", f"the folder is larger than {size}", "leave out what the job does not need")
+
+
+def _entries(stream: _Bounded) -> Iterator[Entry]:
     """Whoever asks for the next one has read the content of the one before."""
     long_name: str | None = None
     while True:
-        header = _exactly(stream, BLOCK)
+        header = stream.header()
         if not any(header):
             return
         _check_sum(header)
@@ -118,46 +157,62 @@ def _entries(stream: BinaryIO | gzip.GzipFile) -> Iterator[Entry]:
             yield Entry(path, kind == FOLDER, size, is_program, _number(header[136:148]))
         elif size:
             raise Bad("path", "a file in the archive has no name", "create the archive again")
-        _exactly(stream, -size % BLOCK)
+        stream.exactly(-size % BLOCK)
 
 
-def _put(target: Path, entry: Entry, stream: BinaryIO | gzip.GzipFile) -> None:
+def _made_folders(target: Path, entry: Entry) -> int:
+    """Make the folders that an entry needs and that are not there; says how many those were."""
+    parts = entry.path.split("/")[: None if entry.is_folder else -1]
+    place, made = target.joinpath(*parts), 0
+    try:
+        if place.is_dir():
+            return 0
+        for depth in range(1, len(parts) + 1):
+            with suppress(FileExistsError):
+                target.joinpath(*parts[:depth]).mkdir()
+                made += 1
+        if not place.is_dir():
+            raise _twice(entry)
+    except OSError as error:
+        raise _not_placed(entry, error) from error
+    return made
+
+
+def _put(target: Path, entry: Entry, stream: _Bounded) -> None:
     place = target / entry.path
     try:
-        if entry.is_folder:
-            place.mkdir(parents=True, exist_ok=True)
-            return
-        place.parent.mkdir(parents=True, exist_ok=True)
         mode = 0o755 if entry.is_program else 0o644
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-        raise Bad("twice", f"{entry.path!r} is in the archive twice", "create the archive again") from error
+    except OSError as error:
+        raise _not_placed(entry, error) from error
     with os.fdopen(handle, "wb", buffering=0) as file:
         left = entry.size_bytes
         while left:
-            piece = _exactly(stream, min(left, PIECE))
+            piece = stream.exactly(min(left, PIECE))
             write_all(file.fileno(), piece)
             left -= len(piece)
         with suppress(OSError, OverflowError):
             os.utime(file.fileno(), (entry.modified_s, entry.modified_s))
 
 
-def _exactly(stream: BinaryIO | gzip.GzipFile, size: int) -> bytes:
-    pieces, left = [], size
-    while left:
-        piece = stream.read(left)
-        if not piece:
-            raise Bad("damaged", "the archive is truncated", "send the complete archive")
-        pieces.append(piece)
-        left -= len(piece)
-    return b"".join(pieces)
+def _twice(entry: Entry) -> Bad:
+    return Bad("twice", f"{entry.path[:200]!r} is in the archive twice", "create the archive again")
 
 
-def _header_content(stream: BinaryIO | gzip.GzipFile, size: int) -> bytes:
+def _not_placed(entry: Entry, error: OSError) -> Exception:
+    """What is wrong with the archive; what is wrong with the disk stays as it is."""
+    if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
+        return _twice(entry)
+    if error.errno == errno.ENAMETOOLONG:
+        return Bad("path", f"the path {entry.path[:200]!r}... is too long", "use shorter names, or fewer folders")
+    return error
+
+
+def _header_content(stream: _Bounded, size: int) -> bytes:
     if size > HEADER_MAX:
         raise Bad("damaged", f"a header of the archive is larger than {HEADER_MAX} bytes", "create the archive again")
-    content = _exactly(stream, size)
-    _exactly(stream, -size % BLOCK)
+    content = stream.exactly(size)
+    stream.exactly(-size % BLOCK)
     return content
 
 

@@ -10,16 +10,14 @@ import errno
 import json
 import os
 import re
-import shutil
-import subprocess
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from fairpool.agent.data_folder import remove_tree
 from fairpool.agent.durable import write_durably
 from fairpool.agent.unpacking import Contents, unpack
 from fairpool.model.problem import Problem
@@ -29,7 +27,7 @@ ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ABOUT, ARCHIVE, FILES, PARTIAL = "about.json", "archive", "files", "unpacking"
 ABOUT_MAX_BYTES = 65536
 OPEN_MAX = 8
-"""Uploads of one person that no job was submitted with yet."""
+"""Uploads of one person that are not finished."""
 
 
 class Uploads:
@@ -52,8 +50,7 @@ class Uploads:
                     "upload.too_many", what, "finish or delete them; unfinished uploads are removed after an hour"
                 )
             if sum(each.size_bytes for each in known) + upload.size_bytes > total_bytes:
-                what = "the space for uploaded directories is used up"
-                return Problem("upload.no_room", what, "delete finished jobs, or raise uploads.totalMebibytes")
+                return _no_room()
             folder = self._folder(upload.id)
             folder.mkdir(mode=0o700)
             self._write_about(upload)
@@ -129,8 +126,15 @@ class Uploads:
 
     def remove(self, upload_id: str) -> None:
         """With everything that pods made in it. May be called twice."""
-        if ID.fullmatch(upload_id):
-            remove_tree(self._folder(upload_id))
+        if not ID.fullmatch(upload_id):
+            return
+        folder = self._folder(upload_id)
+        with suppress(OSError), os.scandir(folder) as entries:
+            # Each by itself, so that what is left if this is cut off lies in the folder and is found the next time.
+            for entry in sorted(entries, key=lambda each: each.name, reverse=True):
+                if entry.is_dir(follow_symlinks=False):
+                    remove_tree(entry.path)
+        remove_tree(str(folder))
 
     def files_of(self, upload_id: str) -> Path:
         """Where the files of a complete one are."""
@@ -138,7 +142,7 @@ class Uploads:
 
     def _unpacked(self, upload: Upload, bounds: Bounds) -> Upload | Problem:
         folder = self._folder(upload.id)
-        remove_tree(folder / PARTIAL)
+        remove_tree(str(folder / PARTIAL))
         there = (folder / ARCHIVE).stat().st_size if (folder / ARCHIVE).exists() else 0
         if there != upload.size_bytes:
             what = f"only {there} of {upload.size_bytes} bytes were received"
@@ -147,6 +151,10 @@ class Uploads:
         if not isinstance(found, Contents):
             self.remove(upload.id)
             return found
+        others = sum(each.size_bytes for each in self.all() if each.id != upload.id)
+        if others + found.size_bytes > bounds.total_bytes:
+            self.remove(upload.id)
+            return _no_room()
         os.sync()  # one call for thousands of files: a job that was submitted survives a power cut with its folder
         if not (folder / FILES).exists():
             os.rename(folder / PARTIAL, folder / FILES)
@@ -180,26 +188,9 @@ class Uploads:
         return self._root / upload_id
 
 
-def remove_tree(folder: Path) -> None:
-    """A folder with all that is in it. Pods may have made folders in it that are closed, or very deep."""
-
-    def open_up(call: Callable[..., Any], path: str, _: Any) -> None:
-        with suppress(OSError):
-            parent = os.path.dirname(path)
-            if not os.path.islink(parent):
-                os.chmod(parent, 0o700)
-            if not os.path.islink(path) and os.path.isdir(path):
-                os.chmod(path, 0o700)
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                call(path)
-
-    if not folder.exists():
-        return
-    try:
-        shutil.rmtree(folder, onerror=open_up)
-    except RecursionError:
-        subprocess.run(["rm", "-rf", "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
+def _no_room() -> Problem:
+    what = "the space for uploaded directories is used up"
+    return Problem("upload.no_room", what, "delete finished jobs, or raise uploads.totalMebibytes")
 
 
 def _unknown(upload_id: str) -> Problem:

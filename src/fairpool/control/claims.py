@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -44,18 +45,21 @@ def _claim(row: Any) -> wire.ClaimItem:
     )
 
 
-def named(body: wire.SubmitAny, workload: str) -> wire.SubmitAny:
-    """The same, with a name for every new claim that has none."""
+def named(connection: Connection, body: wire.SubmitAny, workload: str, project: str) -> wire.SubmitAny:
+    """The same, with a name for every new claim that has none: one that the project does not have yet. Claims stay when
+    their workload is deleted."""
     wanted = body.spec.storage.pvc
     if all(each.claim_name or each.existing_pvc for each in wanted):
         return body
-    pvc = [_named(each, f"pvc-{workload}-{place}") for place, each in enumerate(wanted)]
+    taken = store.names(connection, project) | {each.claim_name for each in wanted}
+    free = (name for number in count() if (name := f"pvc-{workload}-{number}") not in taken)
+    pvc = [each if each.claim_name or each.existing_pvc else _named(each, next(free)) for each in wanted]
     storage = body.spec.storage.model_copy(update={"pvc": pvc})
     return body.model_copy(update={"spec": body.spec.model_copy(update={"storage": storage})})
 
 
 def _named(claim: wire.Pvc, name: str) -> wire.Pvc:
-    return claim if claim.claim_name or claim.existing_pvc else claim.model_copy(update={"claim_name": name})
+    return claim.model_copy(update={"claim_name": name})
 
 
 def as_existing(spec: dict[str, Any]) -> dict[str, Any]:

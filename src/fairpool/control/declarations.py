@@ -12,7 +12,7 @@ from fairpool.api.clusters import Over, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.control import items
 from fairpool.control.refusal import refused
-from fairpool.control.store import changes, claims
+from fairpool.control.store import changes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.model.spec import Want
@@ -64,8 +64,6 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
         department=project.department,
         facts=items.text(facts),
     )
-    volumes = [each for template in (spec.template, spec.leader) if template for each in template.program.volumes]
-    claims.note(connection, project.name, [(each.claim, "") for each in volumes if each.claim], "", plane.now())
     _declare(plane, connection, store.one(connection, row.id), spec, "moved")
 
 

@@ -83,6 +83,9 @@ class UploadDoors(Protocol):
     async def remove_upload(self, upload_id: str) -> None:
         """With all that is in it. May be called twice."""
 
+    async def set_aside_claims(self, project: str) -> None:
+        """What an earlier project of this name has left in its claims is no claim any more; raises `Shut`."""
+
 
 class PodDoors(UploadDoors, Protocol):
     """Ways into pods. The first two verbs raise `Shut`."""
@@ -116,6 +119,9 @@ class NoUploads:
         return []
 
     async def remove_upload(self, upload_id: str) -> None:
+        return None
+
+    async def set_aside_claims(self, project: str) -> None:
         return None
 
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from fairpool.api import organization as wire
-from fairpool.api.problems import ProblemItem
+from fairpool.api.problems import ProblemItem, item
 from fairpool.api.wire import Count
 from fairpool.control import declarations, declared
+from fairpool.control.doors import Shut
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.organization import books, changed, cluster_of, pool_names
@@ -19,6 +20,7 @@ from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, che
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import Fate, delete_project_with_work
+from fairpool.control.store import claims as claim_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import projects as projects_table
@@ -70,6 +72,7 @@ async def project(project_id: str, plane: PlaneDep, caller: CallerDep, response:
 @router.post(PROJECTS, response_model=wire.Project, status_code=201, summary="Create a project")
 async def create_project(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectRequest) -> Response:
     caller.require(Action.PROJECT_WRITE, department=body.parent_id)
+    await _set_aside_claims(plane, body.name)
 
     def unit(connection: Connection) -> Done:
         now = plane.now()
@@ -81,6 +84,7 @@ async def create_project(request: Request, plane: PlaneDep, caller: CallerDep, b
             raise refused(409, "project.exists", what, "choose another name, or wait until it is gone", "name")
         _check(connection, body)
         cluster = cluster_of(connection, body.cluster_id)
+        claim_store.forget(connection, body.name)
         revision = changed(plane, connection, "project", body.name, "created", now)
         store.add(
             connection,
@@ -101,6 +105,16 @@ async def create_project(request: Request, plane: PlaneDep, caller: CallerDep, b
         )
 
     return await plane.perform(request, caller, unit)
+
+
+async def _set_aside_claims(plane: Plane, name: str) -> None:
+    """Before a project begins, so that it never sees the data of one that had its name."""
+    if await plane.read(lambda connection: store.project(connection, name)) is not None:
+        return
+    try:
+        await plane.doors.set_aside_claims(name)
+    except Shut as shut:
+        raise Refused(503, [item(shut.problem)]) from shut
 
 
 def first_of(connection: Connection, names: Sequence[str]) -> str:

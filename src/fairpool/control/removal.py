@@ -84,8 +84,32 @@ def _move(plane: Plane, connection: Connection, row: Any, to: str | None, work: 
                 for each in taken[:100]
             ],
         )
+    if held := _with_claims(connection, work):
+        raise Refused(
+            409,
+            [
+                ProblemItem(
+                    code="project.has_claims",
+                    what=f"workload {name} mounts volume claims of project {row.name}: {claims}",
+                    fix="claims do not move: copy the data, then delete the workload and submit it again",
+                    field="to",
+                )
+                for name, claims in held[:100]
+            ],
+        )
     for each in work:
         declarations.move(plane, connection, workload_store.one(connection, each.id), target)
+
+
+def _with_claims(connection: Connection, work: list[Any]) -> list[tuple[str, str]]:
+    """Work that mounts claims, with their names: claims are a project's own, and in another it would find none."""
+    found = []
+    for each in work:
+        spec = declarations.declaration_of(workload_store.one(connection, each.id))
+        volumes = [one for template in (spec.template, spec.leader) if template for one in template.program.volumes]
+        if names := sorted({one.claim for one in volumes if one.claim}):
+            found.append((each.name, ", ".join(names)))
+    return found
 
 
 def _undecided(name: str, work: list[str]) -> Refused:

@@ -34,6 +34,8 @@ router = APIRouter(tags=["uploads"], route_class=LeanRoute)
 MIB = 1 << 20
 LEFT_OVER_S = 3600
 """An upload with which no job was submitted is removed after so long."""
+UNUSED_MAX = 8
+"""Uploads of one person that no job was submitted with, finished or not."""
 SWEEP_EVERY_S = 15.0
 STATUS = {
     "upload.unknown": 404,
@@ -61,20 +63,20 @@ PIECE: dict[str, Any] = {
 async def begin(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.UploadRequest) -> Response:
     """The archive must be a gzip-compressed tar file with regular files and folders only."""
 
-    def unit(connection: Connection) -> tuple[Bounds, int]:
+    def unit(connection: Connection) -> Bounds:
         project = organization_store.project(connection, body.project_id)
         if project is None or not caller.may(Action.WORKLOAD_SUBMIT, project.name, project.department):
             raise denied()
-        total_mib = preferences.chosen(plane.settings, connection, preferences.UPLOADS_TOTAL)
-        return _bounds(plane, connection), total_mib * MIB
+        return _bounds(plane, connection)
 
-    bounds, total_bytes = await plane.read(unit)
+    bounds = await plane.read(unit)
     if body.archive_bytes > bounds.size_bytes:
         what = f"the folder is larger than the maximum of {bounds.size_bytes // MIB} MiB"
         raise refused(413, "upload.too_large", what, "remove files that the job does not need", "archiveBytes")
+    await _refuse_too_many(plane, caller)
     upload = Upload(id=new_id(plane.now()), owner=caller.id, project=body.project_id, size_bytes=body.archive_bytes)
     try:
-        await plane.doors.begin_upload(upload, total_bytes)
+        await plane.doors.begin_upload(upload, bounds.total_bytes)
     except Shut as shut:
         raise _refusal(shut) from shut
     await plane.note(request, caller, _deed("create", upload))
@@ -130,6 +132,19 @@ async def remove(upload_id: str, request: Request, plane: PlaneDep, caller: Call
     return Response(None, 204)
 
 
+async def _refuse_too_many(plane: Plane, caller: Caller) -> None:
+    """One person cannot take up all the room with folders that no job was submitted with."""
+    mine = [each.id for each in await plane.doors.uploads() if each.owner == caller.id]
+
+    def unit(connection: Connection) -> int:
+        return sum(workload_store.one(connection, each) is None for each in mine)
+
+    unused = await plane.read(unit) if len(mine) >= UNUSED_MAX else 0
+    if unused >= UNUSED_MAX:
+        what = f"no job was submitted with {unused} of your uploads"
+        raise refused(429, "upload.too_many", what, "submit or delete them; after an hour they are removed")
+
+
 async def _mine(plane: Plane, caller: Caller, upload_id: str) -> Upload:
     """Of somebody else's it is not even said that there is one."""
     upload = await plane.doors.claim_upload(upload_id)
@@ -141,7 +156,9 @@ async def _mine(plane: Plane, caller: Caller, upload_id: str) -> Upload:
 def _bounds(plane: Plane, connection: Connection) -> Bounds:
     size_mib = preferences.chosen(plane.settings, connection, preferences.UPLOAD_SIZE)
     return Bounds(
-        size_bytes=size_mib * MIB, files=preferences.chosen(plane.settings, connection, preferences.UPLOAD_FILES)
+        size_bytes=size_mib * MIB,
+        files=preferences.chosen(plane.settings, connection, preferences.UPLOAD_FILES),
+        total_bytes=preferences.chosen(plane.settings, connection, preferences.UPLOADS_TOTAL) * MIB,
     )
 
 

@@ -158,7 +158,7 @@ def _declared(
     dry_run: bool = False,
 ) -> Done:
     name = _name(connection, body, project.name)
-    body = claims.named(body, name)
+    body = claims.named(connection, body, name, project.name)
     spec = _admitted(plane, connection, caller, body, name, project, upload)
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
@@ -601,12 +601,14 @@ async def update_inference(
         if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
             merged[GRACE_FIELD] = most_s  # declared when more was allowed
         spec_before = declarations.declaration_of(row)
-        again = wire.SubmitInference(
+        said_again = wire.SubmitInference(
             name=row.name,
             project_id=row.project,
             command_line=before.get("commandLine", ""),
             spec=wire.InferenceSpec.model_validate(merged),
         )
+        again = claims.named(connection, said_again, row.name, row.project)
+        assert isinstance(again, wire.SubmitInference)
         project = organization_store.project(connection, row.project)
         assert project is not None, "a project stays as long as it has work"
         # What it waited for at first and the folder that came with it are its own, whatever became of them.
@@ -621,6 +623,7 @@ async def update_inference(
         spec = admission.admit(again, ground, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
         if isinstance(spec, list):
             raise Refused(422, spec)
+        claims.make(connection, again, row.project, caller.name, plane.now())
         return _redeclared(plane, connection, row, again, spec, spec_before)
 
     return await plane.perform(request, caller, unit)

@@ -27,3 +27,5 @@ class Bounds:
 
     size_bytes: int
     files: int
+    total_bytes: int
+    """Of all folders together."""

@@ -1,9 +1,9 @@
 """Backup and restore: what people declared, in one file.
 
-In it are the control plane's database, as of one moment, the description of the nodes and the table of images. Not in
-it are what pods wrote and saved (logs, checkpoints, claims), the server's log, and the cluster's ledger: a copy of that
-knows of pods that are over and not of those that run. After a restore it is built anew, from what runs and what is
-declared.
+In it are the control plane's database, as of one moment, the description of the nodes, the table of images and that of
+the users that projects have. Not in it are what pods wrote and saved (logs, checkpoints, claims), the server's log, and
+the cluster's ledger: a copy of that knows of pods that are over and not of those that run. After a restore it is built
+anew, from what runs and what is declared.
 
 A file that is restored may have been made by anybody: it is read once, by descriptor, with a bound on everything, and
 nothing in it is believed before it was checked.
@@ -33,21 +33,23 @@ from pathlib import Path
 from fairpool import __version__
 from fairpool.agent.durable import sync_folder, write_durably
 from fairpool.agent.images import FILE as IMAGES_FILE
+from fairpool.agent.project_users import FILE as USERS_FILE
+from fairpool.agent.project_users import problem_with as problem_with_users
 from fairpool.cli.compose.machines import problem_with_memory
 from fairpool.cli.compose.premises import Premises, Unusable, occupant
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 
-FORMAT = 2
-READABLE_FORMATS = (1, 2)
-"""The first had no nodes in it."""
+FORMAT = 3
+READABLE_FORMATS = (1, 2, 3)
+"""The first had no nodes in it, the second no users."""
 ABOUT, CONTROL, ORDER, NODES = "about.json", "control.sqlite", "order.json", "nodes.json"
 BACKUP_PREFIX, RESTORE_PREFIX = ".fairpool-backup-", ".restore-"
 OLD_BACKUP_PREFIX = ".backup-"
 """Of earlier versions, which worked in the data folder."""
 ABOUT_MAX_BYTES = 65536
 SMALL_MAX_BYTES = 16 << 20
-"""Of the table of images and the description of nodes."""
+"""Of the tables of images and users, and the description of nodes."""
 EXPANSION_MAX, EXPANSION_FROM_BYTES = 200, 64 << 20
 """A backup that grows by more than this when it is unpacked, beyond a size that any may have, was made to do harm:
 databases of ours shrink to a fifth, and to a thirtieth when they hold little but equal jobs."""
@@ -77,7 +79,8 @@ def make_backup(premises: Premises, file: Path) -> int:
                 with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
                     _add_about(archive, copy)
                     archive.add(copy, CONTROL)
-                    for path, name in ((premises.machine / IMAGES_FILE, IMAGES_FILE), (premises.nodes, NODES)):
+                    small = [(premises.machine / name, name) for name in (IMAGES_FILE, USERS_FILE)]
+                    for path, name in (*small, (premises.nodes, NODES)):
                         if path.is_file():
                             archive.add(path, name)
                 raw.flush()
@@ -144,10 +147,12 @@ def restore_backup(premises: Premises, file: Path) -> tuple[datetime, list[Path]
             _check(folder / CONTROL, file)
             condition.leap_ahead(folder / CONTROL)
             _check_nodes(folder / NODES, file)
+            _check_users(premises, folder / USERS_FILE, file)
             order = {
                 "stamp": _unused_stamp(premises),
                 "has_images": (folder / IMAGES_FILE).exists(),
                 "has_nodes": (folder / NODES).exists(),
+                "has_users": (folder / USERS_FILE).exists(),
             }
             write_durably(folder / ORDER, json.dumps(order).encode())
             folder.rename(premises.restoring)  # from here on it is done, sooner or later
@@ -173,6 +178,7 @@ def finish_restore(premises: Premises) -> list[Path]:
         stamp = str(order["stamp"])
         small = [(IMAGES_FILE, premises.machine / IMAGES_FILE)] if order["has_images"] else []
         small += [(NODES, premises.nodes)] if order.get("has_nodes") else []
+        small += [(USERS_FILE, premises.machine / USERS_FILE)] if order.get("has_users") else []
         moves = _moves(premises, stamp, small)
     except (OSError, ValueError, LookupError, TypeError) as error:
         what = f"a restore was interrupted, and its files in {ready} cannot be read: {_words(error)}"
@@ -195,7 +201,8 @@ def finish_restore(premises: Premises) -> list[Path]:
 
 def _replaced(premises: Premises) -> tuple[Path, ...]:
     """What a restore may replace."""
-    return premises.control, premises.ledger, premises.machine / IMAGES_FILE, premises.nodes
+    small = (premises.machine / IMAGES_FILE, premises.machine / USERS_FILE, premises.nodes)
+    return premises.control, premises.ledger, *small
 
 
 def _moves(premises: Premises, stamp: str, small: list[tuple[str, Path]]) -> list[tuple[Path, Path]]:
@@ -316,7 +323,7 @@ class _Bounded:
             self.exactly(BLOCK - size % BLOCK)
 
 
-_KNOWN = (ABOUT, CONTROL, IMAGES_FILE, NODES)
+_KNOWN = (ABOUT, CONTROL, IMAGES_FILE, USERS_FILE, NODES)
 
 
 def _next_member(stream: _Bounded, file: Path) -> tarfile.TarInfo | None:
@@ -377,6 +384,16 @@ def _check(new: Path, file: Path) -> None:
 def _check_nodes(nodes: Path, file: Path) -> None:
     if nodes.exists() and problem_with_memory(nodes) is not None:
         raise _foreign(file, f"its {NODES} cannot be read")
+
+
+def _check_users(premises: Premises, users: Path, file: Path) -> None:
+    """Files on this machine belong to the users in its own table: that stays, unless it is lost or damaged."""
+    if not users.exists():
+        return
+    if problem_with_users(users):
+        raise _foreign(file, f"{USERS_FILE} in it cannot be read")
+    if not problem_with_users(premises.machine / USERS_FILE):
+        users.unlink()
 
 
 @contextmanager

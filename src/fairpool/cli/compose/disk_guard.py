@@ -25,8 +25,6 @@ class DiskGuard:
         self._watch = DiskWatch(self._reserve, supervisor.writers, supervisor.evict, _note)
         self._stopping = threading.Event()
         self._trouble = ""
-        self.words = ""
-        """What is worth saying about the size of the reserve."""
         self._thread = threading.Thread(target=self._run, name="disk", daemon=True)
 
     def start(self) -> None:
@@ -37,6 +35,11 @@ class DiskGuard:
         self._stopping.set()
         if self._thread.is_alive():  # where something else kept us from starting, it never was
             self._thread.join(timeout_s)
+
+    @property
+    def words(self) -> str:
+        """What is worth saying about the size of the reserve."""
+        return self._reserve.words
 
     @property
     def status(self) -> dict[str, Any]:
@@ -53,9 +56,8 @@ class DiskGuard:
             self._try(self._watch.look)
 
     def _begin(self) -> None:
-        self.words = self._reserve.measure()
-        if self.words:
-            log.warning("disk reserve is smaller than requested", extra={"fields": {"words": self.words}})
+        if words := self._reserve.measure():
+            log.warning("disk reserve is smaller than requested", extra={"fields": {"words": words}})
         self._reserve.hold(self._stopping.is_set)
 
     def _try(self, step: Any) -> None:

@@ -117,6 +117,14 @@ class LocalDoors:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._unpackers, lambda: self._supervisor.uploads.remove(upload_id))
 
+    async def set_aside_claims(self, project: str) -> None:
+        """Raises `Shut`."""
+        try:
+            await self._in_thread(lambda: self._supervisor.data.set_aside_claims(project))
+        except OSError as error:
+            what = f"the volume claims of an earlier project {project} cannot be set aside ({error.strerror})"
+            raise Shut(Problem("claim.not_set_aside", what, "try again, or choose another name")) from error
+
     async def _chunk(self, pod: PodAddress, **wanted: int | None) -> LogChunk:
         chunk = await self._in_thread(lambda: self._supervisor.read_log(PodId(pod.pod), **wanted))
         if isinstance(chunk, Problem):

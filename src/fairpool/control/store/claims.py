@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from fairpool.control.store.tables import claims
 
@@ -18,6 +18,11 @@ def all_of(connection: Connection, project: str) -> list[Any]:
 def names(connection: Connection, project: str) -> frozenset[str]:
     """The names of those that a project has."""
     return frozenset(connection.execute(select(claims.c.name).where(claims.c.project == project)).scalars())
+
+
+def forget(connection: Connection, project: str) -> None:
+    """Those of an earlier project of this name."""
+    connection.execute(delete(claims).where(claims.c.project == project))
 
 
 def note(connection: Connection, project: str, made: Iterable[tuple[str, str]], by: str, now: int) -> None:
