@@ -441,7 +441,7 @@ def test_a_shell_ends_with_the_right_to_it(served: Served, ann: Client, revoke: 
         revoke(served)
         last = shell.receive(60)
         assert last is not None
-        assert (last.channel, b"may no longer" in last.data) == (Channel.ENDED, True)
+        assert (last.channel, b"no longer have permission" in last.data) == (Channel.ENDED, True)
         assert shell.receive(60) is None
     end = time.monotonic() + 60
     while not served.doors.shells[0].closed:
@@ -458,7 +458,7 @@ def test_a_log_that_is_followed_ends_with_the_right_to_it(
     lines = iter(ann.logs(workload, follow=True))
     assert next(lines) == b"one\ntwo\nthree\n"
     revoke(served)
-    assert b"may no longer" in b"".join(lines)
+    assert b"no longer have permission" in b"".join(lines)
 
 
 def test_a_shell_is_in_the_audit_log_from_its_beginning_to_its_end(served: Served, ann: Client) -> None:

@@ -235,7 +235,7 @@ def culprit(
         # A share for each, and what one leaves is for those who come after.
         look = _Look(device=device, since=since, until=now + max(0.0, end - now) / (len(writers) - place))
         used = {words: look.lately(folder) for folder, words in writer.places.items()}
-        used["files that it removed and holds open"] = _removed(family, device)
+        used["deleted files that it keeps open"] = _removed(family, device)
         where, _ = max(used.items(), key=lambda each: each[1], default=("", 0))
         sent = _bytes_sent(family)
         total = sum(used.values())

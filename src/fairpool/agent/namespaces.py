@@ -285,8 +285,11 @@ def bind_all(
     for each, source in ordered:
         target = each["target"]
         if not os.path.lexists(target):
-            # Inside another volume. Made by us, with our rights, it would stay in somebody's folder.
-            raise OSError(errno.ENOENT, f"there is no {target} in the volume around it: create it there first")
+            around = [other for other in mounts if target.startswith(f"{other['target']}/")]
+            if any(other.get("is_judged") for other in around):
+                # In a folder of the machine it would be made with our rights, and stay there.
+                raise OSError(errno.ENOENT, f"there is no {target} in the volume around it: create it there first")
+            _make_entry(target, _is_folder(source))
         if source < 0:
             mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={each['size']}")
             continue
