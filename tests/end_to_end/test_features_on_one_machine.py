@@ -584,9 +584,9 @@ def test_without_a_token_neither_people_nor_clusters_are_answered(office: Office
     assert platform.premises.desk.stat().st_mode & 0o077 == 0
 
 
-def _state(client: Client) -> dict[str, object]:
-    """What a person would miss if it were not there."""
-    jobs = {each.name: (each.id, each.submitted_by) for each in client.all_workloads()}
+def _state(client: Client, but: str = "") -> dict[str, object]:
+    """What a person would miss if it were not there; but for one job."""
+    jobs = {each.name: (each.id, each.submitted_by) for each in client.all_workloads() if each.name != but}
     return {
         "projects": {each.name: each.resources for each in client.projects()},
         "departments": {each.name: each.resources for each in client.departments()},
@@ -617,9 +617,8 @@ def test_projects_users_and_history_survive_a_wiped_machine(others: Running, pla
     restored = others.command("restore", str(place / "backup"))
     assert restored.returncode == 0, restored.stderr
     others.up()
-    after = _state(others.client)
-    for what, said in before.items():
-        assert after[what] == said, what
+    others.until_phase(others.submit("later", "print(2)"), "Completed")  # so that the loop has told what it knows
+    assert _state(others.client, "later") == before
     with Client(others.status["address"]) as client:
         assert not client.sign_in("ann@example.com", PASSWORD).must_change_password
 
@@ -640,8 +639,8 @@ def test_an_upgrade_keeps_data_settings_and_what_runs(others: Running, version: 
 
     asyncio.run(take_back())
     others.up()
-    assert _state(others.client) == before
-    others.until_phase(runs, "Running")
     others.until_phase(others.submit("later", "print(2)"), "Completed")
+    assert _state(others.client, "later") == before
+    others.until_phase(runs, "Running")
     with Client(others.status["address"]) as ann:
         assert not ann.sign_in("ann@example.com", PASSWORD).must_change_password
