@@ -2,68 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from fairpool.api import workloads as work
+from tests.end_to_end.office import SLEEP, Office
 from tests.end_to_end.typist import Typist
-from tests.running_platform import PATIENCE_S, Running
+from tests.running_platform import Running
 
 pytestmark = pytest.mark.slow
 
-SLEEP = "-i ubuntu -- sleep 1000"
 WHOLE_V100_MIB = 32510
-
-
-class Office:
-    """A platform with two machines of eight GPUs, and somebody who types."""
-
-    def __init__(self, platform: Running, typist: Typist) -> None:
-        self.platform, self.typist = platform, typist
-        self._projects: list[str] = []
-
-    def typed(self, line: str, **options: Any) -> str:
-        return self.typist.typed(line, **options)
-
-    def project(self, name: str, flags: str) -> None:
-        self.typed(f"runai-adm project create {name} {flags}")
-        self._projects.append(name)
-
-    def submit(self, project: str, name: str, flags: str, program: str = SLEEP) -> None:
-        self.typed(f"runai submit {name} -p {project} {flags} {program}")
-
-    def jobs(self, project: str) -> dict[str, dict[str, Any]]:
-        return {each["name"]: each for each in json.loads(self.typed(f"runai list -p {project} -o json"))}
-
-    def status(self, project: str, name: str) -> str:
-        return str(self.jobs(project)[name]["classicStatus"])
-
-    def becomes(self, project: str, name: str, *statuses: str) -> None:
-        self.until(lambda: self.status(project, name) in statuses, f"{name} of {project} is {' or '.join(statuses)}")
-
-    def running(self, project: str) -> list[str]:
-        return sorted(name for name, job in self.jobs(project).items() if job["classicStatus"] == "Running")
-
-    def until(self, holds: Callable[[], object], what: str) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while not holds():
-            assert time.monotonic() < end, f"waited in vain until {what}\n{self.typed('runai list -A -o wide')}"
-            time.sleep(0.1)
-
-    def says(self, project: str, name: str, command: str) -> str:
-        return self.typed(f"runai exec {name} -p {project} -- {command}")
-
-    def tidy(self) -> None:
-        """The next one finds everything as this one did."""
-        for name in self._projects:
-            self.typed(f"runai-adm project delete {name} --delete-jobs")
-        self._projects = []
-        self.until(lambda: "dgx1" not in self.typed("runai list -A -o wide"), "everything has ended")
 
 
 @pytest.fixture(scope="module")

@@ -232,6 +232,24 @@ def test_machines_are_numbered_by_model() -> None:
     assert "simulated" in summary(nodes)
 
 
+@pytest.mark.parametrize(
+    ("model", "mib"),
+    [
+        ("V100-32GB", 32510),
+        ("V100-16GB", 16160),
+        ("A10", 23028),
+        ("a10", 23028),
+        ("A10-24GB", 23028),
+        ("A10-12GB", 12288),
+    ],
+)
+def test_a_simulated_gpu_has_the_memory_that_the_driver_shows(model: str, mib: int) -> None:
+    """F-76."""
+    nodes = described_nodes([f"1x1:{model}"], [])
+    assert not isinstance(nodes, list)
+    assert nodes[0].node.gpu_memory_mib == mib
+
+
 def test_all_that_is_wrong_with_a_description_is_said_at_once() -> None:
     problems = described_nodes(["8", "0x8"], ["gpus=4", "name=x,gpus=many"])
     assert isinstance(problems, list)

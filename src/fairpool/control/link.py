@@ -20,7 +20,7 @@ from fairpool.control import declarations, items
 from fairpool.control.clusters import known_cluster
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.organization import organization_of
-from fairpool.control.past_lives import close_ended
+from fairpool.control.past_lives import close_ended, is_better_known
 from fairpool.control.plane import CallerDep, Plane, PlaneDep
 from fairpool.control.refusal import Refused
 from fairpool.control.removal import remove_project
@@ -211,6 +211,8 @@ def _take_workload(plane: Plane, connection: Connection, row: Any, each: link.Wo
     for pod in each.pods:
         before = known.get(pod.id)
         same_phase = before is not None and before.phase == pod.phase.value
+        if same_phase and pod.phase is PodPhase.ENDED and is_better_known(connection, pod.id, pod.node):
+            continue
         values: dict[str, Any] = {
             "id": pod.id,
             "workload": row.id,

@@ -32,7 +32,18 @@ def close_ended(connection: Connection, cluster: str, told: Iterable[EventReport
             _close(connection, pod, place, end)
 
 
+def is_better_known(connection: Connection, pod: PodId, node: str | None) -> bool:
+    """Whether the node of a life that has ended is known here, and not to whoever reports its end.
+
+    A loop that lost its ledger, as after a restore on a wiped machine, knows no more than that the life had ended.
+    """
+    row = store.pod(connection, pod) if node is None else None
+    return row is not None and row.phase == PodPhase.ENDED.value and PodReport.from_json(row.document).node is not None
+
+
 def _close(connection: Connection, pod: PodId, place: tuple[int, int], end: EventReport) -> None:
+    if is_better_known(connection, pod, end.node):
+        return
     row = store.pod(connection, pod)
     index, incarnation = place
     before = PodReport(id=pod, index=index, incarnation=incarnation, phase=PodPhase.WAITING)

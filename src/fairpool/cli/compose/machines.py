@@ -51,6 +51,13 @@ MEMORY_GB: Mapping[str, int] = {
 }
 """Of a model that is named without its memory."""
 
+DRIVER_MIB: Mapping[tuple[str, int], int] = {
+    ("A10", 24): 23_028,
+    ("V100", 16): 16_160,
+    ("V100", 32): V100_MEMORY_MIB,
+}
+"""What `nvidia-smi` shows for a model of this size in GB, where that is not 1024 MiB for each GB."""
+
 EXAMPLE = "e.g. 2x8:V100-32GB, or --node name=big,gpus=4,memory=80GB,model=H100"
 _GROUP = re.compile(r"(\d+)x(\d+)(?::(\S+))?", re.ASCII)
 _SIZE = re.compile(r"(\d+)\s*(?:GB|GiB|G)", re.ASCII | re.IGNORECASE)
@@ -259,7 +266,7 @@ def _with_model(draft: _Draft, model: str, memory: str) -> _Draft | Problem:
         name=draft.name,
         gpus=draft.gpus,
         product=V100_NAME if is_v100 else f"{stem}-{gigabytes}GB",
-        memory_mib=V100_MEMORY_MIB if is_v100 else gigabytes * MIB_PER_GB,
+        memory_mib=DRIVER_MIB.get((stem.upper(), gigabytes), gigabytes * MIB_PER_GB),
         cpus=draft.cpus,
         memory_bytes=draft.memory_bytes,
         stem="dgx1" if is_dgx1 else stem.lower() if draft.gpus else "cpu",
