@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ class Running:
     def leftovers(self) -> list[str]:
         """Every process that has to do with this folder: server, nursery, keepers, pods."""
         root = str(self.premises.root).encode()
-        found = []
+        found: dict[int, str] = {}
         for pid in process_table.pids():
             try:
                 where = os.readlink(f"/proc/{pid}/cwd").encode()
@@ -148,8 +149,14 @@ class Running:
                 continue
             is_ours = where.startswith(root) or root in command or root in environment
             if is_ours and pid != os.getpid() and process_table.start_time(pid) is not None:
-                found.append(f"{pid}: {command.decode(errors='replace')}")
-        return found
+                found[pid] = command.decode(errors="replace")
+        for pid in [
+            below for each in found for below in process_table.descendants(each)
+        ]:  # pods do not name the folder
+            if process_table.start_time(pid) is not None:
+                with suppress(OSError):
+                    found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        return [f"{pid}: {command}" for pid, command in found.items()]
 
     def clean_up(self) -> None:
         """End everything as a person would, and prove that nothing is left; else kill it and fail."""

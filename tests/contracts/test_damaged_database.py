@@ -286,9 +286,9 @@ from fairpool.agent import namespaces as ns
 from fairpool.control.store import condition
 path = Path(sys.argv[1])
 ns.enter(ns.CLONE_NEWNS)
-ns._mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
-ns._mount(str(path), str(path), "", ns.MS_BIND)
-ns._mount("none", str(path), "", ns.MS_BIND | ns.MS_REMOUNT | ns.MS_RDONLY)
+ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
+ns.mount(str(path), str(path), "", ns.MS_BIND)
+ns.mount("none", str(path), "", ns.MS_BIND | ns.MS_REMOUNT | ns.MS_RDONLY)
 problem = condition.problem_with(path)
 print(problem.code if problem else "")
 """

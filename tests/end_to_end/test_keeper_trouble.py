@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import bailiff, process_table, supervisor
+from fairpool.agent import bailiff, life_folder, process_table, supervisor
 from fairpool.agent.supervisor import Supervisor
 from fairpool.agent.visit import Attachment, Execution
 from fairpool.cli.compose import background
@@ -543,7 +543,9 @@ def test_down_says_which_pods_it_could_not_end(tmp_path: Path, monkeypatch: pyte
     with a_machine(premises.machine) as machine:
         ends = machine.up("ends", "sleep", "1000", grace_s=0)
         stays = machine.up("stays", "sleep", "1000", grace_s=0)
-        immortal = machine.processes(stays)
+        main = life_folder.glance(str(machine.folder(stays))).main
+        assert main is not None
+        immortal = [*machine.processes(stays), main[0]]  # with its first process, which carries no mark
         with monkeypatch.context() as kernel:
             kernel.setattr(Supervisor, "_signal_keeper", lambda self, life: None)
             kernel.setattr(process_table, "end_family", partial(kill_others, immortal, process_table.end_family))

@@ -6,9 +6,11 @@ import gzip
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -159,7 +161,17 @@ def test_a_folder_that_cannot_be_sent_submits_nothing(person: Person, tmp_path: 
     assert person.platform.client.find_workload("team-a", "nofolder") is None
 
 
-def test_hints_for_a_script_and_a_folder_and_a_forgotten_dash(person: Person, tmp_path: Path) -> None:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that the user of a pod can read: under a root server pods have users of their own."""
+    folder = Path(tempfile.mkdtemp(prefix="open-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_hints_for_a_script_and_a_folder_and_a_forgotten_dash(person: Person, open_folder: Path) -> None:
+    tmp_path = open_folder
     (tmp_path / "train.py").write_text("print(open('/w/word').read())\n")
     (tmp_path / "word").write_text("mounted\n")
     done = person.type(

@@ -378,7 +378,8 @@ def test_a_person_who_watches_does_not_keep_the_server_up(platform: Running) -> 
 def test_ctrl_c_ends_the_foreground_and_nothing_else(platform: Running) -> None:
     platform.premises.prepare()
     command = [sys.executable, "-m", "fairpool.cli.main", "up", "--data", str(platform.premises.root), "--listen", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+    own = {**os.environ, "FAIRPOOL_CONFIG": str(platform.premises.root / "config")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own) as server:
         assert server.stdout is not None
         lines = iter(server.stdout.readline, "")
         assert any(line.startswith("Ready.") for line in lines)

@@ -22,7 +22,7 @@ DEFAULT_SIZE = (24, 80)
 COMMAND_MAX = 65536
 """Bytes of a command: written as JSON they may be twice as many, and must fit into one packet."""
 CONNECT_S = 5.0
-KNOCK_S = 10.0
+KNOCK_S = 30.0
 """How long a keeper has to make a door; on a busy machine it must first get its turn."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
 """Between two tries to come in."""
