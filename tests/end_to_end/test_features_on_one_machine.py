@@ -291,7 +291,7 @@ def test_neither_reclaim_nor_priority_evicts_work_that_is_not_preemptible(office
     office.submit("holder", "training", "-g 4")
     for each in (name, "training"):
         office.becomes("holder", each, "Running")
-    office.submit("owed", "first", "-g 4")
+    office.submit("owed", "first", "--interactive -g 4")  # or it would give way to the second
     office.becomes("owed", "first", "Running")
     office.until(lambda: office.running("holder") == [name], "the training gives way")
     office.typed("runai-adm project update holder -g 0")

@@ -211,7 +211,7 @@ with a_machine(root / "data", rotation=LogRotation(segment_bytes=20_000, segment
     assert "No space left" in later.words, later
     (told,) = machine.engine.carry_out([StopOrder(pod=sleeps, node=NODE, grace_s=1, reason="test")], TOKEN)
     assert told.reply is Reply.LATER, told
-    assert "cannot be written" in told.words, told
+    assert "cannot be saved" in told.words, told
     machine.until(lambda: not machine.processes(sleeps), "it has left although its notice could not be written")
     machine.until(lambda: not machine.processes(writes), "it has ended")
     machine.engine.observe(TOKEN)

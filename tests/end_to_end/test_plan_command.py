@@ -606,7 +606,7 @@ def test_an_answer_that_cannot_be_written_is_a_sentence(demo: str, arguments: st
             check=False,
         )
     assert done.returncode == 2, done.stderr
-    assert re.match(r"(the answer|standard output) cannot be written: ", done.stderr)
+    assert re.match(r"(could not write the output|standard output cannot be written): ", done.stderr)
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr
 

@@ -48,7 +48,7 @@ def test_interactive_work_stays_within_the_quota_and_follows_it(office: Office) 
     office.until(lambda: office.jobs("vision")["second"]["phaseMessage"], "it is said why it waits")
     assert office.status("vision", "second") == "Pending"
     why = office.typed("runai why second -p vision")
-    assert "such work holds 2 of a quota of 2 GPUs, and this asks for 1" in why
+    assert "they hold 2 of a quota of 2 GPUs, and this job requests 1" in why
     office.typed("runai-adm project update vision -g 3")
     office.becomes("vision", "second", "Running")
     assert office.status("vision", "first") == "Running"
@@ -74,7 +74,7 @@ def test_a_department_grants_no_more_than_it_has(office: Office) -> None:
     office.becomes("lab", "first", "Running")
     office.submit("lab", "second", "--interactive -g 1")
     office.until(
-        lambda: "in department research such work holds 2" in office.typed("runai why second -p lab"),
+        lambda: "in department research they hold 2" in office.typed("runai why second -p lab"),
         "it is said why it waits",
     )
     office.typed("runai-adm department update research -g 3")
@@ -188,7 +188,9 @@ def test_interactive_work_ends_when_its_time_is_over_and_training_goes_on(office
     office.submit("short", "training", "-g 1")
     office.submit("short", "notebook", "--interactive -g 1")
     office.becomes("short", "notebook", "TimedOut")
-    assert "interactive work in short may run for 2 s" in office.typed("runai describe job notebook -p short")
+    assert "reached the time limit of 2 s for interactive jobs in project short" in office.typed(
+        "runai describe job notebook -p short"
+    )
     assert office.running("short") == ["training"]
 
 

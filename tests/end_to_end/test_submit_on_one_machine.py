@@ -226,13 +226,11 @@ def test_a_dry_run_says_all_that_the_server_finds_wrong(person: Person) -> None:
 # --- order, time, arrays ------------------------------------------------------------------------------------------
 
 
-def test_a_job_starts_after_another_and_fails_with_it(person: Person) -> None:
-    gate = person.folder / "gate"
-    wait = (
-        f"import os, sys, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)\nsys.exit(int(sys.argv[1]))"
-    )
+def test_a_job_starts_after_another_and_fails_with_it(person: Person, open_folder: Path) -> None:
+    gate = open_folder / "gate"
+    wait = "import os, sys, time\nwhile not os.path.exists('/open/gate'): time.sleep(0.05)\nsys.exit(int(sys.argv[1]))"
     for name, code in (("first", "0"), ("broken", "1")):
-        program = ["--", "python", "-c", wait, code]
+        program = ["-v", f"{open_folder}:/open:ro", "--", "python", "-c", wait, code]
         person.types("submit", name, "-i", "python", "--backoff-limit", "0", *program)
     person.types("submit", "second", "-i", "python", "--after", "first", "--", "python", "-c", "print(2)")
     person.types("submit", "third", "-i", "python", "--after", "broken", "--", "python", "-c", "print(3)")

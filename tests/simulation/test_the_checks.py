@@ -65,7 +65,7 @@ MUTATIONS = [
     pytest.param(
         (cycle, "settle", ended_when_unseen),
         Faults(record_loss=10.0),
-        "runs at the same time as",
+        "is over-committed",  # its GPUs are given to another while it runs
         id="a pod that is not seen is taken for dead",
     ),
     pytest.param(
