@@ -188,7 +188,7 @@ def test_interactive_work_ends_when_its_time_is_over_and_training_goes_on(office
     office.submit("short", "training", "-g 1")
     office.submit("short", "notebook", "--interactive -g 1")
     office.becomes("short", "notebook", "TimedOut")
-    assert "reached the time limit of 2 s for interactive jobs in project short" in office.typed(
+    assert "reached the time limit of 2s for interactive jobs in project short" in office.typed(
         "runai describe job notebook -p short"
     )
     assert office.running("short") == ["training"]
