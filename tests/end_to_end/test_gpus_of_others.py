@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -59,7 +58,7 @@ def look(machine: Machine) -> NodeSight:
 
 def family(machine: Machine, device: Device) -> tuple[PodId, list[int]]:
     """A pod that computes in three processes, of which the last has no mark and no parent that it was born with."""
-    pod = machine.up("family", sys.executable, "-c", FAMILY)
+    pod = machine.up("family", "python3", "-c", FAMILY)
     machine.until(lambda: len(machine.log(pod).split()) == 3, "all three run")
     on_the_machine = machine.numbers(pod)
     pids = [on_the_machine[int(word)] for word in machine.log(pod).split()]

@@ -182,7 +182,7 @@ def test_a_life_without_its_folder_is_gone_only_when_its_processes_are(
 
 
 def test_what_has_erased_its_mark_ends_with_its_folder(machine: Machine) -> None:
-    pod = machine.up("a", sys.executable, "-c", ERASED)
+    pod = machine.up("a", "python3", "-c", ERASED)
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
     machine.see(pod)
     shutil.rmtree(machine.folder(pod))
@@ -191,7 +191,7 @@ def test_what_has_erased_its_mark_ends_with_its_folder(machine: Machine) -> None
 
 
 def test_what_has_erased_its_mark_is_found_below_a_keeper_without_folder_by_the_next_server(machine: Machine) -> None:
-    pod = machine.up("a", sys.executable, "-c", ERASED)
+    pod = machine.up("a", "python3", "-c", ERASED)
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
     machine.engine.close()
     machine.engines.remove(machine.engine)

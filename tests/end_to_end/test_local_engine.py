@@ -86,7 +86,7 @@ def test_stopping_ends_what_it_forked(machine: Machine) -> None:
 
 
 def test_stopping_ends_what_daemonised(machine: Machine) -> None:
-    pod = machine.up("a", "sh", "-c", f"{sys.executable} -I -S -c '{DAEMON}'; sleep 1000")
+    pod = machine.up("a", "sh", "-c", f"python3 -I -S -c '{DAEMON}'; sleep 1000")
     machine.until(lambda: len(machine.processes(pod)) == 3, "the daemon runs beside sh and sleep")
     machine.stop(pod)
     machine.until_exited(pod)
@@ -94,7 +94,7 @@ def test_stopping_ends_what_daemonised(machine: Machine) -> None:
 
 
 def test_a_daemon_does_not_outlive_its_program(machine: Machine) -> None:
-    sight = machine.run("a", "sh", "-c", f"{sys.executable} -I -S -c '{DAEMON}'; exit 3")
+    sight = machine.run("a", "sh", "-c", f"python3 -I -S -c '{DAEMON}'; exit 3")
     assert sight.exit_code == 3
     assert machine.processes(sight.order.pod) == []
 
@@ -132,7 +132,7 @@ time.sleep(1000)
 
 
 def test_who_runs_away_by_forking_is_caught(machine: Machine) -> None:
-    pod = machine.up("a", sys.executable, "-I", "-S", "-c", RUNNERS)
+    pod = machine.up("a", "python3", "-I", "-S", "-c", RUNNERS)
     machine.until(lambda: len(machine.processes(pod)) > 5, "they run")
     machine.stop(pod, grace_s=1)
     machine.until_exited(pod)
@@ -541,7 +541,7 @@ def test_a_pod_has_its_own_host_name_and_shared_memory(machine: Machine) -> None
 
 def test_a_memory_limit_holds_or_is_said_not_to(machine: Machine) -> None:
     script = "x = bytearray(300 << 20)"
-    pod = machine.start(machine.order("a", sys.executable, "-c", script, memory_limit_bytes=100 << 20))
+    pod = machine.start(machine.order("a", "python3", "-c", script, memory_limit_bytes=100 << 20))
     if "limits" in machine.engine.supervisor.forbidden:
         assert machine.until_exited(pod).exit_code == 0
         assert machine.log(pod).startswith("fairpool: CPU and memory limits are not enforced: ")
@@ -753,7 +753,7 @@ def test_the_reporter_needs_nothing_installed(machine: Machine) -> None:
             reporter.reportMetric("accuracy", 0.87)
             reporter.reportParameter("optimizer_name", "adam")
     """)
-    sight = machine.run("a", sys.executable, "-S", "-c", script)
+    sight = machine.run("a", "python3", "-S", "-c", script)
     assert sight.exit_code == 0, machine.log(sight.order.pod)
     reports = machine.engine.supervisor.reports(sight.order.pod)
     assert (reports["metrics"], reports["parameters"]) == ({"accuracy": 0.87}, {"optimizer_name": "adam"})
