@@ -113,7 +113,7 @@ class Launcher:
 
     def attend(self) -> bool:
         """Hear what the nursery has confirmed. One that is silent for too long is ended; True: that was done."""
-        self._hear()
+        self.hear()
         if self.silent_s < ANSWER_S:
             return False
         self._end()
@@ -126,13 +126,13 @@ class Launcher:
 
     @property
     def trouble(self) -> str:
-        """Why no pod can start just now, in words; empty while they can."""
-        self._hear()  # an answer may have come since anybody asked for a keeper
+        """Why no pod can start just now, in words, as far as was heard; empty while they can."""
         if self.silent_s < SLOW_S:
             return ""
         return f"process {self.pid}, which starts pods, has not answered for {self.silent_s:.0f} s"
 
-    def _hear(self) -> None:
+    def hear(self) -> None:
+        """Take in what the nursery has confirmed. For one thread at a time, as everything here."""
         if self._line is None:
             return
         with suppress(OSError):  # nothing more to hear, or it was killed

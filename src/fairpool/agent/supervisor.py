@@ -275,6 +275,13 @@ class Supervisor:
     @property
     def trouble(self) -> str:
         """What keeps pods from starting or ending just now, in words; empty: nothing does."""
+        # An answer of the nursery may lie there since the last turn. Whoever has the lock hears it without us; people
+        # who ask for the status do not wait for a turn that takes its time.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._launcher.hear()
+            finally:
+                self._lock.release()
         strays = self.strays
         left = f"{strays[0]} of an unknown pod was killed but has not ended" if strays else ""
         return "; ".join(words for words in (self._launcher.trouble, left) if words)
