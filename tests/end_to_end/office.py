@@ -56,8 +56,10 @@ class Office:
         """The next one finds everything as this one did."""
         for name in self._projects:
             self.typed(f"runai-adm project delete {name} --delete-jobs")
+        self.until(self._is_idle, "everything has ended and the projects are gone")
         self._projects = []
-        self.until(self._is_idle, "everything has ended")
 
     def _is_idle(self) -> bool:
-        return not any(each["currentNodes"] for each in json.loads(self.typed("runai list -A -o json")))
+        left = {each["name"] for each in json.loads(self.typed("runai-adm project list -o json"))}
+        jobs = json.loads(self.typed("runai list -A -o json"))
+        return left.isdisjoint(self._projects) and not any(each["currentNodes"] for each in jobs)

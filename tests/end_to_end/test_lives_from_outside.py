@@ -81,7 +81,9 @@ def is_absent(machine: Machine, pod: PodId) -> bool:
 
 
 def test_a_pod_that_stops_its_keeper_and_ignores_its_notice_is_ended_when_its_grace_is_over(machine: Machine) -> None:
-    pod = machine.up("a", "bash", "-c", 'kill -STOP $PPID; trap "" TERM; while :; do sleep 1000; done', grace_s=1)
+    script = 'trap "" TERM; kill -STOP $PPID; echo deaf; while :; do sleep 1000; done'
+    pod = machine.up("a", "bash", "-c", script, grace_s=1)
+    machine.until(lambda: "deaf" in machine.log(pod), "it ignores its notice")
     machine.stop(pod, grace_s=1)
     sight = machine.until_exited(pod)
     assert (sight.exit_code, sight.after_notice) == (137, True)

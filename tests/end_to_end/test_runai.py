@@ -27,7 +27,11 @@ from fairpool import __version__
 from fairpool.agent.images import SHIPPED, read_images
 from fairpool.api.client import Client, Refused
 from fairpool.api.clusters import PodReport
+from fairpool.api.workloads import Workload
+from fairpool.cli.runai import wait
 from fairpool.cli.runai.command_tree import Flag
+from fairpool.cli.runai.failure import failure
+from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.submit import LATER as NOT_SUPPORTED_YET
 from fairpool.cli.runai.submit import submit
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
@@ -667,6 +671,40 @@ def test_wait_gives_up_after_its_timeout_with_a_code_of_its_own(server: Server, 
     assert "is not a valid duration" in server.refused("runai wait slow --timeout soon")
     assert "does not exist" in server.refused("runai wait nothing")
     assert server.typed("runai wait nothing --for deleted") == "nothing: deleted\n"
+
+
+def test_wait_outlasts_a_server_that_is_away_for_a_moment(
+    server: Server, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.typed("runai submit w -i img")
+    server.report(server.id_of(project, "w"), WorkloadPhase.COMPLETED)
+    really, looks = wait._look, []
+
+    def away_at_first(session: Session, waiting: dict[str, str]) -> dict[str, Workload | None]:
+        looks.append(1)
+        if len(looks) < 3:
+            raise failure("server.away", "Fairpool does not answer")
+        return really(session, waiting)
+
+    monkeypatch.setattr(wait, "_look", away_at_first)
+    assert server.typed("runai wait w") == "w: succeeded\n"
+    looks.clear()
+    monkeypatch.setattr(wait, "AWAY_S", 0.0)
+    assert "does not answer" in server.refused("runai wait w")
+
+
+def test_a_reader_that_has_seen_enough_ends_the_following_of_all_pods(server: Server, project: str) -> None:
+    """`runai logs -f --all-pods | head` must not go on until the job is over."""
+    server.typed("runai submit many -i img")
+    server.runs(project, "many", gpus=0, pods=2)
+    command = [*COMMAND, "logs", "many", "--all-pods", "-f"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=real_environment(server)
+    ) as follower:
+        assert follower.stdout is not None
+        follower.stdout.close()
+        # click ends a command whose reader has gone with code 1 and no words.
+        assert (follower.wait(120), follower.stderr.read() if follower.stderr else "") == (1, "")
 
 
 def test_a_job_that_is_being_deleted_can_still_be_looked_at(server: Server, project: str) -> None:

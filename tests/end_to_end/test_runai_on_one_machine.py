@@ -193,6 +193,14 @@ def test_files_are_copied_into_a_job_and_out_of_it(person: Person) -> None:
     missing = person.type("cp", "files:nothing", str(local))
     assert missing.returncode == 1
     assert "nothing" in missing.stderr
+    # A pod can answer in the place of its tar, with a file that was not asked for.
+    fake = "#!/bin/sh\ncd /tmp && : > evil && exec /bin/tar -c -f - ./evil ./evil\n"
+    person.types("exec", "files", "--", "sh", "-c", f"mkdir -p ~/.local/bin && printf '{fake}' > ~/.local/bin/tar")
+    person.types("exec", "files", "--", "sh", "-c", "chmod +x ~/.local/bin/tar")
+    tricked = person.type("cp", "files:renamed.txt", str(local / "safe.txt"))
+    assert tricked.returncode == 1
+    assert "which was not asked for" in tricked.stderr
+    assert not (local / "evil").exists()
     assert "JOB:PATH" in person.type("cp", "a", "b").stderr
     person.types("delete", "files")
 

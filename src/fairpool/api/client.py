@@ -238,12 +238,6 @@ class Client:
         page = self.workloads(filters=[f"projectName=={project}", f"name=={name}", "desiredPhase!=Deleted"], limit=1)
         return page.workloads[0] if page.workloads else None
 
-    def find_leaving(self, project: str, name: str) -> work.WorkloadItem | None:
-        """The newest of this name that is being deleted and not gone yet."""
-        chosen = [f"projectName=={project}", f"name=={name}"]
-        page = self.workloads(filters=chosen, sort_by="createdAt", descending=True, limit=1)
-        return page.workloads[0] if page.workloads else None
-
     def events(self, workload_id: str) -> list[work.EventItem]:
         return self._all(f"/api/v1/workloads/{workload_id}/events", "events", work.EventItem)
 

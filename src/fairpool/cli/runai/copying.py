@@ -201,7 +201,8 @@ def _copy_out(
         try:
             left_out = unpack(stream, below, asked=asked, called=renamed, done=progress.add)  # type: ignore[arg-type]
         except Unsafe as error:
-            _raise_if_failed(stream, f"{source} in the job")
+            if stream.code:  # nothing came, because the command failed
+                _raise_if_failed(stream, f"{source} in the job")
             what = f"the job sent {printable(str(error))}; nothing outside {target} was written"
             raise failure("cp.unsafe", what, "check what runs in the job before you copy again") from error
         except OSError as error:

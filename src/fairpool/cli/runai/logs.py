@@ -264,6 +264,8 @@ class Interleaved:
     """Lines of several pods on one output, each with the name of its pod; safe to use from several threads."""
 
     def __init__(self, *, raw: bool) -> None:
+        self.error: OSError | None = None
+        """Why nothing more can be written."""
         self._lock = threading.Lock()
         self._is_cleaned = sys.stdout.isatty() and not raw
 
@@ -330,6 +332,8 @@ def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Wa
             read = _reading(session, found.id, life, wanted, out, failures)
             followed[life.id] = threading.Thread(target=read, daemon=True)
             followed[life.id].start()
+        if out.error is not None:
+            raise out.error
         is_over = found.phase.value in OVER or found.desired_phase.value != "Running"
         if is_over and not any(thread.is_alive() for thread in followed.values()):
             break
@@ -352,7 +356,7 @@ def _reading(
                 out.copy(life.name, wanted.chunks(client, workload, life.id))
         except Failure as failed:
             failures.append(failed)
-        except OSError:
-            return  # standard output was closed: the main thread notices as well
+        except OSError as error:
+            out.error = error  # standard output was closed
 
     return read

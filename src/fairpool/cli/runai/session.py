@@ -167,13 +167,21 @@ def _wire(server: str, place: Path | None) -> LoopbackHttp | None:
 
 
 def job(client: Client, project: str, name: str) -> WorkloadItem:
-    """The job that has this name now; who mistyped it is told what there is."""
-    found = None
-    if NAME.fullmatch(name) and NAME.fullmatch(project):
-        found = client.find_workload(project, name) or client.find_leaving(project, name)
+    """The job that has this name now, or had it and is being deleted; who mistyped it is told what there is."""
+    found = find_job(client, project, name)
     if found is None:
         raise unknown_job(client, project, name)
     return found
+
+
+def find_job(client: Client, project: str, name: str) -> WorkloadItem | None:
+    """The same; None: there is no such job, or not any more."""
+    if not NAME.fullmatch(name) or not NAME.fullmatch(project):
+        return None
+    found = client.find_workload(project, name)
+    if found is not None:
+        return found
+    return max(client.leaving_workloads(project, name), key=lambda each: each.created_at, default=None)
 
 
 def unknown_job(client: Client, project: str, name: str) -> Failure:

@@ -15,14 +15,14 @@ from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.workloads import Workload
+    from fairpool.cli.runai.session import Session
 
 TIMED_OUT = 124
 """As `timeout` of the core utilities does."""
 LOOK_FIRST_S, LOOK_LATER_S = 0.2, 2.0
-AWAY_S, AWAY_TRIES = 2.0, 30
-"""A restarted server is back within a minute."""
+AWAY_S = 60.0
+"""A restarted server is back by then."""
 GOALS = ("finished", "running", "deleted")
 OVER = frozenset({"Completed", "Failed", "Stopped", "Deleted"})
 
@@ -43,30 +43,24 @@ def wait(ctx: click.Context, names: tuple[str, ...], goal: str, timeout: str | N
 
     Exit code 0: all jobs reached that state (with --for finished: succeeded). 1: a job ended otherwise. 124: timed out.
     """
-    from fairpool.cli.runai.session import Session, job
+    from fairpool.cli.runai.session import Session, check_project, find_job, unknown_job
 
     here: Here = ctx.obj
     patience = _patience(timeout)
     session = Session(here)
     project = session.project()
+    waiting: dict[str, str] = {}
     with session.connected() as client:
-        # A job that is gone already is what was waited for.
-        found = {
-            name: _known(client, project, name) if goal == "deleted" else job(client, project, name).id
-            for name in dict.fromkeys(names)
-        }
-        for name in [name for name, workload in found.items() if workload is None and not quiet]:
-            click.echo(f"{printable(name)}: deleted")
-        waiting = {name: workload for name, workload in found.items() if workload is not None}
-        ctx.exit(_wait(client, waiting, goal, patience, quiet=quiet))
-
-
-def _known(client: Client, project: str, name: str) -> str | None:
-    from fairpool.cli.runai.session import NAME, check_project
-
-    check_project(client, project)
-    found = client.find_workload(project, name) or client.find_leaving(project, name) if NAME.fullmatch(name) else None
-    return None if found is None else found.id
+        for name in dict.fromkeys(names):
+            found = find_job(client, project, name)
+            if found is not None:
+                waiting[name] = found.id
+            elif goal != "deleted":
+                raise unknown_job(client, project, name)
+            else:  # that is what is waited for
+                check_project(client, project)
+                _say(name, "deleted", is_good=True, quiet=quiet)
+    ctx.exit(_wait(session, waiting, goal, patience, quiet=quiet))
 
 
 def _patience(timeout: str | None) -> float | None:
@@ -78,48 +72,57 @@ def _patience(timeout: str | None) -> float | None:
     return float(seconds)
 
 
-def _wait(client: Client, waiting: dict[str, str], goal: str, patience: float | None, *, quiet: bool) -> int:
-    begin, pause, code = time.monotonic(), LOOK_FIRST_S, 0
-    while True:
-        for name, workload in list(waiting.items()):
-            verdict = verdict_of(_found(client, workload), goal)
-            if verdict is None:
-                continue
-            del waiting[name]
-            is_good, words = verdict
-            code = code if is_good else ERROR
-            if not quiet:
-                click.echo(f"{printable(name)}: {printable(words)}", err=not is_good)
+def _wait(session: Session, waiting: dict[str, str], goal: str, patience: float | None, *, quiet: bool) -> int:
+    begin, heard_at, pause, code = time.monotonic(), time.monotonic(), LOOK_FIRST_S, 0
+    states: dict[str, Workload | None] = {}
+    while waiting:
+        try:
+            states = _look(session, waiting)
+            heard_at = time.monotonic()
+        except Failure as failed:  # a wait may last for days, and a server is restarted in between
+            if failed.problems[0].code != "server.away" or time.monotonic() - heard_at > AWAY_S:
+                raise
+        for name in [name for name in states if name in waiting]:
+            verdict = verdict_of(states[name], goal)
+            if verdict is not None:
+                del waiting[name]
+                code = code if verdict[0] else ERROR
+                _say(name, verdict[1], is_good=verdict[0], quiet=quiet)
         if not waiting:
-            return code
+            break
         if patience is not None and time.monotonic() - begin >= patience:
-            left = ", ".join(f"{name} ({_state(_found(client, workload))})" for name, workload in waiting.items())
+            left = ", ".join(f"{name} ({_state(states[name]) if name in states else 'unknown'})" for name in waiting)
             raise _timed_out(left, goal, patience)
-        rest = pause if patience is None else min(pause, max(0.0, begin + patience - time.monotonic()))
-        time.sleep(rest)
+        time.sleep(pause if patience is None else min(pause, max(0.0, begin + patience - time.monotonic())))
         pause = min(pause * 1.3, LOOK_LATER_S)
+    return code
+
+
+def _look(session: Session, waiting: dict[str, str]) -> dict[str, Workload | None]:
+    """Each as it is now; None: it is gone. Connected anew, because a login is renewed then."""
+    from fairpool.api.client import Refused
+
+    states: dict[str, Workload | None] = {}
+    with session.connected() as client:
+        for name, workload in waiting.items():
+            try:
+                states[name] = client.workload(workload)
+            except Refused as refusal:
+                if refusal.status != 404:
+                    raise
+                states[name] = None
+    return states
+
+
+def _say(name: str, words: str, *, is_good: bool, quiet: bool) -> None:
+    if not quiet:
+        click.echo(f"{printable(name)}: {printable(words)}", err=not is_good)
 
 
 def _timed_out(left: str, goal: str, patience: float) -> Failure:
     late = failure("wait.timed_out", f"timed out after {ages.exact(round(patience))}; not {goal} yet: {left}")
     late.exit_code = TIMED_OUT
     return late
-
-
-def _found(client: Client, workload: str) -> Workload | None:
-    """As it is now; None: it is gone. A server that is away for a moment is asked again: a wait may last for days."""
-    from fairpool.api.client import Refused, Unreachable
-
-    for _ in range(AWAY_TRIES):
-        try:
-            return client.workload(workload)
-        except Refused as refusal:
-            if refusal.status == 404:
-                return None
-            raise
-        except Unreachable:
-            time.sleep(AWAY_S)
-    return client.workload(workload)
 
 
 def _state(found: Workload | None) -> str:
