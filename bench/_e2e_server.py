@@ -15,11 +15,8 @@ from pathlib import Path
 
 import uvicorn
 
-from fairpool.cli.compose.inside import Inside
-from fairpool.cli.compose.platform import REST_S, TELL_WITHIN_MS
-from fairpool.cli.compose.runner import Alarm, Runner, now
+from fairpool.cluster.control_link import Link
 from fairpool.cluster.ledger import Ledger
-from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.mailbox import Mailbox
 from fairpool.control.app import create_app
@@ -31,6 +28,9 @@ from fairpool.engines.simulated.clock import WallClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import SECOND_MS, NodeName
 from fairpool.model.node import Node
+from fairpool.platform.assembly import REST_S, TELL_WITHIN_MS
+from fairpool.platform.in_process import Inside
+from fairpool.platform.loop_thread import Alarm, Runner, now
 
 STARTS_S = 0.01
 RUNS_S = 1.0

@@ -18,9 +18,9 @@ from bench._fair import NEVER, Knobs, pod_sizes, with_use
 from bench._philly import Job, Meter
 from bench._worlds import gpus
 from fairpool.api.clusters import EventReport
+from fairpool.cluster.control_link import Link
 from fairpool.cluster.history import EventKind
 from fairpool.cluster.ledger import Ledger
-from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import Behaviour

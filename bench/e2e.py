@@ -28,9 +28,9 @@ from bench._server import Server, cpu_s, end_in_good_order, main_thread_cpu_s
 from bench._stopwatch import p99
 from fairpool.api import organization as org
 from fairpool.api.client import Client
-from fairpool.cli.compose import background, desk
-from fairpool.cli.compose.premises import Premises
 from fairpool.model.problem import Problem
+from fairpool.platform import admin_socket, background
+from fairpool.platform.data_directory import Premises
 
 ENGINES = ("processes", "simulated")
 SIZES = (1, 100, 500)
@@ -100,7 +100,7 @@ def processes(folder: Path, nodes: int) -> Iterator[Platform]:
     try:
         status = background.status_of(Premises(folder), 60.0)
         assert status is not None
-        answer = desk.ask(Premises(folder).desk, "welcome", 60.0, holding=[], project="")
+        answer = admin_socket.ask(Premises(folder).desk, "welcome", 60.0, holding=[], project="")
         assert not isinstance(answer, Problem), answer
         token = answer["tokens"]["access_token"]
         yield Platform(urlsplit(status["address"]).port or 0, int(status["pid"]), token)

@@ -33,7 +33,7 @@ from fairpool.api import organization as org
 from fairpool.api import workloads as work
 from fairpool.api.client import Client
 from fairpool.api.shell import Channel
-from fairpool.cli.compose.premises import Premises
+from fairpool.platform.data_directory import Premises
 from tests.running_platform import Running
 
 GPUS = 16

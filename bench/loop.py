@@ -19,8 +19,8 @@ from typing import Any
 
 from bench._report import Column, Line, Setting, Table, progress
 from fairpool.cluster.books import Books
+from fairpool.cluster.control_link import Link
 from fairpool.cluster.ledger import Ledger
-from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.clock import VirtualClock

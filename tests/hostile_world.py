@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import fairpool
+from fairpool.agent.exec_client import Execution
 from fairpool.agent.isolation import PROCESSES_VARIABLE
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.view import HOME
-from fairpool.agent.visit import Execution
 from fairpool.model.ids import PodId
 from fairpool.model.observation import PodState, Reply
 from fairpool.model.spec import Volume

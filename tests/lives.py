@@ -25,13 +25,13 @@ from fairpool.cluster.expand import Case, Expansion, expand
 from fairpool.cluster.outstanding import start_order
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.settle import Look, settle
-from fairpool.cluster.standing import Standing
+from fairpool.cluster.workload_state import Standing
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, QueueId, WorkloadId
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node, Taint, TaintEffect
 from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Reply, StartOrder
 from fairpool.model.organization import ProjectRules
+from fairpool.model.pod_record import Cause, Life, Outcome
 from fairpool.model.spec import Arrangement, Dependency, PodTemplate, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import classic_word
 from fairpool.model.workload import PodShape, Toleration, WorkloadKind, whole_gpus

@@ -19,9 +19,9 @@ from fairpool.agent import process_table
 from fairpool.api import organization as org
 from fairpool.api import workloads as work
 from fairpool.api.client import Client, Unreachable
-from fairpool.cli.compose import background, desk
-from fairpool.cli.compose.premises import Premises, occupant
 from fairpool.model.problem import Problem
+from fairpool.platform import admin_socket, background
+from fairpool.platform.data_directory import Premises, occupant
 
 PATIENCE_S = 180.0
 """Until a test gives up; much longer than anything takes, because machines that test are busy."""
@@ -108,7 +108,7 @@ class Running:
 
     def owner_token(self) -> str:
         """A token of the first user, as `fairpool up` gets it: over the admin socket."""
-        answer = desk.ask(self.premises.desk, "welcome", PATIENCE_S, holding=[], project="")
+        answer = admin_socket.ask(self.premises.desk, "welcome", PATIENCE_S, holding=[], project="")
         assert not isinstance(answer, Problem), answer
         return str(answer["tokens"]["access_token"])
 

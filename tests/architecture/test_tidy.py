@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import module_map
 from tools.tidy import code, texts
 from tools.tidy.__main__ import NOTES, RULES, main
 from tools.tidy.tree import Finding, Tree
@@ -23,7 +24,7 @@ LONG_TABLE = "def table():\n" + "    x = 1\n" * (code.FUNCTION_LINES + 20)
 MOSTLY_WORDS = (
     'def told():\n    """Says.\n' + "    much\n" * 80 + '    """\n    for _ in ():\n        # why\n\n        pass\n'
 )
-MAP = "## 2. The rooms today\n{}\n## 3. Later\nsoon.py\n"
+MAP = module_map.HEAD + "\n## model\n\n\n\n| module | |\n|---|---|\n| [a](../../src/fairpool/model/a.py) | A thing. |\n"
 DONE = "| F-01 | pooling | done | `tests/test_pool.py::test_pools` |"
 
 BROKEN: list[tuple[Rule, Files, str]] = [
@@ -66,9 +67,12 @@ BROKEN: list[tuple[Rule, Files, str]] = [
     ),
     (texts.broken_links, {"README.md": "[here](docs/nothing.md)"}, "links to docs/nothing.md"),
     (texts.broken_links, {"README.md": "[here](b.md#two)", "b.md": "# One"}, "links to b.md#two"),
-    (texts.map_of_rooms, {"ARCHITECTURE.md": "# Ideas"}, "no section"),
-    (texts.map_of_rooms, {"ARCHITECTURE.md": MAP.format("a.py")}, "the map shows a.py"),
-    (texts.map_of_rooms, {"ARCHITECTURE.md": MAP.format(""), "src/fairpool/a.py": ""}, "not on the map"),
+    (texts.module_map, {"docs/reference/modules.md": "# Modules"}, "make golden"),
+    (
+        texts.module_map,
+        {"docs/reference/modules.md": MAP, "src/fairpool/model/a.py": '"""Another thing."""'},
+        "make golden",
+    ),
     (texts.feature_list, {"docs/features.md": DONE}, "which is not there"),
     (
         texts.feature_list,
@@ -117,7 +121,7 @@ FINE: list[tuple[Rule, Files]] = [
         {"docs/a.md": "[b](../b.md#one-two) [c](https://example.org)", "b.md": "## One, two"},
     ),
     (texts.broken_links, {"a.md": "`[no](link.md)`\n```\n[nor](this.md)\n```\n"}),
-    (texts.map_of_rooms, {"ARCHITECTURE.md": MAP.format("a.py"), "src/fairpool/a.py": ""}),
+    (texts.module_map, {"docs/reference/modules.md": MAP, "src/fairpool/model/a.py": '"""A thing."""'}),
     (texts.feature_list, {"docs/features.md": DONE, "tests/test_pool.py": "def test_pools(): ..."}),
     (texts.feature_list, {"docs/features.md": "| F-01 | pooling | not yet | – |"}),
 ]
@@ -155,7 +159,7 @@ def test_the_checkout_itself_may_not_be_named(tmp_path: Path) -> None:
 
 
 def test_findings_fail_the_command_and_notes_do_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _planted(tmp_path, {"tests/a.py": "x = 1", "ARCHITECTURE.md": MAP.format("")})
+    _planted(tmp_path, {"tests/a.py": "x = 1", "ARCHITECTURE.md": "# A", module_map.PAGE: module_map.HEAD})
     assert main([str(tmp_path)]) == 0
     _planted(tmp_path, {"src/fairpool/__init__.py": '"""A."""\n' + "x = 1\n" * 451})
     assert main([str(tmp_path)]) == 0

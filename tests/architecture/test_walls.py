@@ -19,6 +19,8 @@ COMMANDS = "Click stays with the commands"
 WIRE = "Pydantic stays on the wire"
 DECLARING = "The control plane does not know how pods are placed or run"
 PORT = "The cluster loop knows the engine port, never an engine"
+REPLAY = "Replay needs the scheduler and the model, nothing that runs"
+CALLERS = "runai and runai-adm know the API and the model"
 DRIVER = "NVML has one doorkeeper"
 ADMITTING = "Admission, roles and filters decide; they have no clock, dice, disk, log or network"
 TABLES = "SQL stays in the store"
@@ -30,6 +32,10 @@ TRESPASSES = [
     ("cluster/loop.py", "import fairpool.control.app", STACKED),
     ("engines/local.py", "import fairpool.cluster.loop", STACKED),
     ("control/app.py", "import fairpool.cli.main", STACKED),
+    ("platform/assembly.py", "import fairpool.cli.main", STACKED),
+    ("platform/assembly.py", "import fairpool.simulation.world", STACKED),
+    ("simulation/world.py", "import fairpool.replay.saved", STACKED),
+    ("control/app.py", "import fairpool.platform.assembly", STACKED),
     ("utilities/__init__.py", "", STACKED),
     ("model/node.py", "import datetime", PURE),
     ("scheduler/plan.py", "import time", PURE),
@@ -48,6 +54,9 @@ TRESPASSES = [
     ("control/app.py", "import fairpool.engines.simulated.engine", DECLARING),
     ("cluster/loop.py", "import fairpool.engines.simulated.engine", PORT),
     ("control/app.py", "import fairpool.cluster.loop", DECLARING),
+    ("replay/saved.py", "import fairpool.cluster.loop", REPLAY),
+    ("cli/runai/main.py", "import fairpool.control.app", CALLERS),
+    ("cli/adm/main.py", "import fairpool.platform.assembly", CALLERS),
     ("agent/devices.py", "import pynvml", DRIVER),
     ("control/admission.py", "import time", ADMITTING),
     ("control/app.py", "import sqlalchemy", TABLES),
@@ -86,7 +95,8 @@ def test_rooms_that_do_not_exist_yet_are_no_error(tmp_path: Path) -> None:
 
 # Rooms and modules that a contract watches over by name: import-linter wants them to exist.
 NAMED_ROOMS = (
-    *("model/node.py", "scheduler/plan.py", "control/app.py", "cluster/loop.py"),
+    *("model/node.py", "scheduler/plan.py", "control/app.py", "cluster/loop.py", "replay/saved.py"),
+    *("cli/main.py", "cli/runai/main.py", "cli/adm/main.py"),
     *(f"control/{module}.py" for module in ("admission", "declared", "filters", "rbac")),
     *(
         f"cluster/{module}.py"
@@ -96,7 +106,7 @@ NAMED_ROOMS = (
 ALL_ROOMS = (
     *NAMED_ROOMS,
     *("api/workloads.py", "agent/devices.py", "engines/port.py", "engines/local.py", "engines/simulated/engine.py"),
-    *("gateway/app.py", "cli/main.py"),
+    *("gateway/app.py", "platform/assembly.py", "simulation/world.py"),
 )
 
 

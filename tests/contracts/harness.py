@@ -12,7 +12,7 @@ from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.journal import Journal
+from fairpool.engines.simulated.state_file import Journal
 from fairpool.engines.simulated.unreliable import FaultyEngine
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
 from fairpool.model.node import Node

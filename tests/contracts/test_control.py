@@ -17,8 +17,8 @@ from fairpool.control.app import NotReady, create_app
 from fairpool.control.moments import iso
 from fairpool.control.settings import Settings
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
-from fairpool.model.life import Cause, Outcome
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.spec import Want
 from fairpool.model.status import WorkloadPhase
 from tests.control.house import CHEAP, START, House, codes, expect, gone, house, node

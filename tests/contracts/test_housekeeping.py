@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from fairpool.control import housekeeping
-from fairpool.control.past_lives import LIVES_KEPT
+from fairpool.control.closed_pods import LIVES_KEPT
 from fairpool.control.plane import CALLERS_MAX, Caller, Callers
 from fairpool.control.settings import Retention
 from fairpool.control.store.database import Connection

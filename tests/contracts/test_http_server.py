@@ -16,10 +16,10 @@ import pytest
 import uvloop
 
 from fairpool.api.loopback import LoopbackHttp
-from fairpool.cli.compose import http_server
-from fairpool.cli.compose.desk import owners_socket
-from fairpool.cli.compose.http_server import Limits, Server
 from fairpool.control.guard import PEER_UID
+from fairpool.platform import http_server
+from fairpool.platform.admin_socket import owners_socket
+from fairpool.platform.http_server import Limits, Server
 
 PATIENCE_S = 60.0
 GET = b"GET /x HTTP/1.1\r\nhost: 127.0.0.1\r\n"

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from fairpool.api.clusters import Unreachable
-from fairpool.cli.compose.inside import Inside
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Revision
+from fairpool.platform.in_process import Inside
 from tests.control.house import House, codes, expect, house, node
 
 
@@ -89,7 +89,7 @@ def test_a_disk_that_fails_is_a_control_plane_that_cannot_answer(
     def full(connection: Connection, *given: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("fairpool.control.link.take_in", full)
+    monkeypatch.setattr("fairpool.control.cluster_sync.take_in", full)
     with pytest.raises(Unreachable, match="disk is full"):
         inside.push(home.report(whole=True))
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.supervisor import Supervisor
-from fairpool.cli.compose.doors import LocalDoors
-from fairpool.control.doors import Excerpt, PodAddress
+from fairpool.control.pod_access import Excerpt, PodAddress
+from fairpool.platform.pod_access import LocalDoors
 
 
 class Rotating:

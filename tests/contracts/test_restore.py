@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport
-from fairpool.cli.compose import archive
-from fairpool.cli.compose.premises import Premises
+from fairpool.cluster.control_link import Link
 from fairpool.cluster.ledger import Ledger
-from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
 from fairpool.control.store import condition
 from fairpool.control.store.database import Database
@@ -27,6 +25,8 @@ from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, PodId, Revision
 from fairpool.model.node import Node
+from fairpool.platform import archive
+from fairpool.platform.data_directory import Premises
 from tests.control.house import House, codes, expect, house, node
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from fairpool.engines.simulated.course import Course, sight
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
 from fairpool.engines.simulated.host import FENCE_S, GONE_S, Host
-from fairpool.engines.simulated.journal import Journal
+from fairpool.engines.simulated.state_file import Journal
 from fairpool.engines.simulated.traces import Trace, arrivals, read_trace
 from fairpool.engines.simulated.unreliable import FaultyEngine
 from fairpool.engines.simulated.witness import Witness

@@ -23,12 +23,10 @@ from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import PodReport, PushReport, WorkloadReport
 from fairpool.api.shell import Channel, Frame, ended
-from fairpool.cli.compose import archive
-from fairpool.cli.compose.premises import Premises
 from fairpool.control import declarations
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
-from fairpool.control.doors import Excerpt, NoUploads, PodAddress, ShellEnd, Shut
 from fairpool.control.plane import Plane
+from fairpool.control.pod_access import Excerpt, NoUploads, PodAddress, ShellEnd, Shut
 from fairpool.control.settings import Settings
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
@@ -37,6 +35,8 @@ from fairpool.model.ids import Instant, NodeName, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
+from fairpool.platform import archive
+from fairpool.platform.data_directory import Premises
 from tests.control.house import CHEAP, choose_password
 
 pytestmark = pytest.mark.slow

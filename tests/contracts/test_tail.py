@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fairpool.control.change_feed import Tail
 from fairpool.control.store import changes
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
-from fairpool.control.tail import Tail
 from fairpool.model.ids import Instant
 
 

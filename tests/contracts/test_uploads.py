@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from fairpool.agent.data_folder import DataFolder
+from fairpool.agent.state_directory import DataFolder
 from fairpool.agent.unpacking import unpack
 from fairpool.agent.uploads import Uploads
 from fairpool.control import uploads as control_uploads
-from fairpool.control.doors import NoDoors, Shut
+from fairpool.control.pod_access import NoDoors, Shut
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload
 from tests.control.house import House, codes, expect, gone, house

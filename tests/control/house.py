@@ -24,13 +24,13 @@ from fairpool.api.clusters import (
     WorkloadReport,
 )
 from fairpool.control.app import cluster_identity, create_app
-from fairpool.control.doors import PodDoors
+from fairpool.control.pod_access import PodDoors
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
 from fairpool.control.store import access as store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
-from fairpool.model.life import Cause, Outcome
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.status import WorkloadPhase
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)

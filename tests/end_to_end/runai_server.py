@@ -22,11 +22,11 @@ from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import EventReport, NodeReport, PodReport, PushReport, WorkloadReport
 from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
-from fairpool.control.doors import Excerpt, NoUploads, PodAddress, ShellEnd, Shut
+from fairpool.control.pod_access import Excerpt, NoUploads, PodAddress, ShellEnd, Shut
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
-from fairpool.model.life import Cause, Outcome
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.problem import Problem
 from fairpool.model.status import Pause, WorkloadPhase
 from tests.control.house import CHEAP, choose_password

@@ -23,7 +23,7 @@ from fairpool.agent import process_table
 from fairpool.api import organization as org
 from fairpool.api import workloads as work
 from fairpool.api.client import Refused, Unreachable
-from fairpool.cli.compose.premises import occupant
+from fairpool.platform.data_directory import occupant
 from tests.local_machine import environment_of, is_running
 from tests.running_platform import PATIENCE_S, Running
 

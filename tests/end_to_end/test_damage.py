@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent import namespaces
-from fairpool.agent.data_folder import Unidentified
+from fairpool.agent.state_directory import Unidentified
 from fairpool.engines.local import LocalEngine
 from fairpool.model.ids import Token
 from tests.local_machine import Machine, a_machine
@@ -52,8 +52,8 @@ FULL = """
 import json, os, sys
 from pathlib import Path
 from fairpool.agent import namespaces as ns
-from fairpool.cli.compose import archive
-from fairpool.cli.compose.premises import Premises, Unusable
+from fairpool.platform import archive
+from fairpool.platform.data_directory import Premises, Unusable
 from tests.specification.test_archive import declare, declared
 
 folder = Path(sys.argv[1])

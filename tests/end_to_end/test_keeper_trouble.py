@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import bailiff, life_folder, process_table, supervisor
+from fairpool.agent import pod_directory, process_table, reaper, supervisor
+from fairpool.agent.exec_client import Attachment, Execution
 from fairpool.agent.supervisor import Supervisor
-from fairpool.agent.visit import Attachment, Execution
-from fairpool.cli.compose import background
-from fairpool.cli.compose.premises import Premises
 from fairpool.engines.port import Away
 from fairpool.model.ids import PodId
 from fairpool.model.observation import PodState, Reply, StopOrder
+from fairpool.platform import background
+from fairpool.platform.data_directory import Premises
 from tests.local_machine import NODE, PATIENCE_S, TOKEN, Machine, a_machine, is_running
 
 pytestmark = pytest.mark.slow
@@ -539,11 +539,11 @@ def test_down_says_which_pods_it_could_not_end(tmp_path: Path, monkeypatch: pyte
     premises = Premises(tmp_path)
     monkeypatch.setattr(background, "LAST_GRACE_S", 0.2)
     monkeypatch.setattr(supervisor, "AT_ONCE_S", 0.2)
-    monkeypatch.setattr(bailiff, "FORCE_S", 0.2)
+    monkeypatch.setattr(reaper, "FORCE_S", 0.2)
     with a_machine(premises.machine) as machine:
         ends = machine.up("ends", "sleep", "1000", grace_s=0)
         stays = machine.up("stays", "sleep", "1000", grace_s=0)
-        main = life_folder.glance(str(machine.folder(stays))).main
+        main = pod_directory.glance(str(machine.folder(stays))).main
         assert main is not None
         immortal = [*machine.processes(stays), main[0]]  # with its first process, which carries no mark
         with monkeypatch.context() as kernel:

@@ -18,9 +18,9 @@ import pytest
 
 from fairpool.agent import process_table
 from fairpool.agent import supervisor as supervisor_module
+from fairpool.agent.exec_client import Attachment, Execution
 from fairpool.agent.launch import LogRotation, launch_of
 from fairpool.agent.pod_log import LogChunk
-from fairpool.agent.visit import Attachment, Execution
 from fairpool.model.ids import PodId
 from fairpool.model.observation import PodState, Reply, StartOrder
 from fairpool.model.problem import Problem

@@ -26,13 +26,13 @@ from typing import Any
 import pytest
 
 from fairpool.agent import process_table
-from fairpool.agent.data_folder import DataFolder
 from fairpool.agent.process_table import POD_MARK
+from fairpool.agent.state_directory import DataFolder
 from fairpool.api.client import Client
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.workloads import PodItem, WorkloadItem
-from fairpool.cli.compose.premises import occupant
 from fairpool.model.ids import PodId
+from fairpool.platform.data_directory import occupant
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow

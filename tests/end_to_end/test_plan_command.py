@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fairpool.cli.example import example_snapshot
 from fairpool.cli.main import main
-from fairpool.cli.saved import save
 from fairpool.cli.screen import Screen
 from fairpool.model.ids import GroupId, Instant, NodeName
+from fairpool.replay.example import example_snapshot
+from fairpool.replay.saved import save
 from fairpool.scheduler.snapshot import Snapshot
 
 ROOT = Path(__file__).parents[2]
@@ -466,7 +466,7 @@ def test_a_scheduler_that_fails_gives_a_sentence(demo: str, monkeypatch: pytest.
     def fails(snapshot: Snapshot) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr("fairpool.cli.replay.plan", fails)
+    monkeypatch.setattr("fairpool.replay.planned.plan", fails)
     answer = fairpool("plan", demo)
     assert (answer.code, answer.out) == (2, "")
     assert "the scheduler crashed on this snapshot: ZeroDivisionError: by nothing" in answer.err

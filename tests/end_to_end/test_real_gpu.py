@@ -162,7 +162,7 @@ def test_a_stranger_is_seen_and_named_until_it_leaves(machine: Machine) -> None:
 def test_work_that_cannot_be_seen_shows_by_its_memory(tmp_path: Path) -> None:
     """The look is taken in a process namespace of its own, as in a container; the work is outside."""
     look = (
-        "from fairpool.agent.devices import machine_nodes; from fairpool.agent.lookout import *; "
+        "from fairpool.agent.devices import machine_nodes; from fairpool.agent.device_health import *; "
         "from fairpool.agent.nvml import find_gpus; gpus = find_gpus(); nodes = machine_nodes(gpus); "
         "mine = Belongings(ours=lambda pids: (), holds=lambda node, device: False); "
         "print(gpus.use(nodes[0].gpus[0].uuid).computing, Lookout(gpus).look(nodes, mine)[0].words)"

@@ -36,8 +36,8 @@ from fairpool.cli.runai.submit import LATER as NOT_SUPPORTED_YET
 from fairpool.cli.runai.submit import submit
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.ids import Instant, PodId
-from fairpool.model.life import Cause, Outcome
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.status import Pause, WorkloadPhase
 from tests.end_to_end.runai_server import DANGEROUS, LOG, Server, real_environment, serving
 

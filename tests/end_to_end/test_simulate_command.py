@@ -23,14 +23,6 @@ import pytest
 from click.testing import CliRunner
 
 from fairpool.cli.main import main
-from fairpool.cli.saved import load
-from fairpool.cli.simulation import scenario_file
-from fairpool.cli.simulation.catalogue import examples
-from fairpool.cli.simulation.outcome import Outcome, text
-from fairpool.cli.simulation.performance import Pace, play
-from fairpool.cli.simulation.position import Folder, Keeper, opened
-from fairpool.cli.simulation.scenario import START, Scenario
-from fairpool.cli.simulation.stage import Stage
 from fairpool.cluster.ledger import Ledger
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.engine import SimulatedEngine
@@ -38,8 +30,16 @@ from fairpool.model.ids import PoolName
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import Entitlement, OverQuota, gpu_entitlement
 from fairpool.model.problem import Problem
+from fairpool.replay.saved import load
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.snapshot import Snapshot
+from fairpool.simulation import scenario_file
+from fairpool.simulation.catalogue import examples
+from fairpool.simulation.checkpoint import Folder, Keeper, opened
+from fairpool.simulation.performance import Pace, play
+from fairpool.simulation.result import Outcome, text
+from fairpool.simulation.scenario import START, Scenario
+from fairpool.simulation.world import Stage
 
 COMMAND = [sys.executable, "-m", "fairpool.cli.main", "simulate"]
 

@@ -24,9 +24,9 @@ from fairpool import __version__
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.shell import Channel
 from fairpool.cli.complaint import BUSY, DAMAGED, FOREIGN, NEWER, READ_ONLY
-from fairpool.cli.compose import archive
-from fairpool.cli.compose.premises import occupant
 from fairpool.control.settings import FIRST_USER
+from fairpool.platform import archive
+from fairpool.platform.data_directory import occupant
 from tests.contracts.test_damaged_database import locked
 from tests.running_platform import PATIENCE_S, Running, fairpool
 
@@ -403,7 +403,7 @@ def test_starts_and_stops_in_good_time(platform: Running) -> None:
 
 LINGERING = """
 import pathlib, signal, sys, time
-from fairpool.cli.compose.premises import Premises, occupied
+from fairpool.platform.data_directory import Premises, occupied
 told = []
 signal.signal(signal.SIGTERM, lambda *_: told.append(1))
 with occupied(Premises(pathlib.Path(sys.argv[1])), "up"):

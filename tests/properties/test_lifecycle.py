@@ -16,12 +16,12 @@ import pytest
 from fairpool.cluster.expand import Case, Expansion, expand, slots_of
 from fairpool.cluster.outstanding import outstanding
 from fairpool.cluster.settle import Look, settle
-from fairpool.cluster.standing import Standing
+from fairpool.cluster.workload_state import Standing
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, pod_id
-from fairpool.model.life import Cause, Life
 from fairpool.model.lifecycle import HOLDS_DEVICES, NEXT
 from fairpool.model.observation import Answer, ForgetOrder, NodeSight, Order, PodSight, PodState, Reply, StartOrder
 from fairpool.model.organization import ProjectRules
+from fairpool.model.pod_record import Cause, Life
 from fairpool.model.spec import Arrangement, PodTemplate, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from fairpool.cluster.books import Books
 from fairpool.cluster.expand import is_rigid, slots_of
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, WorkloadId
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Cause, Life, Outcome
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import Arrangement, RestartPolicy
 from fairpool.model.workload import GpuKind

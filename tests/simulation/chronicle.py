@@ -11,10 +11,10 @@ from fairpool.cluster.books import Books
 from fairpool.cluster.expand import slots_of
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger import AFTER_COMMIT, Entry, Ledger
-from fairpool.cluster.standing import Halt, Standing
+from fairpool.cluster.workload_state import Halt, Standing
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
-from fairpool.model.life import Cause, Life
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Cause, Life
 from fairpool.model.spec import Arrangement, Want, WorkloadSpec
 
 Wrong = tuple[str, WorkloadId | None]

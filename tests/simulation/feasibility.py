@@ -11,9 +11,9 @@ from fairpool.cluster.books import Books
 from fairpool.cluster.expand import wanted_slots
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import PoolName, QueueId, WorkloadId
-from fairpool.model.life import Outcome
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
 from fairpool.model.organization import Queue
+from fairpool.model.pod_record import Outcome
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, memory_portion_milli
 from fairpool.model.spec import Arrangement, WorkloadSpec
 from fairpool.model.workload import GpuKind, PodShape

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from fairpool.engines.simulated.course import Course
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, PoolName, QueueId, WorkloadId
-from fairpool.model.life import Cause, Life
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import DEFAULT_POOL, Node, TaintEffect, nodes_by_pool
 from fairpool.model.organization import Organization, ProjectRules
+from fairpool.model.pod_record import Cause, Life
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import Arrangement, Want
 from fairpool.model.status import WorkloadPhase

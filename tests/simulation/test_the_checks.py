@@ -12,9 +12,9 @@ from fairpool.engines.simulated.behaviour import NEVER_S
 from fairpool.engines.simulated.course import Course
 from fairpool.engines.simulated.faults import Faults
 from fairpool.model.ids import Instant, PodId
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import GraceRules
+from fairpool.model.pod_record import Cause, Life, Outcome
 from fairpool.model.spec import WorkloadSpec
 from tests.simulation.world import World, Wrong
 

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
+from fairpool.cluster.control_link import Link
 from fairpool.cluster.ledger import Ledger
-from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import seeded

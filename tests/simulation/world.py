@@ -15,11 +15,11 @@ from random import Random
 
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.books import Books
+from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import POOL_PATIENCE_S, View, cycle
 from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, Entry, LeaseHeld
-from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop, SteppedDown
-from fairpool.cluster.standing import Standing
+from fairpool.cluster.workload_state import Standing
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import seeded
 from fairpool.engines.simulated.clock import VirtualClock

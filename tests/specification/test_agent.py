@@ -16,16 +16,16 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
-from fairpool.agent import fractions, log_segments, nursery
-from fairpool.agent.data_folder import DataFolder, Unidentified
+from fairpool.agent import fork_server, fractions, log_segments
 from fairpool.agent.devices import machine_nodes, simulated_pair
 from fairpool.agent.images import Image, ImageTable
-from fairpool.agent.life_folder import folder_name, pod_of
 from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_from, segment_starts, tail_offset
 from fairpool.agent.nvml import Gpu, NoGpus, NvmlGpus
 from fairpool.agent.order_file import KeptOrder, read_order, write_order
 from fairpool.agent.pod import notebook, nvidia_smi, reporter, trainer
+from fairpool.agent.pod_directory import folder_name, pod_of
 from fairpool.agent.pod_log import read_log
+from fairpool.agent.state_directory import DataFolder, Unidentified
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.image_name import without_registry, without_tag
@@ -577,8 +577,10 @@ def test_two_pages_that_want_one_port_get_one_each() -> None:
 
 def test_keepers_carry_nothing_that_each_of_them_would_pay_for() -> None:
     """`threading` has work done after every fork, a quarter of what a keeper does; others are a sixth of its memory."""
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import fairpool.agent.nursery; print(*sorted(sys.modules))"
-    source = Path(nursery.__file__).parents[2]
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import fairpool.agent.fork_server; print(*sorted(sys.modules))"
+    )
+    source = Path(fork_server.__file__).parents[2]
     command = [sys.executable, "-I", "-S", "-c", program, str(source)]
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert "fairpool.agent.shim" in loaded

@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from fairpool.agent.images import FILE as IMAGES_FILE
-from fairpool.cli.compose import archive
-from fairpool.cli.compose.premises import Premises, Unusable
 from fairpool.control.store import condition
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import upgrade
+from fairpool.platform import archive
+from fairpool.platform.data_directory import Premises, Unusable
 
 WAL = "-wal"
 OF_THE_BACKUP = json.dumps({"chosen": ["2x4:A100-80GB"], "names": ["a100-1", "a100-2"], "had_gpus": False})

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent import notice
-from fairpool.agent.bailiff import SLACK_S, Bailiff
 from fairpool.agent.cgroup import Limiter
+from fairpool.agent.reaper import SLACK_S, Bailiff
 from fairpool.agent.watch import Timer
 from fairpool.model.ids import PodId, WorkloadId
 

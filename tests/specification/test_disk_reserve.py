@@ -17,8 +17,8 @@ from fairpool.agent import disk_reserve, namespaces, process_table
 from fairpool.agent.disk_reserve import DiskWatch, Eviction, Reserve, Writer, culprit
 from fairpool.cluster.settle import Look, settle
 from fairpool.model.ids import PodId
-from fairpool.model.life import Cause, Outcome
 from fairpool.model.observation import PodState
+from fairpool.model.pod_record import Cause, Outcome
 from tests.lives import RUNNING, at, life, node_sight, pod_sight
 
 MIB = 1 << 20
@@ -287,7 +287,7 @@ folder = Path(sys.argv[1])
 ns.enter(ns.CLONE_NEWNS)
 ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
 ns.mount("tmpfs", str(folder), "tmpfs", 0, "size=256m,mode=700")
-from fairpool.cli.compose.disk_guard import DiskGuard
+from fairpool.platform.disk_guard import DiskGuard
 from tests.local_machine import a_machine
 filling = """
 import time

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import visit
-from fairpool.agent.door import Door
+from fairpool.agent import exec_client
+from fairpool.agent.exec_server import Door
 
 
 @pytest.fixture
@@ -46,18 +46,18 @@ def test_a_door_for_which_there_is_no_room_is_made_when_there_is(
     (tmp_path / "door").mkdir()
     door.open()
     with pytest.raises(ConnectionRefusedError):
-        visit.attach(tmp_path)
+        exec_client.attach(tmp_path)
     (tmp_path / "door").rmdir()
     for _ in range(2):  # who knocks again changes nothing for those inside
         door.open()
-        visit.attach(tmp_path).close()
+        exec_client.attach(tmp_path).close()
     door.close()
 
 
 def test_where_no_process_can_be_made_the_visitor_is_told(
     door: tuple[Door, select.poll], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = visit.execute(tmp_path, ["true"])
+    run = exec_client.execute(tmp_path, ["true"])
     with monkeypatch.context() as without:
         without.setattr(os, "fork", no_more_processes)
         serve(*door)
@@ -69,7 +69,7 @@ def test_where_no_process_can_be_made_the_visitor_is_told(
 
 
 def test_the_end_of_a_command_is_told_to_nobody_who_left(door: tuple[Door, select.poll]) -> None:
-    run = visit.execute(Path(), ["true"])
+    run = exec_client.execute(Path(), ["true"])
     serve(*door)
     pid, status = os.waitpid(-1, 0)
     run.close()
@@ -79,7 +79,7 @@ def test_the_end_of_a_command_is_told_to_nobody_who_left(door: tuple[Door, selec
 
 
 def test_a_visitor_learns_how_its_command_ended(door: tuple[Door, select.poll]) -> None:
-    run = visit.execute(Path(), ["sh", "-c", "exit 3"])
+    run = exec_client.execute(Path(), ["sh", "-c", "exit 3"])
     serve(*door)
     pid, status = os.waitpid(-1, 0)
     door[0].visitor_ended(pid, os.waitstatus_to_exitcode(status))

@@ -12,8 +12,8 @@ import pytest
 
 from fairpool.cluster.dependencies import Course, course_of
 from fairpool.cluster.expand import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
-from fairpool.cluster.standing import Halt
-from fairpool.model.life import Cause
+from fairpool.cluster.workload_state import Halt
+from fairpool.model.pod_record import Cause
 from fairpool.model.spec import Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from tests.lives import Story, at, life, standing, tell

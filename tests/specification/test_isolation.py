@@ -16,7 +16,6 @@ import pytest
 
 from fairpool.agent import isolation, mount_source, namespaces, pod_init, project_users
 from fairpool.agent.cgroup import Limiter
-from fairpool.agent.data_folder import DataFolder, make_places, remove_tree
 from fairpool.agent.environment import Places
 from fairpool.agent.images import Image, machine_python
 from fairpool.agent.isolation import Isolation, User, find_isolation, volume_rule
@@ -26,6 +25,7 @@ from fairpool.agent.mount_source import SourceRefused, open_source, permits
 from fairpool.agent.order_file import KeptOrder
 from fairpool.agent.patience import NotYet, Patience
 from fairpool.agent.project_users import FIRST_UID, ProjectUsers, hand_over
+from fairpool.agent.state_directory import DataFolder, make_places, remove_tree
 from fairpool.agent.support import install_support
 from fairpool.agent.uploads import Uploads
 from fairpool.agent.view import HOME

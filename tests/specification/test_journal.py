@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.cli.compose import journal
-from fairpool.cli.compose.journal import Journal
-from fairpool.cli.compose.runner import note_event
 from fairpool.cluster.history import Event, EventKind
 from fairpool.control.request_log import RequestLog
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
-from fairpool.model.life import Outcome
+from fairpool.model.pod_record import Outcome
+from fairpool.platform import server_log
+from fairpool.platform.loop_thread import note_event
+from fairpool.platform.server_log import Journal
 from tests.lives import spec
 
 
@@ -69,21 +69,21 @@ def test_a_trace_is_on_the_line_of_its_error(written: Journal) -> None:
 
 
 def test_a_burst_of_equal_lines_is_counted_and_errors_are_not_left_out(written: Journal) -> None:
-    for number in range(journal.LINES_A_SECOND * 30):
+    for number in range(server_log.LINES_A_SECOND * 30):
         record = log.makeRecord(log.name, logging.INFO, "", 0, "workload create", (), None)
         record.created = 1_800_000_000.0
         record.fields = {"name": f"w-{number}"}
         log.handle(record)
-    for _ in range(journal.LINES_A_SECOND + 5):
+    for _ in range(server_log.LINES_A_SECOND + 5):
         record = log.makeRecord(log.name, logging.ERROR, "", 0, "request failed", (), None)
         record.created = 1_800_000_000.5
         log.handle(record)
     log.info("next")
     found = lines(written)
-    assert sum("  workload create  " in line for line in found) == journal.LINES_A_SECOND
-    assert sum("request failed" in line for line in found) >= journal.LINES_A_SECOND + 5
+    assert sum("  workload create  " in line for line in found) == server_log.LINES_A_SECOND
+    assert sum("request failed" in line for line in found) >= server_log.LINES_A_SECOND + 5
     assert any(
-        f"workload create: further lines dropped  left_out={journal.LINES_A_SECOND * 29}" in line for line in found
+        f"workload create: further lines dropped  left_out={server_log.LINES_A_SECOND * 29}" in line for line in found
     )
 
 
@@ -93,8 +93,8 @@ def test_it_does_not_grow_for_ever(written: Journal, tmp_path: Path) -> None:
         log.error("trouble %d", number, extra={"fields": {"words": "x" * 100}})
     lines(written)
     files = sorted(path.name for path in tmp_path.iterdir())
-    assert len(files) == journal.FILES
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= journal.FILES * 10_000 + 1000
+    assert len(files) == server_log.FILES
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= server_log.FILES * 10_000 + 1000
 
 
 def test_what_the_loop_wrote_down_is_logged_with_names(written: Journal) -> None:

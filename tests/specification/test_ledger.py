@@ -36,13 +36,13 @@ from fairpool.cluster.ledger import (
     Ledger,
     LedgerProblem,
 )
-from fairpool.cluster.standing import Avoided, GroupDates, Halt, Standing
+from fairpool.cluster.workload_state import Avoided, GroupDates, Halt, Standing
 from fairpool.model import plain
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId, pod_id
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint, TaintEffect, Topology
 from fairpool.model.organization import Entitlement, NodeMarks, Organization, ProjectRules, Queue
+from fairpool.model.pod_record import Cause, Life, Outcome
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import life_folder, main_process, notice, process_table, shim
-from fairpool.agent.data_folder import DataFolder
+from fairpool.agent import main_process, notice, pod_directory, process_table, shim
 from fairpool.agent.durable import write_durably
-from fairpool.agent.life_folder import End, Keeper
 from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_from, times
 from fairpool.agent.order_file import KeptOrder, read_order, write_order
+from fairpool.agent.pod_directory import End, Keeper
+from fairpool.agent.state_directory import DataFolder
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import Instant, PodId
 from tests.contracts.harness import start_order
@@ -95,7 +95,7 @@ def test_an_order_is_on_the_disk_before_the_end_of_its_life(
         monkeypatch.chdir(tmp_path)
         shim.write_end(b"{}")
     else:
-        life_folder.write_end(str(tmp_path), End(0, "", False), Instant(5))
+        pod_directory.write_end(str(tmp_path), End(0, "", False), Instant(5))
     assert flushed[0] == str(tmp_path / "order.json")
     assert ".exit.json." in flushed[1]
     assert flushed[2:] == [str(tmp_path)]
@@ -128,15 +128,15 @@ def test_what_cannot_be_read_counts_as_not_written(tmp_path: Path, junk: bytes) 
         (tmp_path / name).touch()
     for name in ("keeper.0", "main"):
         (tmp_path / name).symlink_to(junk[:50].decode("ascii", "replace").replace("\0", "?") or "?")
-    assert life_folder.end_of(folder) is None
-    assert isinstance(life_folder.reports(folder), dict)
+    assert pod_directory.end_of(folder) is None
+    assert isinstance(pod_directory.reports(folder), dict)
     assert read_order(folder) is None
-    glance = life_folder.glance(folder)
+    glance = pod_directory.glance(folder)
     assert (glance.is_told_to_stop, glance.keeper, glance.running_since) == (True, Keeper(0, 0, 0), None)
     assert glance.keeper is not None
     assert not glance.keeper.is_alive
-    assert life_folder.main_of(folder) is None
-    assert not life_folder.is_copied(folder)
+    assert pod_directory.main_of(folder) is None
+    assert not pod_directory.is_copied(folder)
     assert log_end(folder) == len(junk)
     notice.give(folder, 3, "test")
     told = json.loads((tmp_path / "stop.json").read_bytes())
@@ -146,8 +146,8 @@ def test_what_cannot_be_read_counts_as_not_written(tmp_path: Path, junk: bytes) 
 def test_nothing_is_waited_for_that_is_no_file(tmp_path: Path) -> None:
     for name in ("exit.json", "reports.json"):
         os.mkfifo(tmp_path / name)
-    assert life_folder.end_of(str(tmp_path)) is None
-    assert life_folder.reports(str(tmp_path)) == {}
+    assert pod_directory.end_of(str(tmp_path)) is None
+    assert pod_directory.reports(str(tmp_path)) == {}
 
 
 @pytest.mark.parametrize("way", ["a name", "a link"])
@@ -161,7 +161,7 @@ def test_which_process_the_program_is_is_read_beside_anything_else(
         monkeypatch.setattr(os, "link", no_room)
     main_process.say("12.34.56", "keeper.0")
     assert main_process.said(str(tmp_path)) == (12, 34, 56)
-    assert life_folder.glance(str(tmp_path)).running_since == 56
+    assert pod_directory.glance(str(tmp_path)).running_since == 56
     assert (tmp_path / "main").is_symlink() == (way == "a link")
     with pytest.raises(FileExistsError):
         main_process.say("12.34.56", "keeper.0")
@@ -169,8 +169,8 @@ def test_which_process_the_program_is_is_read_beside_anything_else(
 
 def test_an_end_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     end = End(137, "its keepers were killed", True)
-    life_folder.write_end(str(tmp_path), end, Instant(5))
-    assert life_folder.end_of(str(tmp_path)) == end
+    pod_directory.write_end(str(tmp_path), end, Instant(5))
+    assert pod_directory.end_of(str(tmp_path)) == end
 
 
 # --- the log

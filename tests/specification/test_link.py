@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.api.clusters import EventReport, NodeReport, PullAnswer, PushAnswer, PushReport, WorkloadReport
-from fairpool.cluster.link import EVENTS_MAX, ControlPlane, Link, Pushed, Unreachable
+from fairpool.cluster.control_link import EVENTS_MAX, ControlPlane, Link, Pushed, Unreachable
 from fairpool.control.stand_in import StandIn
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.spec import WorkloadSpec

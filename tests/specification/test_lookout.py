@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fairpool.agent.device_health import Belongings, Lookout, Seen
 from fairpool.agent.devices import LogicalNode, machine_nodes, simulated_pair
-from fairpool.agent.lookout import Belongings, Lookout, Seen
 from fairpool.agent.nvml import NvmlGpus
 from tests.nvml_stand_in import H200_MIB, MEMORY_V2, Device, NvmlStandIn
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
+from fairpool.cluster.control_link import Link
 from fairpool.cluster.ledger import Ledger
-from fairpool.cluster.link import Link
 from fairpool.cluster.loop import Loop
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always

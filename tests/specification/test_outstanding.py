@@ -9,9 +9,9 @@ import pytest
 from fairpool.cluster.outstanding import adopted, outstanding, start_order
 from fairpool.cluster.settle import Look, settle
 from fairpool.model.ids import PodId
-from fairpool.model.life import Cause, Life
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.observation import ForgetOrder, NodeSight, Order, PodSight, PodState, StartOrder, StopOrder
+from fairpool.model.pod_record import Cause, Life
 from fairpool.model.spec import PodTemplate, Program
 from tests.lives import BOUND, ENDED, RELEASING, RUNNING, at, cells, life, node_sight, pod_sight, spec
 

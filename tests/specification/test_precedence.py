@@ -10,14 +10,14 @@ import pytest
 from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.cluster.rollup import gpus_held_milli
-from fairpool.cluster.standing import Standing
 from fairpool.cluster.survey import rows_of
+from fairpool.cluster.workload_state import Standing
 from fairpool.control import admission, items
 from fairpool.control.admission import KIND_OF_SUBMIT, Ground
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, WorkloadId
-from fairpool.model.life import Life
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
+from fairpool.model.pod_record import Life
 from fairpool.model.precedence import PRIORITY_CLASSES, KindRule, gpus_charged_milli, precedence
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import WorkloadSpec

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from fairpool.agent.data_folder import DataFolder
 from fairpool.agent.nvml import Gpu, Gpus, NoGpus, NvmlGpus
-from fairpool.cli.compose.address import Address, read_address
-from fairpool.cli.compose.machines import choose_nodes, described_nodes, remember, summary
-from fairpool.cli.compose.premises import Premises, Unusable, occupant, occupied
+from fairpool.agent.state_directory import DataFolder
 from fairpool.cli.operation import _loop_health, _more
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
+from fairpool.platform.address import Address, read_address
+from fairpool.platform.data_directory import Premises, Unusable, occupant, occupied
+from fairpool.platform.node_set import choose_nodes, described_nodes, remember, summary
 from tests.nvml_stand_in import Device, NvmlStandIn
 
 Usage = namedtuple("Usage", "total used free")

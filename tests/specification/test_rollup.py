@@ -10,10 +10,10 @@ import pytest
 
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.rollup import rollup
-from fairpool.cluster.standing import Halt, Standing
+from fairpool.cluster.workload_state import Halt, Standing
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.node import Node
+from fairpool.model.pod_record import Cause, Life, Outcome
 from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.spec import Arrangement, PodTemplate, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase

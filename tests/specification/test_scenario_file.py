@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.cli.simulation import scenario_file, trace_file
-from fairpool.cli.simulation.capture import Request, request
-from fairpool.cli.simulation.catalogue import examples
-from fairpool.cli.simulation.progress import length_text
-from fairpool.cli.simulation.scenario import (
+from fairpool.cli.simulation_progress import length_text
+from fairpool.model.ids import NodeName, QueueId, WorkloadId
+from fairpool.model.node import DEFAULT_POOL
+from fairpool.model.problem import Problem
+from fairpool.model.quantity import UNLIMITED
+from fairpool.model.spec import Arrangement
+from fairpool.model.workload import WorkloadKind, gpu_memory, gpu_portion, whole_gpus
+from fairpool.simulation import scenario_file, trace_file
+from fairpool.simulation.capture import Request, request
+from fairpool.simulation.catalogue import examples
+from fairpool.simulation.scenario import (
     Ask,
     Await,
     Condition,
@@ -28,14 +34,8 @@ from fairpool.cli.simulation.scenario import (
     Until,
     Wish,
 )
-from fairpool.cli.simulation.step_tables import VERBS
-from fairpool.cli.simulation.tally import spread
-from fairpool.model.ids import NodeName, QueueId, WorkloadId
-from fairpool.model.node import DEFAULT_POOL
-from fairpool.model.problem import Problem
-from fairpool.model.quantity import UNLIMITED
-from fairpool.model.spec import Arrangement
-from fairpool.model.workload import WorkloadKind, gpu_memory, gpu_portion, whole_gpus
+from fairpool.simulation.step_tables import VERBS
+from fairpool.simulation.tally import spread
 
 HEAD = """
 [[nodes]]

@@ -9,8 +9,8 @@ import pytest
 
 from fairpool.cluster.settle import LONGEST_RETRY_S, Look, settle
 from fairpool.model.ids import SECOND_MS
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Reply
+from fairpool.model.pod_record import Cause, Life, Outcome
 from tests.lives import (
     BOUND,
     ENDED,

@@ -17,19 +17,19 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from fairpool.cli import plan_json
-from fairpool.cli.example import example_snapshot
-from fairpool.cli.replay import Replay, replay
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.problem import Problem
 from fairpool.model.workload import Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
+from fairpool.replay.example import example_snapshot
+from fairpool.replay.planned import Replay, replay
 from fairpool.scheduler import snapshot_file
 from fairpool.scheduler.codec import Unreadable
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
+from fairpool.scheduler.row_codec import Table, from_tables, to_tables
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.snapshot_file import Loaded, decode, encode
-from fairpool.scheduler.tables import Table, from_tables, to_tables
 
 SAMPLE = Path(__file__).parents[1] / "data" / "version-1.snapshot"
 SAMPLE_PLAN = SAMPLE.with_suffix(".plan.json")

@@ -28,10 +28,10 @@ from fairpool.api.clusters import (
 from fairpool.api.declarations import OrganizationWire
 from fairpool.control.stand_in import StandIn
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
-from fairpool.model.life import Cause
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import Entitlement, Organization, OverQuota, ProjectRules, Queue, gpu_entitlement
+from fairpool.model.pod_record import Cause
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from fairpool.model.life import Cause
+from fairpool.model.pod_record import Cause
 from fairpool.model.status import CLASSIC, Pause, Reason, WorkloadPhase, classic_word
 from fairpool.model.workload import WorkloadKind
 from tests.lives import cells, tell

@@ -9,14 +9,14 @@ import pytest
 from fairpool.cluster.books import Books, Draft
 from fairpool.cluster.enact import enact
 from fairpool.cluster.ledger import Image
-from fairpool.cluster.standing import Avoided, GroupDates, Standing
 from fairpool.cluster.survey import NOBODY, Rows, Survey, ground, rows_of
+from fairpool.cluster.workload_state import Avoided, GroupDates, Standing
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint
 from fairpool.model.observation import NodeSight, Observation
 from fairpool.model.organization import Entitlement, NodeMarks, Organization, Queue
+from fairpool.model.pod_record import Cause, Life, Outcome
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.workload import TopologyConstraint
 from fairpool.scheduler.decision import Bind, Evict, EvictionReason, Plan, Promise, Withdraw, WithdrawReason

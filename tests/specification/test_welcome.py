@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from fairpool.cli.compose.address import Address
-from fairpool.cli.compose.machines import Offer
-from fairpool.cli.compose.platform import Platform
-from fairpool.cli.compose.premises import Premises
-from fairpool.cli.compose.welcome import Guest, here, to_try
 from fairpool.cli.runai.configuration import Configuration, listening_here
+from fairpool.cli.welcome import Guest, here, to_try
 from fairpool.control.settings import Retention
 from fairpool.model.problem import Problem
+from fairpool.platform.address import Address
+from fairpool.platform.assembly import Platform
+from fairpool.platform.data_directory import Premises
+from fairpool.platform.node_set import Offer
 
 TOKENS = {"access_token": "fpa_secret", "refresh_token": "fpr_secret", "expires_in": 60}
 ANSWER: dict[str, Any] = {

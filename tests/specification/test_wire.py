@@ -31,9 +31,9 @@ from fairpool.api.clusters import (
 from fairpool.api.declarations import OrganizationWire, WorkloadWire
 from fairpool.api.message import VERSION, Message, Wire, read
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import Organization
+from fairpool.model.pod_record import Cause, Life, Outcome
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import WorkloadSpec

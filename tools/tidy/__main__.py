@@ -22,7 +22,7 @@ RULES: tuple[Callable[[Tree], Iterator[Finding]], ...] = (
     texts.changelog_fragments,
     texts.unlisted_decisions,
     texts.broken_links,
-    texts.map_of_rooms,
+    texts.module_map,
     texts.feature_list,
 )
 NOTES: tuple[Callable[[Tree], Iterator[Finding]], ...] = (code.long_modules,)

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fairpool.agent.nursery import READ_AT_ONCE, REQUEST_MAX
+from fairpool.agent.fork_server import READ_AT_ONCE, REQUEST_MAX
 
-PROGRAM = "import sys; sys.path.insert(0, {root!r}); from fairpool.agent.nursery import main; main()"
+PROGRAM = "import sys; sys.path.insert(0, {root!r}); from fairpool.agent.fork_server import main; main()"
 HELLO_S = 20.0
 GOODBYE_S = 5.0
 ANSWER_S = 10.0

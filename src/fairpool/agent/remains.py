@@ -23,7 +23,7 @@ Process = tuple[int, int]
 
 LOOK_AGAIN_S = 0.01
 REMOVED = " (deleted)"
-KEEPERS_PROGRAM = b"fairpool.agent.nursery"
+KEEPERS_PROGRAM = b"fairpool.agent.fork_server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,8 +32,8 @@ from functools import partial
 
 from fairpool.agent import hints, main_process, namespaces, notice, process_table
 from fairpool.agent.cgroup import Group
-from fairpool.agent.door import KNOCK, Door
 from fairpool.agent.durable import ORDER_MAX, read_regular, sync_file, write_durably
+from fairpool.agent.exec_server import KNOCK, Door
 from fairpool.agent.log_segments import LogWriter
 from fairpool.agent.pod_init import end_told
 from fairpool.agent.program import NAMESPACE, NOT_EXECUTABLE, CannotRun, Started, start_program

@@ -24,10 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairpool.agent import life_folder, notice, process_table, visit
-from fairpool.agent.bailiff import Bailiff, kill
+from fairpool.agent import exec_client, notice, pod_directory, process_table
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
-from fairpool.agent.data_folder import DataFolder, Sweeper, make_places
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.disk_reserve import Writer
 from fairpool.agent.environment import Places
@@ -41,7 +39,9 @@ from fairpool.agent.order_file import KeptOrder, read_order, write_order
 from fairpool.agent.patience import Patience
 from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.project_users import ProjectUsers, hand_over
+from fairpool.agent.reaper import Bailiff, kill
 from fairpool.agent.shim import UNKNOWN_END
+from fairpool.agent.state_directory import DataFolder, Sweeper, make_places
 from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
 from fairpool.agent.uploads import Uploads
@@ -216,7 +216,7 @@ class Supervisor:
         """One that was stopped before its keeper came counts as ended, and the keeper may come all the same."""
         if not self._look_again(life).is_over:
             return False
-        return self._keeper(life) is None or life_folder.end_of(life.folder) is not None
+        return self._keeper(life) is None or pod_directory.end_of(life.folder) is not None
 
     def _forget(self, pod: PodId, life: Life | None) -> bool:
         kept_bytes = self.data.forget(pod)
@@ -334,7 +334,7 @@ class Supervisor:
             if len(found) == len(set(pids)):
                 return found
             above = {keeper.pid for life in lives if (keeper := self._keeper(life)) is not None}
-            above |= {main[0] for life in lives if (main := life_folder.main_of(life.folder)) is not None}
+            above |= {main[0] for life in lives if (main := pod_directory.main_of(life.folder)) is not None}
             return found | {pid for pid in pids if not above.isdisjoint((pid, *process_table.ancestors(pid)))}
 
     def holds(self, node: NodeName, device: int) -> bool:
@@ -364,7 +364,7 @@ class Supervisor:
             name=order.name,
             project=order.project,
             mark=str(launch.get("mark", "")),
-            main=life_folder.main_of(life.folder),
+            main=pod_directory.main_of(life.folder),
             places=places,
         )
 
@@ -372,9 +372,9 @@ class Supervisor:
         """End a pod at once for what it did. Nobody ordered it: the loop learns the reason from how it ended."""
         self.stop([StopOrder(pod=pod, node=None, grace_s=0, reason=reason)])
 
-    def _keeper(self, life: Life) -> life_folder.Keeper | None:
+    def _keeper(self, life: Life) -> pod_directory.Keeper | None:
         try:
-            keeper = life_folder.glance(life.folder).keeper
+            keeper = pod_directory.glance(life.folder).keeper
         except OSError:  # forgotten meanwhile
             return None
         return keeper if keeper is not None and keeper.is_alive else None
@@ -386,24 +386,24 @@ class Supervisor:
         folder = self.data.log_folder(pod)
         if folder is None:
             return Problem("pod.unknown", f"{pod} has no log on this machine", "try another pod of the workload")
-        is_over = folder.parent == self.data.logs or life_folder.end_of(str(folder)) is not None
+        is_over = folder.parent == self.data.logs or pod_directory.end_of(str(folder)) is not None
         return read_log(folder, is_over=is_over, **wanted)
 
-    def execute(self, pod: PodId, argv: Sequence[str], **wanted: Any) -> visit.Execution | Problem:
+    def execute(self, pod: PodId, argv: Sequence[str], **wanted: Any) -> exec_client.Execution | Problem:
         """Run a command beside a pod's program; see `visit.execute` for what can be wanted."""
         size = sum(len(word.encode()) for word in argv)
-        if size > visit.COMMAND_MAX:
-            what = f"the command has {size} bytes, and at most {visit.COMMAND_MAX} can be passed to a pod"
+        if size > exec_client.COMMAND_MAX:
+            what = f"the command has {size} bytes, and at most {exec_client.COMMAND_MAX} can be passed to a pod"
             return Problem("pod.command_too_long", what, "put it into a file, or pass it as input: exec -i JOB -- sh")
         try:
-            return visit.execute(self.data.life(pod), argv, **wanted)
+            return exec_client.execute(self.data.life(pod), argv, **wanted)
         except OSError as error:
             return _not_running(pod, error)
 
-    def attach(self, pod: PodId) -> visit.Attachment | Problem:
+    def attach(self, pod: PodId) -> exec_client.Attachment | Problem:
         """Look over the shoulder of a pod's program."""
         try:
-            return visit.attach(self.data.life(pod))
+            return exec_client.attach(self.data.life(pod))
         except OSError as error:
             return _not_running(pod, error)
 
@@ -607,8 +607,8 @@ class Supervisor:
         if life.keeper is None or not process_table.is_alive(*life.keeper):
             words = "its supervising processes were killed, so its exit code is not known"
         try:
-            end = life_folder.End(UNKNOWN_END, words, True)
-            life_folder.write_end(life.folder, end, Instant(time.time_ns() // 1_000_000))
+            end = pod_directory.End(UNKNOWN_END, words, True)
+            pod_directory.write_end(life.folder, end, Instant(time.time_ns() // 1_000_000))
         except OSError:
             self._bailiff.put_off(life.kept.order.pod)
             return
@@ -709,21 +709,21 @@ class Supervisor:
                 self._lose(life)
         for name in sorted(names - self._folders.keys()):
             with suppress(OSError):  # of this one: it went away meanwhile, or is no folder
-                self._find(life_folder.pod_of(name), f"{self.data.pods}/{name}")
+                self._find(pod_directory.pod_of(name), f"{self.data.pods}/{name}")
 
     def _find(self, pod: PodId, folder: str) -> None:
         kept = read_order(folder)
         if self._tombstones.words(pod) is not None:
             self._forget_for_good(pod, folder)  # someone died while forgetting it
-        elif kept is None and life_folder.is_of_an_earlier_boot(folder):
+        elif kept is None and pod_directory.is_of_an_earlier_boot(folder):
             self.data.forget(pod)  # its order had not reached the disk when the power failed
         elif kept is None:
             # Someone is writing its order, or died before; whoever orders it again completes it. One that was damaged
             # says no more whose it is, so what runs by it is ended.
             self._end_unknown(pod, folder)
-        elif life_folder.end_of(folder) is None and life_folder.is_copied(folder):
+        elif pod_directory.end_of(folder) is None and pod_directory.is_copied(folder):
             self.data.forget(pod)  # its processes belong to the folder that this one was copied from
-        elif kept.order.boot_id != self.boot_id and life_folder.end_of(folder) is None:
+        elif kept.order.boot_id != self.boot_id and pod_directory.end_of(folder) is None:
             self.data.forget(pod)  # lost with an earlier boot of the machine
         else:
             life = self._look_again(self._adopt(pod, folder, kept))
@@ -733,13 +733,13 @@ class Supervisor:
                 self._give_notice_if_left(kept.order)
 
     def _end_unknown(self, pod: PodId, folder: str) -> None:
-        has_run = life_folder.glance(folder).keeper is not None
-        if has_run and not life_folder.is_copied(folder) and self._bailiff.end_without_order(pod, folder):
+        has_run = pod_directory.glance(folder).keeper is not None
+        if has_run and not pod_directory.is_copied(folder) and self._bailiff.end_without_order(pod, folder):
             self._tombstones.add("its order file was damaged while it was running", pod)
             self.data.forget(pod)
 
     def _forget_for_good(self, pod: PodId, folder: str) -> None:
-        if life_folder.is_copied(folder) or self._bailiff.end_without_order(pod, folder):
+        if pod_directory.is_copied(folder) or self._bailiff.end_without_order(pod, folder):
             self.data.forget(pod)
 
     def _remember_notice(self, life: Life) -> None:

@@ -17,8 +17,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from fairpool.agent.data_folder import remove_tree
 from fairpool.agent.durable import write_durably
+from fairpool.agent.state_directory import remove_tree
 from fairpool.agent.unpacking import Contents, unpack
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload

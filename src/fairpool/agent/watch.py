@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairpool.agent import life_folder
+from fairpool.agent import pod_directory
 from fairpool.agent.cgroup import Group
 from fairpool.agent.order_file import KeptOrder
 from fairpool.agent.remains import Process, Traces
@@ -91,7 +91,7 @@ class Watch:
 
     def sight(self, life: Life) -> PodSight:
         """What the life looks like now."""
-        found = life_folder.glance(life.folder)
+        found = pod_directory.glance(life.folder)
         if found.keeper is None:
             life.is_emptied = life.generation >= 0
             return life.sight if life.is_emptied else _without_keeper(life, found.is_told_to_stop)
@@ -100,7 +100,7 @@ class Watch:
             life.keeper = (found.keeper.pid, found.keeper.started)
         life.main, life.namespace = found.main or life.main, found.namespace or life.namespace
         # After the look at its keeper: one that is gone has written the end before, if it could.
-        end, since = life_folder.end_of(life.folder), found.running_since
+        end, since = pod_directory.end_of(life.folder), found.running_since
         if end is not None:
             return PodSight(
                 order=life.kept.order,
@@ -128,7 +128,7 @@ class Watch:
         self._timer.close()
         self._epoll.close()
 
-    def _hold(self, life: Life, keeper: life_folder.Keeper) -> bool:
+    def _hold(self, life: Life, keeper: pod_directory.Keeper) -> bool:
         """Keep a descriptor of the keeper; says whether it lives."""
         if life.generation == keeper.generation and life.handle >= 0:
             if not is_readable([life.handle], 0):

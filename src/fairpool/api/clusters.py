@@ -15,8 +15,8 @@ from pydantic import Field
 from fairpool.api.declarations import Count, OrganizationWire, WorkloadWire
 from fairpool.api.message import Message, Wire
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Cause, Life, Outcome
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairpool.cli.replay import Fate, Replay, fates
 from fairpool.cli.report import counts, head, tree
 from fairpool.cli.screen import Screen
 from fairpool.model.ids import GroupId, QueueId
 from fairpool.model.quantity import gpus_text
+from fairpool.replay.planned import Fate, Replay, fates
 from fairpool.scheduler.decision import QueueFigures
 
 BEFORE, AFTER = "AS SAVED", "CHANGED"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fairpool.cli.replay import Replay, count, listed
 from fairpool.cli.report import eviction_rows, moment_text, place_rows, queue_rows
 from fairpool.cli.screen import Screen
 from fairpool.model.ids import GroupId, QueueId
 from fairpool.model.quantity import gpus_text
 from fairpool.model.workload import GpuKind, GpuRequest, Pod, PodGroup, PodShape
+from fairpool.replay.planned import Replay, count, listed
 from fairpool.scheduler.decision import Plan
 from fairpool.scheduler.explain import explain, explain_eviction
 from fairpool.scheduler.snapshot import Snapshot

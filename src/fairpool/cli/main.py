@@ -98,7 +98,7 @@ class OnDemand(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            from fairpool.cli.complaint import did_you_mean
+            from fairpool.model.spelling import did_you_mean
 
             near = did_you_mean(args[0], COMMANDS, "run `fairpool --help` for a list of commands")
             ctx.fail(f"there is no command {args[0]!r}: {near}")

@@ -15,12 +15,12 @@ from typing import Any, TextIO
 import click
 
 from fairpool.cli.complaint import exit_code_of, fail
-from fairpool.cli.compose import background
-from fairpool.cli.compose.desk import Silent, ask
-from fairpool.cli.compose.premises import Occupant, Premises, Unusable, occupant, occupied, taken
 from fairpool.cli.screen import Screen
 from fairpool.cli.up import DATA, FAILED, PRIVATE, complaining, premises_at
 from fairpool.model.problem import Problem
+from fairpool.platform import background
+from fairpool.platform.admin_socket import Silent, ask
+from fairpool.platform.data_directory import Occupant, Premises, Unusable, occupant, occupied, taken
 
 NOT_UP = 3
 LINES = 200
@@ -239,10 +239,10 @@ def reset_password(data: Path | None, user: str) -> None:
 
 
 def _reset_offline(premises: Premises, user: str) -> Any:
-    from fairpool.cli.compose.archive import finish_restore
-    from fairpool.cli.compose.platform import new_password_offline
     from fairpool.control.settings import FIRST_USER
     from fairpool.control.store.condition import problem_with
+    from fairpool.platform.archive import finish_restore
+    from fairpool.platform.assembly import new_password_offline
 
     premises.prepare()
     os.umask(PRIVATE)
@@ -263,7 +263,7 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
     included: logs, checkpoints and claims of pods, the server's log, and the ledger, which is rebuilt. A backup
     contains secrets: only its owner can read the file.
     """
-    from fairpool.cli.compose.archive import make_backup
+    from fairpool.platform.archive import make_backup
 
     with complaining():
         if file.exists() and not (force and file.is_file()):
@@ -285,7 +285,7 @@ def restore(data: Path | None, file: Path) -> None:
     are started. The nodes are those described in FILE. The replaced files are kept. Restore only files you trust: a
     backup determines which programs run as you.
     """
-    from fairpool.cli.compose.archive import restore_backup
+    from fairpool.platform.archive import restore_backup
 
     premises = premises_at(data)
     with complaining():

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.complaint import NOT_FOUND, UNUSABLE, fail, unknown_name
+from fairpool.cli.complaint import NOT_FOUND, UNUSABLE, fail
+from fairpool.model.spelling import unknown_name
 
 if TYPE_CHECKING:
-    from fairpool.cli.replay import Replay
-    from fairpool.cli.whatif import Changes
+    from fairpool.replay.planned import Replay
+    from fairpool.replay.whatif import Changes
     from fairpool.scheduler.snapshot_file import Loaded
 
 HELP = """Plan the snapshot in FILE: what starts where, what is preempted or waits, and why. `-` reads standard input.
@@ -71,7 +72,7 @@ def plan(
     every_row: bool,
 ) -> None:
     """Choose what is asked, read the file, answer."""
-    from fairpool.cli.whatif import Changes
+    from fairpool.replay.whatif import Changes
 
     changes = Changes(settings, added_jobs, without_nodes, without_jobs, later)
     if check and (changes or group is not None):
@@ -84,8 +85,8 @@ def plan(
 
 
 def _loaded(file: str) -> Loaded:
-    from fairpool.cli.saved import load
     from fairpool.model.problem import Problem
+    from fairpool.replay.saved import load
 
     loaded = load(file)
     if isinstance(loaded, Problem):
@@ -112,10 +113,10 @@ def _answer_check(file: str, loaded: Loaded, as_json: bool) -> None:
 
 
 def _answer(file: str, loaded: Loaded, changes: Changes, group: str | None, as_json: bool, every_row: bool) -> None:
-    from fairpool.cli.replay import replay
     from fairpool.cli.screen import printable
-    from fairpool.cli.whatif import changed
     from fairpool.model.problem import Problem
+    from fairpool.replay.planned import replay
+    from fairpool.replay.whatif import changed
 
     after, done, problems = changed(loaded.snapshot, changes)
     if problems:

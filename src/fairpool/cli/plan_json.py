@@ -10,10 +10,10 @@ from typing import Any
 
 from fairpool.cli.comparison import differing_fates
 from fairpool.cli.inquiry import only, queue_path, taken_for
-from fairpool.cli.replay import Fate, Replay
 from fairpool.cli.report import counts, tree
 from fairpool.model.ids import GroupId
 from fairpool.model.problem import Problem
+from fairpool.replay.planned import Fate, Replay
 from fairpool.scheduler.decision import Plan, Verdict
 from fairpool.scheduler.explain import explain, explain_eviction
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fairpool.cli.replay import Replay, count, listed, ranges
 from fairpool.cli.screen import Screen
 from fairpool.model.ids import GroupId, Instant, NodeName, QueueId
 from fairpool.model.quantity import gpus_text
+from fairpool.replay.planned import Replay, count, listed, ranges
 from fairpool.scheduler.decision import Bind, Plan, Promise, WaitsForVictims
 from fairpool.scheduler.explain import explain, explain_eviction
 from fairpool.scheduler.snapshot import Snapshot

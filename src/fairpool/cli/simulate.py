@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.complaint import UNUSABLE, did_you_mean, fail
+from fairpool.cli.complaint import UNUSABLE, fail
+from fairpool.model.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from fairpool.cli.simulation.capture import Capture
-    from fairpool.cli.simulation.files import Wanted
-    from fairpool.cli.simulation.outcome import Outcome
-    from fairpool.cli.simulation.position import Keeper
-    from fairpool.cli.simulation.scenario import Scenario
+    from fairpool.cli.simulation_files import Wanted
     from fairpool.model.problem import Problem
+    from fairpool.simulation.capture import Capture
+    from fairpool.simulation.checkpoint import Keeper
+    from fairpool.simulation.result import Outcome
+    from fairpool.simulation.scenario import Scenario
 
 FAILED = 1
 INTERRUPTED = 130
@@ -124,7 +125,7 @@ def simulate(
 
 def _list() -> None:
     from fairpool.cli.screen import Screen
-    from fairpool.cli.simulation.catalogue import titles
+    from fairpool.simulation.catalogue import titles
 
     screen = Screen.here()
     screen.table(("EXAMPLE", "WHAT IT SHOWS"), titles())
@@ -132,7 +133,7 @@ def _list() -> None:
 
 
 def _copy(example: str, file: Path, force: bool) -> None:
-    from fairpool.cli.simulation.catalogue import copied
+    from fairpool.simulation.catalogue import copied
 
     problem = copied(example, file, overwrite=force)
     if problem is not None:
@@ -141,7 +142,7 @@ def _copy(example: str, file: Path, force: bool) -> None:
 
 
 def _scenario(what: str, nodes: str | None, quotas: tuple[str, ...]) -> Scenario:
-    from fairpool.cli.simulation.catalogue import named
+    from fairpool.simulation.catalogue import named
 
     scenario = named(what, nodes, quotas)
     if isinstance(scenario, list):
@@ -150,8 +151,8 @@ def _scenario(what: str, nodes: str | None, quotas: tuple[str, ...]) -> Scenario
 
 
 def _capture(snapshots: tuple[str, ...], pool: str) -> Capture:
-    from fairpool.cli.simulation.capture import Capture, Request, request
     from fairpool.model.ids import PoolName
+    from fairpool.simulation.capture import Capture, Request, request
 
     requests = [request(each) for each in snapshots]
     problems = [each for each in requests if not isinstance(each, Request)]
@@ -163,7 +164,7 @@ def _capture(snapshots: tuple[str, ...], pool: str) -> Capture:
 def _wanted(
     scenario: Scenario, json_file: str | None, charts: str | None, capture: Capture, why: str | None, force: bool
 ) -> Wanted:
-    from fairpool.cli.simulation.files import Wanted
+    from fairpool.cli.simulation_files import Wanted
 
     wanted = Wanted(json_file, charts, capture, force)
     problems = wanted.obstacles()
@@ -186,8 +187,8 @@ def _unknown(noun: str, name: str, known: Iterable[str]) -> Problem:
 
 
 def _keeper(scenario: Scenario, state: str | None) -> Keeper:
-    from fairpool.cli.simulation.position import Keeper, opened
     from fairpool.model.problem import Problem
+    from fairpool.simulation.checkpoint import Keeper, opened
 
     if state is None:
         return Keeper()
@@ -199,11 +200,11 @@ def _keeper(scenario: Scenario, state: str | None) -> Keeper:
 
 def _played(scenario: Scenario, keeper: Keeper, wanted: Wanted, speed: float | None) -> Outcome:
     """The outcome at the end, or as far as it came before somebody interrupted it."""
-    from fairpool.cli.simulation.outcome import Outcome
-    from fairpool.cli.simulation.performance import Pace, play
-    from fairpool.cli.simulation.progress import Progress
-    from fairpool.cli.simulation.stage import UNKEPT, Stage
+    from fairpool.cli.simulation_progress import Progress
     from fairpool.model.problem import Problem
+    from fairpool.simulation.performance import Pace, play
+    from fairpool.simulation.result import Outcome
+    from fairpool.simulation.world import UNKEPT, Stage
 
     watch = wanted.capture if wanted.capture.requests else None
     progress = Progress(len(scenario.submitted()), scenario.gpus)
@@ -225,18 +226,18 @@ def _played(scenario: Scenario, keeper: Keeper, wanted: Wanted, speed: float | N
 
 
 def _print(outcome: Outcome, json_file: str | None, events: bool, why: str | None) -> None:
+    from fairpool.cli import simulation_summary
     from fairpool.cli.screen import Screen
-    from fairpool.cli.simulation import summary
-    from fairpool.cli.simulation.outcome import text
+    from fairpool.simulation.result import text
 
     if json_file == "-":
         click.echo(text(outcome), nl=False)
         return
     screen = Screen.here(every_row=True)
     if events:
-        summary.draw_events(screen, outcome)
-    summary.draw(screen, outcome)
+        simulation_summary.draw_events(screen, outcome)
+    simulation_summary.draw(screen, outcome)
     if why is not None:
-        summary.draw_why(screen, outcome, why)
-    summary.draw_checks(screen, outcome)
+        simulation_summary.draw_why(screen, outcome, why)
+    simulation_summary.draw_checks(screen, outcome)
     screen.show()

@@ -27,8 +27,8 @@ def example(file: str, force: bool) -> None:
 
     Exit codes: 0 written; 2 it could not be.
     """
-    from fairpool.cli.example import example_snapshot
-    from fairpool.cli.saved import STANDARD_STREAM, save
+    from fairpool.replay.example import example_snapshot
+    from fairpool.replay.saved import STANDARD_STREAM, save
 
     if file == STANDARD_STREAM and sys.stdout.isatty():
         raise click.UsageError("A snapshot is binary: name a FILE or pipe it to another program.")

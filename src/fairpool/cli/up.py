@@ -17,8 +17,9 @@ import click
 from fairpool import __version__
 from fairpool.cli.complaint import FAILED as FAILED
 from fairpool.cli.complaint import UNUSABLE, exit_code_of, fail
-from fairpool.cli.compose.address import DEFAULT, Address, listening_socket, read_address
-from fairpool.cli.compose.premises import (
+from fairpool.model.problem import Problem
+from fairpool.platform.address import DEFAULT, Address, listening_socket, read_address
+from fairpool.platform.data_directory import (
     Premises,
     Unusable,
     default_data,
@@ -27,12 +28,11 @@ from fairpool.cli.compose.premises import (
     taken,
     unusable,
 )
-from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.cli.compose.machines import Offer
-    from fairpool.cli.compose.welcome import Guest
+    from fairpool.cli.welcome import Guest
     from fairpool.control.settings import Retention
+    from fairpool.platform.node_set import Offer
 
 PRIVATE = 0o077
 """What nobody else may do with files that we make. Pods get the usual umask: their nursery sets it."""
@@ -212,7 +212,7 @@ class Wishes:
             )
 
     def disk_reserve_bytes(self) -> int:
-        from fairpool.cli.typed_text import bytes_amount
+        from fairpool.model.typed_text import bytes_amount
 
         size = bytes_amount(self.disk_reserve)
         if isinstance(size, Problem):
@@ -221,8 +221,8 @@ class Wishes:
         return size
 
     def retention(self) -> Retention:
-        from fairpool.cli.typed_text import duration_s
         from fairpool.control.settings import Retention
+        from fairpool.model.typed_text import duration_s
 
         ages, problems = {}, []
         for name, text in (("--keep-history", self.keep_history), ("--keep-audit", self.keep_audit)):
@@ -279,11 +279,11 @@ class Start:
 
 
 def _up_here(start: Start) -> None:
-    from fairpool.cli.compose.journal import open_journal
-    from fairpool.cli.compose.machines import summary
-    from fairpool.cli.compose.platform import Platform
-    from fairpool.cli.compose.welcome import Guest, shown
+    from fairpool.cli.welcome import Guest, shown
     from fairpool.control.store.condition import problem_with
+    from fairpool.platform.assembly import Platform
+    from fairpool.platform.node_set import summary
+    from fairpool.platform.server_log import open_journal
 
     premises, wishes = start.premises, start.wishes
     os.umask(PRIVATE)
@@ -324,7 +324,7 @@ def _up_here(start: Start) -> None:
 
 def _welcome(guest: Guest, answer: Mapping[str, Any] | Problem, *, with_link: bool = True, is_new: bool = True) -> None:
     """Sign `runai` in, and say so."""
-    from fairpool.cli.compose.welcome import to_try
+    from fairpool.cli.welcome import to_try
 
     trouble = "" if isinstance(answer, Problem) else guest.keep(answer, time.time())
     for line in guest.lines(answer, trouble, with_link=with_link):
@@ -336,7 +336,7 @@ def _welcome(guest: Guest, answer: Mapping[str, Any] | Problem, *, with_link: bo
 
 def _clear_up(premises: Premises) -> None:
     """What somebody left who was killed at his work."""
-    from fairpool.cli.compose import archive
+    from fairpool.platform import archive
 
     archive.sweep(premises.root, archive.OLD_BACKUP_PREFIX, archive.BACKUP_PREFIX, archive.RESTORE_PREFIX)
     for path in archive.finish_restore(premises):
@@ -345,7 +345,7 @@ def _clear_up(premises: Premises) -> None:
 
 def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) -> Offer:
     from fairpool.agent.nvml import find_gpus
-    from fairpool.cli.compose.machines import choose_nodes, remember
+    from fairpool.platform.node_set import choose_nodes, remember
 
     chosen = choose_nodes(premises.nodes, groups, singles, find_gpus())
     if isinstance(chosen, list):
@@ -359,8 +359,8 @@ def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) ->
 
 
 def _up_in_background(premises: Premises, address: Address, wishes: Wishes, first_password: str) -> None:
-    from fairpool.cli.compose import background
-    from fairpool.cli.compose.welcome import here
+    from fairpool.cli.welcome import here
+    from fairpool.platform import background
 
     holder = occupant(premises)
     if holder is not None:
@@ -392,8 +392,8 @@ def _up_in_background(premises: Premises, address: Address, wishes: Wishes, firs
 
 
 def _ask_for_welcome(premises: Premises, address: str, *, is_new: bool = True) -> None:
-    from fairpool.cli.compose.desk import Silent, ask
-    from fairpool.cli.compose.welcome import Guest
+    from fairpool.cli.welcome import Guest
+    from fairpool.platform.admin_socket import Silent, ask
 
     guest = Guest(premises, address)
     try:

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.dependencies import unmet
 from fairpool.cluster.entry import Entry, Image
+from fairpool.cluster.grace_period import to_stop
 from fairpool.cluster.history import Event, EventKind
-from fairpool.cluster.notice import to_stop
-from fairpool.cluster.standing import Standing
 from fairpool.cluster.survey import Ground, Rows
+from fairpool.cluster.workload_state import Standing
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, Revision, WorkloadId
-from fairpool.model.life import Life
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.observation import NodeSight, Observation, Order, PodSight
 from fairpool.model.organization import Organization
+from fairpool.model.pod_record import Life
 from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.decision import Plan, Verdict
 

@@ -14,19 +14,19 @@ from fairpool.cluster.books import NO_NODES, NO_PODS, SENTENCES_S, Books, Draft
 from fairpool.cluster.dependencies import Course, course_of
 from fairpool.cluster.enact import enact, workload_of
 from fairpool.cluster.expand import Case, expand, group_of, pod_set_of, slots_of
+from fairpool.cluster.grace_period import noticed, within
 from fairpool.cluster.history import Event, EventKind
-from fairpool.cluster.notice import noticed, within
 from fairpool.cluster.outstanding import adopted, outstanding
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.settle import Look, settle
-from fairpool.cluster.standing import Halt, Standing
 from fairpool.cluster.survey import Survey, ground, pool_of, rows_of
+from fairpool.cluster.workload_state import Halt, Standing
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, WorkloadId, pod_id
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint, TaintEffect
 from fairpool.model.observation import Answer, ForgetOrder, Observation, PodSight, PodState, StartOrder, StopOrder
 from fairpool.model.organization import ProjectRules
+from fairpool.model.pod_record import Cause, Life, Outcome
 from fairpool.model.spec import RestartPolicy, WorkloadSpec
 from fairpool.scheduler.decision import Verdict
 from fairpool.scheduler.plan import next_pool, plan

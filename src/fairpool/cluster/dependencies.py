@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from fairpool.cluster.standing import Halt, Standing
+from fairpool.cluster.workload_state import Halt, Standing
 from fairpool.model.ids import Instant, WorkloadId
-from fairpool.model.life import Cause, Life
+from fairpool.model.pod_record import Cause, Life
 from fairpool.model.spec import Dependency, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from fairpool.cluster.books import Draft
 from fairpool.cluster.expand import is_rigid, slots_of
-from fairpool.cluster.standing import GroupDates, Standing
 from fairpool.cluster.survey import rows_of
+from fairpool.cluster.workload_state import GroupDates, Standing
 from fairpool.model.ids import GroupId, Instant, PodId, QueueId, WorkloadId, pod_id
-from fairpool.model.life import Cause, Life
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import WORK_OF_ANOTHER, mention
+from fairpool.model.pod_record import Cause, Life
 from fairpool.model.workload import PodGroup
 from fairpool.scheduler.decision import Bind, Evict, Plan, Promise, Withdraw
 from fairpool.scheduler.explain import explain_eviction, names_for

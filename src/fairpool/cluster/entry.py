@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairpool.cluster.history import Event
-from fairpool.cluster.standing import Standing
+from fairpool.cluster.workload_state import Standing
 from fairpool.model.ids import PodId, Revision, WorkloadId
-from fairpool.model.life import Life
 from fairpool.model.organization import Organization
+from fairpool.model.pod_record import Life
 from fairpool.model.spec import WorkloadSpec
 
 

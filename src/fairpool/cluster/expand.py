@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fairpool.cluster.dependencies import Course, Courses, hopeless, unmet, with_met
-from fairpool.cluster.standing import Avoided, Halt, Standing
+from fairpool.cluster.workload_state import Avoided, Halt, Standing
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, pod_id
-from fairpool.model.life import EVICTIONS, LOSSES, Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint
 from fairpool.model.organization import ProjectRules
+from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Life, Outcome
 from fairpool.model.quantity import length_text
 from fairpool.model.spec import Arrangement, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase

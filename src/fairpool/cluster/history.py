@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
-from fairpool.model.life import Outcome
+from fairpool.model.pod_record import Outcome
 
 
 class EventKind(StrEnum):

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from fairpool.api.clusters import EventReport, PullAnswer
 from fairpool.cluster.books import Books
+from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import View, Watcher, cycle
 from fairpool.cluster.history import Event
 from fairpool.cluster.inventory import Inventory
 from fairpool.cluster.ledger import DiskTrouble, LeaseLost, Ledger
-from fairpool.cluster.link import Link
 from fairpool.engines.port import Away, Engine, Outranked
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.observation import Answer, ForgetOrder, Observation, Order, PodState, Reply, StartOrder, StopOrder

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
-from fairpool.cluster.link import ControlPlane
+from fairpool.cluster.control_link import ControlPlane
 from fairpool.model.ids import Revision
 
 WAIT_S: Final = 20.0

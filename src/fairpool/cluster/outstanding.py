@@ -13,14 +13,14 @@ A life is not started while an earlier life of the same pod has not ended.
 
 from __future__ import annotations
 
-from fairpool.cluster.notice import within
+from fairpool.cluster.grace_period import within
 from fairpool.cluster.settle import LONGEST_RETRY_S, Look, Seen
 from fairpool.model.ids import Instant, is_ahead
-from fairpool.model.life import Life
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import anonymous
 from fairpool.model.observation import ForgetOrder, Order, StartOrder, StopOrder
 from fairpool.model.organization import DEFAULT_GRACES, GraceRules
+from fairpool.model.pod_record import Life
 from fairpool.model.spec import Arrangement, WorkloadSpec
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from fairpool.api.clusters import PodReport, WorkloadReport
 from fairpool.cluster.dependencies import unmet, waiting_words
 from fairpool.cluster.expand import LONGEST_BACK_OFF_S, REFUSALS_MAX, is_rigid, wanted_slots
-from fairpool.cluster.notice import to_stop
+from fairpool.cluster.grace_period import to_stop
 from fairpool.cluster.settle import IMAGE_TROUBLES
-from fairpool.cluster.standing import Halt, Standing
 from fairpool.cluster.survey import pool_of
+from fairpool.cluster.workload_state import Halt, Standing
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, is_ahead
-from fairpool.model.life import Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.observation import NodeSight
+from fairpool.model.pod_record import Cause, Life, Outcome
 from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.spec import Arrangement, Want, WorkloadSpec
 from fairpool.model.status import Pause, Reason, WorkloadPhase

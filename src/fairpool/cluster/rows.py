@@ -16,10 +16,10 @@ from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
 from fairpool.cluster.history import Event
-from fairpool.cluster.standing import Standing
-from fairpool.model.life import Life
+from fairpool.cluster.workload_state import Standing
 from fairpool.model.organization import Organization
 from fairpool.model.plain import Unreadable, shown, text_of, value_of
+from fairpool.model.pod_record import Life
 from fairpool.model.spec import WorkloadSpec
 
 T = TypeVar("T")

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fairpool.model.ids import SECOND_MS, Instant
-from fairpool.model.life import EVICTIONS, LOSSES, Cause, Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.observation import EVICTED, Answer, NodeSight, PodSight, Reply
+from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Life, Outcome
 
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from fairpool.cluster.expand import LONGEST_BACK_OFF_S, wanted_slots
-from fairpool.cluster.standing import Standing
+from fairpool.cluster.workload_state import Standing
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, QueueId, is_ahead
-from fairpool.model.life import Life, Outcome
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
 from fairpool.model.observation import NodeSight
 from fairpool.model.organization import Organization
+from fairpool.model.pod_record import Life, Outcome
 from fairpool.model.spec import Arrangement, WorkloadSpec
 from fairpool.model.workload import Pod, PodGroup, PodSet, SubGroup, WorkloadKind
 from fairpool.scheduler.policy import Policy

@@ -26,11 +26,11 @@ from fairpool.control import (
     audit,
     claims,
     classic,
+    cluster_sync,
     clusters,
     departments,
     description,
     housekeeping,
-    link,
     nodes,
     older_paths,
     organization,
@@ -45,11 +45,12 @@ from fairpool.control import (
     workloads,
 )
 from fairpool.control.attempts import Attempts
-from fairpool.control.doors import NoDoors, PodDoors
 from fairpool.control.guard import GUARD
+from fairpool.control.host_check import STRANGERS_BODY_MAX_BYTES, Threshold, is_open
 from fairpool.control.owner import SignInLinks
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
+from fairpool.control.pod_access import NoDoors, PodDoors
 from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, on_unavailable, refused
 from fairpool.control.settings import Settings
 from fairpool.control.signpost import Signpost
@@ -57,13 +58,12 @@ from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
 from fairpool.control.store.trouble import Unavailable
-from fairpool.control.threshold import STRANGERS_BODY_MAX_BYTES, Threshold, is_open
 from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(streams, uploads, link, clusters, projects, departments, nodes, overview, claims),
+    *(streams, uploads, cluster_sync, clusters, projects, departments, nodes, overview, claims),
     *(sign_in, users, applications, access_rules, audit, preferences),
     *(classic, older_paths),
 )

@@ -11,8 +11,8 @@ from fairpool.api.wire import compact
 from fairpool.control import admission
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.model.ids import place_of
-from fairpool.model.life import Cause
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
+from fairpool.model.pod_record import Cause
 from fairpool.model.precedence import class_name, precedence
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import Want, WorkloadSpec

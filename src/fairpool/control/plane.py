@@ -19,14 +19,14 @@ from starlette.requests import HTTPConnection
 
 from fairpool.api.wire import Answer
 from fairpool.control import rbac
-from fairpool.control.bell import Bell
-from fairpool.control.doors import NoDoors, PodDoors
+from fairpool.control.change_feed import Tail
+from fairpool.control.notifier import Bell
+from fairpool.control.pod_access import NoDoors, PodDoors
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.settings import Settings
 from fairpool.control.store import access as access_store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection, Database
-from fairpool.control.tail import Tail
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.node import Node
 

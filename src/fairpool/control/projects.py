@@ -11,12 +11,12 @@ from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem, item
 from fairpool.api.wire import Count
 from fairpool.control import declarations, declared
-from fairpool.control.doors import Shut
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.organization import books, changed, cluster_of, pool_names
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.pod_access import Shut
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import Fate, delete_project_with_work

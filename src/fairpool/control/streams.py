@@ -22,18 +22,18 @@ from fastapi.responses import StreamingResponse
 from fairpool.api import shell
 from fairpool.api.problems import ProblemItem
 from fairpool.api.workloads import PodItem, life_called, life_to_read, pods_there
+from fairpool.control.change_feed import Told, told_after
 from fairpool.control.discretion import told_to
-from fairpool.control.doors import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.guard import identify
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import moment_or_ago
 from fairpool.control.plane import Caller, CallerDep, Done, Places, Plane, PlaneDep
+from fairpool.control.pod_access import Excerpt, PodAddress, ShellEnd, Shut
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
-from fairpool.control.tail import Told, told_after
 from fairpool.control.workloads import lives_of
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem

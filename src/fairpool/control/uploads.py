@@ -16,9 +16,9 @@ from fastapi import APIRouter, Query, Request, Response
 from fairpool.api import uploads as wire
 from fairpool.api.problems import item
 from fairpool.control import preferences
-from fairpool.control.doors import Shut
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered
+from fairpool.control.pod_access import Shut
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.store import organization as organization_store

@@ -21,12 +21,12 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import item as problem_item
 from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, claims, declarations, filters, items, preferences
-from fairpool.control.doors import PodAddress
 from fairpool.control.feasibility import never_starts
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.organization import cluster_of, place_of, pool_names
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
+from fairpool.control.pod_access import PodAddress
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.store import changes

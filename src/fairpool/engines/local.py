@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
+from fairpool.agent.device_health import Belongings, Lookout
 from fairpool.agent.devices import LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
-from fairpool.agent.lookout import Belongings, Lookout
 from fairpool.agent.nvml import Gpus, find_gpus
 from fairpool.agent.supervisor import Supervisor
 from fairpool.engines.port import Away, Outranked

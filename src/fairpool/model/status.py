@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
-from fairpool.model.life import Cause
+from fairpool.model.pod_record import Cause
 from fairpool.model.workload import WorkloadKind
 
 

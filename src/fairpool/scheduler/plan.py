@@ -11,8 +11,8 @@ from fairpool.scheduler.cleaning import clean
 from fairpool.scheduler.consolidate import consolidate
 from fairpool.scheduler.decision import Plan, Verdict, WaitsForVictims
 from fairpool.scheduler.fairshare import fair_shares
-from fairpool.scheduler.outcome import Outcome
 from fairpool.scheduler.placement import Placer
+from fairpool.scheduler.plan_result import Outcome
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.preempt import preempt
 from fairpool.scheduler.queues import RESOURCES

@@ -23,8 +23,8 @@ from typing import Any, Final
 from fairpool import __version__
 from fairpool.model.problem import Problem
 from fairpool.scheduler.codec import Unreadable
+from fairpool.scheduler.row_codec import Table, from_tables, to_tables
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.tables import Table, from_tables, to_tables
 
 FORMAT: Final = "fairpool-snapshot"
 VERSION: Final = 1

@@ -14,7 +14,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.workload import GpuKind, Pod
 from fairpool.scheduler.board import NOTHING, NOWHERE, PROMISED, REAL, RELEASING, Board
 from fairpool.scheduler.charge import ShapeFacts
-from fairpool.scheduler.claims import ClaimBook, Places, Users
+from fairpool.scheduler.device_claims import ClaimBook, Places, Users
 from fairpool.scheduler.queues import NONE, Vector, plus
 
 State = tuple[int, int, tuple[int, ...], int, tuple[int, ...]]

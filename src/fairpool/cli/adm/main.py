@@ -36,43 +36,43 @@ def _departments() -> Commands:
 
 
 def _pools() -> Commands:
-    from fairpool.cli.adm import machines
+    from fairpool.cli.adm import nodes
 
     return {
-        "list": machines.list_pools,
-        "get": machines.get_pool,
-        "create": machines.create_pool,
-        "update": machines.update_pool,
-        "delete": machines.delete_pool,
+        "list": nodes.list_pools,
+        "get": nodes.get_pool,
+        "create": nodes.create_pool,
+        "update": nodes.update_pool,
+        "delete": nodes.delete_pool,
     }
 
 
 def _nodes() -> Commands:
-    from fairpool.cli.adm import machines
+    from fairpool.cli.adm import nodes
 
     return {
-        "list": machines.list_nodes,
-        "get": machines.get_node,
-        "create": machines.refused_verb("create"),
-        "update": machines.update_node,
-        "delete": machines.refused_verb("delete"),
-        "drain": machines.drain,
-        "undrain": machines.undrain,
-        "cordon": machines.cordon,
-        "uncordon": machines.uncordon,
+        "list": nodes.list_nodes,
+        "get": nodes.get_node,
+        "create": nodes.refused_verb("create"),
+        "update": nodes.update_node,
+        "delete": nodes.refused_verb("delete"),
+        "drain": nodes.drain,
+        "undrain": nodes.undrain,
+        "cordon": nodes.cordon,
+        "uncordon": nodes.uncordon,
     }
 
 
 def _users() -> Commands:
-    from fairpool.cli.adm import people
+    from fairpool.cli.adm import users
 
     return {
-        "list": people.list_users,
-        "get": people.get_user,
-        "create": people.create_user,
-        "update": people.update_user,
-        "delete": people.delete_user,
-        "reset-password": people.reset_password,
+        "list": users.list_users,
+        "get": users.get_user,
+        "create": users.create_user,
+        "update": users.update_user,
+        "delete": users.delete_user,
+        "reset-password": users.reset_password,
     }
 
 
@@ -118,7 +118,7 @@ def _role(verb: str) -> Callable[[], click.Command]:
 
 def _unsupported(name: str) -> Twig:
     def load() -> click.Command:
-        from fairpool.cli.runai.unsupported import unsupported
+        from fairpool.cli.runai.unsupported_commands import unsupported
 
         return unsupported("runai-adm", name)
 

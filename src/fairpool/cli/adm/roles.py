@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.adm.machines import complete, known_node
+from fairpool.cli.adm.nodes import complete, known_node
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.failure import Failure, failure, not_yet
 from fairpool.cli.runai.suggestions import node_names

@@ -16,9 +16,10 @@ from typing import Any
 import click
 
 from fairpool.api.later import be_short
-from fairpool.cli.complaint import did_you_mean, unexpected
+from fairpool.cli.complaint import unexpected
 from fairpool.cli.runai.failure import ERROR, INTERRUPTED, Failure, tell
 from fairpool.cli.screen import printable
+from fairpool.model.spelling import did_you_mean
 
 HELP = {"help_option_names": ["-h", "--help"]}
 OTHER_DASHES = "–—−"

@@ -16,7 +16,7 @@ from fairpool.cli.runai.command_tree import Branch, Flag, Twig
 from fairpool.cli.runai.failure import Failure, not_yet
 from fairpool.cli.runai.submit import Submit, perform
 from fairpool.cli.runai.submit import submit as plain
-from fairpool.cli.runai.unsupported import unsupported
+from fairpool.cli.runai.unsupported_commands import unsupported
 
 GANG = "Master and workers"
 NOT_HERE = {

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import click
 
 from fairpool.cli import complaint
-from fairpool.cli.complaint import did_you_mean
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
+from fairpool.model.spelling import did_you_mean
 
 ERROR = 1
 """Every error. Only what runs in a pod has other codes, and they are passed on."""

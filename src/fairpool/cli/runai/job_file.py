@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
-from fairpool.cli.complaint import did_you_mean
 from fairpool.model.problem import Problem
+from fairpool.model.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from yaml import Node

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.complaint import did_you_mean
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.failure import Failure, failure
@@ -17,6 +16,7 @@ from fairpool.cli.runai.listing import Column, draw, natural, output_flag, show
 from fairpool.cli.runai.watching import redraw, watch_flags
 from fairpool.cli.screen import Screen
 from fairpool.model.problem import Problem
+from fairpool.model.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import WorkloadItem

@@ -207,7 +207,7 @@ def _version() -> click.Command:
 
 def _unsupported(name: str) -> Twig:
     def load() -> click.Command:
-        from fairpool.cli.runai.unsupported import unsupported
+        from fairpool.cli.runai.unsupported_commands import unsupported
 
         return unsupported("runai", name)
 

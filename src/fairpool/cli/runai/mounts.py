@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairpool.cli.complaint import did_you_mean
 from fairpool.cli.runai.failure import not_yet
 from fairpool.model.problem import Problem
+from fairpool.model.spelling import did_you_mean
 
 VOLUME_FORM = "the -v parameter must be given in the form of <host_path>:<container_path>:<access_mode>[optional]"
 SIZE = re.compile(r"[0-9]+(\.[0-9]+)?([kKMGTP]i?)?B?")

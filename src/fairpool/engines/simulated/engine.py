@@ -30,7 +30,7 @@ from fairpool.engines.simulated.course import (
     work_left_behind_ms,
 )
 from fairpool.engines.simulated.host import Host
-from fairpool.engines.simulated.journal import Draft, Journal
+from fairpool.engines.simulated.state_file import Draft, Journal
 from fairpool.engines.simulated.view import View
 from fairpool.engines.simulated.witness import Witness
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Token

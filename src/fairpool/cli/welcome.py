@@ -1,0 +1,110 @@
+"""What `fairpool up` leaves behind for the person who typed it: `runai` signed in, and a link for the browser.
+
+The token comes over the admin socket, which nobody else can open, and goes into the configuration of `runai`, which
+nobody else can read. The link is printed and kept nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairpool.cli.runai.configuration import ANY_ADDRESS, Configuration, Login
+from fairpool.cli.runai.failure import Failure
+from fairpool.model.problem import Problem
+from fairpool.platform.address import Address
+from fairpool.platform.data_directory import Premises, default_config
+
+HELLO = "submit hello -i python -g 0.5 -- python -c 'print(\"hello\")'"
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """The person at the terminal: their configuration of `runai`, and how they reach this platform."""
+
+    premises: Premises
+    address: str
+
+    @property
+    def server(self) -> str:
+        """The address as `runai` uses it: one that listens everywhere is reached here at 127.0.0.1."""
+        scheme, _, place = self.address.partition("://")
+        host, _, port = place.rpartition(":")
+        return f"{scheme}://127.0.0.1:{port}" if host in ANY_ADDRESS else self.address
+
+    def question(self) -> dict[str, Any]:
+        """What the platform is asked, with what `runai` has already."""
+        configuration = Configuration(default_config())
+        try:
+            login = configuration.login(self.server)
+            project = configuration.default("project", self.server)
+        except Failure:
+            login, project = None, None
+        holding = [login.access_token, login.refresh_token] if login is not None else []
+        return {"holding": holding, "project": project or ""}
+
+    def keep(self, answer: Mapping[str, Any], now_s: float) -> str:
+        """Sign `runai` in; why it could not be, or nothing."""
+        configuration, tokens = Configuration(default_config()), answer["tokens"]
+        try:
+            if tokens is not None:
+                expires_at = now_s + tokens["expires_in"]
+                login = Login(answer["user"], tokens["access_token"], tokens["refresh_token"], expires_at)
+                configuration.set_login(self.server, login)
+            configuration.set_server(self.server)
+            configuration.set_socket(self.server, str(self.premises.api_socket))
+            if answer["project"]:
+                configuration.set_default("project", self.server, answer["project"])
+        except Failure as failed:
+            return str(failed)
+        except OSError as error:
+            return f"{default_config()} cannot be written: {(error.strerror or str(error)).lower()}"
+        return ""
+
+    def lines(self, answer: Mapping[str, Any] | Problem, trouble: str = "", *, with_link: bool = True) -> Iterator[str]:
+        """What the person is told."""
+        if isinstance(answer, Problem) or trouble:
+            said = f"{answer.what}: {answer.fix}" if isinstance(answer, Problem) else trouble
+            yield f"Login    runai is not signed in: {said}"
+            return
+        project = f", project {answer['project']}" if answer["project"] else ""
+        yield f"Login    runai is signed in as {answer['user']}{project}"
+        if answer["must_change_password"]:
+            yield f"         Its password was set by someone else and must be changed first: {here('runai')} password"
+        if answer["first_password_ignored"]:
+            yield f"warning: {answer['user']} already has a password, so --first-password-file was ignored"
+        if with_link:
+            yield f"Web      {self.server}{answer['link']}  (works once, for 10 minutes)"
+        else:
+            yield f"Web      for a one-time sign-in link: {here('fairpool')} up --detach"
+
+
+def to_try() -> Iterator[str]:
+    """One submit and one look."""
+    yield "Try it:"
+    yield f"  {here('runai')} {HELLO}"
+    yield f"  {here('runai')} list"
+
+
+def here(program: str) -> str:
+    """How a command of ours is typed here: by its name if the shell finds it, else by its path."""
+    own = Path(sys.executable).parent / program
+    found = shutil.which(program)
+    if found is not None and Path(found).resolve() == own.resolve():
+        return program
+    if not own.exists():
+        return program
+    near = os.path.relpath(own)
+    return str(own) if near.startswith("..") else near
+
+
+def shown(address: Address, premises: Premises) -> Iterator[str]:
+    """Where everything is."""
+    yield f"Address  {address.url}"
+    yield f"Data     {premises.root}"
+    yield f"Config   {default_config()}  (runai)"

@@ -1,0 +1,303 @@
+"""The control plane's end of the link: what is desired is pulled from here, what is so is pushed to here.
+
+A pull is held until something that was declared changes, at most 20 s; a push is taken in once, whole or not at all.
+A cluster is known by its token, and hears and says nothing about the rows of another. The loop of this very process
+calls `pulled` and `pushed` themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request, Response
+
+from fairpool.api import clusters as link
+from fairpool.api.declarations import OrganizationWire
+from fairpool.api.message import read
+from fairpool.api.problems import item as problem_item
+from fairpool.control import declarations, items
+from fairpool.control.closed_pods import close_ended, is_better_known
+from fairpool.control.clusters import known_cluster
+from fairpool.control.lean_route import LeanRoute
+from fairpool.control.organization import organization_of
+from fairpool.control.plane import CallerDep, Plane, PlaneDep
+from fairpool.control.refusal import Refused
+from fairpool.control.removal import remove_project
+from fairpool.control.store import changes, holdings
+from fairpool.control.store import clusters as store
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store import workloads as workload_store
+from fairpool.control.store.database import Connection
+from fairpool.model.ids import SECOND_MS, Instant, Revision, Token, WorkloadId
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.spec import Want
+
+router = APIRouter(tags=["clusters"], route_class=LeanRoute)
+
+ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting"})
+"""Nouns whose change is a change of the organization, as a cluster sees it."""
+
+
+def _schema(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+ANSWERED_BY_PULL = {"content": _schema("PullAnswer")}
+ANSWERED_BY_PUSH = {"content": _schema("PushAnswer")}
+REPORT = {"requestBody": {"required": True, "content": _schema("PushReport")}}
+
+
+# --- pull ----------------------------------------------------------------------------------------------------
+
+
+@router.post(
+    "/api/v1/cluster/pull",
+    summary="Get declarations that changed since a revision (called by clusters)",
+    responses={200: ANSWERED_BY_PULL},
+)
+async def pull(
+    plane: PlaneDep,
+    caller: CallerDep,
+    after: Annotated[int, Body(ge=0, le=2**62, description="The last revision received; 0 if none")],
+    wait_s: Annotated[float, Body(alias="waitS", ge=0, le=60)] = 0.0,
+) -> Response:
+    answer = await pulled(plane, caller.id, Revision(after), wait_s)
+    return Response(answer.to_json(), media_type="application/json")
+
+
+async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float) -> link.PullAnswer:
+    """What changed after a revision, waiting a while for something to change."""
+    deadline = plane.now() + int(min(wait_s, plane.settings.pull_wait_s) * SECOND_MS)
+    while True:
+        listening = plane.bell.listen()
+        current = await plane.read(changes.current_declared)
+        left_s = (deadline - plane.now()) / SECOND_MS
+        if current != after or left_s <= 0:
+            listening.cancel()
+            break
+        await plane.bell.hear(listening, left_s)
+    answer = await plane.read(lambda connection: pull_answer(plane, connection, cluster, after))
+    # Where there is news a report follows at once, which is noted anyway: nobody waits for the disk here without need.
+    if not answer.says_something or await plane.read(lambda connection: _was_silent(plane, connection, cluster)):
+        await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))
+    return answer
+
+
+def _was_silent(plane: Plane, connection: Connection, cluster: str) -> bool:
+    known = store.cluster(connection, cluster)
+    heard_at = known.heard_at if known is not None else None
+    return heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS / 2
+
+
+def pull_answer(plane: Plane, connection: Connection, cluster: str, after: Revision) -> link.PullAnswer:
+    """What changed after a revision; everything to whoever has read nothing, too little or more than there is."""
+    revision = changes.current_declared(connection)
+    whole = not 0 < after <= revision or changes.is_forgotten(connection, after)
+    if whole:
+        rows = workload_store.declared(connection, cluster)
+        removed: list[str] = []
+        organization_is_news = True
+    else:
+        news = changes.declared_after(connection, after)
+        ids = [name for noun, name in news if noun == "workload"]
+        found = workload_store.some(connection, ids)
+        rows = [found[name] for name in ids if name in found and _is_for(found[name], cluster)]
+        removed = [name for name in ids if name not in found or not _is_for(found[name], cluster)]
+        organization_is_news = any(noun in ORGANIZATION for noun, _ in news)
+    heard = known_cluster(connection, cluster)
+    return link.PullAnswer(
+        after=after,
+        revision=revision,
+        whole=whole,
+        workloads=tuple(_desired(connection, rows)),
+        removed=tuple(WorkloadId(each) for each in removed),
+        organization=OrganizationWire.of(organization_of(plane, connection, cluster)) if organization_is_news else None,
+        heard_token=None if heard.report_token is None else Token(heard.report_token),
+        heard_events=heard.events_through,
+    )
+
+
+def _is_for(row: Any, cluster: str) -> bool:
+    return row.gone_at is None and row.cluster == cluster
+
+
+def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorkload]:
+    incarnations = store.incarnations(connection, [row.id for row in rows])
+    desired = []
+    for row in rows:
+        report = declarations.report_of(row)
+        over = link.Over.of_report(report) if report is not None else None
+        workload = link.DesiredWorkload.from_json(row.declaration)
+        done = report.done if report is not None else ()
+        desired.append(workload.heard(over, incarnations.get(row.id, {}), done))
+    return desired
+
+
+# --- push ----------------------------------------------------------------------------------------------------
+
+
+@router.post(
+    "/api/v1/cluster/push",
+    summary="Report the state of a cluster (called by clusters)",
+    responses={200: ANSWERED_BY_PUSH},
+    openapi_extra=REPORT,
+)
+async def push(request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    report = read(link.PushReport, await request.body())
+    if isinstance(report, list):
+        raise Refused(422, [problem_item(each) for each in report])
+    answer = await pushed(plane, caller.id, report)
+    return Response(answer.to_json(), media_type="application/json")
+
+
+async def pushed(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:
+    """Take in a report; when this returns, it survives a power cut."""
+    return await plane.write(lambda connection: take_in(plane, connection, cluster, report))
+
+
+def take_in(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> link.PushAnswer:
+    """Take in a report, unless a later one has come before it."""
+    known = known_cluster(connection, cluster)
+    now = plane.now()
+    if known.report_token is not None and (report.token, report.number) <= (known.report_token, known.report_number):
+        store.heard_at(connection, cluster, now)
+        return _answer(known.report_token, known.report_number, known.events_through, known.unsure, taken=False)
+    _take_workloads(plane, connection, cluster, report)
+    _take_nodes(plane, connection, cluster, report)
+    for queue in report.queues:
+        store.set_queue(connection, cluster, queue)
+    for pool, name in report.queues_gone:
+        store.drop_queue(connection, cluster, pool, name)
+    close_ended(connection, cluster, store.add_events(connection, cluster, report.events))
+    _drop_gone(plane, connection, cluster, report)
+    through = max([known.events_through, *(event.number for event in report.events)])
+    unsure = not report.whole and (
+        known.report_token is None
+        or known.unsure
+        or known.report_token != report.token
+        or known.report_number < report.after
+    )
+    store.change_cluster(
+        connection,
+        cluster,
+        report_token=report.token,
+        report_number=report.number,
+        events_through=through,
+        unsure=unsure,
+        heard_at=now,
+    )
+    return _answer(report.token, report.number, through, unsure, taken=True)
+
+
+def _answer(token: int, number: int, through: int, unsure: bool, *, taken: bool) -> link.PushAnswer:
+    return link.PushAnswer(token=Token(token), number=number, taken=taken, events_through=through, want_whole=unsure)
+
+
+def _take_workloads(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> None:
+    found = workload_store.some(connection, [each.id for each in report.workloads])
+    for each in report.workloads:
+        row = found.get(each.id)
+        # What is gone here stays gone, until the cluster has heard of it; and nobody reports another's work.
+        if row is not None and _is_for(row, cluster):
+            _take_workload(plane, connection, row, each, report.at)
+    if report.whole:
+        for row in workload_store.unheard(connection, cluster, {each.id for each in report.workloads}):
+            _show(plane, connection, row, None)
+
+
+def _take_workload(plane: Plane, connection: Connection, row: Any, each: link.WorkloadReport, at: Instant) -> None:
+    known = workload_store.known_pods(connection, row.id)
+    for pod in each.pods:
+        before = known.get(pod.id)
+        same_phase = before is not None and before.phase == pod.phase.value
+        if same_phase and pod.phase is PodPhase.ENDED and is_better_known(connection, pod.id, pod.node):
+            continue
+        values: dict[str, Any] = {
+            "id": pod.id,
+            "workload": row.id,
+            "place": pod.index,
+            "incarnation": pod.incarnation,
+            "phase": pod.phase.value,
+            "document": pod.to_json(),
+            "since": before.since if before is not None and same_phase else at,
+        }
+        if before is None:
+            values["seen_at"] = at
+        workload_store.set_pod(connection, before is not None, values)
+    if each.run == row.run or row.run < each.run:
+        _show(plane, connection, row, each)
+
+
+def _show(plane: Plane, connection: Connection, row: Any, report: link.WorkloadReport | None) -> None:
+    """What people are shown from now on."""
+    changes.record(
+        connection,
+        "workload",
+        row.id,
+        "observed",
+        plane.now(),
+        project=row.project,
+        declared=False,
+        kept=plane.settings.changes_kept,
+    )
+    item = items.state(json.loads(row.facts), Want(row.want), report, row.revision)
+    item = declarations.with_own_addresses(connection, row, item)
+    live = [pod for pod in report.pods if pod.phase is PodPhase.RUNNING] if report is not None else []
+    holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
+    workload_store.change(
+        connection,
+        row.id,
+        report=None if report is None else report.to_json(),
+        phase=item["phase"],
+        allocated_gpus_milli=0 if report is None else report.gpus_milli,
+        running_pods=len(live),
+        started_at=items.started_at(report),
+        completed_at=items.completed_at(report),
+        item=items.text(item),
+    )
+
+
+def _take_nodes(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> None:
+    left: set[str] = set(report.nodes_gone)
+    if report.whole:
+        left |= store.node_names(connection, cluster)
+        store.forget_levels(connection, cluster)
+    for node in report.nodes:
+        revision = _node_changed(plane, connection, node.name, "observed")
+        store.set_node(connection, cluster, node, revision)
+    for name in sorted(left - {node.name for node in report.nodes}):
+        store.drop_node(connection, cluster, name)
+        _node_changed(plane, connection, name, "gone")
+
+
+def _node_changed(plane: Plane, connection: Connection, name: str, verb: str) -> int:
+    kept = plane.settings.changes_kept
+    return changes.record(connection, "node", name, verb, plane.now(), declared=False, kept=kept)
+
+
+def _drop_gone(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> None:
+    """Nothing is left of these; one that was resumed meanwhile is wanted again and stays."""
+    now = plane.now()
+    found = workload_store.some(connection, [each.id for each in report.gone])
+    for each in report.gone:
+        row = found.get(each.id)
+        if row is None or not _is_for(row, cluster) or row.run != each.run:
+            continue
+        kept = plane.settings.changes_kept
+        revision = changes.record(connection, "workload", row.id, "gone", now, project=row.project, kept=kept)
+        last = declarations.report_of(row)
+        item = items.state(json.loads(row.facts), Want(row.want), last, revision, gone=True)
+        workload_store.gone(connection, row.id, now, items.text(item), revision)
+        _finish_project(plane, connection, row.project, now)
+
+
+def _finish_project(plane: Plane, connection: Connection, name: str, now: Instant) -> None:
+    """A project that was deleted while work was in it goes with the last of it."""
+    project = organization_store.project(connection, name)
+    if project is None or project.phase != "Deleting" or workload_store.projects_with_work(connection, name):
+        return
+    kept = plane.settings.changes_kept
+    revision = changes.record(connection, "project", name, "deleted", now, project=name, kept=kept)
+    remove_project(plane, connection, name, revision)
+    plane.forget_callers_when_committed()

@@ -1,0 +1,134 @@
+"""The address that people reach us at: read, taken, and if it is taken already, by whom."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairpool.model.problem import Problem
+from fairpool.platform.data_directory import Unusable
+
+DEFAULT = "127.0.0.1:8080"
+ASK_S = 1.0
+LISTENING = "0A"
+"""The state of a listening socket in the kernel's table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Host and port, as somebody wrote them."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.bracketed}:{self.port}"
+
+    @property
+    def bracketed(self) -> str:
+        """The host as it stands in a URL."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+
+def read_address(text: str) -> Address | Problem:
+    """`HOST:PORT`, `[HOST]:PORT` for IPv6, or one of the two alone."""
+    default_host, _, default_port = DEFAULT.partition(":")
+    host, colon, port = text.strip().rpartition(":")
+    if not colon:
+        host, port = (default_host, port) if port.isdecimal() else (port, default_port)
+    host = host.removeprefix("[").removesuffix("]") or default_host
+    if not port.isascii() or not port.isdecimal() or not 0 <= int(port) <= 65535 or any(map(str.isspace, host)):
+        fix = f"expected HOST:PORT, e.g. {DEFAULT} or [::1]:8080"
+        return Problem("listen.unreadable", f"{text!r} is not a valid address to listen on", fix)
+    return Address(host, int(port))
+
+
+def listening_socket(address: Address) -> tuple[socket.socket, Address]:
+    """The address, taken, with the port that it got if it asked for any. Raises `Unusable`."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        what = f"host {address.host!r} cannot be resolved: {error.strerror or error}"
+        raise Unusable(Problem("listen.unknown_host", what, f"use an IP address, e.g. {DEFAULT}")) from error
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Connections of a server that was killed linger for a minute; they must not keep the next one out.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise Unusable(_not_available(address, error)) from error
+    return listener, Address(address.host, int(listener.getsockname()[1]))
+
+
+def _not_available(address: Address, error: OSError) -> Problem:
+    if error.errno == errno.EADDRINUSE:
+        return _taken(address)
+    if error.errno == errno.EADDRNOTAVAIL:
+        what = f"{address.host} is not an address of this machine"
+        return Problem("listen.foreign", what, f"use one that is, e.g. --listen {DEFAULT}")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        what = f"this user is not allowed to listen on port {address.port}"
+        return Problem("listen.forbidden", what, f"use a port above 1023, e.g. --listen {DEFAULT}")
+    what = f"cannot listen on {address.url}: {(error.strerror or str(error)).lower()}"
+    return Problem("listen.unavailable", what, "choose another address with --listen or FAIRPOOL_LISTEN")
+
+
+def _taken(address: Address) -> Problem:
+    pid = _listener_pid(address.port)
+    process = f"process {pid} ({_name_of(pid)})" if pid is not None else "another process"
+    other = Address(address.host, address.port + 1 if address.port < 65535 else 8081)
+    elsewhere = f"choose another port, e.g. --listen {other.host}:{other.port}"
+    if _is_fairpool(address):
+        what = f"{address.url} is in use by another Fairpool, {process}, with a different data directory"
+        return Problem("listen.taken", what, f"use that one, or {elsewhere}")
+    return Problem("listen.taken", f"{address.url} is in use by {process}", f"stop it, or {elsewhere}")
+
+
+def _is_fairpool(address: Address) -> bool:
+    """Whether what answers there refuses strangers in our words."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        opener.open(f"{address.url}/api/v1/me", timeout=ASK_S).close()
+    except urllib.error.HTTPError as refusal:
+        with refusal, suppress(ValueError, OSError, LookupError, TypeError):
+            return str(json.loads(refusal.read(65536))["problems"][0]["code"]).startswith("access.")
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def _listener_pid(port: int) -> int | None:
+    """Who listens at a port, as far as this user may know."""
+    wanted = {f"socket:[{inode}]" for inode in _inodes(port)}
+    for folder in Path("/proc").glob("[0-9]*/fd") if wanted else ():
+        with suppress(OSError):
+            if any(os.readlink(entry) in wanted for entry in folder.iterdir()):
+                return int(folder.parent.name)
+    return None
+
+
+def _inodes(port: int) -> Iterator[str]:
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        with suppress(OSError):
+            for line in table.read_text(encoding="ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                    yield fields[9]
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return "?"

@@ -1,0 +1,159 @@
+"""Starting the platform so that it outlives the command that started it, and waiting until it can be used."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from fairpool.agent.state_directory import Unidentified
+from fairpool.agent.supervisor import Supervisor
+from fairpool.model.ids import PodId
+from fairpool.model.observation import PodSight, PodState, StopOrder
+from fairpool.model.problem import Problem
+from fairpool.platform.admin_socket import Silent, ask
+from fairpool.platform.data_directory import Occupant, Premises, Unusable, occupant, unusable
+
+READY_S = 120.0
+"""A server that cannot start ends, and is heard of at once; who is only slow, on a machine that is busy, gets time."""
+LEAVE_S = 30.0
+LOOK_S = 0.05
+LAST_GRACE_S = 5.0
+LONGEST_GRACE_S = 30
+"""What `down --stop-pods` gives pods at most, unless it is told otherwise."""
+KILLED = 137
+"""The exit code of what was killed."""
+
+
+class Ended(Exception):
+    """The server ended before it was ready; what it said, and with which code."""
+
+    def __init__(self, said: str, code: int) -> None:
+        super().__init__(said)
+        self.said, self.code = said, code
+
+
+def start(premises: Premises, arguments: Sequence[str], stdin: bytes | None = None) -> dict[str, Any]:
+    """Start `fairpool up` in the background and wait until it is ready: its status. Raises `Unusable` or `Ended`.
+
+    `stdin` is for what must not be seen in a list of processes.
+    """
+    command = [sys.executable, "-m", "fairpool.cli.main", "up", "--foreground", *arguments]
+    with premises.output.open("wb") as output:
+        server = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd="/",
+            start_new_session=True,
+        )
+    if server.stdin is not None:
+        with suppress(BrokenPipeError), server.stdin as line:
+            line.write(stdin or b"")
+    until = time.monotonic() + READY_S
+    while time.monotonic() < until:
+        code = server.poll()
+        if code is not None:
+            raise Ended(premises.output.read_text(encoding="utf-8", errors="replace"), code)
+        status = status_of(premises)
+        if status is not None and status["pid"] == server.pid and status["is_ready"]:
+            return status
+        time.sleep(LOOK_S)
+    what = f"the server (process {server.pid}) is not ready after {READY_S:g} s"
+    raise Unusable(Problem("up.slow", what, "check `fairpool logs` and `fairpool status`"))
+
+
+def status_of(premises: Premises, timeout_s: float = 2.0) -> dict[str, Any] | None:
+    """What the running platform says about itself; None: it says nothing, or not yet."""
+    try:
+        status = ask(premises.desk, "status", timeout_s)
+    except Silent:
+        return None
+    return None if isinstance(status, Problem) else status
+
+
+def stop(premises: Premises, holder: Occupant) -> bool:
+    """End the server in good order; says whether it has. Its pods run on.
+
+    It has when its process is gone, which is a little later than when it gives its folder back.
+    """
+    try:
+        handle = os.pidfd_open(holder.pid)
+    except OSError:
+        return True
+    try:
+        if not _is_still_there(premises, holder):  # the number may be somebody else's by now
+            return True
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+        signal.pidfd_send_signal(handle, signal.SIGCONT)  # one that somebody has stopped hears it too
+        gone, _, _ = select.select([handle], [], [], LEAVE_S)
+        return bool(gone)
+    except ProcessLookupError:
+        return True
+    finally:
+        os.close(handle)
+
+
+def _is_still_there(premises: Premises, holder: Occupant) -> bool:
+    now = occupant(premises)
+    return now is not None and (now.pid, now.since_ms) == (holder.pid, holder.since_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class PodsStopped:
+    """How many pods are gone, how many of them had to be killed, and which are left."""
+
+    ended: int
+    killed: int = 0
+    left: tuple[str, ...] = ()
+
+
+def stop_pods(premises: Premises, grace_s: int = LONGEST_GRACE_S) -> PodsStopped:
+    """End every pod on this machine and see whether it has ended. No server may run meanwhile.
+
+    Each has its own grace, but no more than `grace_s`, and is then killed. To the platform it is as if the machine had
+    been rebooted: at its next start training comes back by itself. Raises `Unusable`.
+    """
+    try:
+        supervisor = Supervisor(premises.machine, None)
+    except Unidentified as error:
+        raise Unusable(error.problem) from error
+    except OSError as error:
+        raise Unusable(unusable(premises.root, error)) from error
+    try:
+        running = {pod: sight for pod, sight in supervisor.look().items() if sight.state is not PodState.EXITED}
+        notices = [_notice(pod, sight, grace_s) for pod, sight in running.items()]
+        supervisor.stop(notices)
+        left = _left_after(supervisor, running, max([order.grace_s for order in notices], default=0) + LAST_GRACE_S)
+        if left:
+            supervisor.stop([StopOrder(pod=pod, node=None, grace_s=0, reason="down --stop-pods") for pod in left])
+            left = _left_after(supervisor, left, LAST_GRACE_S)
+        seen = supervisor.look()
+        killed = [pod for pod in running if pod not in left and (pod not in seen or seen[pod].exit_code == KILLED)]
+        return PodsStopped(len(running) - len(left), len(killed), (*left, *supervisor.strays))
+    finally:
+        supervisor.close()
+
+
+def _notice(pod: PodId, sight: PodSight, most_s: int) -> StopOrder:
+    grace_s = min(sight.order.grace_s, most_s)
+    return StopOrder(pod=pod, node=sight.order.node, grace_s=grace_s, reason="down --stop-pods")
+
+
+def _left_after(supervisor: Supervisor, pods: Collection[PodId], patience_s: float) -> list[PodId]:
+    """Those of these pods that have not ended when all have, or time is over."""
+    until = time.monotonic() + patience_s
+    while True:
+        seen = supervisor.look()
+        left = [pod for pod in pods if pod in seen and seen[pod].state is not PodState.EXITED]
+        if not left or time.monotonic() >= until:
+            return left
+        supervisor.wait(0.2)

@@ -1,0 +1,73 @@
+"""The control plane of this very process, as its cluster reaches it: the two verbs of the link, without wire or token.
+
+A cluster elsewhere makes the same two calls through `api.cluster_client`. Here they are handed to the control plane's
+own thread as the values they are: nothing is written as text to be read again, and nobody asks who calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
+from fairpool.control import cluster_sync
+from fairpool.control.plane import Plane
+from fairpool.control.refusal import Refused
+from fairpool.control.store.trouble import Unavailable
+from fairpool.model.ids import Revision
+
+T = TypeVar("T")
+
+log = logging.getLogger("fairpool.cluster")
+
+
+class Inside:
+    """Both verbs of a control plane that lives on another thread's event loop.
+
+    Closing it, from any thread, ends the calls under way: a pull that is held must not hold up who wants to leave.
+    """
+
+    def __init__(self, plane: Plane, cluster: str, home: asyncio.AbstractEventLoop) -> None:
+        self._plane, self._cluster, self._home = plane, cluster, home
+        self._under_way: set[Future[Any]] = set()
+        self._is_closed = False
+
+    def pull(self, after: Revision, wait_s: float) -> PullAnswer:
+        """What changed after a revision, waiting a while for something to change. Raises `Unreachable`."""
+        return self._call(cluster_sync.pulled(self._plane, self._cluster, after, wait_s))
+
+    def push(self, report: PushReport) -> PushAnswer:
+        """Take in what is so. Raises `Unreachable`."""
+        return self._call(cluster_sync.pushed(self._plane, self._cluster, report))
+
+    def close(self) -> None:
+        self._is_closed = True
+        for call in tuple(self._under_way):
+            call.cancel()
+
+    def _call(self, answer: Coroutine[Any, Any, T]) -> T:
+        try:
+            call = asyncio.run_coroutine_threadsafe(answer, self._home)
+        except RuntimeError as error:  # its loop has stopped
+            answer.close()
+            raise Unreachable(f"the control plane has stopped: {error}") from error
+        self._under_way.add(call)
+        if self._is_closed:  # asked after adding, so that a call is either refused here or found by `close`
+            call.cancel()
+        try:
+            return call.result()
+        except CancelledError as error:
+            raise Unreachable("the call was cancelled") from error
+        except Refused as refusal:
+            raise Unreachable(f"the control plane refused: {refusal}") from refusal
+        except Unavailable as error:  # the database has said so in the log already
+            raise Unreachable(f"the control plane cannot answer: {error}") from error
+        except Exception as error:
+            # A bug. To the cluster it is a control plane that cannot answer now, as over a wire.
+            log.exception("the control plane cannot answer its cluster")
+            raise Unreachable(f"the control plane cannot answer: {type(error).__name__} {error}") from error
+        finally:
+            self._under_way.discard(call)

@@ -1,0 +1,220 @@
+"""The thread in which the cluster's loop turns: as long as there is something to do, and again when something happens.
+
+What happens is a hint: a pod that ended, something newly desired, an hour that was waited for. Each only ends a sleep,
+the loop looks for itself. A loop that breaks is replaced by the next one, which goes on from what is written and runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from fairpool.cluster.history import Event, EventKind
+from fairpool.cluster.ledger import DiskTrouble, LedgerProblem
+from fairpool.cluster.loop import Loop, SteppedDown
+from fairpool.model.ids import SECOND_MS, Instant, NodeName
+from fairpool.model.mentions import in_full
+from fairpool.model.observation import NodeSight
+from fairpool.model.pod_record import EVICTIONS, Outcome
+from fairpool.model.spec import WorkloadSpec
+
+log = logging.getLogger("fairpool.cluster")
+
+EVICTION_WORDS = frozenset(cause.value for cause in EVICTIONS)
+
+IDLE_S = 5.0
+"""The longest sleep: the lease is renewed, and somebody else's work on a GPU noticed, at least this often."""
+WITHOUT_MEMORY_S = 0.1
+"""Between two questions of a loop that cannot begin before it is told what is wanted."""
+TROUBLED_S = 1.0
+LONGEST_REPAIR_S = 30.0
+
+
+class Alarm:
+    """Sleeps until somebody pokes, a descriptor has something to read, or time is over."""
+
+    def __init__(self, descriptors: Sequence[int]) -> None:
+        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll = select.poll()
+        for descriptor in (self._event, *descriptors):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def poke(self) -> None:
+        """From any thread."""
+        os.eventfd_write(self._event, 1)
+
+    def sleep(self, timeout_s: float) -> None:
+        # Rounded up: to wake a millisecond early would mean to look in vain, and to sleep again for no time.
+        if any(descriptor == self._event for descriptor, _ in self._poll.poll(int(timeout_s * 1000) + 1)):
+            os.eventfd_read(self._event)
+
+    def close(self) -> None:
+        os.close(self._event)
+
+
+class Runner:
+    """Lets a loop turn until it is told to stop."""
+
+    def __init__(self, make_loop: Callable[[], Loop], alarm: Alarm, on_step_down: Callable[[str], None]) -> None:
+        self._make_loop, self._alarm, self._on_step_down = make_loop, alarm, on_step_down
+        self.loop = make_loop()
+        self.turns = 0
+        self.turned_at = Instant(0)
+        self._turned_s = time.monotonic()
+        self.trouble = ""
+        """Why the loop does not get on, in words; empty while it does."""
+        self.is_settled = threading.Event()
+        """It has looked, decided and told until nothing was left to do, at least once."""
+        self._nodes: Mapping[NodeName, NodeSight] = {}
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Finish the turn under way and no other; says whether it did."""
+        self._stopping = True
+        self._alarm.poke()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def turned_ago_s(self) -> float:
+        """Since the latest turn, or since there is a loop; not by the time of day, which may be set."""
+        return time.monotonic() - self._turned_s
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        repair_s = TROUBLED_S
+        while not self._stopping:
+            try:
+                self._turn_until_stopped()
+                self.loop.release()
+            except SteppedDown as error:
+                log.error("scheduling loop stepped down: %s", error)
+                self.trouble = str(error)
+                self._on_step_down(str(error))
+                return
+            except (LedgerProblem, DiskTrouble) as error:
+                log.error(
+                    "scheduling loop stopped: %s",
+                    error,
+                    extra={"fields": {"fix": error.problem.fix, "retry_s": repair_s}},
+                )
+                self.trouble = error.problem.what
+                repair_s = self._try_again(repair_s)
+            except Exception as error:
+                # A bug. Nothing is lost: the next loop starts from what is
+                # written and what runs, as it would after a crash.
+                log.exception("scheduling loop failed; restarting it in %g s", repair_s)
+                self.trouble = f"the scheduling loop failed: {type(error).__name__} {error}".rstrip()
+                repair_s = self._try_again(repair_s)
+
+    def _try_again(self, repair_s: float) -> float:
+        """After a while, with another loop; says how long the next wait is."""
+        self._alarm.sleep(repair_s)
+        self._replace_loop()
+        return min(2 * repair_s, LONGEST_REPAIR_S)
+
+    def _replace_loop(self) -> None:
+        if self._stopping:
+            return
+        try:
+            self.loop = self._make_loop()
+        except (LedgerProblem, DiskTrouble) as error:
+            log.error("scheduling loop not restarted: %s", error)
+        except Exception:
+            log.exception("scheduling loop could not be restarted")
+
+    def _turn_until_stopped(self) -> None:
+        while not self._stopping:
+            was_busy = self.loop.turn()
+            self.turns += 1
+            self.turned_at, self._turned_s = now(), time.monotonic()
+            self._note_nodes()
+            link = self.loop.link_trouble
+            self._note_trouble(self.loop.trouble or (f"no connection to the control plane: {link}" if link else ""))
+            if self.loop.trouble:
+                self._alarm.sleep(TROUBLED_S)
+            elif not was_busy:
+                self.is_settled.set()
+                self._alarm.sleep(self._rest_s())
+
+    def _rest_s(self) -> float:
+        wake = self.loop.next_wake()
+        if wake is None:
+            return IDLE_S
+        left_s = (wake - now()) / SECOND_MS
+        return min(left_s, IDLE_S) if left_s > 0 else WITHOUT_MEMORY_S
+
+    def _note_nodes(self) -> None:
+        """Nodes that came, went, or have something else to say than before."""
+        observation = self.loop.books.observation
+        if observation is None or observation.nodes is self._nodes:
+            return
+        before, self._nodes = self._nodes, observation.nodes
+        for name in sorted(before.keys() | self._nodes.keys()):
+            old, new = before.get(name), self._nodes.get(name)
+            if new is None:
+                log.warning("node left", extra={"fields": {"node": name}})
+            elif old is None or (old.words, old.gone, old.node) != (new.words, new.gone, new.node):
+                fields = {"node": name, "gpus": new.node.gpus, "withheld": len(new.node.gpus_withheld) or None}
+                log.info(
+                    "node joined" if old is None else "node changed",
+                    extra={"fields": {**fields, "gone": new.gone or None, "words": new.words}},
+                )
+
+    def _note_trouble(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            if trouble:
+                log.warning("scheduling loop degraded: %s", trouble)
+            else:
+                log.info("scheduling loop recovered")
+        self.trouble = trouble
+
+
+WORDS: Mapping[EventKind, str] = {
+    EventKind.STARTED: "pod started",
+    EventKind.RELEASING: "pod stopping",
+    EventKind.ENDED: "pod ended",
+    EventKind.HALTED: "workload stopped",
+    EventKind.RESUMED: "workload resumed",
+    EventKind.ADOPTED: "pod found again",
+}
+"""The others are steps on the way, and are logged at the level debug."""
+
+
+def note_event(event: Event, spec: WorkloadSpec | None) -> None:
+    """What the loop wrote down, in the server's log."""
+    words = WORDS.get(event.kind)
+    level = logging.INFO if words else logging.DEBUG
+    if event.kind is EventKind.ENDED and event.outcome is Outcome.ERROR:
+        words, level = "pod failed", logging.WARNING
+    elif event.kind is EventKind.RELEASING and event.cause in EVICTION_WORDS:
+        words = "pod evicted"
+    if log.isEnabledFor(level):
+        fields = {
+            "workload": spec.name if spec is not None else "",
+            "project": spec.project if spec is not None else "",
+            "id": event.workload,
+            "pod": event.pod,
+            "node": event.node,
+            "cause": event.cause,
+            "exit_code": event.exit_code,
+            "detail": in_full(event.detail),
+        }
+        log.log(level, words or f"pod {event.kind.value}", extra={"fields": fields})
+
+
+def now() -> Instant:
+    return Instant(time.time_ns() // 1_000_000)

@@ -1,0 +1,288 @@
+"""Ways into the pods of this machine, as the control plane wants them: their logs, their reports, and shells in them.
+
+The agent's calls block for a moment, so they are made in threads of their own; what a pod writes is read when the event
+loop says that it is there. Nothing is read ahead: a person who does not read slows down only their own shell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from fairpool.agent.exec_client import Attachment, Execution
+from fairpool.agent.pod_log import LogChunk
+from fairpool.agent.supervisor import Supervisor
+from fairpool.api.shell import Channel, Frame, ended
+from fairpool.control.pod_access import Excerpt, PodAddress, ShellEnd, Shut
+from fairpool.model.ids import PodId
+from fairpool.model.problem import Problem
+from fairpool.model.upload import Bounds, Upload
+
+T = TypeVar("T")
+
+READ_BYTES = 65536
+LOOK_AGAIN_S, LOOK_RARELY_S = 0.05, 0.5
+"""Between two looks at a log that is followed: often while something comes, less when nothing does."""
+LAST_WORDS_S = 0.1
+"""How long silence must last after a command has ended: its children may still hold its output open."""
+END_OF_TYPING = b"\x04"
+"""What a terminal takes for the end of input."""
+
+
+class LocalDoors:
+    """The pods of one supervisor."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._threads = ThreadPoolExecutor(8, "doors")
+        self._unpackers = ThreadPoolExecutor(1, "uploads")
+
+    def close(self) -> None:
+        self._unpackers.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
+        """What the pod wrote; raises `Shut`."""
+        stamped = wanted.timestamps
+        offset = wanted.offset if wanted.tail is None and wanted.since is None else None
+        chunk = await self._chunk(pod, offset=offset, tail_lines=wanted.tail, since_ms=wanted.since, timestamps=stamped)
+        pause_s = LOOK_AGAIN_S
+        expected = chunk.offset if offset is None else offset
+        while True:
+            if chunk.data and chunk.offset > expected:
+                yield _gap(chunk.offset - expected)
+            if chunk.data:
+                pause_s = LOOK_AGAIN_S
+                yield chunk.data
+            elif not follow or chunk.is_complete:
+                return
+            else:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, LOOK_RARELY_S)
+            expected = chunk.next_offset
+            chunk = await self._chunk(pod, offset=expected, timestamps=stamped)
+
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
+        """A process beside the pod's own, or with no command the pod's own; raises `Shut`."""
+        life = PodId(pod.pod)
+        if not command:
+            attached = await self._in_thread(lambda: self._supervisor.attach(life))
+            if isinstance(attached, Problem):
+                raise Shut(attached)
+            return AttachedEnd(attached, self._in_thread)
+        begun = await self._in_thread(lambda: self._supervisor.execute(life, command, tty=tty))
+        if isinstance(begun, Problem):
+            raise Shut(begun)
+        return ExecutedEnd(begun, is_terminal=tty)
+
+    async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
+        """What the job says about itself; read when somebody asks, so it costs nothing while nobody does."""
+        return await self._in_thread(lambda: self._supervisor.reports(PodId(pod.pod)))
+
+    # --- folders ---
+
+    async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
+        """Make room for an archive; raises `Shut`."""
+        problem = await self._in_thread(lambda: self._supervisor.uploads.begin(upload, total_bytes))
+        if problem is not None:
+            raise Shut(problem)
+
+    async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
+        """Put a piece of it in its place; raises `Shut`."""
+        written = await self._in_thread(lambda: self._supervisor.uploads.write(upload_id, offset, piece))
+        if isinstance(written, Problem):
+            raise Shut(written)
+        return written
+
+    async def finish_upload(self, upload_id: str, bounds: Bounds) -> Upload:
+        """Unpack it; raises `Shut`. It may take a while, and others read logs meanwhile: one at a time."""
+        loop = asyncio.get_running_loop()
+        done = await loop.run_in_executor(self._unpackers, lambda: self._supervisor.uploads.finish(upload_id, bounds))
+        if isinstance(done, Problem):
+            raise Shut(done)
+        return done
+
+    async def claim_upload(self, upload_id: str) -> Upload | None:
+        return await self._in_thread(lambda: self._supervisor.uploads.claim(upload_id))
+
+    async def uploads(self) -> list[Upload]:
+        return await self._in_thread(self._supervisor.uploads.all)
+
+    async def remove_upload(self, upload_id: str) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._unpackers, lambda: self._supervisor.uploads.remove(upload_id))
+
+    async def set_aside_claims(self, project: str) -> None:
+        """Raises `Shut`."""
+        try:
+            await self._in_thread(lambda: self._supervisor.data.set_aside_claims(project))
+        except OSError as error:
+            what = f"the volume claims of an earlier project {project} cannot be set aside ({error.strerror})"
+            raise Shut(Problem("claim.not_set_aside", what, "try again, or choose another name")) from error
+
+    async def _chunk(self, pod: PodAddress, **wanted: int | None) -> LogChunk:
+        chunk = await self._in_thread(lambda: self._supervisor.read_log(PodId(pod.pod), **wanted))
+        if isinstance(chunk, Problem):
+            raise Shut(chunk)
+        return chunk
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+class ExecutedEnd:
+    """A command that runs beside a pod's program."""
+
+    def __init__(self, execution: Execution, *, is_terminal: bool) -> None:
+        self._execution, self._is_terminal = execution, is_terminal
+        self._channels = {execution.stdout: Channel.OUTPUT}
+        if execution.stderr is not None:
+            self._channels[execution.stderr] = Channel.ERRORS
+        for descriptor in {execution.stdin, *self._channels}:
+            os.set_blocking(descriptor, False)
+        self._has_ended = self._is_over = self._is_closed = False
+
+    async def send(self, frame: Frame) -> None:
+        match frame.channel:
+            case Channel.INPUT:
+                await self._type(frame.data)
+            case Channel.SIZE if self._is_terminal and not self._is_closed:
+                rows, columns = _size(frame.data)
+                self._execution.resize(rows, columns)
+            case Channel.CLOSE if self._is_terminal:
+                await self._type(END_OF_TYPING)
+            case Channel.CLOSE:
+                self._execution.end_input()
+
+    async def receive(self) -> Frame | None:
+        if self._is_over or self._is_closed:
+            return None
+        while self._channels or not self._has_ended:
+            watched = [*self._channels, *([] if self._has_ended else [self._execution.fileno()])]
+            ready = await _first_readable(watched, LAST_WORDS_S if self._has_ended else None)
+            if ready is None:
+                break
+            if ready not in self._channels:
+                self._has_ended = True
+                continue
+            data = _read(ready)
+            if data:
+                return Frame(self._channels[ready], data)
+            if data is not None:
+                del self._channels[ready]
+        self._is_over = True
+        code = self._execution.wait(LAST_WORDS_S)
+        return ended(code, "" if code is not None else "the pod ended")
+
+    async def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._execution.close()
+
+    async def _type(self, data: bytes) -> None:
+        while data and self._execution.stdin >= 0 and not self._is_closed:
+            try:
+                data = data[os.write(self._execution.stdin, data) :]
+            except BlockingIOError:
+                await _writable(self._execution.stdin)
+            except OSError:
+                return  # it reads no more
+
+
+class AttachedEnd:
+    """The program of a pod itself, seen and typed for. Who leaves does not end it."""
+
+    def __init__(self, attachment: Attachment, in_thread: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        self._attachment, self._in_thread = attachment, in_thread
+        self._is_over = self._is_closed = False
+
+    async def send(self, frame: Frame) -> None:
+        attachment = self._attachment
+        with suppress(OSError):
+            match frame.channel:
+                case Channel.INPUT:
+                    # A program that does not read keeps whoever types for it waiting, but nobody else.
+                    await self._in_thread(lambda: attachment.type(frame.data))
+                case Channel.SIZE:
+                    attachment.resize(*_size(frame.data))
+                case Channel.CLOSE:
+                    attachment.end_input()
+
+    async def receive(self) -> Frame | None:
+        while not self._is_over and not self._is_closed:
+            await _first_readable([self._attachment.fileno()], None)
+            data = self._attachment.read(LAST_WORDS_S)
+            if data:
+                return Frame(Channel.OUTPUT, data)
+            if data is not None:
+                self._is_over = True
+                return ended(None, "the program has ended")
+        return None
+
+    async def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._attachment.close()
+
+
+def _gap(missing: int) -> bytes:
+    """Instead of output that was rotated away before it was read: a log with a hole must not look whole."""
+    return f"\n[fairpool: {missing} bytes of output were rotated away]\n".encode()
+
+
+def _size(data: bytes) -> tuple[int, int]:
+    """Rows and columns; what nobody can have is made into something a terminal takes."""
+    try:
+        said = json.loads(data)
+        rows, columns = int(said["rows"]), int(said["columns"])
+    except (ValueError, LookupError, TypeError):
+        return 24, 80
+    return max(1, min(rows, 65535)), max(1, min(columns, 65535))
+
+
+def _read(descriptor: int) -> bytes | None:
+    """What is there; empty at the end, None if it was a false alarm."""
+    try:
+        return os.read(descriptor, READ_BYTES)
+    except BlockingIOError:
+        return None
+    except OSError:  # a terminal whose other side is closed
+        return b""
+
+
+async def _first_readable(descriptors: list[int], timeout_s: float | None) -> int | None:
+    """The first in this order that can be read; None: none in time."""
+    loop = asyncio.get_running_loop()
+    ready: set[int] = set()
+    rung = asyncio.Event()
+
+    def ring(descriptor: int) -> None:
+        ready.add(descriptor)
+        rung.set()
+
+    for descriptor in descriptors:
+        loop.add_reader(descriptor, ring, descriptor)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await rung.wait()
+    except TimeoutError:
+        return None
+    finally:
+        for descriptor in descriptors:
+            loop.remove_reader(descriptor)
+    return next(each for each in descriptors if each in ready)
+
+
+async def _writable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    free = asyncio.Event()
+    loop.add_writer(descriptor, free.set)
+    try:
+        await free.wait()
+    finally:
+        loop.remove_writer(descriptor)

@@ -1,0 +1,276 @@
+"""Goes through a scenario, one action after the other, and knows when the next is due.
+
+Whatever is done here may be done twice, because a process that was killed repeats what it did last. What cannot be
+repeated (a resume, a reboot) is marked before it is done, with how the world was: if it is different, it was done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fairpool.model.ids import SECOND_MS, Instant, Revision, WorkloadId
+from fairpool.model.mentions import in_full
+from fairpool.model.node import Taint, TaintEffect
+from fairpool.model.organization import NodeMarks, Organization, with_followers, with_quota
+from fairpool.model.problem import Problem
+from fairpool.model.status import WorkloadPhase
+from fairpool.simulation.checkpoint import Check, Keeper
+from fairpool.simulation.expectation import checked
+from fairpool.simulation.scenario import (
+    START,
+    Action,
+    Ask,
+    Await,
+    Condition,
+    Expect,
+    NodeEvent,
+    Pause,
+    Phase,
+    Resize,
+    SetQuota,
+    Strike,
+    Submit,
+    Until,
+    Wish,
+)
+from fairpool.simulation.world import Stage
+
+DRAIN = Taint("fairpool/drain", "", TaintEffect.NO_EXECUTE)
+PHASES = {
+    Condition.RUNNING: WorkloadPhase.RUNNING,
+    Condition.PENDING: WorkloadPhase.PENDING,
+    Condition.STOPPED: WorkloadPhase.STOPPED,
+    Condition.COMPLETED: WorkloadPhase.COMPLETED,
+    Condition.FAILED: WorkloadPhase.FAILED,
+}
+
+
+class Script:
+    """A scenario on its way."""
+
+    def __init__(self, stage: Stage, keeper: Keeper) -> None:
+        self._stage, self._keeper = stage, keeper
+        self._actions: list[tuple[Phase, Action]] = list(stage.scenario.actions())
+        if keeper.position.step == 0:
+            stage.control.set_organization(stage.scenario.organization)
+
+    @property
+    def is_over(self) -> bool:
+        return self._keeper.position.done
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Not only for the hour."""
+        position = self._keeper.position
+        return position.step < len(self._actions) and isinstance(self._actions[position.step][1], Await)
+
+    @property
+    def part_done(self) -> float:
+        return self._keeper.position.step / max(len(self._actions), 1)
+
+    def go_on(self) -> bool:
+        """Do what is due. True: something was done, the loop should look at it before anything else."""
+        position = self._keeper.position
+        while not position.done:
+            if position.step == len(self._actions):
+                position.done = True
+                break
+            phase, action = self._actions[position.step]
+            if isinstance(action, Await | Expect) and position.in_batch:
+                break
+            if not self._performed(phase, action):
+                break
+        moved, position.in_batch = position.in_batch, False
+        if moved or position.done:
+            self._keeper.keep()
+        return moved
+
+    def wakes_at(self) -> Instant | None:
+        """When the hour alone lets it go on; None: when something happens."""
+        position = self._keeper.position
+        if position.step == len(self._actions):
+            return None
+        _, action = self._actions[position.step]
+        match action:
+            case Until():
+                return _after(START, action.offset_s)
+            case Pause():
+                return _after(position.since, action.seconds)
+            case Await():
+                return _after(position.since, action.within_s)
+        return position.now
+
+    def give_up(self) -> None:
+        """Nothing will ever happen any more: whatever is waited for will not come."""
+        phase, action = self._actions[self._keeper.position.step]
+        assert isinstance(action, Await), f"{action} waits for nothing but the hour"
+        self._in_vain(phase, action)
+        self._keeper.keep()
+
+    # --- one action ---
+
+    def _performed(self, phase: Phase, action: Action) -> bool:
+        """False: not yet."""
+        match action:
+            case Until() | Pause():
+                due = self.wakes_at()
+                if due is not None and self._stage.now < due:
+                    return False
+            case Await():
+                if not self._is_so(action):
+                    return self._waited_too_long(phase, action)
+            case Expect():
+                self._keeper.position.checks += [checked(self._stage, phase.name, each) for each in action.expected]
+            case _:
+                self._keeper.position.in_batch = True
+                self._do(phase, action)
+        self._advance()
+        return True
+
+    def _advance(self) -> None:
+        position = self._keeper.position
+        position.step, position.since, position.mark = position.step + 1, self._stage.now, ""
+        self._keeper.keep()
+
+    def _do(self, phase: Phase, action: Submit | Ask | Resize | SetQuota | Strike) -> None:
+        position = self._keeper.position
+        mark = self._mark(action)
+        if position.mark and position.mark != mark:
+            return
+        if mark:
+            position.mark = mark
+            self._keeper.keep()
+        problem = self._problem_with(action)
+        if problem is not None:
+            position.checks.append(Check(phase.name, str(action), "done", problem.what, False, self._stage.now))
+
+    def _mark(self, action: Submit | Ask | Resize | SetQuota | Strike) -> str:
+        """How what it changes is now, for those actions that must not be repeated."""
+        if isinstance(action, Ask) and action.wish is Wish.RESUME:
+            spec = self._stage.control.spec(action.workload)
+            return f"run {spec.run}" if spec is not None else ""
+        if isinstance(action, Strike) and action.event is NodeEvent.REBOOT and action.node in self._stage.engine.nodes:
+            return f"boot {self._stage.engine.host(action.node).boot}"
+        return ""
+
+    def _problem_with(self, action: Submit | Ask | Resize | SetQuota | Strike) -> Problem | None:
+        """Do it; the answer is why it could not be done."""
+        control = self._stage.control
+        answer: Revision | Problem | None
+        match action:
+            case Submit():
+                answer = self._stage.submit(action.spec)
+            case Ask(wish=Wish.DELETE):
+                answer = control.delete(action.workload)
+            case Ask(wish=Wish.SUSPEND):
+                answer = control.suspend(action.workload)
+            case Ask():
+                answer = control.resume(action.workload)
+                self._stage.watch_for_end_of(action.workload)
+            case Resize():
+                answer = control.resize(action.workload, pods=action.pods, minimum=action.minimum)
+            case SetQuota():
+                answer = self._set_quota(action)
+            case _:
+                answer = self._strike(action)
+        return answer if isinstance(answer, Problem) else None
+
+    def _set_quota(self, action: SetQuota) -> Revision:
+        control = self._stage.control
+        organization = control.organization()
+        queues = tuple(
+            with_quota(queue, action.quota_milli) if queue.id == action.queue else queue
+            for queue in organization.queues[action.pool]
+        )
+        change = (self._stage.now, str(action.queue), str(action.pool), action.quota_milli)
+        if change not in self._keeper.position.quotas:
+            self._keeper.position.quotas.append(change)
+        given = {name for _, name, pool, _ in self._keeper.position.quotas if pool == action.pool}
+        following = {name for pool, name in self._stage.scenario.followers if pool == action.pool and name not in given}
+        queues = with_followers(queues, following)
+        return control.set_organization(replace(organization, queues={**organization.queues, action.pool: queues}))
+
+    def _strike(self, action: Strike) -> Problem | None:
+        engine, control, name = self._stage.engine, self._stage.control, action.node
+        if name not in engine.nodes and action.event not in (NodeEvent.RETURN, NodeEvent.REMOVE):
+            return Problem("node.gone", f"the node {name} is not there", "let it return first")
+        match action.event:
+            case NodeEvent.CORDON | NodeEvent.DRAIN | NodeEvent.UNCORDON:
+                control.set_organization(_marked(control.organization(), action))
+            case NodeEvent.LOSE:
+                engine.silence(name)
+            case NodeEvent.REBOOT:
+                engine.reboot(name, action.down_s)
+            case NodeEvent.REMOVE:
+                if name in engine.nodes:
+                    engine.remove_node(name)
+            case NodeEvent.RETURN:
+                control.set_organization(_marked(control.organization(), action))
+                if name in engine.nodes:
+                    engine.end_silence(name)
+                else:
+                    engine.add_node(next(node for node in self._stage.scenario.nodes if node.name == name))
+        return None
+
+    # --- waiting ---
+
+    def _is_so(self, action: Await) -> bool:
+        stage = self._stage
+        match action.condition:
+            case Condition.IDLE:
+                return stage.is_idle()
+            case Condition.SETTLED:
+                return stage.is_settled()
+            case Condition.GONE:
+                return not any(stage.is_declared(each) or stage.level(each) for each in action.workloads)
+        return all(self._phase_of(each) is PHASES[action.condition] for each in action.workloads)
+
+    def _phase_of(self, workload: WorkloadId) -> WorkloadPhase | None:
+        level = self._stage.level(workload)
+        return None if level is None else level.phase
+
+    def _waited_too_long(self, phase: Phase, action: Await) -> bool:
+        due = self.wakes_at()
+        if due is None or self._stage.now < due:
+            return False
+        if action.required:
+            self._in_vain(phase, action)
+            return False
+        self._advance()
+        return True
+
+    def _in_vain(self, phase: Phase, action: Await) -> None:
+        position = self._keeper.position
+        if not action.required:
+            self._advance()
+            return
+        reached = self._how_they_are(action)
+        position.checks.append(Check(phase.name, str(action), str(action.condition), reached, False, self._stage.now))
+        position.stopped = f"{action} was in vain"
+        position.done = True
+
+    def _how_they_are(self, action: Await) -> str:
+        said = []
+        for each in action.workloads:
+            level = self._stage.level(each)
+            if level is None:
+                said.append(f"{each} is gone")
+            elif level.phase is not PHASES.get(action.condition):
+                said.append(f"{each} is {level.phase.value}" + (f", {in_full(level.detail)}" if level.detail else ""))
+        return "; ".join(said) or "it never came to be so"
+
+
+def _after(moment: Instant, seconds: float) -> Instant:
+    return Instant(moment + round(seconds * SECOND_MS))
+
+
+def _marked(organization: Organization, action: Strike) -> Organization:
+    marks = dict(organization.marks)
+    match action.event:
+        case NodeEvent.CORDON:
+            marks[action.node] = NodeMarks(cordoned=True)
+        case NodeEvent.DRAIN:
+            marks[action.node] = NodeMarks(cordoned=True, taints=(DRAIN,))
+        case _:
+            marks.pop(action.node, None)
+    return replace(organization, marks=marks)

@@ -1,0 +1,179 @@
+"""The assembled world: the real loop, ledger, link and control plane around a simulated engine, on a virtual clock.
+
+Time stands still while anything happens here, and is moved on by whoever holds the stage. In a folder everything is
+durable: a stage that is set up again in the same folder is the one that was left, at the moment it is told.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fairpool.api.clusters import EventReport, WorkloadReport
+from fairpool.cluster.control_link import Link
+from fairpool.cluster.cycle import Watcher
+from fairpool.cluster.enact import workload_of
+from fairpool.cluster.ledger import DiskTrouble, Ledger, LedgerProblem
+from fairpool.cluster.loop import Loop
+from fairpool.cluster.rollup import gpus_held_milli
+from fairpool.control.stand_in import StandIn
+from fairpool.engines.simulated.behaviour import Behaviour
+from fairpool.engines.simulated.clock import VirtualClock
+from fairpool.engines.simulated.engine import SimulatedEngine
+from fairpool.engines.simulated.state_file import Journal
+from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, Revision, WorkloadId
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.mentions import in_full
+from fairpool.model.observation import StartOrder
+from fairpool.model.problem import Problem
+from fairpool.model.spec import WorkloadSpec
+from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
+from fairpool.scheduler.explain import explain
+from fairpool.simulation.scenario import Scenario
+
+CLUSTER = "simulated"
+TURNS_MAX = 10_000
+"""Turns at one moment. More of them, and the loop would never let time pass: a bug of ours."""
+UNDER_WAY = frozenset({PodPhase.BOUND, PodPhase.RELEASING, PodPhase.PROMISED})
+
+
+UNKEPT = (DiskTrouble, LedgerProblem, sqlite3.Error, OSError)
+"""What is raised where a folder cannot be read or written."""
+
+
+class Stuck(Exception):
+    """The loop does not come to rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where a stage keeps what must outlive the process; None: nowhere."""
+
+    ledger: Path | None = None
+    journal: Path | None = None
+    notebook: Path | None = None
+
+    @classmethod
+    def within(cls, folder: Path) -> Files:
+        return cls(folder / "ledger.db", folder / "engine.db", folder / "control.db")
+
+
+NOWHERE = Files()
+
+
+class Stage:
+    """One cluster, at one moment."""
+
+    def __init__(self, scenario: Scenario, now: Instant, files: Files = NOWHERE, watch: Watcher | None = None) -> None:
+        self.scenario = scenario
+        self.clock = VirtualClock(now)
+        self._journal = Journal(files.journal) if files.journal is not None else None
+        self.engine = SimulatedEngine(self.clock, scenario.nodes, self._behaviour_of, self._journal)
+        self.control = StandIn(files.notebook)
+        self._ledger = Ledger(files.ledger)
+        self.loop = Loop(self._ledger, self.engine, Link(self.control, CLUSTER), self.clock.now, watch=watch)
+        self._submitted = scenario.submitted()
+        self._unfinished: deque[WorkloadId] = deque(self.control.specs())
+
+    def _behaviour_of(self, order: StartOrder) -> Behaviour:
+        return self.scenario.behaviours[order.workload]
+
+    def close(self) -> None:
+        """Leave in good order."""
+        self.loop.release()
+        self._ledger.close()
+        self.control.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    # --- time ---
+
+    @property
+    def now(self) -> Instant:
+        return self.clock.now()
+
+    def rest(self) -> None:
+        """Let the loop turn until there is nothing more to do at this moment."""
+        for _ in range(TURNS_MAX):
+            if not self.loop.turn() or self.loop.trouble:
+                return
+        raise Stuck(f"the loop has turned {TURNS_MAX} times at one moment without coming to rest")
+
+    def next_moment(self) -> Instant | None:
+        """When something happens by itself; None: never."""
+        moments = [self.engine.next_change_at, self.loop.next_wake()]
+        known = [each for each in moments if each is not None]
+        if not known:
+            return None
+        # A loop that could not act wants to be called again at once; time has to pass for that to help.
+        soon = Instant(self.now + (SECOND_MS if self.loop.trouble else 1))
+        return max(min(known), soon)
+
+    # --- what is so ---
+
+    def level(self, workload: WorkloadId) -> WorkloadReport | None:
+        return self.loop.books.levels.get(workload)
+
+    def levels(self) -> dict[WorkloadId, WorkloadReport]:
+        return self.loop.books.levels
+
+    def why(self, workload: WorkloadId) -> str:
+        """Why it is in its phase, in words; of one that waits, as the scheduler last saw it."""
+        level = self.level(workload)
+        if level is None:
+            return ""
+        verdicts = self.loop.books.verdicts
+        waits = level.phase is WorkloadPhase.PENDING and level.reason is Pause.QUEUED
+        # What the level says may hold numbers of some seconds ago: those are told less often than they change.
+        groups = [group for group in verdicts if workload_of(group) == workload] if waits else []
+        return explain(verdicts[groups[0]]) if groups else in_full(level.detail)
+
+    def project_of(self, workload: WorkloadId) -> QueueId:
+        return self._submitted[workload].project
+
+    def is_declared(self, workload: WorkloadId) -> bool:
+        return self.control.spec(workload) is not None
+
+    def watch_for_end_of(self, workload: WorkloadId) -> None:
+        """It is idle here only once this one has come to its end."""
+        self._unfinished.append(workload)
+
+    def is_idle(self) -> bool:
+        while self._unfinished and self._is_over(self._unfinished[0]):
+            self._unfinished.popleft()
+        return not self._unfinished
+
+    def _is_over(self, workload: WorkloadId) -> bool:
+        level = self.level(workload)
+        if level is None:
+            return not self.is_declared(workload)
+        return level.phase in HOLDS_NOTHING
+
+    def is_settled(self) -> bool:
+        """Nobody is starting or leaving, and nobody has been promised a place."""
+        return not any(
+            level.phase is WorkloadPhase.DELETING or any(pod.phase in UNDER_WAY for pod in level.pods)
+            for level in self.levels().values()
+        )
+
+    def gpus_held_milli(self) -> int:
+        return sum(level.gpus_milli for level in self.levels().values())
+
+    def node_held_milli(self, node: NodeName) -> int:
+        books = self.loop.books
+        nodes = books.observation.nodes if books.observation is not None else {}
+        lives = (life for lives in books.lives.values() for life in lives if life.node == node)
+        return sum(gpus_held_milli(life, nodes) for life in lives)
+
+    def history(self) -> list[EventReport]:
+        """Everything that has happened, as the control plane was told."""
+        return self.control.events(CLUSTER)
+
+    # --- what people do ---
+
+    def submit(self, spec: WorkloadSpec) -> Revision | Problem:
+        answer = self.control.submit(replace(spec, created_at=self.now))
+        self.watch_for_end_of(spec.id)
+        return answer
