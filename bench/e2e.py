@@ -30,7 +30,7 @@ from fairpool.api import organization as org
 from fairpool.api.client import Client
 from fairpool.model.problem import Problem
 from fairpool.platform import admin_socket, background
-from fairpool.platform.data_directory import Premises
+from fairpool.platform.data_directory import DataDirectory
 
 ENGINES = ("processes", "simulated")
 SIZES = (1, 100, 500)
@@ -98,9 +98,9 @@ def processes(folder: Path, nodes: int) -> Iterator[Platform]:
     own = {**os.environ, "FAIRPOOL_CONFIG": str(folder / "config")}  # `up` signs runai in: not the user's own
     subprocess.run([*command, *up, *where], check=True, stdout=subprocess.DEVNULL, env=own)
     try:
-        status = background.status_of(Premises(folder), 60.0)
+        status = background.status_of(DataDirectory(folder), 60.0)
         assert status is not None
-        answer = admin_socket.ask(Premises(folder).desk, "welcome", 60.0, holding=[], project="")
+        answer = admin_socket.ask(DataDirectory(folder).admin_socket, "welcome", 60.0, holding=[], project="")
         assert not isinstance(answer, Problem), answer
         token = answer["tokens"]["access_token"]
         yield Platform(urlsplit(status["address"]).port or 0, int(status["pid"]), token)

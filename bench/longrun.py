@@ -33,7 +33,7 @@ from fairpool.api import organization as org
 from fairpool.api import workloads as work
 from fairpool.api.client import Client
 from fairpool.api.shell import Channel
-from fairpool.platform.data_directory import Premises
+from fairpool.platform.data_directory import DataDirectory
 from tests.running_platform import Running
 
 GPUS = 16
@@ -78,16 +78,16 @@ class Sample:
     amounts: Mapping[str, float]
 
 
-def used_by(pid: int, premises: Premises) -> dict[str, float]:
+def used_by(pid: int, data_directory: DataDirectory) -> dict[str, float]:
     """What a server uses now. Files are those beside the pods' output, whose number has a limit of its own."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     amounts = [
         int(status["VmRSS"].split()[0]) * KIB / MIB,
         int(status["Threads"]),
         len(os.listdir(f"/proc/{pid}/fd")),
-        *(_size(each) / MIB for each in (premises.control, Path(f"{premises.control}-wal"))),
-        *(_size(each) / MIB for each in (premises.ledger, Path(f"{premises.ledger}-wal"))),
-        sum(len(files) + len(folders) for top, folders, files in _walk(premises.root) if "/logs" not in top),
+        *(_size(each) / MIB for each in (data_directory.control, Path(f"{data_directory.control}-wal"))),
+        *(_size(each) / MIB for each in (data_directory.ledger, Path(f"{data_directory.ledger}-wal"))),
+        sum(len(files) + len(folders) for top, folders, files in _walk(data_directory.root) if "/logs" not in top),
     ]
     return dict(zip((each.name for each in WATCHED), amounts, strict=True))
 
@@ -239,7 +239,7 @@ def run(folder: Path, submits: int, *, history: str) -> tuple[list[Sample], Coun
             customers.come_anew()
             # A wave is long: several samples of it would be one, and a run of few waves is a test of this program.
             while len(samples) * every < customers.counts["submits"]:
-                samples.append(Sample(customers.counts["submits"], used_by(pid, running.premises)))
+                samples.append(Sample(customers.counts["submits"], used_by(pid, running.data_directory)))
             progress(f"{customers.counts['submits']} of {submits} submits: {_words(samples[-1])}")
         lives = sum(max(life.incarnation for life in customers.client.history(each)) for each in lent)
         customers.counts["preemptions"] = lives

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--alone", type=int, default=50, help="pods that are started one after the other")
     options = parser.parse_args(arguments)
     print(Setting.here())
-    print(f"{'pods/s':>8} {'order ms':>9} {'look ms':>8}   CPU ms a start: engine, nursery, keeper, program")
+    print(f"{'pods/s':>8} {'order ms':>9} {'look ms':>8}   CPU ms a start: engine, fork server, shim, program")
     for _ in range(options.repeat):
         with tempfile.TemporaryDirectory() as folder:
             print(_measured(Path(folder), options.pods, options.batch), flush=True)
@@ -71,7 +71,7 @@ def _alone_ms(folder: Path, pods: int) -> list[float]:
 
 def _measured(folder: Path, pods: int, batch: int) -> str:
     engine = LocalEngine(folder, nodes=[simulated_node(NODE)])
-    sights = engine.observe(TOKEN).pods
+    observed_pods = engine.observe(TOKEN).pods
     waiting = [_order(number, engine.supervisor.boot_id) for number in range(pods)]
     order_s = look_s = 0.0
     began, cpu = time.perf_counter(), time.process_time()
@@ -81,22 +81,22 @@ def _measured(folder: Path, pods: int, batch: int) -> str:
         engine.carry_out(waiting[:batch], TOKEN)
         order_s, waiting = max(order_s, time.perf_counter() - at), waiting[batch:]
         at = time.perf_counter()
-        sights = engine.observe(TOKEN).pods
+        observed_pods = engine.observe(TOKEN).pods
         look_s = max(look_s, time.perf_counter() - at)
-        seen = sum(sight.state is not PodState.STARTING for sight in sights.values())
+        seen = sum(observed.state is not PodState.STARTING for observed in observed_pods.values())
         if not waiting and seen < pods:
             engine.wait(0.05)
     took, cpu = time.perf_counter() - began, time.process_time() - cpu
-    nursery = engine.supervisor.nursery_pid
-    assert nursery is not None
+    fork_server = engine.supervisor.fork_server_pid
+    assert fork_server is not None
     lives = list((folder / "pods").iterdir())
     costs = (
         cpu * 1000 / pods,
-        _cpu_ms(nursery) / pods,
-        mean(_cpu_ms(_keeper(life)) for life in lives),
+        _cpu_ms(fork_server) / pods,
+        mean(_cpu_ms(_shim(life)) for life in lives),
         mean(_cpu_ms(_program(life)) for life in lives),
     )
-    _end_all(engine, list(sights))
+    _end_all(engine, list(observed_pods))
     row = f"{pods / took:8.0f} {order_s * 1000:9.0f} {look_s * 1000:8.1f}   "
     return row + ", ".join(f"{cost:.2f}" for cost in costs) + f" = {sum(costs):.2f}"
 
@@ -130,8 +130,8 @@ def _end_all(engine: LocalEngine, pods: Sequence[PodId]) -> None:
     engine.close()
 
 
-def _keeper(life: Path) -> int:
-    return int(os.readlink(life / "keeper.0").split(".")[0])
+def _shim(life: Path) -> int:
+    return int(os.readlink(life / "shim.0").split(".")[0])
 
 
 def _program(life: Path) -> int:

@@ -126,7 +126,7 @@ def tracing(targets: Targets) -> str | None:
 
 
 def signals(targets: Targets) -> str | None:
-    """To the server, the keeper and the first process; that we go on says that the last had no effect."""
+    """To the server, the shim and the first process; that we go on says that the last had no effect."""
     for pid in targets["pids"]:
         try:
             os.kill(pid, 0)

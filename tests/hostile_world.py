@@ -38,15 +38,15 @@ MEMORY_BYTES = 200 << 20
 def main(folder: Path) -> None:
     folder.chmod(0o755)
     os.environ[PROCESSES_VARIABLE] = str(PROCESSES_MAX)
-    premises, config = folder / "premises", folder / "config"
-    for place in (premises, config):
+    data_directory, config = folder / "data directory", folder / "config"
+    for place in (data_directory, config):
         place.mkdir(mode=0o700)
-    with a_machine(premises / "machine", shared=folder / "shared", protected=(premises, config)) as machine:
+    with a_machine(data_directory / "machine", shared=folder / "shared", protected=(data_directory, config)) as machine:
         if why := machine.engine.supervisor.forbidden.get("isolation"):
             print(json.dumps(["permitted", why]))
             return
         print(json.dumps(["permitted", None]))
-        world = World(machine, premises, config)
+        world = World(machine, data_directory, config)
         for name, got in world.attempts():
             print(json.dumps([name, got]), flush=True)
 
@@ -54,15 +54,15 @@ def main(folder: Path) -> None:
 class World:
     """The machine, what is worth stealing on it, and who tries."""
 
-    def __init__(self, machine: Machine, premises: Path, config: Path) -> None:
-        self.machine, self.premises, self.config = machine, premises, config
+    def __init__(self, machine: Machine, data_directory: Path, config: Path) -> None:
+        self.machine, self.data_directory, self.config = machine, data_directory, config
         machine.shared.chmod(0o777)
-        self.secrets = [premises / "control.sqlite", premises / "ledger.sqlite", config / "token"]
+        self.secrets = [data_directory / "control.sqlite", data_directory / "ledger.sqlite", config / "token"]
         for path in self.secrets:
             path.write_bytes(SECRET)
-        self.desk = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.desk.bind(str(premises / "desk"))
-        self.desk.listen()
+        self.admin_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.admin_socket.bind(str(data_directory / "admin.sock"))
+        self.admin_socket.listen()
         add_key(b"fairpool-secret")
         self.neighbour = machine.up("neighbour", "sh", "-c", "while true; do echo here; sleep 0.2; done")
 
@@ -85,7 +85,7 @@ class World:
             "commands beside it": self.commands,
             "looking at a visitor": self.looking_at_a_visitor,
             "its own folder": self.its_own_folder,
-            "its keeper": self.its_keeper,
+            "its shim": self.its_shim,
             "projects": self.projects,
         }
 
@@ -93,12 +93,12 @@ class World:
         first = self.machine.up("first", "sleep", "1000")
         life = self.machine.folder(first)
         (life / "log.0").touch()
-        pids = (os.getpid(), self.machine.keeper_pid(first), self.machine.engine.supervisor.nursery_pid)
+        pids = (os.getpid(), self.machine.shim_pid(first), self.machine.engine.supervisor.fork_server_pid)
         targets = {
             "secrets": [str(path) for path in (*self.secrets, life / "order.json", life / "log.0")],
-            "folders": [str(self.premises), str(self.config)],
+            "folders": [str(self.data_directory), str(self.config)],
             "given": ["/run/fairpool", HOME, str(self.machine.shared), os.path.realpath(sys.base_prefix)],
-            "sockets": [str(self.premises / "desk")],
+            "sockets": [str(self.data_directory / "admin.sock")],
             "pids": [pid for pid in pids if pid is not None and pid > PROCESSES_MAX],  # not one of the pod's own
             "programs": [str(Path(fairpool.__file__)), str(HERE / "hostile_pod.py")],
             "environment": sys.prefix,
@@ -106,10 +106,10 @@ class World:
             "disk": [8, 0],
         }
         attacker = (HERE / "hostile_pod.py").read_text()
-        sight = self.machine.run("hostile", "python3", "-c", attacker, json.dumps(targets))
-        said = self.machine.log(sight.order.pod).splitlines()
-        if sight.exit_code != 0:
-            yield "the attacker", f"{sight.exit_code} {sight.words} {said}"
+        observed = self.machine.run("hostile", "python3", "-c", attacker, json.dumps(targets))
+        said = self.machine.log(observed.order.pod).splitlines()
+        if observed.exit_code != 0:
+            yield "the attacker", f"{observed.exit_code} {observed.words} {said}"
         for line in said:
             name, got = json.loads(line)
             yield name, got
@@ -204,13 +204,20 @@ class World:
         return None if last.data == b"end\n" else f"its last line is {last.data[-100:]!r}"
 
     def volumes(self) -> str | None:
-        shared, data = self.machine.shared, self.premises
+        shared, data = self.machine.shared, self.data_directory
         (shared / "link").symlink_to(data)
         (shared / "chain").symlink_to(shared / "link")
         (shared / "root").symlink_to("/")
-        own = [data, data.parent, data / "machine", data / "control.sqlite", data / "desk", self.config]
+        own = [data, data.parent, data / "machine", data / "control.sqlite", data / "admin.sock", self.config]
         own += [data / "machine" / "pods", shared / "link", shared / "chain" / "machine", shared / "root"]
-        sources = [*map(str, own), f"{shared}/../premises", f"/proc/self/root{data}", "/proc", "/proc/1", "relative"]
+        sources = [
+            *map(str, own),
+            f"{shared}/../data directory",
+            f"/proc/self/root{data}",
+            "/proc",
+            "/proc/1",
+            "relative",
+        ]
         sources += ["/", "//", "/../", "/sys", "/sys/kernel", "/dev", "/dev/shm", "/dev/null", "/run", "/home"]
         if os.path.isdir("/root"):
             sources.append("/root")
@@ -238,8 +245,8 @@ class World:
             if not is_refused and "belongs to the user who runs Fairpool" not in answer.words:
                 return f"{closed} was mounted for {known}: {answer}"
         volume = Volume(source=str(closed), target="/mnt")
-        sight = self.machine.run("owner", "true", volumes=(volume,))
-        return None if sight.exit_code == 0 else f"its owner may not mount it: {sight}"
+        observed = self.machine.run("owner", "true", volumes=(volume,))
+        return None if observed.exit_code == 0 else f"its owner may not mount it: {observed}"
 
     # --- visitors
 
@@ -250,7 +257,7 @@ class World:
             "pids = [each for each in os.listdir('/proc') if each.isdigit()]\n"
             "print(os.getuid(), sorted(os.listdir('/proc/self/fd')), len(pids),"
             "[line.split()[1] for line in open('/proc/self/status') if line.startswith(('CapEff', 'NoNewPrivs'))],"
-            f"os.path.exists({str(self.premises / 'control.sqlite')!r}), os.getcwd(), os.listdir('/root'))"
+            f"os.path.exists({str(self.data_directory / 'control.sqlite')!r}), os.getcwd(), os.listdir('/root'))"
         )
         said = self._said_by(pod, "python3", "-c", script)
         inside = self._said_by(pod, "sh", "-c", "cat /proc/2/status | grep ^Uid: | cut -f2").strip()
@@ -276,7 +283,7 @@ class World:
             "                    got = ' '.join(os.readlink(f'/proc/{pid}/fd/{n}') for n in names)\n"
             "                else: got = os.readlink(f'/proc/{pid}/{way}')\n"
             "            except OSError: continue\n"
-            "            if 'premises' in got or 'keeper' in got: print('got', way, got, flush=True)\n"
+            "            if 'data directory' in got or 'shim' in got: print('got', way, got, flush=True)\n"
         )
         pod = self.machine.up("watcher", "python3", "-c", script)
         self.machine.until(lambda: "ready" in self.machine.log(pod), "it watches")
@@ -310,7 +317,7 @@ class World:
             return "it is not seen to run"
         return self._is_ended(pod)
 
-    def its_keeper(self) -> str | None:
+    def its_shim(self) -> str | None:
         script = 'kill -STOP $PPID; kill -KILL $PPID; trap "" TERM; echo deaf; while true; do sleep 1000; done'
         pod = self.machine.up("deaf", "bash", "-c", script)
         self.machine.until(lambda: "deaf" in self.machine.log(pod), "it is deaf")

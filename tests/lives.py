@@ -25,13 +25,13 @@ from fairpool.cluster.expand import Case, Expansion, expand
 from fairpool.cluster.outstanding import start_order
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.settle import Look, settle
-from fairpool.cluster.workload_state import Standing
+from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, QueueId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node, Taint, TaintEffect
-from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Reply, StartOrder
+from fairpool.model.observation import Answer, ObservedNode, ObservedPod, PodState, Reply, StartOrder
 from fairpool.model.organization import ProjectRules
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import Arrangement, Dependency, PodTemplate, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import classic_word
 from fairpool.model.workload import PodShape, Toleration, WorkloadKind, whole_gpus
@@ -54,7 +54,7 @@ def first_boot(node: str) -> str:
     return f"{node}, first boot"
 
 
-def life(name: str = "a-0-0", phase: PodPhase = WAITING, *, on: str | None = None, **more: Any) -> Life:
+def life(name: str = "a-0-0", phase: PodPhase = WAITING, *, on: str | None = None, **more: Any) -> PodRecord:
     """A life by its id; whoever has a node was bound to the first boot of it."""
     workload, index, incarnation = name.rsplit("-", 2)
     known: dict[str, Any] = {
@@ -66,7 +66,7 @@ def life(name: str = "a-0-0", phase: PodPhase = WAITING, *, on: str | None = Non
         "devices": (0,) if on is not None else (),
         "boot_id": first_boot(on) if on is not None else "",
     }
-    return Life(
+    return PodRecord(
         id=PodId(name),
         workload=WorkloadId(workload),
         index=int(index),
@@ -82,21 +82,21 @@ def spec(kind: WorkloadKind = TRAIN, *, name: str = "a", **more: Any) -> Workloa
     return WorkloadSpec(id=WorkloadId(name), kind=kind, **known)
 
 
-def standing(**more: Any) -> Standing:
-    return Standing(workload=WorkloadId("a"), **more)
+def standing(**more: Any) -> WorkloadState:
+    return WorkloadState(workload=WorkloadId("a"), **more)
 
 
-def node_sight(name: str = "n1", **more: Any) -> NodeSight:
+def node_sight(name: str = "n1", **more: Any) -> ObservedNode:
     """A node in its first boot, with eight GPUs."""
     node = Node(name=NodeName(name), cpu_milli=64_000, memory_bytes=1 << 40, gpus=8, gpu_memory_mib=80_000)
-    return NodeSight(**{"node": node, "boot_id": first_boot(name), **more})
+    return ObservedNode(**{"node": node, "boot_id": first_boot(name), **more})
 
 
-def pod_sight(of: Life, state: PodState, **more: Any) -> PodSight:
-    return PodSight(order=order_of(of), state=state, **more)
+def pod_sight(of: PodRecord, state: PodState, **more: Any) -> ObservedPod:
+    return ObservedPod(order=order_of(of), state=state, **more)
 
 
-def order_of(of: Life) -> StartOrder:
+def order_of(of: PodRecord) -> StartOrder:
     placed = of if of.node is not None else replace(of, node=NodeName("n1"), boot_id=first_boot("n1"))
     return start_order(placed, spec(name=of.workload))
 
@@ -251,23 +251,23 @@ class Story:
         looks = {each.id: Look(pod_sight(each, state, **more), self._sight(each)) for each in self._named(names)}
         self.settle(looks)
 
-    def _sight(self, of: Life) -> NodeSight | None:
+    def _sight(self, of: PodRecord) -> ObservedNode | None:
         return self.nodes.get(of.node) if of.node is not None else None
 
-    def _named(self, names: list[str]) -> list[Life]:
+    def _named(self, names: list[str]) -> list[PodRecord]:
         assert names, "nobody is named"
-        by_id: dict[str, Life] = {each.id: each for each in self.lives}
+        by_id: dict[str, PodRecord] = {each.id: each for each in self.lives}
         for name in names:
             assert name in by_id, f"there is no {name}"
         return [by_id[name] for name in names]
 
-    def _set(self, changed: dict[PodId, Life]) -> None:
+    def _set(self, changed: dict[PodId, PodRecord]) -> None:
         lives = tuple(changed.get(each.id, each) for each in self.lives)
         self.expansion = replace(self.expansion, lives=lives)
         self.expand()
 
     @property
-    def lives(self) -> tuple[Life, ...]:
+    def lives(self) -> tuple[PodRecord, ...]:
         return self.expansion.lives
 
     def settle(self, looks: dict[PodId, Look]) -> None:
@@ -276,14 +276,14 @@ class Story:
         self.expansion = replace(self.expansion, lives=settled)
         self.expand(ended)
 
-    def expand(self, ended: tuple[Life, ...] = ()) -> None:
+    def expand(self, ended: tuple[PodRecord, ...] = ()) -> None:
         """Bring it up to date, and look a second time: nothing may be different then."""
         self.expansion = self._expanded(ended)
         again = self._expanded(())
         assert again.standing == self.expansion.standing, f"a second look sees {again.standing}"
         assert again.lives == self.lives, f"a second look makes {[f'{each.id} {each.phase}' for each in again.lives]}"
 
-    def _expanded(self, ended: tuple[Life, ...]) -> Expansion:
+    def _expanded(self, ended: tuple[PodRecord, ...]) -> Expansion:
         case = Case(
             spec=self.spec,
             standing=self.expansion.standing,
@@ -341,7 +341,7 @@ class Story:
         return rollup(self.spec, self.expansion.standing, self.lives, verdicts={}, nodes=self.nodes, now=self.now)
 
 
-def is_so(one: Life, state: list[str], now: Instant) -> bool:
+def is_so(one: PodRecord, state: list[str], now: Instant) -> bool:
     """`waits`, `waits 20s`, `waits near n1`, `runs`, `is bound`, `is leaving: peer`, `ended: error exited`."""
     match state:
         case ["waits"]:
@@ -373,7 +373,7 @@ def number_in(text: str, pattern: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def first_standing(line: str) -> Standing:
+def first_standing(line: str) -> WorkloadState:
     return standing(first_incarnation=number_in(line, r"numbers from (\d+)") or 0)
 
 

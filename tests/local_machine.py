@@ -17,7 +17,7 @@ from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.process_table import POD_MARK
 from fairpool.engines.local import LocalEngine
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
-from fairpool.model.observation import ForgetOrder, PodSight, PodState, StartOrder, StopOrder
+from fairpool.model.observation import ForgetOrder, ObservedPod, PodState, StartOrder, StopOrder
 from fairpool.model.spec import Program, Volume
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 
@@ -96,7 +96,7 @@ class Machine:
         assert answer.reply == "done", answer
         return order.pod
 
-    def run(self, name: str, *command: str, **fields: Any) -> PodSight:
+    def run(self, name: str, *command: str, **fields: Any) -> ObservedPod:
         """Start it and see how it ended."""
         return self.until_exited(self.start(self.order(name, *command, **fields)))
 
@@ -112,10 +112,10 @@ class Machine:
     def forget(self, pod: PodId) -> None:
         self.engine.carry_out([ForgetOrder(pod=pod, node=NODE)], TOKEN)
 
-    def see(self, pod: PodId) -> PodSight:
+    def see(self, pod: PodId) -> ObservedPod:
         return self.engine.observe(TOKEN).pods[pod]
 
-    def until_exited(self, pod: PodId) -> PodSight:
+    def until_exited(self, pod: PodId) -> ObservedPod:
         self.until(lambda: self.see(pod).state is PodState.EXITED, f"{pod} ends")
         return self.see(pod)
 
@@ -134,8 +134,8 @@ class Machine:
     def folder(self, pod: PodId) -> Path:
         return self.engine.supervisor.data.life(pod)
 
-    def keeper_pid(self, pod: PodId, generation: int = 0) -> int:
-        return int(os.readlink(self.folder(pod) / f"keeper.{generation}").split(".")[0])
+    def shim_pid(self, pod: PodId, generation: int = 0) -> int:
+        return int(os.readlink(self.folder(pod) / f"shim.{generation}").split(".")[0])
 
     def processes(self, pod: PodId) -> list[int]:
         """Living processes that carry the pod's mark, found without the agent's own eyes."""
@@ -143,9 +143,9 @@ class Machine:
         return [pid for pid in process_table.pids() if wanted in environment_of(pid) and is_running(pid)]
 
     def numbers(self, pod: PodId) -> dict[int, int]:
-        """The number of each process below the keeper, by the one it has in the pod's own process table."""
+        """The number of each process below the shim, by the one it has in the pod's own process table."""
         found = {}
-        for pid in process_table.descendants(self.keeper_pid(pod)):
+        for pid in process_table.descendants(self.shim_pid(pod)):
             with suppress(OSError):
                 rows = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
                 (numbers,) = (row.split()[1:] for row in rows if row.startswith("NSpid:"))
@@ -157,7 +157,7 @@ class Machine:
         return str(launch["mark"])
 
     def leftovers(self) -> list[str]:
-        """Every process that has to do with this machine: pods, keepers, nurseries."""
+        """Every process that has to do with this machine: pods, shims, fork servers."""
         root = str(self.root.resolve()).encode()
         found = []
         for pid in process_table.pids():

@@ -21,7 +21,7 @@ from fairpool.api import workloads as work
 from fairpool.api.client import Client, Unreachable
 from fairpool.model.problem import Problem
 from fairpool.platform import admin_socket, background
-from fairpool.platform.data_directory import Premises, occupant
+from fairpool.platform.data_directory import DataDirectory, occupant
 
 PATIENCE_S = 180.0
 """Until a test gives up; much longer than anything takes, because machines that test are busy."""
@@ -52,18 +52,18 @@ class Running:
     """A platform on one folder, that may be up or not."""
 
     def __init__(self, folder: Path, nodes: str = "simulated", config: Path | None = None) -> None:
-        self.premises = Premises(folder)
+        self.data_directory = DataDirectory(folder)
         self._variables = {} if config is None else {"FAIRPOOL_CONFIG": str(config)}
         self._nodes = nodes
         self._client: Client | None = None
 
     def command(self, *arguments: str, config: Path | None = None) -> subprocess.CompletedProcess[str]:
         variables = self._variables if config is None else {"FAIRPOOL_CONFIG": str(config)}
-        return fairpool(*arguments, "--data", str(self.premises.root), **variables)
+        return fairpool(*arguments, "--data", str(self.data_directory.root), **variables)
 
     def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Start it in the background, at a free port; at first with simulated nodes, whatever machine this is."""
-        if not self.premises.nodes.exists() and not {"--nodes", "--node"}.intersection(arguments):
+        if not self.data_directory.nodes.exists() and not {"--nodes", "--node"}.intersection(arguments):
             arguments = (*arguments, "--nodes", self._nodes)
         started = self.command("up", "--detach", "--listen", "127.0.0.1:0", *arguments)
         assert started.returncode == 0, started.stdout + started.stderr
@@ -78,12 +78,12 @@ class Running:
     def kill(self) -> None:
         """As the power would, for this process."""
         os.kill(self.pid, signal.SIGKILL)
-        self.until(lambda: occupant(self.premises) is None, "the lock is free")
+        self.until(lambda: occupant(self.data_directory) is None, "the lock is free")
         self._client = None
 
     @property
     def status(self) -> dict[str, Any]:
-        status = background.status_of(self.premises, 10.0)
+        status = background.status_of(self.data_directory, 10.0)
         assert status is not None
         return status
 
@@ -108,7 +108,7 @@ class Running:
 
     def owner_token(self) -> str:
         """A token of the first user, as `fairpool up` gets it: over the admin socket."""
-        answer = admin_socket.ask(self.premises.desk, "welcome", PATIENCE_S, holding=[], project="")
+        answer = admin_socket.ask(self.data_directory.admin_socket, "welcome", PATIENCE_S, holding=[], project="")
         assert not isinstance(answer, Problem), answer
         return str(answer["tokens"]["access_token"])
 
@@ -137,8 +137,8 @@ class Running:
             time.sleep(0.02)
 
     def leftovers(self) -> list[str]:
-        """Every process that has to do with this folder: server, nursery, keepers, pods."""
-        root = str(self.premises.root).encode()
+        """Every process that has to do with this folder: server, fork server, shims, pods."""
+        root = str(self.data_directory.root).encode()
         found: dict[int, str] = {}
         for pid in process_table.pids():
             try:
@@ -171,4 +171,4 @@ class Running:
                 os.kill(int(line.partition(":")[0]), signal.SIGKILL)
 
     def _journal(self) -> str:
-        return self.premises.log.read_text(encoding="utf-8")[-4000:] if self.premises.log.exists() else ""
+        return self.data_directory.log.read_text(encoding="utf-8")[-4000:] if self.data_directory.log.exists() else ""

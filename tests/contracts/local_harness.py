@@ -141,8 +141,8 @@ class Patient:
             self.due[order.pod] = min(self.due.get(order.pod, now + grace_s), now + grace_s)
 
     def _runs(self, pod: PodId) -> bool:
-        sight = self._machine.engine.observe(self._token).pods.get(pod)
-        return sight is not None and sight.state is not PodState.EXITED
+        observed = self._machine.engine.observe(self._token).pods.get(pod)
+        return observed is not None and observed.state is not PodState.EXITED
 
     def _engine(self) -> LocalEngine:
         if not self._reopened:

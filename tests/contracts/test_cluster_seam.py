@@ -98,8 +98,8 @@ def test_a_report_comes_in_once_and_a_late_one_not_at_all(home: House) -> None:
     assert expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)["phase"] == "Completed"
     events = expect(home.call("GET", f"{WORKLOADS}/{workload['id']}/events"), 200)["events"]
     assert [(each["sequence"], each["kind"]) for each in events] == [(1, "bound"), (2, "ended")]
-    outranked = home.report(token=0, workloads=())
-    assert not home.push(outranked).taken
+    fenced = home.report(token=0, workloads=())
+    assert not home.push(fenced).taken
 
 
 def test_a_control_plane_that_cannot_be_sure_asks_for_everything(home: House) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.engines.port import Outranked
+from fairpool.engines.port import Fenced
 from fairpool.model.ids import PodId, Token
 from fairpool.model.observation import (
     Answer,
     ForgetOrder,
     Observation,
+    ObservedPod,
     Order,
-    PodSight,
     PodState,
     Reply,
     StartOrder,
@@ -120,10 +120,10 @@ def test_an_exited_pod_is_seen_until_it_is_forgotten(harness: Harness) -> None:
 
 
 def test_the_nodes_are_seen_with_their_boot(harness: Harness) -> None:
-    sight = look(harness).nodes[harness.node]
-    assert sight.node.name == harness.node
-    assert sight.boot_id == harness.order().boot_id
-    assert sight.silent_since is None
+    observed = look(harness).nodes[harness.node]
+    assert observed.node.name == harness.node
+    assert observed.boot_id == harness.order().boot_id
+    assert observed.silent_since is None
 
 
 # --- an order is carried out at most once, however often it is given
@@ -320,18 +320,18 @@ def test_it_is_seen_whether_a_life_had_been_told_to_stop_when_it_ended(harness: 
     harness.pass_time(1)
     tell_all(harness, stop(told), stop(ended))
     harness.pass_time(2)
-    sights = look(harness).pods
-    assert told.pod not in sights or sights[told.pod].after_notice
-    assert not sights[ended.pod].after_notice
+    observed_pods = look(harness).pods
+    assert told.pod not in observed_pods or observed_pods[told.pod].after_notice
+    assert not observed_pods[ended.pod].after_notice
 
 
 # --- once a token has been shown, orders with a lower one raise Outranked and do nothing
 
 
-def test_a_lower_token_is_outranked_and_nothing_is_done(harness: Harness) -> None:
+def test_a_lower_token_is_fenced_and_nothing_is_done(harness: Harness) -> None:
     order = harness.order(run_s=LONG_S)
     harness.engine.observe(TWO)
-    with pytest.raises(Outranked):
+    with pytest.raises(Fenced):
         harness.engine.carry_out([order], ONE)
     harness.pass_time(1)
     assert order.pod not in harness.engine.observe(TWO).pods
@@ -339,21 +339,21 @@ def test_a_lower_token_is_outranked_and_nothing_is_done(harness: Harness) -> Non
 
 def test_a_lower_token_may_not_even_look(harness: Harness) -> None:
     harness.engine.observe(TWO)
-    with pytest.raises(Outranked) as told:
+    with pytest.raises(Fenced) as told:
         harness.engine.observe(ONE)
     assert told.value.highest == TWO
 
 
 def test_a_token_is_shown_with_orders_too(harness: Harness) -> None:
     harness.engine.carry_out([], TWO)
-    with pytest.raises(Outranked):
+    with pytest.raises(Fenced):
         harness.engine.carry_out([harness.order()], ONE)
 
 
-def test_a_loop_that_was_outranked_cannot_stop_anything(harness: Harness) -> None:
+def test_a_loop_that_was_fenced_cannot_stop_anything(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S))
     harness.engine.observe(TWO)
-    with pytest.raises(Outranked):
+    with pytest.raises(Fenced):
         harness.engine.carry_out([stop(order)], ONE)
     harness.pass_time(1)
     assert harness.engine.observe(TWO).pods[order.pod].state is PodState.RUNNING
@@ -420,10 +420,10 @@ def stop(order: StartOrder, grace_s: int = 1) -> StopOrder:
     return StopOrder(pod=order.pod, node=order.node, grace_s=grace_s, reason="test")
 
 
-def seen(harness: Harness, pod: PodId) -> PodSight | None:
+def seen(harness: Harness, pod: PodId) -> ObservedPod | None:
     return look(harness).pods.get(pod)
 
 
 def state(harness: Harness, pod: PodId) -> PodState | None:
-    sight = seen(harness, pod)
-    return sight.state if sight is not None else None
+    observed = seen(harness, pod)
+    return observed.state if observed is not None else None

@@ -15,7 +15,7 @@ import pytest
 from fairpool.engines.port import Away
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always, seeded
 from fairpool.engines.simulated.clock import VirtualClock, WallClock
-from fairpool.engines.simulated.course import Course, sight
+from fairpool.engines.simulated.course import Course, observed
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
 from fairpool.engines.simulated.host import FENCE_S, GONE_S, Host
@@ -29,8 +29,8 @@ from fairpool.model.observation import (
     Answer,
     ForgetOrder,
     Observation,
+    ObservedPod,
     Order,
-    PodSight,
     PodState,
     Reply,
     StartOrder,
@@ -183,8 +183,8 @@ def test_a_node_that_is_silent_for_long_stops_its_pods_itself() -> None:
     assert order.pod not in world.look().pods, "nobody can see it yet"
     world.pass_time(60)
     world.engine.end_silence(NODE)
-    sight = world.look().pods[order.pod]
-    assert (sight.state, sight.words, sight.exit_code) == (PodState.EXITED, "fenced", 137)
+    observed = world.look().pods[order.pod]
+    assert (observed.state, observed.words, observed.exit_code) == (PodState.EXITED, "fenced", 137)
 
 
 def test_a_silent_node_is_called_gone_after_it_has_stopped_its_pods_until_it_answers() -> None:
@@ -290,9 +290,9 @@ def test_looking_at_a_large_cluster_costs_what_has_changed(monkeypatch: pytest.M
     first = engine.observe(ONE)
     drawn: list[PodId] = []
 
-    def drawing(course: Course, at: Instant) -> PodSight:
+    def drawing(course: Course, at: Instant) -> ObservedPod:
         drawn.append(course.order.pod)
-        return sight(course, at)
+        return observed(course, at)
 
     monkeypatch.setattr("fairpool.engines.simulated.engine.sight", drawing)
     clock.advance(49)
@@ -661,7 +661,7 @@ def history(seed: int) -> list[object]:
     clock.advance(600)
     observation = faulty.observe(ONE)
     assert sorted(observation.nodes) == ["n0", "n1", "n2", "n3"]
-    assert not any(sight.silent_since for sight in observation.nodes.values())
+    assert not any(observed.silent_since for observed in observation.nodes.values())
     assert {answer.reply for answer in faulty.carry_out(list(starts(engine)), ONE)} <= {Reply.DONE, Reply.REFUSED}
     assert engine.violations == []
     return told
@@ -746,7 +746,7 @@ def test_all_that_is_wrong_with_a_table_is_said_at_once() -> None:
 # --- words of these tests
 
 
-# --- nodes that are taken away, lost records, stopped keepers
+# --- nodes that are taken away, lost records, stopped shims
 
 
 def test_a_node_that_is_taken_away_is_not_seen_and_its_pods_are() -> None:
@@ -814,26 +814,26 @@ def test_whom_it_has_told_to_stop_an_engine_does_not_lose() -> None:
     assert world.states(order, at_s=(19, 20)) == ["running", "exited"]
 
 
-def test_a_pod_whose_keeper_is_stopped_tells_of_its_end_when_the_keeper_goes_on() -> None:
+def test_a_pod_whose_shim_is_stopped_tells_of_its_end_when_the_shim_goes_on() -> None:
     world = World(Behaviour(run_s=10))
     order = world.start("a")
-    world.engine.stop_keeper(order.pod, Instant(START + 100 * SECOND_MS))
+    world.engine.stop_shim(order.pod, Instant(START + 100 * SECOND_MS))
     assert world.states(order, at_s=(10, 99, 100)) == ["running", "running", "exited"]
 
 
-def test_a_pod_whose_keeper_is_stopped_is_killed_when_its_grace_is_over() -> None:
+def test_a_pod_whose_shim_is_stopped_is_killed_when_its_grace_is_over() -> None:
     world = World(Behaviour())
     order = world.start("a")
-    world.engine.stop_keeper(order.pod, Instant(START + 100 * SECOND_MS))
+    world.engine.stop_shim(order.pod, Instant(START + 100 * SECOND_MS))
     world.stop(order, grace_s=30)
     assert world.states(order, at_s=(29, 30)) == ["running", "exited"]
     assert world.look().pods[order.pod].exit_code == 137
 
 
-def test_a_pod_whose_keeper_goes_on_in_time_leaves_by_itself() -> None:
+def test_a_pod_whose_shim_goes_on_in_time_leaves_by_itself() -> None:
     world = World(Behaviour(stop_s=5))
     order = world.start("a")
-    world.engine.stop_keeper(order.pod, Instant(START + 10 * SECOND_MS))
+    world.engine.stop_shim(order.pod, Instant(START + 10 * SECOND_MS))
     world.stop(order, grace_s=30)
     assert world.states(order, at_s=(14, 15)) == ["running", "exited"]
     assert world.look().pods[order.pod].exit_code == 143
@@ -845,7 +845,7 @@ def test_a_journal_remembers_what_is_not_offered_not_seen_and_not_heard(tmp_path
     unseen, deaf = start_order("a"), start_order("b", devices=(1,))
     first.carry_out([unseen, deaf], ONE)
     first.lose_record(unseen.pod, Instant(START + 100 * SECOND_MS))
-    first.stop_keeper(deaf.pod, Instant(START + 100 * SECOND_MS))
+    first.stop_shim(deaf.pod, Instant(START + 100 * SECOND_MS))
     first.withdraw_node(NODE)
     again = SimulatedEngine(clock, [machine()], always(Behaviour()), Journal(path))
     assert (list(again.observe(ONE).nodes), list(again.observe(ONE).pods)) == ([], [deaf.pod])
@@ -897,8 +897,8 @@ class World:
         return self.look()
 
     def states(self, order: StartOrder, at_s: Iterable[float]) -> list[str]:
-        sights = [self.at(seconds).pods[order.pod] for seconds in at_s]
-        return [sight.state.value for sight in sights]
+        observed_pods = [self.at(seconds).pods[order.pod] for seconds in at_s]
+        return [observed.state.value for observed in observed_pods]
 
 
 def always_by_name(behaviours: dict[str, Behaviour]) -> BehaviourOf:

@@ -116,10 +116,10 @@ class Chaos:
             (2, self.kill_server),
             (1, self.pause_server),
             (1, self.change_nodes),
-            (2, lambda: self.hit(self.nursery(), signal.SIGKILL, "nursery")),
-            (1, lambda: self.hit(self.nursery(), signal.SIGSTOP, "nursery")),
-            (3, lambda: self.hit(self.keepers(), signal.SIGKILL, "keeper")),
-            (3, lambda: self.hit(self.keepers(), signal.SIGSTOP, "keeper")),
+            (2, lambda: self.hit(self.fork_server(), signal.SIGKILL, "fork server")),
+            (1, lambda: self.hit(self.fork_server(), signal.SIGSTOP, "fork server")),
+            (3, lambda: self.hit(self.shims(), signal.SIGKILL, "shim")),
+            (3, lambda: self.hit(self.shims(), signal.SIGSTOP, "shim")),
             (3, lambda: self.hit(self.pods(), signal.SIGKILL, "pod")),
             (1, lambda: self.hit(self.pods(), signal.SIGSTOP, "pod")),
             (3, self.remove_folder),
@@ -193,7 +193,7 @@ class Chaos:
         self.platform.up("--nodes", nodes)
 
     def remove_folder(self) -> None:
-        folders = sorted((self.platform.premises.machine / "pods").iterdir())
+        folders = sorted((self.platform.data_directory.machine / "pods").iterdir())
         if folders:
             folder = self.dice.choice(folders)
             self.story.append(f"rm -rf {folder.name}")
@@ -208,13 +208,13 @@ class Chaos:
 
     # --- who is there
 
-    def nursery(self) -> list[int]:
-        holder = occupant(self.platform.premises)
+    def fork_server(self) -> list[int]:
+        holder = occupant(self.platform.data_directory)
         below = process_table.descendants(holder.pid) if holder is not None else []
-        return [pid for pid in below if process_table.name(pid) == "fp:nursery"]
+        return [pid for pid in below if process_table.name(pid) == "fp:fork server"]
 
-    def keepers(self) -> list[int]:
-        start = f"{self.platform.premises.machine}/pods/"
+    def shims(self) -> list[int]:
+        start = f"{self.platform.data_directory.machine}/pods/"
         return [pid for pid in process_table.pids() if process_table.working_folder(pid).startswith(start)]
 
     def lives(self) -> dict[tuple[str, str], dict[str, list[int]]]:
@@ -236,17 +236,17 @@ class Chaos:
     def assert_nothing_runs_twice(self) -> None:
         twice = {slot: marks for slot, marks in self.lives().items() if len(marks) > 1}
         assert not twice, f"{twice} after\n{self.told()}"
-        said = list((self.platform.premises.machine / "checkpoints").rglob("twice"))
+        said = list((self.platform.data_directory.machine / "checkpoints").rglob("twice"))
         assert not said, f"{said} after\n{self.told()}"
 
     def continue_everybody(self) -> None:
-        for pid in [*self.nursery(), *self.keepers(), *self.pods()]:
+        for pid in [*self.fork_server(), *self.shims(), *self.pods()]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
     def settle(self) -> None:
         """No more faults. What was stopped stays so: the platform has to cope with that."""
-        if occupant(self.platform.premises) is None:
+        if occupant(self.platform.data_directory) is None:
             self.platform.up()
 
     def assert_quotas_are_honoured(self) -> None:
@@ -291,8 +291,8 @@ class Chaos:
 
     def assert_nothing_is_left(self) -> None:
         self.until(lambda: not self.lives(), "no process is left")
-        self.until(lambda: not list((self.platform.premises.machine / "pods").iterdir()), "no folder is left")
-        self.until(lambda: not self.keepers(), "no keeper is left")
+        self.until(lambda: not list((self.platform.data_directory.machine / "pods").iterdir()), "no folder is left")
+        self.until(lambda: not self.shims(), "no shim is left")
         pods = self.platform.status["pods"]
         assert (pods["running"], pods["starting"]) == (0, 0)
         self.assert_nothing_runs_twice()

@@ -53,36 +53,36 @@ import json, os, sys
 from pathlib import Path
 from fairpool.agent import namespaces as ns
 from fairpool.platform import archive
-from fairpool.platform.data_directory import Premises, Unusable
+from fairpool.platform.data_directory import DataDirectory, Unusable
 from tests.specification.test_archive import declare, declared
 
 folder = Path(sys.argv[1])
 ns.enter(ns.CLONE_NEWNS)
 ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
 ns.mount("tmpfs", str(folder / "data"), "tmpfs", 0, "size=4m,mode=700")
-premises = Premises(folder / "data")
-premises.machine.mkdir()
-declare(premises.control, "kept")
-archive.make_backup(premises, folder / "backup")
-declare(premises.control, "later", keep_journal=True)
-with open(premises.root / "filler", "wb", buffering=0) as filler:
+data directory = DataDirectory(folder / "data")
+data directory.machine.mkdir()
+declare(data directory.control, "kept")
+archive.make_backup(data directory, folder / "backup")
+declare(data directory.control, "later", keep_journal=True)
+with open(data directory.root / "filler", "wb", buffering=0) as filler:
     try:
         while filler.write(bytes(4096)):
             pass
     except OSError:
         pass
-before = os.listdir(premises.root)
+before = os.listdir(data directory.root)
 answers = []
-archive.make_backup(premises, folder / "another")
+archive.make_backup(data directory, folder / "another")
 try:
-    archive.restore_backup(premises, folder / "backup")
+    archive.restore_backup(data directory, folder / "backup")
 except Unusable as error:
     answers.append(error.problem.what)
-new = [name for name in os.listdir(premises.root) if name not in before]
-os.unlink(premises.root / "filler")
-rows = declared(premises.control)
-archive.restore_backup(premises, folder / "another")
-print(json.dumps([answers, new, rows, declared(premises.control)]))
+new = [name for name in os.listdir(data directory.root) if name not in before]
+os.unlink(data directory.root / "filler")
+rows = declared(data directory.control)
+archive.restore_backup(data directory, folder / "another")
+print(json.dumps([answers, new, rows, declared(data directory.control)]))
 """
 
 

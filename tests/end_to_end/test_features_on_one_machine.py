@@ -581,7 +581,7 @@ def test_without_a_token_neither_people_nor_clusters_are_answered(office: Office
             assert refused.value.code == 401, (method, path)
             asked.add(operation["x-permission"])
     assert {"cluster.link", "workload.submit", "project.read"} <= asked
-    assert platform.premises.desk.stat().st_mode & 0o077 == 0
+    assert platform.data_directory.admin_socket.stat().st_mode & 0o077 == 0
 
 
 def _state(client: Client, but: str = "") -> dict[str, object]:
@@ -613,7 +613,7 @@ def test_projects_users_and_history_survive_a_wiped_machine(others: Running, pla
     before = _state(_lived_in(others))
     assert others.command("backup", str(place / "backup")).returncode == 0
     others.down("--stop-pods")
-    shutil.rmtree(others.premises.root)
+    shutil.rmtree(others.data_directory.root)
     restored = others.command("restore", str(place / "backup"))
     assert restored.returncode == 0, restored.stderr
     others.up()
@@ -633,7 +633,7 @@ def test_an_upgrade_keeps_data_settings_and_what_runs(others: Running, version: 
     others.down()
 
     async def take_back() -> None:
-        database = Database(others.premises.control)
+        database = Database(others.data_directory.control)
         await database.open(lambda connection: downgrade(connection, version))
         await database.close()
 

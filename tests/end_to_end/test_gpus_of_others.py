@@ -15,7 +15,7 @@ from fairpool.agent import process_table
 from fairpool.agent.devices import machine_nodes
 from fairpool.agent.nvml import NvmlGpus
 from fairpool.model.ids import PodId
-from fairpool.model.observation import NodeSight, PodState
+from fairpool.model.observation import ObservedNode, PodState
 from tests.local_machine import NODE, TOKEN, Machine, a_machine
 from tests.nvml_stand_in import Device, NvmlStandIn
 
@@ -50,7 +50,7 @@ def machine(tmp_path: Path, device: Device) -> Iterator[Machine]:
         yield machine
 
 
-def look(machine: Machine) -> NodeSight:
+def look(machine: Machine) -> ObservedNode:
     """What the engine says of the node when it asks the driver anew."""
     machine.engine._foreign_looked_at = float("-inf")
     return machine.engine.observe(TOKEN).nodes[NODE]
@@ -78,10 +78,10 @@ def test_whatever_a_pod_starts_is_its_own(machine: Machine, device: Device) -> N
     assert not [pid for pid in pids if process_table.start_time(pid) is not None]
 
 
-def test_an_orphan_is_known_by_its_mark(machine: Machine, device: Device) -> None:
-    pod = machine.up("orphan", "sleep", "600")
+def test_an_stranger_is_known_by_its_mark(machine: Machine, device: Device) -> None:
+    pod = machine.up("stranger", "sleep", "600")
     device.processes = dict.fromkeys(machine.processes(pod), 500)
-    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    os.kill(machine.shim_pid(pod), signal.SIGKILL)
     assert look(machine).words == ""
 
 
@@ -89,9 +89,9 @@ def test_a_stranger_beside_a_pod_is_named_and_the_pod_stays(machine: Machine, de
     pod, _ = family(machine, device)
     with subprocess.Popen(["sleep", "600"]) as stranger:
         device.processes[stranger.pid] = 500
-        sight = look(machine)
-        assert sight.node.gpus_withheld == (0,)
-        assert f"GPU 0 is not scheduled: used by process {stranger.pid} (sleep)" in sight.words
+        observed = look(machine)
+        assert observed.node.gpus_withheld == (0,)
+        assert f"GPU 0 is not scheduled: used by process {stranger.pid} (sleep)" in observed.words
         assert machine.see(pod).state is PodState.RUNNING
         stranger.kill()
         machine.until(lambda: process_table.start_time(stranger.pid) is None, "it has ended")

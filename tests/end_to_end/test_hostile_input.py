@@ -40,7 +40,7 @@ def http(platform: Running) -> Iterator[httpx2.Client]:
     assert platform.pid == pid
     assert platform.status["loop"]["is_alive"]
     assert not platform.status["loop"]["trouble"]
-    assert "Traceback" not in platform.premises.log.read_text(encoding="utf-8")
+    assert "Traceback" not in platform.data_directory.log.read_text(encoding="utf-8")
 
 
 def refused_codes(answer: httpx2.Response, status: int) -> list[str]:

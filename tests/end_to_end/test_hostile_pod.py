@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 AROUND = [
     *("reports", "fork bomb", "log flood", "deep folders", "volumes", "commands beside it", "looking at a visitor"),
-    *("its own folder", "its keeper", "projects", "the neighbour"),
+    *("its own folder", "its shim", "projects", "the neighbour"),
 ]
 USERS = ["root", "an ordinary user"]
 

@@ -1,4 +1,4 @@
-"""Lives that leave their keeper's hands: deaf, stopped, without folder or mark. Each is ended, and none runs twice."""
+"""Lives that leave their shim's hands: deaf, stopped, without folder or mark. Each is ended, and none runs twice."""
 
 from __future__ import annotations
 
@@ -80,30 +80,30 @@ def is_absent(machine: Machine, pod: PodId) -> bool:
 # --- a grace that nobody can prolong
 
 
-def test_a_pod_that_stops_its_keeper_and_ignores_its_notice_is_ended_when_its_grace_is_over(machine: Machine) -> None:
+def test_a_pod_that_stops_its_shim_and_ignores_its_notice_is_ended_when_its_grace_is_over(machine: Machine) -> None:
     script = 'trap "" TERM; kill -STOP $PPID; echo deaf; while :; do sleep 1000; done'
     pod = machine.up("a", "bash", "-c", script, grace_s=1)
     machine.until(lambda: "deaf" in machine.log(pod), "it ignores its notice")
     machine.stop(pod, grace_s=1)
-    sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.after_notice) == (137, True)
+    observed = machine.until_exited(pod)
+    assert (observed.exit_code, observed.after_notice) == (137, True)
     assert machine.processes(pod) == []
 
 
-def test_a_keeper_that_is_stopped_again_and_again_is_done_without(machine: Machine) -> None:
+def test_a_shim_that_is_stopped_again_and_again_is_done_without(machine: Machine) -> None:
     pod = deaf(machine)
-    keeper = machine.keeper_pid(pod)
-    with kept_stopped(keeper):
+    shim = machine.shim_pid(pod)
+    with kept_stopped(shim):
         machine.stop(pod, grace_s=1)
-        sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.after_notice) == (137, True)
+        observed = machine.until_exited(pod)
+    assert (observed.exit_code, observed.after_notice) == (137, True)
     assert machine.processes(pod) == []
-    machine.until(lambda: process_table.start_time(keeper) is None, "its keeper is gone too")
+    machine.until(lambda: process_table.start_time(shim) is None, "its shim is gone too")
 
 
 def test_a_grace_runs_on_while_the_server_is_away(machine: Machine) -> None:
     pod = deaf(machine, grace_s=1000)
-    with kept_stopped(machine.keeper_pid(pod)):
+    with kept_stopped(machine.shim_pid(pod)):
         machine.stop(pod, grace_s=2)
         machine.reopen()
         machine.until_exited(pod)
@@ -112,7 +112,7 @@ def test_a_grace_runs_on_while_the_server_is_away(machine: Machine) -> None:
 
 def test_a_pod_that_rewrites_its_notice_has_no_longer_than_it_was_ordered_with(machine: Machine) -> None:
     pod = deaf(machine, grace_s=1)
-    with kept_stopped(machine.keeper_pid(pod)):
+    with kept_stopped(machine.shim_pid(pod)):
         machine.stop(pod, grace_s=1)
         (machine.folder(pod) / "stop.json").write_text('{"grace_s": 1e300, "reason": "", "at_s": 1e300}')
         machine.reopen()
@@ -121,15 +121,15 @@ def test_a_pod_that_rewrites_its_notice_has_no_longer_than_it_was_ordered_with(m
 
 
 @pytest.mark.parametrize("grace_s", [25 * 24 * 3600, 315_360_000])
-def test_a_keeper_survives_a_very_long_grace(machine: Machine, grace_s: int) -> None:
+def test_a_shim_survives_a_very_long_grace(machine: Machine, grace_s: int) -> None:
     pod = deaf(machine, grace_s=grace_s)
     machine.stop(pod, grace_s=grace_s)
-    machine.until(lambda: "SigPnd" in Path(f"/proc/{machine.keeper_pid(pod)}/status").read_text(), "it has heard")
+    machine.until(lambda: "SigPnd" in Path(f"/proc/{machine.shim_pid(pod)}/status").read_text(), "it has heard")
     machine.stop(pod, grace_s=1)
-    sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.words) == (137, "stopped: test, and killed after its grace period")
-    assert not (machine.folder(pod) / "keeper.err").exists()
-    assert not (machine.folder(pod) / "keeper.1").is_symlink()
+    observed = machine.until_exited(pod)
+    assert (observed.exit_code, observed.words) == (137, "stopped: test, and killed after its grace period")
+    assert not (machine.folder(pod) / "shim.err").exists()
+    assert not (machine.folder(pod) / "shim.1").is_symlink()
 
 
 # --- folders that are removed
@@ -138,7 +138,7 @@ def test_a_keeper_survives_a_very_long_grace(machine: Machine, grace_s: int) -> 
 def test_a_pod_whose_folder_is_removed_is_ended_before_its_next_life_starts(machine: Machine) -> None:
     """By somebody on the machine: an isolated pod cannot reach it (test_hostile_pod.py)."""
     pod = deaf(machine)
-    mark = str(machine.engine.supervisor._bailiff.mark(pod))
+    mark = str(machine.engine.supervisor._reaper.mark(pod))
     shutil.rmtree(machine.folder(pod))
     order = machine.order("a", "sleep", "1000", life=1)
 
@@ -157,15 +157,15 @@ def test_a_pod_whose_folder_is_removed_is_ended_before_its_next_life_starts(mach
 
 @pytest.mark.parametrize("what", ["folder", "content"])
 @pytest.mark.parametrize("when", ["while the server is up", "while it is down"])
-@pytest.mark.parametrize("keeper", ["lives", "was killed"])
+@pytest.mark.parametrize("shim", ["lives", "was killed"])
 def test_a_life_without_its_folder_is_gone_only_when_its_processes_are(
-    machine: Machine, what: str, when: str, keeper: str
+    machine: Machine, what: str, when: str, shim: str
 ) -> None:
     pod = deaf(machine)
     mark = machine.mark(pod)
     machine.see(pod)
-    if keeper == "was killed":
-        os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    if shim == "was killed":
+        os.kill(machine.shim_pid(pod), signal.SIGKILL)
     if when == "while it is down":
         machine.engine.close()
         machine.engines.remove(machine.engine)
@@ -192,7 +192,7 @@ def test_what_has_erased_its_mark_ends_with_its_folder(machine: Machine) -> None
     assert daemons() == []
 
 
-def test_what_has_erased_its_mark_is_found_below_a_keeper_without_folder_by_the_next_server(machine: Machine) -> None:
+def test_what_has_erased_its_mark_is_found_below_a_shim_without_folder_by_the_next_server(machine: Machine) -> None:
     pod = machine.up("a", "python3", "-c", ERASED)
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
     machine.engine.close()
@@ -203,27 +203,27 @@ def test_what_has_erased_its_mark_is_found_below_a_keeper_without_folder_by_the_
     assert daemons() == []
 
 
-def test_what_has_erased_its_mark_and_lost_its_keeper_is_found_by_its_namespace(machine: Machine) -> None:
+def test_what_has_erased_its_mark_and_lost_its_shim_is_found_by_its_namespace(machine: Machine) -> None:
     if why := machine.engine.supervisor.forbidden.get("isolation"):
         pytest.skip(f"this machine does not permit PID namespaces: {why}")
     pod = machine.up("a", "python3", "-c", ERASED)
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
     machine.engine.supervisor._looked_at = float("-inf")
     machine.see(pod)
-    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    os.kill(machine.shim_pid(pod), signal.SIGKILL)
     shutil.rmtree(machine.folder(pod))
     machine.until(lambda: is_absent(machine, pod), "it is gone")
     assert daemons() == []
 
 
-def test_what_has_erased_its_mark_and_lost_keeper_and_folder_is_remembered_by_the_next_server(machine: Machine) -> None:
+def test_what_has_erased_its_mark_and_lost_shim_and_folder_is_remembered_by_the_next_server(machine: Machine) -> None:
     pod = machine.up("a", "env", "-i", "sh", "-c", "echo ready; while :; do sleep 7654321; done")
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
     machine.engine.supervisor._looked_at = float("-inf")  # as if half a minute had passed
     machine.see(pod)
     machine.engine.close()
     machine.engines.remove(machine.engine)
-    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    os.kill(machine.shim_pid(pod), signal.SIGKILL)
     shutil.rmtree(machine.folder(pod))
     machine.reopen()
     assert is_absent(machine, pod)
@@ -232,8 +232,8 @@ def test_what_has_erased_its_mark_and_lost_keeper_and_folder_is_remembered_by_th
 
 def test_a_pod_that_says_itself_that_it_has_ended_is_not_forgotten_while_it_runs(machine: Machine) -> None:
     pod = deaf(machine)
-    mark, keeper = machine.mark(pod), machine.keeper_pid(pod)
-    os.kill(keeper, signal.SIGKILL)
+    mark, shim = machine.mark(pod), machine.shim_pid(pod)
+    os.kill(shim, signal.SIGKILL)
     (machine.folder(pod) / "exit.json").write_text('{"code": 0, "words": "", "after_notice": false}')
     machine.until_exited(pod)
     machine.engine.carry_out([ForgetOrder(pod=pod, node=NODE)], TOKEN)
@@ -253,14 +253,14 @@ def test_a_life_does_not_start_beside_an_earlier_one_of_the_same_pod(machine: Ma
 # --- nodes that are offered no more
 
 
-@pytest.mark.parametrize("is_deaf", [False, True], ids=["leaves when told", "is deaf and stops its keeper"])
+@pytest.mark.parametrize("is_deaf", [False, True], ids=["leaves when told", "is deaf and stops its shim"])
 def test_pods_on_a_node_that_is_offered_no_more_are_ended_before_it_is_gone(machine: Machine, is_deaf: bool) -> None:
     pod = deaf(machine, grace_s=1) if is_deaf else machine.up("a", "sleep", "1000", grace_s=1)
-    mark, keeper = machine.mark(pod), machine.keeper_pid(pod)
+    mark, shim = machine.mark(pod), machine.shim_pid(pod)
     machine.engine.close()
     machine.engines.remove(machine.engine)
     machine.nodes = (simulated_node(NodeName("other")),)
-    with kept_stopped(keeper) if is_deaf else nullcontext():
+    with kept_stopped(shim) if is_deaf else nullcontext():
         machine.reopen()
         while True:
             seen = machine.engine.observe(TOKEN)
@@ -278,47 +278,49 @@ def test_a_pod_on_a_device_that_its_node_has_no_more_is_told_to_leave(machine: M
     stays = machine.up("b", "sleep", "1000", devices=(1,))
     machine.nodes = (simulated_node(NODE, 4),)
     machine.reopen()
-    sight = machine.until_exited(pod)
-    assert (sight.after_notice, sight.words) == (True, f"stopped: node {NODE} no longer has GPU 6")
+    observed = machine.until_exited(pod)
+    assert (observed.after_notice, observed.words) == (True, f"stopped: node {NODE} no longer has GPU 6")
     assert machine.see(stays).state is PodState.RUNNING
 
 
-# --- a nursery that does not answer
+# --- a fork server that does not answer
 
 
-def test_a_stopped_nursery_is_replaced_and_said_meanwhile(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_fork_server_is_replaced_and_said_meanwhile(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(launcher, "ANSWER_S", 3.0)
     monkeypatch.setattr(launcher, "SLOW_S", 0.5)
-    nursery = machine.engine.supervisor.nursery_pid
-    assert nursery is not None
-    os.kill(nursery, signal.SIGSTOP)
+    fork_server = machine.engine.supervisor.fork_server_pid
+    assert fork_server is not None
+    os.kill(fork_server, signal.SIGSTOP)
     pod = machine.start(machine.order("a", "sleep", "1000"))
     machine.until(lambda: machine.engine.supervisor.trouble, "it is said what is wrong")
-    assert f"process {nursery}" in machine.engine.supervisor.trouble
+    assert f"process {fork_server}" in machine.engine.supervisor.trouble
     machine.until(lambda: machine.see(pod).state is PodState.RUNNING, "another one starts it")
     assert machine.engine.supervisor.trouble == ""
-    assert machine.engine.supervisor.nursery_pid != nursery
-    assert process_table.start_time(nursery) is None
+    assert machine.engine.supervisor.fork_server_pid != fork_server
+    assert process_table.start_time(fork_server) is None
 
 
-def test_a_force_delete_needs_neither_keeper_nor_nursery(machine: Machine) -> None:
+def test_a_force_delete_needs_neither_shim_nor_fork_server(machine: Machine) -> None:
     pod = deaf(machine, grace_s=3600)
-    nursery = machine.engine.supervisor.nursery_pid
-    assert nursery is not None
+    fork_server = machine.engine.supervisor.fork_server_pid
+    assert fork_server is not None
     machine.stop(pod, grace_s=3600)
-    os.kill(nursery, signal.SIGSTOP)
-    with kept_stopped(machine.keeper_pid(pod)):
+    os.kill(fork_server, signal.SIGSTOP)
+    with kept_stopped(machine.shim_pid(pod)):
         (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="forced")], TOKEN)
     assert answer.reply is Reply.DONE, answer
     assert machine.processes(pod) == []
 
 
-def test_a_stopped_nursery_does_not_outlive_its_server(machine: Machine, tmp_path: Path) -> None:
+def test_a_stopped_fork_server_does_not_outlive_its_server(machine: Machine, tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path; from fairpool.agent.supervisor import Supervisor; "
-        "own = Supervisor(Path(sys.argv[1]), None); os.kill(own.nursery_pid, signal.SIGSTOP); "
-        "print(own.nursery_pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+        "own = Supervisor(Path(sys.argv[1]), None); os.kill(own.fork_server_pid, signal.SIGSTOP); "
+        "print(own.fork_server_pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "another")]
-    nursery = int(subprocess.run(command, check=False, capture_output=True, text=True).stdout)
-    machine.until(lambda: not is_running(nursery), "it has gone with its server")
+    fork_server = int(subprocess.run(command, check=False, capture_output=True, text=True).stdout)
+    machine.until(lambda: not is_running(fork_server), "it has gone with its server")

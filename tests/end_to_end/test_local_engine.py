@@ -53,21 +53,21 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     ],
 )
 def test_the_exit_status_is_kept(machine: Machine, command: str, code: int, words: str) -> None:
-    sight = machine.run("a", "sh", "-c", command)
-    assert (sight.exit_code, sight.words, sight.after_notice) == (code, words, False)
-    assert sight.running_since is not None
+    observed = machine.run("a", "sh", "-c", command)
+    assert (observed.exit_code, observed.words, observed.after_notice) == (code, words, False)
+    assert observed.running_since is not None
 
 
 def test_a_program_that_does_not_exist_says_so(machine: Machine) -> None:
-    sight = machine.run("a", "nonesuch")
-    assert (sight.exit_code, sight.running_since) == (127, None)
-    assert sight.words == "ContainerCannotRun: nonesuch: command not found on its PATH"
+    observed = machine.run("a", "nonesuch")
+    assert (observed.exit_code, observed.running_since) == (127, None)
+    assert observed.words == "ContainerCannotRun: nonesuch: command not found on its PATH"
 
 
 def test_a_working_folder_that_does_not_exist_says_so(machine: Machine) -> None:
-    sight = machine.run("a", "true", working_dir="relative/nowhere")
-    assert sight.exit_code == 126
-    assert "relative/nowhere" in sight.words
+    observed = machine.run("a", "true", working_dir="relative/nowhere")
+    assert observed.exit_code == 126
+    assert "relative/nowhere" in observed.words
 
 
 # --- a stopped pod leaves no process behind
@@ -80,8 +80,8 @@ def test_stopping_ends_what_it_forked(machine: Machine) -> None:
     pod = machine.up("a", "sh", "-c", "sleep 1000 & sleep 1000 & (sleep 1000 & wait) & wait")
     machine.until(lambda: len(machine.processes(pod)) >= 5, "all of them run")
     machine.stop(pod)
-    sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.after_notice, sight.words) == (143, True, "stopped: test")
+    observed = machine.until_exited(pod)
+    assert (observed.exit_code, observed.after_notice, observed.words) == (143, True, "stopped: test")
     assert machine.processes(pod) == []
 
 
@@ -94,16 +94,16 @@ def test_stopping_ends_what_daemonised(machine: Machine) -> None:
 
 
 def test_a_daemon_does_not_outlive_its_program(machine: Machine) -> None:
-    sight = machine.run("a", "sh", "-c", f"python3 -I -S -c '{DAEMON}'; exit 3")
-    assert sight.exit_code == 3
-    assert machine.processes(sight.order.pod) == []
+    observed = machine.run("a", "sh", "-c", f"python3 -I -S -c '{DAEMON}'; exit 3")
+    assert observed.exit_code == 3
+    assert machine.processes(observed.order.pod) == []
 
 
 def test_a_daemon_that_cleared_its_environment_is_found_all_the_same(machine: Machine) -> None:
     pod = machine.up("a", "sh", "-c", "env -i setsid sleep 1000 & env -i setsid sleep 1000 & sleep 1000")
-    keeper = machine.keeper_pid(pod)
-    machine.until(lambda: len(process_table.descendants(keeper)) == 5, "all of them run, below its first process")
-    below = process_table.descendants(keeper)
+    shim = machine.shim_pid(pod)
+    machine.until(lambda: len(process_table.descendants(shim)) == 5, "all of them run, below its first process")
+    below = process_table.descendants(shim)
     machine.stop(pod)
     machine.until_exited(pod)
     assert [pid for pid in below if process_table.start_time(pid) is not None] == []
@@ -113,9 +113,9 @@ def test_who_ignores_the_notice_is_killed_when_the_grace_is_over(machine: Machin
     pod = machine.up("a", "sh", "-c", "trap '' TERM HUP INT; echo deaf; while true; do sleep 1000; done")
     machine.until(lambda: "deaf" in machine.log(pod), "it is deaf")
     machine.stop(pod, grace_s=1)
-    sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.after_notice) == (137, True)
-    assert sight.words == "stopped: test, and killed after its grace period"
+    observed = machine.until_exited(pod)
+    assert (observed.exit_code, observed.after_notice) == (137, True)
+    assert observed.words == "stopped: test, and killed after its grace period"
 
 
 RUNNERS = """
@@ -139,66 +139,70 @@ def test_who_runs_away_by_forking_is_caught(machine: Machine) -> None:
     assert machine.processes(pod) == []
 
 
-def test_a_life_that_was_stopped_before_its_keeper_came_does_not_start(machine: Machine) -> None:
+def test_a_life_that_was_stopped_before_its_shim_came_does_not_start(machine: Machine) -> None:
     order = machine.order("a", "sh", "-c", "touch ran; sleep 1000")
-    nursery = machine.engine.supervisor.nursery_pid
-    assert nursery is not None
-    os.kill(nursery, signal.SIGSTOP)
+    fork_server = machine.engine.supervisor.fork_server_pid
+    assert fork_server is not None
+    os.kill(fork_server, signal.SIGSTOP)
     machine.start(order)
     machine.stop(order.pod)
     assert machine.see(order.pod).state is PodState.EXITED
-    os.kill(nursery, signal.SIGCONT)
-    machine.until((machine.folder(order.pod) / "exit.json").exists, "the keeper came and left")
-    sight = machine.see(order.pod)
-    assert (sight.state, sight.after_notice, sight.words) == (PodState.EXITED, True, "stopped before it started")
+    os.kill(fork_server, signal.SIGCONT)
+    machine.until((machine.folder(order.pod) / "exit.json").exists, "the shim came and left")
+    observed = machine.see(order.pod)
+    assert (observed.state, observed.after_notice, observed.words) == (
+        PodState.EXITED,
+        True,
+        "stopped before it started",
+    )
     assert not list(machine.root.glob("scratch/*/ran"))
 
 
 # --- whoever is killed
 
 
-def test_a_pod_whose_keeper_is_killed_runs_on_and_is_not_lost(machine: Machine) -> None:
+def test_a_pod_whose_shim_is_killed_runs_on_and_is_not_lost(machine: Machine) -> None:
     pod = machine.up("a", "sh", "-c", "while true; do echo tick; sleep 0.05; done")
     since = machine.see(pod).running_since
-    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
-    heir = machine.folder(pod) / "keeper.1"
-    machine.until(lambda: machine.see(pod).words == "" and heir.is_symlink(), "another keeper takes over")
-    sight = machine.see(pod)
-    assert (sight.state, sight.running_since) == (PodState.RUNNING, since)
+    os.kill(machine.shim_pid(pod), signal.SIGKILL)
+    heir = machine.folder(pod) / "shim.1"
+    machine.until(lambda: machine.see(pod).words == "" and heir.is_symlink(), "another shim takes over")
+    observed = machine.see(pod)
+    assert (observed.state, observed.running_since) == (PodState.RUNNING, since)
     size = len(machine.log(pod))
     machine.until(lambda: len(machine.log(pod)) > size + 20, "its log goes on")
     machine.stop(pod)
-    sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.after_notice) == (137, True)
-    assert "its supervising process was killed" in sight.words
+    observed = machine.until_exited(pod)
+    assert (observed.exit_code, observed.after_notice) == (137, True)
+    assert "its supervising process was killed" in observed.words
     assert machine.processes(pod) == []
 
 
-def test_a_pod_that_ends_after_its_keeper_was_killed_counts_as_failed(machine: Machine) -> None:
+def test_a_pod_that_ends_after_its_shim_was_killed_counts_as_failed(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1")
-    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
-    sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.after_notice) == (137, False)
-    assert sight.words == "its supervising process was killed, so its exit code is not known"
+    os.kill(machine.shim_pid(pod), signal.SIGKILL)
+    observed = machine.until_exited(pod)
+    assert (observed.exit_code, observed.after_notice) == (137, False)
+    assert observed.words == "its supervising process was killed, so its exit code is not known"
 
 
-def test_a_killed_nursery_is_replaced(machine: Machine) -> None:
+def test_a_killed_fork_server_is_replaced(machine: Machine) -> None:
     running = machine.up("a", "sleep", "1000")
-    nursery = machine.engine.supervisor.nursery_pid
-    assert nursery is not None
-    os.kill(nursery, signal.SIGKILL)
-    machine.until(lambda: process_table.start_time(nursery) is None, "it is gone")
+    fork_server = machine.engine.supervisor.fork_server_pid
+    assert fork_server is not None
+    os.kill(fork_server, signal.SIGKILL)
+    machine.until(lambda: process_table.start_time(fork_server) is None, "it is gone")
     assert machine.run("b", "sh", "-c", "exit 4").exit_code == 4
     assert machine.see(running).state is PodState.RUNNING
 
 
-def test_orders_lost_with_a_nursery_are_carried_out_all_the_same(machine: Machine) -> None:
-    nursery = machine.engine.supervisor.nursery_pid
-    assert nursery is not None
-    os.kill(nursery, signal.SIGSTOP)
+def test_orders_lost_with_a_fork_server_are_carried_out_all_the_same(machine: Machine) -> None:
+    fork_server = machine.engine.supervisor.fork_server_pid
+    assert fork_server is not None
+    os.kill(fork_server, signal.SIGSTOP)
     order = machine.order("a", "sh", "-c", "exit 5")
     machine.start(order)
-    os.kill(nursery, signal.SIGKILL)
+    os.kill(fork_server, signal.SIGKILL)
     assert machine.until_exited(order.pod).exit_code == 5
 
 
@@ -209,8 +213,8 @@ from tests.local_machine import Machine, TOKEN
 
 machine = Machine(Path(sys.argv[1]))
 step = int(sys.argv[2])
-if step == 0:  # between the written order and the request for a keeper
-    machine.engine.supervisor._ask_for_keepers = lambda: os.kill(os.getpid(), signal.SIGKILL)
+if step == 0:  # between the written order and the request for a shim
+    machine.engine.supervisor._ask_for_shims = lambda: os.kill(os.getpid(), signal.SIGKILL)
 orders = [machine.order(f"w{i}", "sh", "-c", f"sleep {sys.argv[3]}; exit {10 + i}") for i in range(5)]
 machine.engine.carry_out(orders, TOKEN)
 if step == 2:
@@ -243,10 +247,10 @@ def test_an_engine_that_is_killed_loses_nothing(tmp_path: Path, step: int) -> No
     killed = subprocess.run(command, cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL
     with a_machine(root) as machine:
-        sights = [machine.until_exited(PodId(f"w{number}-0-0")) for number in range(5)]
-        assert [sight.exit_code for sight in sights] == [10, 11, 12, 13, 14]
-        assert all((machine.folder(sight.order.pod) / "keeper.0").is_symlink() for sight in sights)
-        assert not any((machine.folder(sight.order.pod) / "keeper.1").is_symlink() for sight in sights)
+        observed_pods = [machine.until_exited(PodId(f"w{number}-0-0")) for number in range(5)]
+        assert [observed.exit_code for observed in observed_pods] == [10, 11, 12, 13, 14]
+        assert all((machine.folder(observed.order.pod) / "shim.0").is_symlink() for observed in observed_pods)
+        assert not any((machine.folder(observed.order.pod) / "shim.1").is_symlink() for observed in observed_pods)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -262,8 +266,8 @@ def test_whenever_an_engine_is_killed_each_life_runs_once(tmp_path: Path, seed: 
             killed.wait()
         machine.reopen()
         machine.engine.carry_out(orders, TOKEN)
-        sights = [machine.until_exited(order.pod) for order in orders]
-        assert [sight.exit_code for sight in sights] == list(range(12))
+        observed_pods = [machine.until_exited(order.pod) for order in orders]
+        assert [observed.exit_code for observed in observed_pods] == list(range(12))
         assert sorted(map(int, ran.read_text().split())) == list(range(12))
 
 
@@ -289,8 +293,8 @@ def test_pods_end_and_are_stopped_while_nobody_looks(tmp_path: Path) -> None:
 
 
 def test_output_and_errors_are_kept_in_order_of_coming(machine: Machine) -> None:
-    sight = machine.run("a", "sh", "-c", "echo one; echo two >&2; printf three")
-    assert machine.log(sight.order.pod) == "one\ntwo\nthree"
+    observed = machine.run("a", "sh", "-c", "echo one; echo two >&2; printf three")
+    assert machine.log(observed.order.pod) == "one\ntwo\nthree"
 
 
 def test_the_log_is_rotated_and_read_on_by_offset(tmp_path: Path) -> None:
@@ -340,9 +344,9 @@ def test_a_pod_that_was_never_here_has_no_log(machine: Machine) -> None:
 
 def test_an_unknown_image_is_a_failed_pull_until_it_is_in_the_table(machine: Machine) -> None:
     pod = machine.start(machine.order("a", image="example.org/no/such:1"))
-    sight = machine.see(pod)
-    assert sight.state is PodState.STARTING
-    assert sight.words.startswith('ErrImagePull: no alias for the image "example.org/no/such:1"')
+    observed = machine.see(pod)
+    assert observed.state is PodState.STARTING
+    assert observed.words.startswith('ErrImagePull: no alias for the image "example.org/no/such:1"')
     table = machine.root / "images.toml"
     table.write_text(table.read_text() + '\n[[image]]\nname = "no/such"\nentrypoint = ["sh", "-c", "exit 6"]\n')
     assert machine.until_exited(pod).exit_code == 6
@@ -371,8 +375,8 @@ def test_what_an_image_starts(
 
 def test_a_python_that_is_asked_for_by_name_is_started_once(machine: Machine) -> None:
     """`runai submit hello -i python -- python -c ...` once ran `python python -c ...`."""
-    sight = machine.run("hello", image="python", arguments=("python", "-c", "print(1)"))
-    assert (sight.exit_code, machine.log(sight.order.pod)) == (0, "1\n")
+    observed = machine.run("hello", image="python", arguments=("python", "-c", "print(1)"))
+    assert (observed.exit_code, machine.log(observed.order.pod)) == (0, "1\n")
 
 
 def test_a_plan_that_fails_when_the_table_was_edited_is_made_again(
@@ -404,9 +408,9 @@ def test_a_pod_that_waits_for_its_image_can_be_stopped(machine: Machine) -> None
 
 
 def environment(machine: Machine, name: str, **fields: object) -> dict[str, str]:
-    sight = machine.run(name, "env", **fields)
-    assert sight.exit_code == 0, sight
-    return dict(line.partition("=")[::2] for line in machine.log(sight.order.pod).splitlines())
+    observed = machine.run(name, "env", **fields)
+    assert observed.exit_code == 0, observed
+    return dict(line.partition("=")[::2] for line in machine.log(observed.order.pod).splitlines())
 
 
 def test_a_pod_knows_who_it_is(machine: Machine) -> None:
@@ -472,8 +476,8 @@ def test_nvidia_smi_shows_the_share(
     machine: Machine, shape: PodShape, devices: tuple[int, ...], shown: list[str]
 ) -> None:
     query = ("nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader")
-    sight = machine.run("a", *query, shape=shape, devices=devices)
-    assert machine.log(sight.order.pod).splitlines() == shown
+    observed = machine.run("a", *query, shape=shape, devices=devices)
+    assert machine.log(observed.order.pod).splitlines() == shown
 
 
 def test_nvidia_smi_draws_its_table(machine: Machine) -> None:
@@ -494,16 +498,16 @@ def test_a_volume_is_seen_where_it_is_wanted_and_nothing_is_left_there(machine: 
     (data / "a.txt").write_text("hello\n")
     target = "/fairpool-test-dataset/deep"
     script = f"cat {target}/a.txt && echo new > {target}/b.txt"
-    sight = machine.run("a", "sh", "-c", script, volumes=(Volume(source=str(data), target=target),))
-    assert (sight.exit_code, machine.log(sight.order.pod)) == (0, "hello\n")
+    observed = machine.run("a", "sh", "-c", script, volumes=(Volume(source=str(data), target=target),))
+    assert (observed.exit_code, machine.log(observed.order.pod)) == (0, "hello\n")
     assert (data / "b.txt").read_text() == "new\n"
     assert not Path("/fairpool-test-dataset").exists()
 
 
 def test_a_read_only_volume_cannot_be_written(machine: Machine) -> None:
     volume = Volume(source=str(machine.shared), target="/mnt", read_only=True)
-    sight = machine.run("a", "sh", "-c", "touch /mnt/x 2>/dev/null || exit 8", volumes=(volume,))
-    assert sight.exit_code == 8
+    observed = machine.run("a", "sh", "-c", "touch /mnt/x 2>/dev/null || exit 8", volumes=(volume,))
+    assert observed.exit_code == 8
 
 
 def test_pods_of_a_project_share_a_claim(machine: Machine) -> None:
@@ -546,8 +550,8 @@ def test_a_memory_limit_holds_or_is_said_not_to(machine: Machine) -> None:
         assert machine.until_exited(pod).exit_code == 0
         assert machine.log(pod).startswith("fairpool: CPU and memory limits are not enforced: ")
     else:
-        sight = machine.until_exited(pod)
-        assert (sight.exit_code, sight.words) == (137, "OOMKilled: it used more memory than its limit")
+        observed = machine.until_exited(pod)
+        assert (observed.exit_code, observed.words) == (137, "OOMKilled: it used more memory than its limit")
 
 
 # --- visitors
@@ -688,11 +692,11 @@ QUICKSTART = "registry.example.org:5000/run-ai-demo/quickstart"
 
 def test_the_quickstart_image_trains_and_reports(machine: Machine) -> None:
     arguments = ("--epochs", "2", "--steps", "5", "--step-seconds", "0")
-    sight = machine.run("hyper1", image=QUICKSTART, arguments=arguments)
-    assert sight.exit_code == 0
-    log = machine.log(sight.order.pod)
+    observed = machine.run("hyper1", image=QUICKSTART, arguments=arguments)
+    assert observed.exit_code == 0
+    log = machine.log(observed.order.pod)
     assert re.search(r"Epoch 2/2\n.*ETA: \d+:\d\d - loss: \d\.\d+ - acc: \d\.\d+", log)
-    metrics = machine.engine.supervisor.reports(sight.order.pod)["metrics"]
+    metrics = machine.engine.supervisor.reports(observed.order.pod)["metrics"]
     assert (metrics["epoch"], metrics["overall_epochs"]) == (2, 2)
 
 
@@ -739,11 +743,11 @@ def test_the_netapp_image_brings_its_script(machine: Machine) -> None:
     arguments = ("/netapp/scripts/run.py", "--dataset_dir=/mnt/mount_0/", "--num_devices=1", "--epochs=1", "--steps=2")
     # Not `/tmp:/tmp`, as in the documents: in this test it contains the data directory, which is refused.
     volumes = (Volume(source="/mnt", target="/mnt"),)
-    sight = machine.run(
+    observed = machine.run(
         "netapp1", "python", image="netapp/tensorflow-tfl-py3:20.01.0", arguments=arguments, volumes=volumes
     )
-    assert sight.exit_code == 0, machine.log(sight.order.pod)
-    assert "--dataset_dir=/mnt/mount_0/ --num_devices=1" in machine.log(sight.order.pod)
+    assert observed.exit_code == 0, machine.log(observed.order.pod)
+    assert "--dataset_dir=/mnt/mount_0/ --num_devices=1" in machine.log(observed.order.pod)
 
 
 def test_the_reporter_needs_nothing_installed(machine: Machine) -> None:
@@ -753,9 +757,9 @@ def test_the_reporter_needs_nothing_installed(machine: Machine) -> None:
             reporter.reportMetric("accuracy", 0.87)
             reporter.reportParameter("optimizer_name", "adam")
     """)
-    sight = machine.run("a", "python3", "-S", "-c", script)
-    assert sight.exit_code == 0, machine.log(sight.order.pod)
-    reports = machine.engine.supervisor.reports(sight.order.pod)
+    observed = machine.run("a", "python3", "-S", "-c", script)
+    assert observed.exit_code == 0, machine.log(observed.order.pod)
+    reports = machine.engine.supervisor.reports(observed.order.pod)
     assert (reports["metrics"], reports["parameters"]) == ({"accuracy": 0.87}, {"optimizer_name": "adam"})
 
 

@@ -114,7 +114,7 @@ class Typist(Running):
 
     def kill_server(self) -> None:
         os.kill(self.server, signal.SIGKILL)
-        self.until(lambda: occupant(self.premises) is None, "the lock is free")
+        self.until(lambda: occupant(self.data_directory) is None, "the lock is free")
 
     def begin(self, line: str) -> subprocess.Popen[str]:
         program, *arguments = shlex.split(line)
@@ -172,9 +172,9 @@ class Typist(Running):
 
     # --- processes ---
 
-    def keeper(self, life: PodItem, generation: int = 0) -> int | None:
+    def shim(self, life: PodItem, generation: int = 0) -> int | None:
         """The process that keeps a life, the shim; a life whose shim was killed gets one of the next generation."""
-        link = DataFolder(self.premises.machine).life(PodId(life.id)) / f"keeper.{generation}"
+        link = DataFolder(self.data_directory.machine).life(PodId(life.id)) / f"shim.{generation}"
         pid, started, *_ = os.readlink(link).split(".") if link.is_symlink() else ("0", "0")
         return int(pid) if process_table.is_alive(int(pid), int(started)) else None
 
@@ -183,12 +183,12 @@ class Typist(Running):
         return pid
 
     def mark(self, life: PodItem) -> str:
-        order = DataFolder(self.premises.machine).life(PodId(life.id)) / "order.json"
+        order = DataFolder(self.data_directory.machine).life(PodId(life.id)) / "order.json"
         return str(json.loads(order.read_bytes())["launch"]["mark"])
 
     def marks(self) -> set[str]:
         """Of the pods that have a process here."""
-        return {each.mark for each in programs(self.premises.machine)}
+        return {each.mark for each in programs(self.data_directory.machine)}
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class Process:
 
 def programs(machine: Path) -> list[Process]:
     ours = {namespace_of(pid) for pid in process_table.pids() if str(machine).encode() in command_line_of(pid)}
-    ours -= {namespace_of(os.getpid())}  # which keepers share with everyone
+    ours -= {namespace_of(os.getpid())}  # which shims share with everyone
     found = []
     for pid in process_table.pids():
         try:
@@ -268,7 +268,7 @@ class Watchman:
 @pytest.fixture
 def typist(tmp_path: Path) -> Iterator[Typist]:
     typist = Typist(tmp_path)
-    watchman = Watchman(typist.premises.machine)
+    watchman = Watchman(typist.data_directory.machine)
     thread = threading.Thread(target=watchman.watch)
     thread.start()
     try:
@@ -355,7 +355,9 @@ def check_lives(typist: Typist) -> None:
     assert {name: [life.incarnation for life in lives] for name, lives in current.items()} == {
         name: [0, 1] if name in VICTIMS else [0] for name in current
     }
-    assert typist.marks() == {typist.mark(lives[-1]) for lives in current.values()}, "an orphan, or one that is missing"
+    assert typist.marks() == {typist.mark(lives[-1]) for lives in current.values()}, (
+        "an stranger, or one that is missing"
+    )
 
 
 def documented(phase: str) -> dict[str, tuple[float, list[str]]]:
@@ -396,16 +398,16 @@ def test_killed_shims_and_programs(typist: Typist) -> None:
     first = {name: typist.lives(name)[0] for name in names}
     programs_before = {name: typist.program(life) for name, life in first.items()}
     for name, life in first.items():
-        keeper = typist.keeper(life)
-        assert keeper is not None
+        shim = typist.shim(life)
+        assert shim is not None
         if not name.endswith("program"):
-            os.kill(keeper, signal.SIGKILL)
+            os.kill(shim, signal.SIGKILL)
         if not name.endswith("shim"):
             os.kill(programs_before[name], signal.SIGKILL)
     has_returned(typist, "train-program", "train-both")
     has_failed(typist, "build-program", "build-both")
     for name in ("train-shim", "build-shim"):
-        typist.until(lambda life=first[name]: typist.keeper(life, 1), f"{name} has another shim")  # type: ignore[misc]
+        typist.until(lambda life=first[name]: typist.shim(life, 1), f"{name} has another shim")  # type: ignore[misc]
         assert _phase(typist.jobs(), name) == "Running"
         assert [life.id for life in typist.lives(name)] == [first[name].id]
         assert typist.program(first[name]) == programs_before[name], "it was not disturbed"

@@ -1,4 +1,4 @@
-"""Pods on the real platform that must end: on nodes that left, with `down`, amid a stopped nursery. Long commands."""
+"""Pods on the real platform that must end: on nodes that left, with `down`, behind a stopped fork server."""
 
 from __future__ import annotations
 
@@ -102,12 +102,14 @@ def test_down_ends_within_its_grace_and_says_what_it_did(platform: Running) -> N
     assert (wrong.returncode, "--grace needs --stop-pods" in wrong.stderr) == (2, True)
 
 
-def test_a_stopped_nursery_is_said_and_replaced(platform: Running) -> None:
+def test_a_stopped_fork_server_is_said_and_replaced(platform: Running) -> None:
     platform.up()
-    (nursery,) = [pid for pid in process_table.descendants(platform.pid) if process_table.name(pid) == "fp:nursery"]
-    os.kill(nursery, signal.SIGSTOP)
+    (fork_server,) = [
+        pid for pid in process_table.descendants(platform.pid) if process_table.name(pid) == "fp:fork server"
+    ]
+    os.kill(fork_server, signal.SIGSTOP)
     workload = submit(platform, "late", "import time; time.sleep(600)")
-    platform.until(lambda: f"process {nursery}" in platform.status["loop"]["trouble"], "it is said what is wrong")
+    platform.until(lambda: f"process {fork_server}" in platform.status["loop"]["trouble"], "it is said what is wrong")
     platform.until_phase(workload, "Running")
     platform.until(lambda: platform.status["loop"]["trouble"] == "", "all is well")
 

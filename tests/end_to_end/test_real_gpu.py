@@ -81,12 +81,12 @@ def look_anew(machine: Machine) -> None:
 
 
 def test_the_driver_tells_what_there_is(machine: Machine) -> None:
-    sight = machine.engine.observe(TOKEN).nodes[NODE]
-    assert sight.node.gpus >= 1
-    assert sight.node.gpu_memory_mib == DEVICES[0].memory_mib > 1000
-    assert sight.node.labels["nvidia.com/gpu.product"] == DEVICES[0].name.removeprefix("NVIDIA ").replace(" ", "-")
-    assert "fairpool/simulated" not in sight.node.labels
-    assert (sight.node.gpus_withheld, sight.words) == ((), "")
+    observed = machine.engine.observe(TOKEN).nodes[NODE]
+    assert observed.node.gpus >= 1
+    assert observed.node.gpu_memory_mib == DEVICES[0].memory_mib > 1000
+    assert observed.node.labels["nvidia.com/gpu.product"] == DEVICES[0].name.removeprefix("NVIDIA ").replace(" ", "-")
+    assert "fairpool/simulated" not in observed.node.labels
+    assert (observed.node.gpus_withheld, observed.words) == ((), "")
 
 
 def test_a_pod_sees_and_uses_what_it_was_given(machine: Machine) -> None:
@@ -103,9 +103,9 @@ def test_a_pod_sees_and_uses_what_it_was_given(machine: Machine) -> None:
 
 
 def test_a_pod_that_was_given_no_gpu_sees_none(machine: Machine) -> None:
-    sight = machine.run("none", *HOLD, "100", devices=(), shape=PodShape())
-    assert sight.exit_code == 1
-    assert "CUDA error 100" in machine.log(sight.order.pod)
+    observed = machine.run("none", *HOLD, "100", devices=(), shape=PodShape())
+    assert observed.exit_code == 1
+    assert "CUDA error 100" in machine.log(observed.order.pod)
 
 
 def test_two_halves_compute_at_the_same_time(machine: Machine) -> None:
@@ -136,10 +136,10 @@ def test_whatever_a_pod_starts_is_its_own(machine: Machine) -> None:
     del visit
 
 
-def test_after_its_keeper_was_killed_a_pod_is_still_known(machine: Machine) -> None:
-    pod = machine.up("orphan", *HOLD, "500")
+def test_after_its_shim_was_killed_a_pod_is_still_known(machine: Machine) -> None:
+    pod = machine.up("stranger", *HOLD, "500")
     machine.until(lambda: len(use().computing) == 1, "it computes")
-    os.kill(machine.keeper_pid(pod), 9)
+    os.kill(machine.shim_pid(pod), 9)
     look_anew(machine)
     assert (withheld(machine), words(machine)) == ((), "")
     machine.stop(pod)

@@ -35,7 +35,7 @@ from fairpool.scheduler.plan import plan
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.simulation import scenario_file
 from fairpool.simulation.catalogue import examples
-from fairpool.simulation.checkpoint import Folder, Keeper, opened
+from fairpool.simulation.checkpoint import Checkpoint, Folder, opened
 from fairpool.simulation.performance import Pace, play
 from fairpool.simulation.result import Outcome, text
 from fairpool.simulation.scenario import START, Scenario
@@ -340,7 +340,7 @@ def test_a_trace_runs_to_its_end(tmp_path: Path) -> None:
 
 def played(scenario: Scenario, watch: Callable[[PoolName, Snapshot], None] | None = None) -> Stage:
     stage = Stage(scenario, START, watch=watch)
-    play(stage, Keeper(), Pace(), lambda stage, part: None)
+    play(stage, Checkpoint(), Pace(), lambda stage, part: None)
     return stage
 
 
@@ -488,15 +488,15 @@ class Crashes:
 
 def outcome_in(folder: Path, scenario: Scenario) -> str:
     """Play to the end, or until the process dies."""
-    keeper = opened(folder, scenario)
-    assert isinstance(keeper, Folder), keeper
+    shim = opened(folder, scenario)
+    assert isinstance(shim, Folder), shim
     try:
-        stage = Stage(scenario, keeper.position.now, keeper.files)
-        play(stage, keeper, Pace(), lambda stage, part: None)
-        outcome = text(Outcome.of(stage, keeper.position))
+        stage = Stage(scenario, shim.position.now, shim.files)
+        play(stage, shim, Pace(), lambda stage, part: None)
+        outcome = text(Outcome.of(stage, shim.position))
         stage.close()
     finally:
-        keeper.close()
+        shim.close()
     return outcome
 
 

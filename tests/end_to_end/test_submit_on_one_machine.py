@@ -80,7 +80,7 @@ class Person:
         return self.platform.log(self.id_of(name))
 
     def uploads(self) -> list[str]:
-        return sorted(os.listdir(self.platform.premises.machine / "uploads"))
+        return sorted(os.listdir(self.platform.data_directory.machine / "uploads"))
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_a_hostile_archive_by_the_api_itself_leaves_nothing(person: Person) -> N
         with pytest.raises(Refused, match=r"archive|path"):
             client.finish_upload(upload)
         assert upload not in person.uploads()
-    root = person.platform.premises.root
+    root = person.platform.data_directory.root
     assert not list(root.rglob("escaped"))
 
 

@@ -48,7 +48,7 @@ WAITS = f'[time.sleep(0.02) for _ in iter(lambda: os.path.exists({SAVED} + "/go-
 
 
 def saved(platform: Running, workload: str) -> Path:
-    return platform.premises.machine / "checkpoints" / workload
+    return platform.data_directory.machine / "checkpoints" / workload
 
 
 def runai(config: Path, *arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
@@ -89,7 +89,7 @@ def test_whoever_starts_it_is_signed_in_and_can_submit(tmp_path: Path) -> None:
         assert "Try it" not in again.stdout
         assert f"signed in as {FIRST_USER}" in again.stdout
         code = link[1].partition("code=")[2]
-        for file in (*platform.premises.log.parent.iterdir(), *config.iterdir()):
+        for file in (*platform.data_directory.log.parent.iterdir(), *config.iterdir()):
             assert code not in file.read_text(errors="replace"), f"the link is written in {file}"
     finally:
         platform.clean_up()
@@ -122,8 +122,17 @@ def test_a_login_of_ones_own_is_kept_and_a_stale_one_replaced(tmp_path: Path) ->
 def test_the_foreground_signs_in_too_and_writes_no_link_into_a_pipe(tmp_path: Path) -> None:
     config = tmp_path / "config"
     platform = Running(tmp_path / "data", config=config)
-    platform.premises.prepare()
-    command = [sys.executable, "-m", "fairpool.cli.main", "up", "--data", str(platform.premises.root), "--listen", "0"]
+    platform.data_directory.prepare()
+    command = [
+        sys.executable,
+        "-m",
+        "fairpool.cli.main",
+        "up",
+        "--data",
+        str(platform.data_directory.root),
+        "--listen",
+        "0",
+    ]
     own = {**os.environ, "FAIRPOOL_CONFIG": str(config)}
     try:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own) as server:
@@ -149,7 +158,7 @@ def test_a_first_password_for_those_who_want_one(tmp_path: Path, by_stdin: bool)
     platform = Running(tmp_path / "data", config=config)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
     try:
-        arguments = ["up", "--detach", "--listen", "127.0.0.1:0", "--data", str(platform.premises.root)]
+        arguments = ["up", "--detach", "--listen", "127.0.0.1:0", "--data", str(platform.data_directory.root)]
         arguments += ["--nodes", "simulated", "--first-password-file", "-" if by_stdin else str(file)]
         started = subprocess.run(
             [sys.executable, "-m", "fairpool.cli.main", *arguments],
@@ -220,7 +229,7 @@ def test_strangers_cost_a_running_platform_nothing_but_a_refusal(platform: Runni
 
 def test_from_up_to_a_finished_job(platform: Running) -> None:
     started = platform.up()
-    for words in ("Address  http://127.0.0.1:", f"Data     {platform.premises.root}", "Config   ", "simulated"):
+    for words in ("Address  http://127.0.0.1:", f"Data     {platform.data_directory.root}", "Config   ", "simulated"):
         assert words in started.stdout
     workload = platform.submit("hello", f'import os, time; print("hello"); {WAITS}; print("bye")')
     platform.until_phase(workload, "Running")
@@ -251,7 +260,7 @@ def test_what_a_job_reports_is_shown_while_it_runs_and_afterwards(platform: Runn
     platform.until(lambda: [pod.progress_percent for pod in platform.client.pods(workload)] == [25.0], "a quarter")
     (saved(platform, workload) / "go-on").touch()
     platform.until_phase(workload, "Completed")
-    platform.until(lambda: not list((platform.premises.machine / "pods").iterdir()), "its life is forgotten")
+    platform.until(lambda: not list((platform.data_directory.machine / "pods").iterdir()), "its life is forgotten")
     (life,) = platform.client.history(workload)
     assert (life.progress_percent, life.metrics) == (100.0, {"epoch": 4.0, "overall_epochs": 4.0})
 
@@ -301,7 +310,7 @@ def test_what_ends_while_the_server_is_down_is_known_afterwards(platform: Runnin
     platform.until(begun.exists, "it has begun")
     platform.down()
     go_on.touch()
-    platform.until(lambda: ended.exists() and not platform.leftovers(), "it has ended, with its keeper")
+    platform.until(lambda: ended.exists() and not platform.leftovers(), "it has ended, with its shim")
     platform.up()
     platform.until_phase(workload, "Completed")
     assert platform.log(workload) == "done\n"
@@ -325,7 +334,7 @@ def test_a_shell_in_a_pod(platform: Running) -> None:
             assert b'"exitCode": 7' in code
     with pytest.raises(Refused, match="no pod 'x'"), platform.client.shell(workload, ["sh", "hunter2"], pod="x"):
         pass
-    journal = platform.premises.log.read_text()
+    journal = platform.data_directory.log.read_text()
     assert "echo" not in journal, "what is typed is nobody's"
     assert "hunter2" not in journal
     assert " error " not in journal, "who gets no shell is no error"
@@ -376,9 +385,18 @@ def test_a_person_who_watches_does_not_keep_the_server_up(platform: Running) -> 
 
 
 def test_ctrl_c_ends_the_foreground_and_nothing_else(platform: Running) -> None:
-    platform.premises.prepare()
-    command = [sys.executable, "-m", "fairpool.cli.main", "up", "--data", str(platform.premises.root), "--listen", "0"]
-    own = {**os.environ, "FAIRPOOL_CONFIG": str(platform.premises.root / "config")}
+    platform.data_directory.prepare()
+    command = [
+        sys.executable,
+        "-m",
+        "fairpool.cli.main",
+        "up",
+        "--data",
+        str(platform.data_directory.root),
+        "--listen",
+        "0",
+    ]
+    own = {**os.environ, "FAIRPOOL_CONFIG": str(platform.data_directory.root / "config")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own) as server:
         assert server.stdout is not None
         lines = iter(server.stdout.readline, "")
@@ -387,7 +405,7 @@ def test_ctrl_c_ends_the_foreground_and_nothing_else(platform: Running) -> None:
         platform.until_phase(workload, "Running")
         server.send_signal(signal.SIGINT)
         assert server.wait(PATIENCE_S) == 0
-    assert occupant(platform.premises) is None
+    assert occupant(platform.data_directory) is None
     assert any("time.sleep(600)" in line for line in platform.leftovers()), "the pod runs on"
     platform.up()
     platform._client = None
@@ -403,10 +421,10 @@ def test_starts_and_stops_in_good_time(platform: Running) -> None:
 
 LINGERING = """
 import pathlib, signal, sys, time
-from fairpool.platform.data_directory import Premises, occupied
+from fairpool.platform.data_directory import DataDirectory, occupied
 told = []
 signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-with occupied(Premises(pathlib.Path(sys.argv[1])), "up"):
+with occupied(DataDirectory(pathlib.Path(sys.argv[1])), "up"):
     print("in", flush=True)
     while not told:
         time.sleep(0.01)
@@ -415,8 +433,8 @@ time.sleep(1)
 
 
 def test_down_waits_for_the_process_and_not_only_for_its_folder(platform: Running) -> None:
-    platform.premises.prepare()
-    command = [sys.executable, "-c", LINGERING, str(platform.premises.root)]
+    platform.data_directory.prepare()
+    command = [sys.executable, "-c", LINGERING, str(platform.data_directory.root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == "in\n"
@@ -469,12 +487,16 @@ def test_data_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_nobody_else_can_read_what_is_written(platform: Running) -> None:
-    platform.premises.root.mkdir(mode=0o755)
+    platform.data_directory.root.mkdir(mode=0o755)
     assert "other users could read the data directory" in platform.up().stderr
     workload = platform.submit("open", "import os; print(oct(os.umask(0)))")
     platform.until_phase(workload, "Completed")
     assert platform.log(workload) == "0o22\n", "pods are not concerned"
-    top = [platform.premises.root, *platform.premises.root.iterdir(), *platform.premises.machine.iterdir()]
+    top = [
+        platform.data_directory.root,
+        *platform.data_directory.root.iterdir(),
+        *platform.data_directory.machine.iterdir(),
+    ]
     readable = [path.name for path in top if path.stat().st_mode & 0o077 and not path.is_symlink()]
     assert readable in ([], ["support"]), "what is put into pods is no secret, and pods may have another user"
 
@@ -482,42 +504,42 @@ def test_nobody_else_can_read_what_is_written(platform: Running) -> None:
 @pytest.mark.parametrize("name", ["nodes.json", "machine/installation"])
 @pytest.mark.parametrize("content", [b"", b"\0\0\0\0"], ids=["empty", "nulls"])
 def test_a_file_that_was_damaged_is_named(platform: Running, name: str, content: bytes) -> None:
-    platform.premises.prepare()
-    (platform.premises.machine / "pods" / "a-0-0").mkdir(parents=True)
-    (platform.premises.root / name).write_bytes(content)
+    platform.data_directory.prepare()
+    (platform.data_directory.machine / "pods" / "a-0-0").mkdir(parents=True)
+    (platform.data_directory.root / name).write_bytes(content)
     started = platform.command("up", "--listen", "127.0.0.1:0")
     assert started.returncode in (1, 2)
-    assert str(platform.premises.root / name) in started.stderr
+    assert str(platform.data_directory.root / name) in started.stderr
     assert ": " in started.stderr, "what is wrong, then what to do"
     assert "Traceback" not in started.stderr
-    (platform.premises.root / name).unlink()
-    (platform.premises.machine / "pods" / "a-0-0").rmdir()
+    (platform.data_directory.root / name).unlink()
+    (platform.data_directory.machine / "pods" / "a-0-0").rmdir()
 
 
 def test_a_newer_database_is_left_alone(platform: Running) -> None:
     platform.up()
     platform.down()
-    with closing(sqlite3.connect(platform.premises.control)) as database, database:
+    with closing(sqlite3.connect(platform.data_directory.control)) as database, database:
         (ours,) = database.execute("SELECT version_num FROM alembic_version").fetchone()
         database.execute("UPDATE alembic_version SET version_num = '9999'")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")
     assert started.returncode == NEWER
     assert "was written by a newer Fairpool: its version is 9999" in started.stderr
-    with closing(sqlite3.connect(platform.premises.control)) as database, database:
+    with closing(sqlite3.connect(platform.data_directory.control)) as database, database:
         database.execute("UPDATE alembic_version SET version_num = ?", (ours,))
-    with closing(sqlite3.connect(platform.premises.ledger)) as ledger, ledger:
+    with closing(sqlite3.connect(platform.data_directory.ledger)) as ledger, ledger:
         ledger.execute("PRAGMA user_version = 9999")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")
     assert started.returncode == NEWER
     assert "was written by a newer Fairpool" in started.stderr
-    assert str(platform.premises.ledger) in started.stderr
+    assert str(platform.data_directory.ledger) in started.stderr
 
 
 def test_what_is_wrong_with_the_data_has_words_and_an_exit_code(platform: Running) -> None:
     """One start for each: every kind of damage that can be seen before the server is up."""
     platform.up()
     platform.down()
-    control, ledger = platform.premises.control, platform.premises.ledger
+    control, ledger = platform.data_directory.control, platform.data_directory.ledger
     for path in (control, ledger):
         whole = path.read_bytes()
         path.write_bytes(whole[:8192] + bytes(4096) + whole[12288:])
@@ -551,7 +573,7 @@ def test_a_wiped_machine_offers_the_nodes_of_its_backup(platform: Running, tmp_p
     said = platform.command("backup", str(backup))
     assert "does not include logs, checkpoints and claims of pods" in said.stderr
     platform.down("--stop-pods")
-    shutil.rmtree(platform.premises.root)
+    shutil.rmtree(platform.data_directory.root)
     restored = platform.command("restore", str(backup))
     assert restored.returncode == 0, restored.stderr
     again = platform.up()
@@ -561,8 +583,8 @@ def test_a_wiped_machine_offers_the_nodes_of_its_backup(platform: Running, tmp_p
 
 
 def test_somebody_elses_database_is_left_alone(platform: Running) -> None:
-    platform.premises.prepare()
-    with closing(sqlite3.connect(platform.premises.control)) as database, database:
+    platform.data_directory.prepare()
+    with closing(sqlite3.connect(platform.data_directory.control)) as database, database:
         database.execute("CREATE TABLE other (x)")
     started = platform.command("up", "--detach", "--listen", "127.0.0.1:0")
     assert started.returncode == FOREIGN
@@ -655,7 +677,7 @@ def test_a_restore_that_was_cut_off_is_finished_by_the_next_start(
     assert platform.command("backup", str(file)).returncode == 0
     platform.submit("later", "pass")
     platform.down()
-    left = platform.premises.root / ".restore-of-somebody-who-was-killed"
+    left = platform.data_directory.root / ".restore-of-somebody-who-was-killed"
     left.mkdir()
 
     def killed(path: Path, target: Path) -> Path:
@@ -665,8 +687,8 @@ def test_a_restore_that_was_cut_off_is_finished_by_the_next_start(
         plain = Path.rename
         fate.setattr(Path, "rename", lambda path, target: (plain(path, target), fate.setattr(Path, "replace", killed)))
         with pytest.raises(KeyboardInterrupt):
-            archive.restore_backup(platform.premises, file)
-    assert platform.premises.restoring.exists()
+            archive.restore_backup(platform.data_directory, file)
+    assert platform.data_directory.restoring.exists()
     started = platform.up()
     assert "an interrupted restore was completed" in started.stdout
     assert "the previous version is kept in" in started.stdout
@@ -687,7 +709,7 @@ def test_pods_end_with_the_server_if_somebody_says_so(platform: Running) -> None
     workload = platform.submit("long", "import time; time.sleep(600)")
     platform.until_phase(workload, "Running")
     assert "Stopped 1 pod." in platform.down("--stop-pods")
-    platform.until(lambda: not platform.leftovers(), "nothing is left, and its keeper has gone home")
+    platform.until(lambda: not platform.leftovers(), "nothing is left, and its shim has gone home")
     platform.up()
     platform.until_phase(workload, "Running")
     assert len(platform.client.history(workload)) == 2, "training comes back, in another life"
@@ -704,7 +726,7 @@ def test_the_log_of_the_server(platform: Running) -> None:
     shown = platform.command("logs").stdout
     assert "ready at http://127.0.0.1:" in shown
     assert f"server starting  version={__version__}" in shown
-    assert f"data={platform.premises.root}" in shown
+    assert f"data={platform.data_directory.root}" in shown
     assert "node joined  node=dgx1-1 gpus=8" in shown
     assert f"workload create  name=team-a/hello id={workload} by={FIRST_USER}" in shown
     assert "pod started  workload=hello project=team-a" in shown

@@ -16,12 +16,21 @@ import pytest
 from fairpool.cluster.expand import Case, Expansion, expand, slots_of
 from fairpool.cluster.outstanding import outstanding
 from fairpool.cluster.settle import Look, settle
-from fairpool.cluster.workload_state import Standing
+from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, pod_id
 from fairpool.model.lifecycle import HOLDS_DEVICES, NEXT
-from fairpool.model.observation import Answer, ForgetOrder, NodeSight, Order, PodSight, PodState, Reply, StartOrder
+from fairpool.model.observation import (
+    Answer,
+    ForgetOrder,
+    ObservedNode,
+    ObservedPod,
+    Order,
+    PodState,
+    Reply,
+    StartOrder,
+)
 from fairpool.model.organization import ProjectRules
-from fairpool.model.pod_record import Cause, Life
+from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.spec import Arrangement, PodTemplate, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind
@@ -92,7 +101,7 @@ def lived(seed: int, steps: int = STEPS) -> World:
 # --- the laws ------------------------------------------------------------------------------------------------------
 
 
-def keeps_the_laws(before: tuple[Life, ...], after: tuple[Life, ...]) -> None:
+def keeps_the_laws(before: tuple[PodRecord, ...], after: tuple[PodRecord, ...]) -> None:
     """What holds from one moment to the next, for each life and each pod."""
     known = {each.id: each for each in after}
     for old in before:
@@ -108,7 +117,7 @@ def keeps_the_laws(before: tuple[Life, ...], after: tuple[Life, ...]) -> None:
         keeps_to_itself(sorted(lives, key=lambda each: each.incarnation))
 
 
-def keeps_to_itself(lives: list[Life]) -> None:
+def keeps_to_itself(lives: list[PodRecord]) -> None:
     """Of all lives of one pod only the last may be more than leaving, and it runs alone."""
     *earlier, last = lives
     for each in earlier:
@@ -133,7 +142,7 @@ def is_sweep(ours: WorkloadSpec) -> bool:
     return ours.arrangement is Arrangement.SWEEP
 
 
-def holding(lives: tuple[Life, ...]) -> list[PodId]:
+def holding(lives: tuple[PodRecord, ...]) -> list[PodId]:
     return [each.id for each in lives if each.phase in HOLDS_DEVICES]
 
 
@@ -162,8 +171,8 @@ class World:
         self.now = at(0)
         self.spec: WorkloadSpec | None = declaration(seed, dice)
         self.rules = ProjectRules(interactive_limit_s=dice.choice([None, 300]))
-        self.standing: Standing = standing(first_incarnation=dice.choice([0, 0, 103]))
-        self.lives: tuple[Life, ...] = ()
+        self.standing: WorkloadState = standing(first_incarnation=dice.choice([0, 0, 103]))
+        self.lives: tuple[PodRecord, ...] = ()
         self.nodes = {name: node_sight(name) for name in NODES}
         self.drained: set[NodeName] = set()
         self.processes: dict[PodId, Process] = {}
@@ -208,8 +217,8 @@ class World:
         """From now on everything answers, everybody obeys, and every pod ends well."""
         self.calm = True
         self.drained.clear()
-        for name, sight in self.nodes.items():
-            self.nodes[name] = replace(sight, silent_since=None, gone=False)
+        for name, observed in self.nodes.items():
+            self.nodes[name] = replace(observed, silent_since=None, gone=False)
         for _ in range(CALM_STEPS):
             self.turn()
 
@@ -228,17 +237,17 @@ class World:
     # What happens
 
     def nodes_change(self) -> None:
-        for name, sight in self.nodes.items():
+        for name, observed in self.nodes.items():
             if self.chance(4):
-                self.nodes[name] = replace(sight, silent_since=self.now)
+                self.nodes[name] = replace(observed, silent_since=self.now)
             elif self.chance(3):
-                self.nodes[name] = replace(sight, gone=True, silent_since=self.now)
+                self.nodes[name] = replace(observed, gone=True, silent_since=self.now)
                 self.kill_all_on(name, forgotten=False)
             elif self.chance(3):
                 self.nodes[name] = node_sight(name, boot_id=f"{name}, boot at {self.now}")
                 self.kill_all_on(name, forgotten=True)
             elif self.chance(30):
-                self.nodes[name] = replace(sight, silent_since=None, gone=False)
+                self.nodes[name] = replace(observed, silent_since=None, gone=False)
             if self.chance(3):
                 self.drained ^= {name}
 
@@ -292,15 +301,15 @@ class World:
         self.standing, self.lives, self.gone = expansion.standing, expansion.lives, expansion.gone
         self.answers = {}
 
-    def look_at(self, one: Life) -> Look:
-        sight = self.nodes[one.node] if one.node is not None else None
-        return Look(self.sight_of(one, sight), sight, self.answers.get(one.id), one.id in self.confirmed)
+    def look_at(self, one: PodRecord) -> Look:
+        observed = self.nodes[one.node] if one.node is not None else None
+        return Look(self.sight_of(one, observed), observed, self.answers.get(one.id), one.id in self.confirmed)
 
-    def sight_of(self, one: Life, node: NodeSight | None) -> PodSight | None:
+    def sight_of(self, one: PodRecord, node: ObservedNode | None) -> ObservedPod | None:
         process = self.processes.get(one.id)
         if process is None or node is None or node.silent_since is not None:
             return None
-        return PodSight(
+        return ObservedPod(
             order=process.order,
             state=process.state,
             exit_code=process.exit_code,
@@ -308,7 +317,9 @@ class World:
             after_notice=process.after_notice,
         )
 
-    def expanded(self, standing: Standing, lives: tuple[Life, ...], ended: tuple[Life, ...]) -> Expansion:
+    def expanded(
+        self, standing: WorkloadState, lives: tuple[PodRecord, ...], ended: tuple[PodRecord, ...]
+    ) -> Expansion:
         case = Case(
             spec=self.spec,
             standing=standing,
@@ -321,11 +332,13 @@ class World:
 
     def schedule(self) -> None:
         before = self.lives
-        places = [name for name, sight in self.nodes.items() if sight.silent_since is None and name not in self.drained]
+        places = [
+            name for name, observed in self.nodes.items() if observed.silent_since is None and name not in self.drained
+        ]
         self.lives = tuple(after for each in before for after in self.decided(each, places))
         keeps_the_laws(before, self.lives)
 
-    def decided(self, one: Life, places: list[NodeName]) -> list[Life]:
+    def decided(self, one: PodRecord, places: list[NodeName]) -> list[PodRecord]:
         """What the dice say about one life."""
         if one.phase in (WAITING, PROMISED) and one.not_before <= self.now and places and self.is_its_turn():
             node = self.dice.choice(places)
@@ -352,9 +365,9 @@ class World:
     def is_training(self) -> bool:
         return self.spec is not None and self.spec.kind is WorkloadKind.TRAIN
 
-    def next_life(self, one: Life, node: NodeName) -> Life:
+    def next_life(self, one: PodRecord, node: NodeName) -> PodRecord:
         number = max(one.incarnation + 1, self.standing.first_incarnation)
-        return Life(
+        return PodRecord(
             id=pod_id(one.workload, one.index, number),
             workload=one.workload,
             index=one.index,

@@ -9,7 +9,7 @@ from fairpool.cluster.books import Books
 from fairpool.cluster.expand import is_rigid, slots_of
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, WorkloadId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import Arrangement, RestartPolicy
 from fairpool.model.workload import GpuKind
@@ -69,7 +69,7 @@ def no_device_over_committed(books: Books, world: World) -> Iterator[Wrong]:
                     yield f"{life.node} device {device} of {device_mib} MiB holds {used[key] / 1000} MiB", workload
 
 
-def _part(life: Life, device_mib: int) -> int:
+def _part(life: PodRecord, device_mib: int) -> int:
     """GPU memory that it holds of each of its devices, in thousandths of a MiB: exact, without a rounded portion."""
     gpu = life.shape.gpu
     if gpu.kind is GpuKind.MEMORY:
@@ -94,7 +94,7 @@ def gangs_are_whole(books: Books, rigid_since: Mapping[WorkloadId, Instant]) -> 
             yield f"half a gang: {[(life.id, life.phase.value) for life in current]}", workload
 
 
-def _was_resized(current: list[Life], first_incarnation: int) -> bool:
+def _was_resized(current: list[PodRecord], first_incarnation: int) -> bool:
     """A gang that was declared larger while it ran waits with its new pods until it is restarted as a whole."""
     return any(life.phase not in STAYING and life.incarnation <= first_incarnation for life in current)
 

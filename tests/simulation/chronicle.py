@@ -11,10 +11,10 @@ from fairpool.cluster.books import Books
 from fairpool.cluster.expand import slots_of
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger import AFTER_COMMIT, Entry, Ledger
-from fairpool.cluster.workload_state import Halt, Standing
+from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.pod_record import Cause, Life
+from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.spec import Arrangement, Want, WorkloadSpec
 
 Wrong = tuple[str, WorkloadId | None]
@@ -134,7 +134,7 @@ class Chronicle:
                 yield f"{each.workload} came to its end, and history does not say so", each.workload
 
 
-def _said(standing: Standing, halted: set[WorkloadId]) -> bool:
+def _said(standing: WorkloadState, halted: set[WorkloadId]) -> bool:
     """An end that was remembered by the control plane had been told before the ledger was lost."""
     return standing.workload in halted or standing.first_incarnation > 0
 
@@ -200,17 +200,17 @@ def overtaken(books: Books, entry: Entry, now: Instant) -> Iterator[Wrong]:
                 yield f"{life.id} goes before {waiting.id}, which is older and asks for the same", older.id
 
 
-def _latest(books: Books, changed: Mapping[PodId, Life], workload: WorkloadId) -> Life | None:
+def _latest(books: Books, changed: Mapping[PodId, PodRecord], workload: WorkloadId) -> PodRecord | None:
     lives = {life.id: life for life in books.lives.get(workload, ())}
     lives.update((pod, life) for pod, life in changed.items() if life.workload == workload)
     return slots_of(tuple(lives.values())).get(0)
 
 
-def _could_start(life: Life, now: Instant) -> bool:
+def _could_start(life: PodRecord, now: Instant) -> bool:
     return life.phase is PodPhase.WAITING and life.not_before <= now
 
 
-def _was_free(books: Books, life: Life, standings: Mapping[WorkloadId, Standing]) -> bool:
+def _was_free(books: Books, life: PodRecord, standings: Mapping[WorkloadId, WorkloadState]) -> bool:
     """It had no promise before, wishes for no node and shuns none, and no earlier life of it is on its way out."""
     before = books.lives.get(life.workload, ())
     standing = standings.get(life.workload)

@@ -20,7 +20,7 @@ from fairpool.engines.simulated.unreliable import FaultyEngine
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
-from fairpool.model.observation import Answer, Observation, Order, PodSight, PodState, StartOrder
+from fairpool.model.observation import Answer, Observation, ObservedPod, Order, PodState, StartOrder
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import WorkloadKind
 
@@ -109,29 +109,35 @@ class Record:
     def looked(self, observation: Observation, phase_of: Mapping[PodId, PodPhase]) -> None:
         """What the loop saw was written down; the ledger had these phases before."""
         failed: Counter[Run] = Counter()
-        for pod, sight in observation.pods.items():
+        for pod, observed in observation.pods.items():
             phase = phase_of.get(pod)
             if phase not in KNOWN:
                 continue  # the ledger had not heard of it, or had given it up
-            order = sight.order
+            order = observed.order
             run = (order.workload, order.run)
-            if sight.state is PodState.RUNNING and phase is not PodPhase.RELEASING and sight.running_since is not None:
+            if (
+                observed.state is PodState.RUNNING
+                and phase is not PodPhase.RELEASING
+                and observed.running_since is not None
+            ):
                 self._stays[pod].seen_running = True
-                self.running_since[run] = min(sight.running_since, self.running_since.get(run, sight.running_since))
-            elif sight.state is PodState.EXITED and not sight.after_notice:
-                failed[run] += self._saw_end(sight, told_to_leave=phase is PodPhase.RELEASING)
+                self.running_since[run] = min(
+                    observed.running_since, self.running_since.get(run, observed.running_since)
+                )
+            elif observed.state is PodState.EXITED and not observed.after_notice:
+                failed[run] += self._saw_end(observed, told_to_leave=phase is PodPhase.RELEASING)
         for run, count in failed.items():
             spec = self._declared[run[0]]
             together = spec.arrangement is Arrangement.TOGETHER and spec.kind is not WorkloadKind.BUILD
             self.failures[run] += min(count, 1) if together else count  # one of a gang drags the others down
 
-    def _saw_end(self, sight: PodSight, told_to_leave: bool) -> bool:
+    def _saw_end(self, observed: ObservedPod, told_to_leave: bool) -> bool:
         """Whether it is a failure that counts."""
-        order = sight.order
+        order = observed.order
         self._stays[order.pod].seen_end = True
-        if sight.exit_code == 0:
+        if observed.exit_code == 0:
             self._done.setdefault((order.workload, order.index), order.pod)
-        return sight.exit_code != 0 and not told_to_leave
+        return observed.exit_code != 0 and not told_to_leave
 
     def _complain(self, order: StartOrder, what: str) -> None:
         self.wrong.append((f"{order.pod} {what}", order.workload))

@@ -11,7 +11,7 @@ from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, PoolName, Qu
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import DEFAULT_POOL, Node, TaintEffect, nodes_by_pool
 from fairpool.model.organization import Organization, ProjectRules
-from fairpool.model.pod_record import Cause, Life
+from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import Arrangement, Want
 from fairpool.model.status import WorkloadPhase
@@ -66,7 +66,7 @@ def quota_comes_back_in_time(world: World) -> Iterator[Wrong]:
     yield from _waits_too_long(world, lives, [course for course in leaving if course.notice_at is not None])
 
 
-def _waits_too_long(world: World, lives: Mapping[PodId, Life], leaving: list[Course]) -> Iterator[Wrong]:
+def _waits_too_long(world: World, lives: Mapping[PodId, PodRecord], leaving: list[Course]) -> Iterator[Wrong]:
     """Each pair of who waits and who sits in its place is remembered from when it was first met."""
     met: dict[tuple[PodId, PodId], Instant] = {}
     now = world.clock.now()
@@ -86,7 +86,7 @@ def _waits_too_long(world: World, lives: Mapping[PodId, Life], leaving: list[Cou
     world.waits = met
 
 
-def _is_within_quota(world: World, life: Life, lives: Mapping[PodId, Life]) -> bool:
+def _is_within_quota(world: World, life: PodRecord, lives: Mapping[PodId, PodRecord]) -> bool:
     """By arithmetic of our own, and only where it is simple: one pool, no department, whole GPUs."""
     organization, specs = world.desired.organization, world.desired.specs
     spec = specs.get(life.workload)

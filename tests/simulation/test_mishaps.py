@@ -24,10 +24,10 @@ MISHAPS = [
     pytest.param(Faults(refused=0.5, put_off=0.3), id="nodes refuse to start pods"),
     pytest.param(Faults(node_set_change=4.0), id="the set of nodes changes under running pods"),
     pytest.param(Faults(record_loss=10.0), id="the engine loses sight of pods that live on"),
-    pytest.param(Faults(keeper_stop=10.0), id="keepers are stopped"),
+    pytest.param(Faults(shim_stop=10.0), id="shims are stopped"),
     pytest.param(Faults(deaf=0.9), id="pods do not listen, and have asked for long graces"),
     pytest.param(
-        Faults(node_set_change=4.0, record_loss=10.0, keeper_stop=10.0, deaf=0.9), id="all of that at the same time"
+        Faults(node_set_change=4.0, record_loss=10.0, shim_stop=10.0, deaf=0.9), id="all of that at the same time"
     ),
 ]
 

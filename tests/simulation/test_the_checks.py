@@ -14,21 +14,21 @@ from fairpool.engines.simulated.faults import Faults
 from fairpool.model.ids import Instant, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import GraceRules
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import WorkloadSpec
 from tests.simulation.world import World, Wrong
 
 SEEDS = range(12)
 
 
-def ended_when_unseen(life: Life, look: settle.Look, now: Instant) -> Life:
+def ended_when_unseen(life: PodRecord, look: settle.Look, now: Instant) -> PodRecord:
     """What is not seen is over, without anybody having made sure."""
     if life.phase is PodPhase.RUNNING and look.seen(life) is settle.Seen.NOTHING:
         return life.end(now, Outcome.LOST, Cause.VANISHED)
     return settle.settle(life, look, now)
 
 
-def ended_with_its_node(life: Life, look: settle.Look, now: Instant) -> Life:
+def ended_with_its_node(life: PodRecord, look: settle.Look, now: Instant) -> PodRecord:
     """What ran on a node that is not offered any more is over, whatever is seen of it."""
     if life.is_placed and look.node is None:
         return life.end(now, Outcome.LOST, Cause.NODE_LOST)
@@ -36,14 +36,14 @@ def ended_with_its_node(life: Life, look: settle.Look, now: Instant) -> Life:
 
 
 def as_long_as_they_like(
-    lives: Sequence[Life], spec: WorkloadSpec | None, graces: GraceRules, owed: Mapping[PodId, str]
-) -> tuple[Life, ...]:
+    lives: Sequence[PodRecord], spec: WorkloadSpec | None, graces: GraceRules, owed: Mapping[PodId, str]
+) -> tuple[PodRecord, ...]:
     """Whoever leaves has the grace that it asked for."""
     return tuple(lives)
 
 
-def only_by_the_keeper(stopping: Course, now: Instant, grace_s: float, reason: str) -> Course:
-    """The grace is kept to by the keeper alone, and not by one that is stopped."""
+def only_by_the_shim(stopping: Course, now: Instant, grace_s: float, reason: str) -> Course:
+    """The grace is kept to by the shim alone, and not by one that is stopped."""
     is_deaf = stopping.deaf_until is not None and now < stopping.deaf_until
     return course.stopped(stopping, now, NEVER_S if is_deaf else grace_s, reason)
 
@@ -81,10 +81,10 @@ MUTATIONS = [
         id="an evicted pod has the grace that it asked for",
     ),
     pytest.param(
-        (engine, "stopped", only_by_the_keeper),
-        Faults(keeper_stop=30.0),
+        (engine, "stopped", only_by_the_shim),
+        Faults(shim_stop=30.0),
         "and still runs",
-        id="the grace of a pod whose keeper is stopped is not kept to",
+        id="the grace of a pod whose shim is stopped is not kept to",
     ),
 ]
 

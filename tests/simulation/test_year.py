@@ -80,7 +80,7 @@ class Year:
             "known pods": len(books.workload_of),
             "levels": len(books.levels),
             "stops": len(books.stops_confirmed),
-            "strangers": len(books.strangers),
+            "orphans": len(books.orphans),
             "seen": len(self.engine.observe(self.loop.token).pods),
             "link": sum(len(said._acknowledged) for said in (self.loop._link._workloads, self.loop._link._gone)),
         }

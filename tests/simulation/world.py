@@ -19,7 +19,7 @@ from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import POOL_PATIENCE_S, View, cycle
 from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, Entry, LeaseHeld
 from fairpool.cluster.loop import Loop, SteppedDown
-from fairpool.cluster.workload_state import Standing
+from fairpool.cluster.workload_state import WorkloadState
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import seeded
 from fairpool.engines.simulated.clock import VirtualClock
@@ -528,7 +528,7 @@ def _owner(group: str) -> WorkloadId:
     return WorkloadId(group.partition("/")[0])
 
 
-def _is_same_but_for_pool(standing: Standing, books: Books) -> bool:
+def _is_same_but_for_pool(standing: WorkloadState, books: Books) -> bool:
     """A loop that has just started begins another round through the pools of those that wait."""
     known = books.standings.get(standing.workload)
     several = len(books.specs[standing.workload].pools) > 1

@@ -241,17 +241,17 @@ def test_what_is_kept_of_a_forgotten_life_is_what_it_said(tmp_path: Path) -> Non
     for name in ("order.json", "exit.json", "log.0", "times.0", "reports.json"):
         folder.mkdir(exist_ok=True)
         (folder / name).write_text(name)
-    (folder / "keeper.0").symlink_to("1.2.3")
+    (folder / "shim.0").symlink_to("1.2.3")
     (folder / "odd").mkdir()
     (folder / "odd" / "file").touch()
     (data.scratch / "a" / "deep").mkdir(parents=True)
     assert (data.forget(PodId("a")) or 0) > 0
-    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["keeper.0", "log.0", "reports.json", "times.0"]
+    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "reports.json", "shim.0", "times.0"]
     assert list(data.pods.iterdir()) == list(data.scratch.iterdir()) == []
     assert data.forget(PodId("a")) == 0, "and again: nothing is left to do"
 
 
-def test_a_keeper_that_comes_late_finds_the_life_claimed(tmp_path: Path) -> None:
+def test_a_shim_that_comes_late_finds_the_life_claimed(tmp_path: Path) -> None:
     data = DataFolder(tmp_path)
     data.prepare()
     folder = data.life(PodId("a"))
@@ -260,11 +260,11 @@ def test_a_keeper_that_comes_late_finds_the_life_claimed(tmp_path: Path) -> None
     inside = os.open(folder, os.O_RDONLY)  # as one that has been forked and has not claimed it yet
     assert data.forget(PodId("a")) == 0
     with pytest.raises(FileExistsError):
-        os.symlink("1.2.3", "keeper.0", dir_fd=inside)
+        os.symlink("1.2.3", "shim.0", dir_fd=inside)
     os.close(inside)
 
 
-def test_a_life_is_not_forgotten_under_a_keeper_that_has_just_come(
+def test_a_life_is_not_forgotten_under_a_shim_that_has_just_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = DataFolder(tmp_path)
@@ -297,7 +297,7 @@ def test_forgetting_goes_on_where_somebody_was_killed(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / name).write_text(name)
     data.forget(PodId("a"))
-    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["keeper.0", "log.0", "log.1"]
+    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "log.1", "shim.0"]
     assert list(data.pods.iterdir()) == []
 
 
@@ -575,8 +575,8 @@ def test_two_pages_that_want_one_port_get_one_each() -> None:
         assert second.server_port != first.server_port
 
 
-def test_keepers_carry_nothing_that_each_of_them_would_pay_for() -> None:
-    """`threading` has work done after every fork, a quarter of what a keeper does; others are a sixth of its memory."""
+def test_shims_carry_nothing_that_each_of_them_would_pay_for() -> None:
+    """`threading` has work done after every fork, a quarter of what a shim does; others are a sixth of its memory."""
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); import fairpool.agent.fork_server; print(*sorted(sys.modules))"
     )

@@ -25,7 +25,7 @@ from fairpool.control.store import condition
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import upgrade
 from fairpool.platform import archive
-from fairpool.platform.data_directory import Premises, Unusable
+from fairpool.platform.data_directory import DataDirectory, Unusable
 
 WAL = "-wal"
 OF_THE_BACKUP = json.dumps({"chosen": ["2x4:A100-80GB"], "names": ["a100-1", "a100-2"], "had_gpus": False})
@@ -77,56 +77,56 @@ def leaps(path: Path) -> int:
 
 
 @pytest.fixture
-def premises(tmp_path: Path) -> Premises:
-    premises = Premises(tmp_path / "data")
-    premises.prepare()
-    premises.machine.mkdir(mode=0o700)
-    (premises.machine / IMAGES_FILE).write_text("# of the backup\n")
-    premises.nodes.write_text(OF_THE_BACKUP)
-    declare(premises.control, "kept")
-    return premises
+def data_directory(tmp_path: Path) -> DataDirectory:
+    data_directory = DataDirectory(tmp_path / "data")
+    data_directory.prepare()
+    data_directory.machine.mkdir(mode=0o700)
+    (data_directory.machine / IMAGES_FILE).write_text("# of the backup\n")
+    data_directory.nodes.write_text(OF_THE_BACKUP)
+    declare(data_directory.control, "kept")
+    return data_directory
 
 
 @pytest.fixture
-def backup(premises: Premises, tmp_path: Path) -> Path:
+def backup(data_directory: DataDirectory, tmp_path: Path) -> Path:
     """One that knows of `kept`; then came `later`, a ledger and another table of images."""
     file = tmp_path / "backup"
-    archive.make_backup(premises, file)
-    declare(premises.control, "later", keep_journal=True)
-    premises.ledger.write_bytes(b"ledger")
-    (premises.machine / IMAGES_FILE).write_text("# edited since\n")
-    premises.nodes.write_text("since")
+    archive.make_backup(data_directory, file)
+    declare(data_directory.control, "later", keep_journal=True)
+    data_directory.ledger.write_bytes(b"ledger")
+    (data_directory.machine / IMAGES_FILE).write_text("# edited since\n")
+    data_directory.nodes.write_text("since")
     return file
 
 
-def asides(premises: Premises, name: str = "control.sqlite") -> list[Path]:
-    found = premises.root.rglob(f"{name}.before-restore-*")
+def asides(data_directory: DataDirectory, name: str = "control.sqlite") -> list[Path]:
+    found = data_directory.root.rglob(f"{name}.before-restore-*")
     return sorted(path for path in found if not path.name.endswith((WAL, "-shm")))
 
 
-def all_asides(premises: Premises) -> list[Path]:
+def all_asides(data_directory: DataDirectory) -> list[Path]:
     names = ("control.sqlite", "ledger.sqlite", IMAGES_FILE, "nodes.json")
-    return [path for name in names for path in asides(premises, name)]
+    return [path for name in names for path in asides(data_directory, name)]
 
 
 def test_what_was_there_is_kept_with_its_journal(
-    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch
+    data_directory: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, copy: Path) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(condition, "copy_database", full)
-    _, kept = archive.restore_backup(premises, backup)
-    assert declared(premises.control) == ["kept"]
+    _, kept = archive.restore_backup(data_directory, backup)
+    assert declared(data_directory.control) == ["kept"]
     assert declared(kept[0]) == ["kept", "later"], "what was acknowledged last lay in the journal"
-    assert all_asides(premises) == kept
+    assert all_asides(data_directory) == kept
     assert [path.read_text() for path in kept[2:]] == ["# edited since\n", "since"]
-    assert (premises.machine / IMAGES_FILE).read_text() == "# of the backup\n"
-    assert premises.nodes.read_text() == OF_THE_BACKUP
+    assert (data_directory.machine / IMAGES_FILE).read_text() == "# of the backup\n"
+    assert data_directory.nodes.read_text() == OF_THE_BACKUP
 
 
 def test_restores_of_one_second_keep_what_each_replaced(
-    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch
+    data_directory: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stopped(datetime):
         @classmethod
@@ -134,9 +134,9 @@ def test_restores_of_one_second_keep_what_each_replaced(
             return datetime(2026, 1, 1, tzinfo=UTC)
 
     monkeypatch.setattr(archive, "datetime", Stopped)
-    _, first = archive.restore_backup(premises, backup)
-    declare(premises.control, "again")
-    _, second = archive.restore_backup(premises, backup)
+    _, first = archive.restore_backup(data_directory, backup)
+    declare(data_directory.control, "again")
+    _, second = archive.restore_backup(data_directory, backup)
     assert [declared(first[0]), declared(second[0])] == [["kept", "later"], ["kept", "again"]]
 
 
@@ -162,66 +162,66 @@ def dying_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, name, until_killed(getattr(os, name)))
 
 
-def broken_disk(premises: Premises, monkeypatch: pytest.MonkeyPatch) -> None:
+def broken_disk(data_directory: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that takes everything but the new database."""
     plain = Path.replace
 
     def replace(path: Path, target: Path) -> Path:
-        if path == premises.restoring / "control.sqlite":
+        if path == data_directory.restoring / "control.sqlite":
             raise OSError(5, "Input/output error")
         return plain(path, target)
 
     monkeypatch.setattr(Path, "replace", replace)
 
 
-def is_as_it_was(premises: Premises) -> bool:
+def is_as_it_was(data_directory: DataDirectory) -> bool:
     return (
-        declared(premises.control) == ["kept", "later"]
-        and premises.ledger.read_bytes() == b"ledger"
-        and (premises.machine / IMAGES_FILE).read_text() == "# edited since\n"
-        and premises.nodes.read_text() == "since"
-        and not premises.restoring.exists()
-        and all_asides(premises) == []
+        declared(data_directory.control) == ["kept", "later"]
+        and data_directory.ledger.read_bytes() == b"ledger"
+        and (data_directory.machine / IMAGES_FILE).read_text() == "# edited since\n"
+        and data_directory.nodes.read_text() == "since"
+        and not data_directory.restoring.exists()
+        and all_asides(data_directory) == []
     )
 
 
 def test_a_restore_that_fails_leaves_everything_as_it_was(
-    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch
+    data_directory: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as trouble:
-        broken_disk(premises, trouble)
+        broken_disk(data_directory, trouble)
         with pytest.raises(Unusable, match="is unchanged: input/output error"):
-            archive.restore_backup(premises, backup)
-    assert is_as_it_was(premises)
+            archive.restore_backup(data_directory, backup)
+    assert is_as_it_was(data_directory)
 
 
 @pytest.mark.parametrize("step", range(11))
 def test_a_restore_that_is_killed_is_finished_by_the_next_start_or_never_was(
-    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
+    data_directory: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     with monkeypatch.context() as fate:
         dying_at(step, fate)
         with pytest.raises(Killed) if step < 10 else nullcontext():  # it takes ten
-            archive.restore_backup(premises, backup)
-        was_begun = premises.restoring.exists() or step == 10
-    archive.finish_restore(premises)
-    assert archive.finish_restore(premises) == []
+            archive.restore_backup(data_directory, backup)
+        was_begun = data_directory.restoring.exists() or step == 10
+    archive.finish_restore(data_directory)
+    assert archive.finish_restore(data_directory) == []
     if not was_begun:
-        assert is_as_it_was(premises)
+        assert is_as_it_was(data_directory)
         return
-    assert (declared(premises.control), leaps(premises.control)) == (["kept"], 1)
-    assert [(declared(path), leaps(path)) for path in asides(premises)] == [(["kept", "later"], 0)]
-    assert [path.read_text() for path in asides(premises, IMAGES_FILE)] == ["# edited since\n"]
-    assert (premises.machine / IMAGES_FILE).read_text() == "# of the backup\n"
-    assert [path.read_text() for path in asides(premises, "nodes.json")] == ["since"]
-    assert premises.nodes.read_text() == OF_THE_BACKUP
-    assert not premises.ledger.exists()
-    assert not premises.restoring.exists()
+    assert (declared(data_directory.control), leaps(data_directory.control)) == (["kept"], 1)
+    assert [(declared(path), leaps(path)) for path in asides(data_directory)] == [(["kept", "later"], 0)]
+    assert [path.read_text() for path in asides(data_directory, IMAGES_FILE)] == ["# edited since\n"]
+    assert (data_directory.machine / IMAGES_FILE).read_text() == "# of the backup\n"
+    assert [path.read_text() for path in asides(data_directory, "nodes.json")] == ["since"]
+    assert data_directory.nodes.read_text() == OF_THE_BACKUP
+    assert not data_directory.ledger.exists()
+    assert not data_directory.restoring.exists()
 
 
 @pytest.mark.parametrize("end", [Killed(), sqlite3.OperationalError("disk I/O error")], ids=["killed", "refused"])
 def test_a_restore_that_ends_while_the_count_leaps_never_was(
-    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
+    data_directory: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
 ) -> None:
     def half(path: Path) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
@@ -231,49 +231,51 @@ def test_a_restore_that_ends_while_the_count_leaps_never_was(
     with monkeypatch.context() as fate:
         fate.setattr(condition, "leap_ahead", half)
         with pytest.raises((Killed, Unusable)):
-            archive.restore_backup(premises, backup)
-    assert archive.finish_restore(premises) == []
-    assert is_as_it_was(premises)
-    archive.restore_backup(premises, backup)
-    assert (declared(premises.control), leaps(premises.control)) == (["kept"], 1)
+            archive.restore_backup(data_directory, backup)
+    assert archive.finish_restore(data_directory) == []
+    assert is_as_it_was(data_directory)
+    archive.restore_backup(data_directory, backup)
+    assert (declared(data_directory.control), leaps(data_directory.control)) == (["kept"], 1)
 
 
 @pytest.mark.parametrize("step", range(2, 10))
 def test_what_was_cut_off_and_cannot_be_finished_is_undone_whole(
-    premises: Premises, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
+    data_directory: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     with monkeypatch.context() as fate:
         dying_at(step, fate)
         with pytest.raises(Killed):
-            archive.restore_backup(premises, backup)
+            archive.restore_backup(data_directory, backup)
     with monkeypatch.context() as trouble:
-        broken_disk(premises, trouble)
+        broken_disk(data_directory, trouble)
         with pytest.raises(Unusable, match="is unchanged"):
-            archive.finish_restore(premises)
-    assert is_as_it_was(premises)
+            archive.finish_restore(data_directory)
+    assert is_as_it_was(data_directory)
 
 
-def test_nothing_is_backed_up_in_the_middle_of_a_restore(premises: Premises, backup: Path, tmp_path: Path) -> None:
-    premises.restoring.mkdir()
-    (premises.restoring / "control.sqlite").touch()
+def test_nothing_is_backed_up_in_the_middle_of_a_restore(
+    data_directory: DataDirectory, backup: Path, tmp_path: Path
+) -> None:
+    data_directory.restoring.mkdir()
+    (data_directory.restoring / "control.sqlite").touch()
     with pytest.raises(Unusable, match="was interrupted"):
-        archive.make_backup(premises, tmp_path / "other")
+        archive.make_backup(data_directory, tmp_path / "other")
 
 
-def test_what_the_killed_left_is_swept_out_and_what_is_in_use_is_not(premises: Premises) -> None:
-    left, used = premises.root / ".restore-a", premises.root / ".restore-b"
+def test_what_the_killed_left_is_swept_out_and_what_is_in_use_is_not(data_directory: DataDirectory) -> None:
+    left, used = data_directory.root / ".restore-a", data_directory.root / ".restore-b"
     for folder in (left, used):
         folder.mkdir()
         (folder / "control.sqlite").write_bytes(b"x")
     handle = os.open(used, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    archive.sweep(premises.root, archive.RESTORE_PREFIX)
+    archive.sweep(data_directory.root, archive.RESTORE_PREFIX)
     os.close(handle)
     assert (left.exists(), used.exists()) == (False, True)
 
 
 def test_a_backup_takes_no_room_in_the_data_folder(
-    premises: Premises, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data_directory: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, places = condition.copy_database, []
 
@@ -283,29 +285,29 @@ def test_a_backup_takes_no_room_in_the_data_folder(
 
     monkeypatch.setattr(condition, "copy_database", watched)
     (tmp_path / "elsewhere").mkdir()
-    archive.make_backup(premises, tmp_path / "elsewhere" / "file")
+    archive.make_backup(data_directory, tmp_path / "elsewhere" / "file")
     assert all((tmp_path / "elsewhere") in place.parents for place in places)
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["file"], "and leaves nothing beside it"
 
 
-def test_who_is_to_blame_for_a_backup_that_fails(premises: Premises, tmp_path: Path) -> None:
+def test_who_is_to_blame_for_a_backup_that_fails(data_directory: DataDirectory, tmp_path: Path) -> None:
     with pytest.raises(Unusable, match="cannot write the backup to") as target:
-        archive.make_backup(premises, tmp_path / "none" / "file")
+        archive.make_backup(data_directory, tmp_path / "none" / "file")
     assert "with free space" in target.value.problem.fix
-    premises.control.write_bytes(b"no database " * 1000)
+    data_directory.control.write_bytes(b"no database " * 1000)
     with pytest.raises(Unusable, match=r"control\.sqlite cannot be copied"):
-        archive.make_backup(premises, tmp_path / "file")
+        archive.make_backup(data_directory, tmp_path / "file")
 
 
-def test_an_empty_database_is_neither_kept_nor_put_back(premises: Premises, tmp_path: Path) -> None:
-    empty = Premises(tmp_path / "empty")
+def test_an_empty_database_is_neither_kept_nor_put_back(data_directory: DataDirectory, tmp_path: Path) -> None:
+    empty = DataDirectory(tmp_path / "empty")
     empty.prepare()
     empty.control.touch()
     with pytest.raises(Unusable, match="there is nothing to back up"):
         archive.make_backup(empty, tmp_path / "file")
     with pytest.raises(Unusable, match="is empty"):
-        archive.restore_backup(premises, packed(tmp_path / "file", about_json=ABOUT, control_sqlite=b""))
-    assert declared(premises.control) == ["kept"]
+        archive.restore_backup(data_directory, packed(tmp_path / "file", about_json=ABOUT, control_sqlite=b""))
+    assert declared(data_directory.control) == ["kept"]
 
 
 def packed(file: Path, **members: bytes) -> Path:
@@ -341,12 +343,12 @@ DEEP = b"[" * 30_000 + b"]" * 30_000
     ],
 )
 def test_what_is_no_backup_is_refused_in_words(
-    premises: Premises, tmp_path: Path, members: dict[str, bytes], words: str
+    data_directory: DataDirectory, tmp_path: Path, members: dict[str, bytes], words: str
 ) -> None:
     with pytest.raises(Unusable, match=words):
-        archive.restore_backup(premises, packed(tmp_path / "file", **members))
-    assert declared(premises.control) == ["kept"]
-    assert not list(premises.root.glob(".restor*"))
+        archive.restore_backup(data_directory, packed(tmp_path / "file", **members))
+    assert declared(data_directory.control) == ["kept"]
+    assert not list(data_directory.root.glob(".restor*"))
 
 
 @pytest.mark.parametrize(
@@ -354,7 +356,9 @@ def test_what_is_no_backup_is_refused_in_words(
     [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE, tarfile.GNUTYPE_LONGNAME],
 )
 @pytest.mark.parametrize("name", ["about.json", "control.sqlite"])
-def test_a_member_that_is_no_plain_file_is_refused(premises: Premises, tmp_path: Path, kind: bytes, name: str) -> None:
+def test_a_member_that_is_no_plain_file_is_refused(
+    data_directory: DataDirectory, tmp_path: Path, kind: bytes, name: str
+) -> None:
     file = tmp_path / "file"
     with tarfile.open(file, "w:gz") as made:
         if name != "about.json":
@@ -365,33 +369,33 @@ def test_a_member_that_is_no_plain_file_is_refused(premises: Premises, tmp_path:
         member.type, member.linkname = kind, "/etc/passwd"
         made.addfile(member)
     with pytest.raises(Unusable, match=f"'{name}', which does not belong in a backup") as refused:
-        archive.restore_backup(premises, file)
+        archive.restore_backup(data_directory, file)
     assert refused.value.problem.code == "restore.foreign"
-    assert declared(premises.control) == ["kept"]
+    assert declared(data_directory.control) == ["kept"]
 
 
 def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(
-    premises: Premises, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data_directory: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "EXPANSION_FROM_BYTES", 1 << 20)
     bomb = packed(tmp_path / "file", about_json=ABOUT, control_sqlite=bytes(32 << 20))
     with pytest.raises(Unusable, match="unpacks to more than 200 times its size"):
-        archive.restore_backup(premises, bomb)
+        archive.restore_backup(data_directory, bomb)
     header = tarfile.TarInfo("pax")
     header.type, header.size = tarfile.XHDTYPE, 4 << 30  # the library would read all of it into memory
     with gzip.open(bomb, "wb") as made:
         made.write(header.tobuf())
         made.write(bytes(1 << 20))
     with pytest.raises(Unusable, match="it contains a file 'pax'"):
-        archive.restore_backup(premises, bomb)
-    assert declared(premises.control) == ["kept"]
+        archive.restore_backup(data_directory, bomb)
+    assert declared(data_directory.control) == ["kept"]
 
 
-def test_what_is_no_file_at_all_is_not_waited_for(premises: Premises, tmp_path: Path) -> None:
+def test_what_is_no_file_at_all_is_not_waited_for(data_directory: DataDirectory, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), tmp_path / "none"):
         with pytest.raises(Unusable, match="cannot restore"):
-            archive.restore_backup(premises, path)
+            archive.restore_backup(data_directory, path)
 
 
 def tampered(tmp_path: Path, *statements: str) -> Path:
@@ -434,55 +438,55 @@ WRITABLE = "PRAGMA writable_schema = ON"
     ],
 )
 def test_a_database_with_more_or_less_than_ours_is_refused(
-    premises: Premises, tmp_path: Path, statements: list[str], words: str
+    data_directory: DataDirectory, tmp_path: Path, statements: list[str], words: str
 ) -> None:
     with pytest.raises(Unusable, match=words) as refused:
-        archive.restore_backup(premises, tampered(tmp_path, *statements))
+        archive.restore_backup(data_directory, tampered(tmp_path, *statements))
     assert refused.value.problem.code in ("restore.foreign", "restore.damaged")
-    assert declared(premises.control) == ["kept"]
-    assert all_asides(premises) == []
+    assert declared(data_directory.control) == ["kept"]
+    assert all_asides(data_directory) == []
 
 
-def test_an_untouched_database_is_ours(premises: Premises, tmp_path: Path) -> None:
-    archive.restore_backup(premises, tampered(tmp_path, "ANALYZE"))
-    assert declared(premises.control) == []
+def test_an_untouched_database_is_ours(data_directory: DataDirectory, tmp_path: Path) -> None:
+    archive.restore_backup(data_directory, tampered(tmp_path, "ANALYZE"))
+    assert declared(data_directory.control) == []
 
 
-def test_a_backup_with_nodes_that_cannot_be_read_is_refused(premises: Premises, tmp_path: Path) -> None:
+def test_a_backup_with_nodes_that_cannot_be_read_is_refused(data_directory: DataDirectory, tmp_path: Path) -> None:
     for nodes in (b"{", b"[]", DEEP, b'{"chosen": ["x"], "names": [], "had_gpus": false}'):
         file = packed(tmp_path / "file", about_json=ABOUT, control_sqlite=new_database(), nodes_json=nodes)
         with pytest.raises(Unusable, match=r"its nodes\.json cannot be read"):
-            archive.restore_backup(premises, file)
-    assert premises.nodes.read_text() == OF_THE_BACKUP
+            archive.restore_backup(data_directory, file)
+    assert data_directory.nodes.read_text() == OF_THE_BACKUP
 
 
 @pytest.mark.parametrize("now", [None, "{", '{"first": 5000, "projects": {"b": 5000}}'])
 def test_the_users_of_projects_are_kept_and_come_back_where_they_are_lost(
-    premises: Premises, tmp_path: Path, now: str | None
+    data_directory: DataDirectory, tmp_path: Path, now: str | None
 ) -> None:
-    table = premises.machine / "users.json"
+    table = data_directory.machine / "users.json"
     table.write_text('{"first": 2000000000, "projects": {"a": 2000000000}}')
-    archive.make_backup(premises, tmp_path / "backup")
+    archive.make_backup(data_directory, tmp_path / "backup")
     table.unlink()
     if now is not None:
         table.write_text(now)
-    archive.restore_backup(premises, tmp_path / "backup")
+    archive.restore_backup(data_directory, tmp_path / "backup")
     found = json.loads(table.read_text())["projects"]
     assert found == ({"b": 5000} if now and len(now) > 1 else {"a": 2000000000}), "what files belong to stays"
-    assert len(asides(premises, "users.json")) == (now == "{")
+    assert len(asides(data_directory, "users.json")) == (now == "{")
 
 
-def test_a_backup_with_users_that_cannot_be_is_refused(premises: Premises, tmp_path: Path) -> None:
-    (premises.machine / "users.json").write_text('{"projects": {"a": 0}}')
-    archive.make_backup(premises, tmp_path / "backup")
+def test_a_backup_with_users_that_cannot_be_is_refused(data_directory: DataDirectory, tmp_path: Path) -> None:
+    (data_directory.machine / "users.json").write_text('{"projects": {"a": 0}}')
+    archive.make_backup(data_directory, tmp_path / "backup")
     with pytest.raises(Unusable, match=r"users\.json in it cannot be read"):
-        archive.restore_backup(premises, tmp_path / "backup")
+        archive.restore_backup(data_directory, tmp_path / "backup")
 
 
-def test_a_backup_that_was_cut_short_is_refused_in_words(premises: Premises, backup: Path) -> None:
+def test_a_backup_that_was_cut_short_is_refused_in_words(data_directory: DataDirectory, backup: Path) -> None:
     whole = backup.read_bytes()
     for length in range(0, len(whole), max(1, len(whole) // 12)):
         backup.write_bytes(whole[:length])
         with pytest.raises(Unusable):
-            archive.restore_backup(premises, backup)
-    assert declared(premises.control) == ["kept", "later"]
+            archive.restore_backup(data_directory, backup)
+    assert declared(data_directory.control) == ["kept", "later"]

@@ -40,7 +40,7 @@ IMAGE = Image(name="python", command=("python3",))
 
 @pytest.fixture
 def data(tmp_path: Path) -> DataFolder:
-    data = DataFolder(tmp_path / "premises" / "machine")
+    data = DataFolder(tmp_path / "data directory" / "machine")
     data.prepare()
     return data
 
@@ -371,7 +371,7 @@ def test_a_pods_places_are_its_users(data: DataFolder, ground: Isolation) -> Non
         assert os.stat(place).st_uid == 12_345
 
 
-def test_the_first_process_asks_again_to_end_with_its_keeper_once_it_is_another_user(
+def test_the_first_process_asks_again_to_end_with_its_shim_once_it_is_another_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The kernel forgets it when a process changes its user."""

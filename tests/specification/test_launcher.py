@@ -1,4 +1,4 @@
-"""The supervisor's end of the nursery: whether it is silent is judged by what it has said."""
+"""The supervisor's end of the fork server: whether it is silent is judged by what it has said."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fairpool.agent.launcher import Launcher
 def test_an_answer_that_was_not_read_yet_is_no_silence(tmp_path: Path) -> None:
     """Between two turns nobody reads; `fairpool status` must not call that trouble."""
     launcher = Launcher(tmp_path / "log", tmp_path / "rehearsal")
-    ours, nursery = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, fork_server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     launcher._line, launcher._unanswered, launcher._heard_at = ours, 1, time.monotonic() - 60
     assert "has not answered for 60 s" in launcher.trouble
-    nursery.send(b"k")
+    fork_server.send(b"k")
     launcher.hear()
     assert launcher.trouble == ""
     launcher.close()
-    nursery.close()
+    fork_server.close()

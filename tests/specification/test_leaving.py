@@ -63,9 +63,9 @@ def test_the_eviction_grace_is_the_administrators_choice() -> None:
     assert cluster.seconds_until_running("mine", HOUR_S) <= 10 + SLACK_S
 
 
-def test_the_owner_has_it_back_from_a_pod_whose_keeper_is_stopped() -> None:
+def test_the_owner_has_it_back_from_a_pod_whose_shim_is_stopped() -> None:
     cluster = borrowed(1)
-    cluster.engine.stop_keeper(PodId("borrower-0-0"), Instant(cluster.clock.now() + HOUR_S * SECOND_MS))
+    cluster.engine.stop_shim(PodId("borrower-0-0"), Instant(cluster.clock.now() + HOUR_S * SECOND_MS))
     cluster.submit("mine", gpus=8, project=OWNER)
     assert cluster.seconds_until_running("mine", HOUR_S) <= 1 + SLACK_S
 

@@ -36,13 +36,13 @@ from fairpool.cluster.ledger import (
     Ledger,
     LedgerProblem,
 )
-from fairpool.cluster.workload_state import Avoided, GroupDates, Halt, Standing
+from fairpool.cluster.workload_state import Avoided, GroupDates, Halt, WorkloadState
 from fairpool.model import plain
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint, TaintEffect, Topology
 from fairpool.model.organization import Entitlement, NodeMarks, Organization, ProjectRules, Queue
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -78,9 +78,9 @@ TEMPLATE = PodTemplate(
 )
 
 
-def life(workload: str = "frac05", index: int = 0, incarnation: int = 0, **changes: Any) -> Life:
+def life(workload: str = "frac05", index: int = 0, incarnation: int = 0, **changes: Any) -> PodRecord:
     of = WorkloadId(workload)
-    plainest = Life(
+    plainest = PodRecord(
         id=pod_id(of, index, incarnation),
         workload=of,
         index=index,
@@ -147,7 +147,7 @@ FULL_LIFE = life(
     retry_at=Instant(4),
     trouble="ErrImagePull: no such image",
 )
-FULL_STANDING = Standing(
+FULL_STANDING = WorkloadState(
     workload=WorkloadId("train"),
     run=7,
     failures=1,
@@ -184,7 +184,7 @@ ORGANIZATION = Organization(
 FULL_ENTRY = Entry(
     specs=(spec(), FULL_SPEC),
     lives=(life(), FULL_LIFE),
-    standings=(Standing(workload=WorkloadId("frac05")), FULL_STANDING),
+    standings=(WorkloadState(workload=WorkloadId("frac05")), FULL_STANDING),
     events=(event(), FULL_EVENT),
     organization=ORGANIZATION,
     cursor=Revision(41),
@@ -258,8 +258,8 @@ def test_random_values_come_back() -> None:
     for world in range(15):
         entry = Entry(
             specs=(replace(anything(WorkloadSpec, dice), id=WorkloadId("w")),),
-            lives=(replace(anything(Life, dice), id=PodId("p")),),
-            standings=(replace(anything(Standing, dice), workload=WorkloadId("w")),),
+            lives=(replace(anything(PodRecord, dice), id=PodId("p")),),
+            standings=(replace(anything(WorkloadState, dice), workload=WorkloadId("w")),),
             organization=anything(Organization, dice),
         )
         image = recorded(entry)
@@ -330,7 +330,7 @@ def test_a_dropped_workload_is_gone_with_all_its_lives() -> None:
     image = recorded(FULL_ENTRY, Entry(dropped=(WorkloadId("train"),), lives=(life("train", 8),)))
     assert image.specs == (spec(),)
     assert image.lives == (life(),)
-    assert image.standings == (Standing(workload=WorkloadId("frac05")),)
+    assert image.standings == (WorkloadState(workload=WorkloadId("frac05")),)
 
 
 def test_a_forgotten_life_is_gone_however_often_it_is_forgotten() -> None:

@@ -450,7 +450,7 @@ def test_a_loop_that_was_taken_over_learns_it_and_changes_nothing() -> None:
     new.push()
     old.becomes(A, WorkloadPhase.FAILED)
     assert old.push() is None
-    assert old.link.outranked_by == 2
+    assert old.link.fenced_by == 2
     assert phase_of(control, A) is WorkloadPhase.COMPLETED
 
 

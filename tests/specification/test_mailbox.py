@@ -43,7 +43,7 @@ class Plane:
             self.changed.notify_all()
 
 
-class Desk:
+class AdminSocket:
     """A mailbox, its plane, and whether it poked."""
 
     def __init__(self) -> None:
@@ -60,50 +60,50 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    desk = Desk()
-    yield desk
-    desk.plane.turn(is_closed=True)
-    assert desk.mailbox.close(SOON_S)
+def admin_socket() -> Iterator[AdminSocket]:
+    admin_socket = AdminSocket()
+    yield admin_socket
+    admin_socket.plane.turn(is_closed=True)
+    assert admin_socket.mailbox.close(SOON_S)
 
 
-def test_who_has_read_nothing_is_told_everything_at_once(desk: Desk) -> None:
-    assert desk.pull(0).whole
-    assert desk.plane.asked == [(0, 0.0)]
+def test_who_has_read_nothing_is_told_everything_at_once(admin_socket: AdminSocket) -> None:
+    assert admin_socket.pull(0).whole
+    assert admin_socket.plane.asked == [(0, 0.0)]
 
 
-def test_nothing_new_is_said_at_once_and_news_pokes(desk: Desk) -> None:
-    assert not desk.pull(5).says_something
-    desk.plane.turn(revision=6)
-    desk.wait_for_poke()
-    assert desk.pull(5).revision == 6
+def test_nothing_new_is_said_at_once_and_news_pokes(admin_socket: AdminSocket) -> None:
+    assert not admin_socket.pull(5).says_something
+    admin_socket.plane.turn(revision=6)
+    admin_socket.wait_for_poke()
+    assert admin_socket.pull(5).revision == 6
 
 
-def test_an_answer_is_given_again_until_the_loop_has_moved_on(desk: Desk) -> None:
-    desk.plane.turn(revision=6)
-    desk.pull(5)
-    desk.wait_for_poke()
-    assert [desk.pull(5).revision, desk.pull(5).revision] == [6, 6], "it came to grief over the first"
-    assert not desk.pull(6).says_something
+def test_an_answer_is_given_again_until_the_loop_has_moved_on(admin_socket: AdminSocket) -> None:
+    admin_socket.plane.turn(revision=6)
+    admin_socket.pull(5)
+    admin_socket.wait_for_poke()
+    assert [admin_socket.pull(5).revision, admin_socket.pull(5).revision] == [6, 6], "it came to grief over the first"
+    assert not admin_socket.pull(6).says_something
 
 
-def test_absence_is_raised_until_somebody_answers_again(desk: Desk) -> None:
-    desk.pull(5)
-    desk.plane.turn(is_away=True)
-    desk.wait_for_poke()
+def test_absence_is_raised_until_somebody_answers_again(admin_socket: AdminSocket) -> None:
+    admin_socket.pull(5)
+    admin_socket.plane.turn(is_away=True)
+    admin_socket.wait_for_poke()
     for _ in range(2):
         with pytest.raises(Unreachable):
-            desk.pull(5)
-    desk.plane.turn(is_away=False)
-    assert not desk.pull(5).says_something
-    desk.plane.turn(revision=6)
-    desk.wait_for_poke()
-    assert desk.pull(5).revision == 6
+            admin_socket.pull(5)
+    admin_socket.plane.turn(is_away=False)
+    assert not admin_socket.pull(5).says_something
+    admin_socket.plane.turn(revision=6)
+    admin_socket.wait_for_poke()
+    assert admin_socket.pull(5).revision == 6
 
 
-def test_a_late_answer_to_an_older_question_is_not_used(desk: Desk) -> None:
-    desk.pull(5)
-    assert not desk.pull(7).says_something, "the loop was told more by another way"
-    desk.plane.turn(revision=8)
-    desk.wait_for_poke()
-    assert desk.pull(7).after == 7
+def test_a_late_answer_to_an_older_question_is_not_used(admin_socket: AdminSocket) -> None:
+    admin_socket.pull(5)
+    assert not admin_socket.pull(7).says_something, "the loop was told more by another way"
+    admin_socket.plane.turn(revision=8)
+    admin_socket.wait_for_poke()
+    assert admin_socket.pull(7).after == 7

@@ -10,8 +10,8 @@ from fairpool.cluster.outstanding import adopted, outstanding, start_order
 from fairpool.cluster.settle import Look, settle
 from fairpool.model.ids import PodId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.observation import ForgetOrder, NodeSight, Order, PodSight, PodState, StartOrder, StopOrder
-from fairpool.model.pod_record import Cause, Life
+from fairpool.model.observation import ForgetOrder, ObservedNode, ObservedPod, Order, PodState, StartOrder, StopOrder
+from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.spec import PodTemplate, Program
 from tests.lives import BOUND, ENDED, RELEASING, RUNNING, at, cells, life, node_sight, pod_sight, spec
 
@@ -61,7 +61,7 @@ def test_the_table(ledger: str, engine: str, owed: str) -> None:
     assert in_words(order) == owed
 
 
-def in_the_ledger(row: str) -> Life:
+def in_the_ledger(row: str) -> PodRecord:
     phase = PodPhase(row.partition(",")[0].lower())
     known = life("a-0-0", phase, on=None if phase is PodPhase.WAITING else "n1")
     if "to be asked" in row:
@@ -69,11 +69,11 @@ def in_the_ledger(row: str) -> Life:
     return known
 
 
-def sight_of_pod(engine: str, of: Life) -> PodSight | None:
+def sight_of_pod(engine: str, of: PodRecord) -> ObservedPod | None:
     return pod_sight(of, PodState(engine)) if engine in list(PodState) else None
 
 
-def sight_of_node(engine: str) -> NodeSight | None:
+def sight_of_node(engine: str) -> ObservedNode | None:
     if engine == "removed":
         return None
     boot = {"boot_id": "n1, second boot"} if engine == "rebooted" else {}
@@ -94,7 +94,7 @@ def in_words(order: Order | None) -> str:
 # --- what an order says --------------------------------------------------------------------------------------------
 
 
-def owed(known: Life, look: Look | None = None) -> Order | None:
+def owed(known: PodRecord, look: Look | None = None) -> Order | None:
     return outstanding(known, spec(), look or Look(node=node_sight()), alone=True, reported=True, now=NOW)
 
 
@@ -174,6 +174,6 @@ def test_a_life_can_be_read_back_from_the_order_that_started_it() -> None:
 
 
 def test_a_life_that_was_read_back_runs_as_soon_as_it_is_looked_at() -> None:
-    sight = pod_sight(life("a-0-0", BOUND, on="n1"), PodState.RUNNING, running_since=at(10))
-    after = settle(adopted(sight.order, NOW), Look(sight, node_sight()), NOW)
+    observed = pod_sight(life("a-0-0", BOUND, on="n1"), PodState.RUNNING, running_since=at(10))
+    after = settle(adopted(observed.order, NOW), Look(observed, node_sight()), NOW)
     assert (after.phase, after.started_at) == (RUNNING, at(10))

@@ -11,13 +11,13 @@ from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.cluster.rollup import gpus_held_milli
 from fairpool.cluster.survey import rows_of
-from fairpool.cluster.workload_state import Standing
+from fairpool.cluster.workload_state import WorkloadState
 from fairpool.control import admission, items
 from fairpool.control.admission import KIND_OF_SUBMIT, Ground
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
-from fairpool.model.pod_record import Life
+from fairpool.model.pod_record import PodRecord
 from fairpool.model.precedence import PRIORITY_CLASSES, KindRule, gpus_charged_milli, precedence
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import WorkloadSpec
@@ -133,8 +133,8 @@ def _admitted(kind: type[wire.SubmitAny], compute: dict[str, Any], **said: Any) 
     return body, made
 
 
-def _life(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> Life:
-    life = Life(
+def _life(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
+    life = PodRecord(
         id=PodId("w-0-0"),
         workload=spec.id,
         index=0,
@@ -148,7 +148,7 @@ def _life(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> Life:
 
 
 def _board(spec: WorkloadSpec) -> Board:
-    rows = rows_of(spec, Standing(workload=spec.id), [_life(spec)], Instant(0))
+    rows = rows_of(spec, WorkloadState(workload=spec.id), [_life(spec)], Instant(0))
     return Board(Snapshot(now=Instant(0), nodes=(_node(),), groups=rows.groups, pods=rows.pods))
 
 

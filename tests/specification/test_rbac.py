@@ -10,7 +10,7 @@ from fairpool.control.rbac import EVERYTHING, ROLES, ROUTES, Action, Grant, Scop
 ADMIN = Grant(RoleName.ADMINISTRATOR, ScopeType.TENANT)
 ANN = Grant(RoleName.RESEARCHER, ScopeType.PROJECT, "team-a")
 HEAD = Grant(RoleName.RESEARCHER, ScopeType.DEPARTMENT, "research")
-KEEPER = Grant(RoleName.ADMINISTRATOR, ScopeType.PROJECT, "team-a")
+SHIM = Grant(RoleName.ADMINISTRATOR, ScopeType.PROJECT, "team-a")
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ KEEPER = Grant(RoleName.ADMINISTRATOR, ScopeType.PROJECT, "team-a")
         pytest.param(ANN, Action.AUDIT_READ, Scope(), False, id="the audit log is an administrator's"),
         pytest.param(HEAD, Action.WORKLOAD_READ, Scope("p", "research"), True, id="a department covers its projects"),
         pytest.param(HEAD, Action.WORKLOAD_READ, Scope("p", "sales"), False, id="and no other's"),
-        pytest.param(KEEPER, Action.PROJECT_WRITE, Scope("team-a"), True, id="a project can have an administrator"),
-        pytest.param(KEEPER, Action.ACCESS_WRITE, Scope(), False, id="who administers nothing else"),
+        pytest.param(SHIM, Action.PROJECT_WRITE, Scope("team-a"), True, id="a project can have an administrator"),
+        pytest.param(SHIM, Action.ACCESS_WRITE, Scope(), False, id="who administers nothing else"),
     ],
 )
 def test_allowed(grant: Grant, action: Action, scope: Scope, may: bool) -> None:

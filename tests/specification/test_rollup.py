@@ -10,10 +10,10 @@ import pytest
 
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.rollup import rollup
-from fairpool.cluster.workload_state import Halt, Standing
+from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
 from fairpool.model.node import Node
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.spec import Arrangement, PodTemplate, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -48,9 +48,9 @@ POOLS = [PoolName(name) for name in ("default", "a100", "v100")]
 
 def report(
     of: WorkloadSpec,
-    lives: Sequence[Life],
+    lives: Sequence[PodRecord],
     *,
-    stand: Standing | None = None,
+    stand: WorkloadState | None = None,
     silent: Sequence[str] = (),
     verdicts: Sequence[Verdict] = (),
     now: Instant = NOW,
@@ -62,27 +62,27 @@ def report(
     return rollup(of, stand or standing(), lives, verdicts=said, nodes=nodes, pools=POOLS, now=now)
 
 
-def runs(name: str, on: str = "n1", **more: Any) -> Life:
+def runs(name: str, on: str = "n1", **more: Any) -> PodRecord:
     return life(name, RUNNING, on=on, **{"started_at": at(10), "since": at(10), **more})
 
 
-def starts(name: str, trouble: str = "") -> Life:
+def starts(name: str, trouble: str = "") -> PodRecord:
     return life(name, BOUND, on="n1", trouble=trouble)
 
 
-def leaves(name: str, cause: Cause, detail: str = "") -> Life:
+def leaves(name: str, cause: Cause, detail: str = "") -> PodRecord:
     return life(name, RELEASING, on="n1", cause=cause, detail=detail)
 
 
-def ended(name: str, outcome: Outcome) -> Life:
+def ended(name: str, outcome: Outcome) -> PodRecord:
     return life(name, ENDED, on="n1", outcome=outcome)
 
 
-def backs_off(name: str) -> Life:
+def backs_off(name: str) -> PodRecord:
     return life(name, not_before=at(61))
 
 
-def halted(phase: WorkloadPhase, cause: Cause, detail: str = "") -> Standing:
+def halted(phase: WorkloadPhase, cause: Cause, detail: str = "") -> WorkloadState:
     return standing(halt=Halt(phase, cause, at(50), detail))
 
 
@@ -91,8 +91,8 @@ class When:
     """A workload and how it is."""
 
     of: WorkloadSpec = field(default_factory=spec)
-    lives: tuple[Life, ...] = ()
-    stand: Standing | None = None
+    lives: tuple[PodRecord, ...] = ()
+    stand: WorkloadState | None = None
     silent: tuple[str, ...] = ()
     then: str
     """Phase, reason and words, as far as there are any."""
@@ -321,7 +321,7 @@ def test_one_that_waits_gives_the_words_of_its_verdict() -> None:
         ),
     ],
 )
-def test_since_when(lives: tuple[Life, ...], stand: Standing, since: Instant) -> None:
+def test_since_when(lives: tuple[PodRecord, ...], stand: WorkloadState, since: Instant) -> None:
     assert report(spec(pods=2), lives, stand=stand).since == since
 
 
@@ -336,7 +336,7 @@ def test_since_when(lives: tuple[Life, ...], stand: Standing, since: Instant) ->
         pytest.param((runs("a-0-0"), life("a-1-3", born_at=at(30)), life("a-2-1", born_at=at(20))), at(20), id="first"),
     ],
 )
-def test_since_when_somebody_waits(lives: tuple[Life, ...], since: Instant | None) -> None:
+def test_since_when_somebody_waits(lives: tuple[PodRecord, ...], since: Instant | None) -> None:
     assert report(spec(pods=3), lives).waiting_since == since
 
 
@@ -372,7 +372,7 @@ def test_pods_are_told_in_the_order_of_their_places_and_an_eviction_with_its_fir
         pytest.param(life("a-0-0", RUNNING, on="n1", devices=(8,)), 0, id="a GPU that is gone is held by nobody"),
     ],
 )
-def test_what_it_holds(one: Life, gpus: int) -> None:
+def test_what_it_holds(one: PodRecord, gpus: int) -> None:
     assert report(spec(), [one]).gpus_milli == gpus
 
 
@@ -412,5 +412,5 @@ def test_memory_of_a_device_of_unknown_size_counts_as_the_whole_device() -> None
         pytest.param(spec(pools=("a100", "v100")), standing(pool=PoolName("v100")), "v100", id="the one it tries now"),
     ],
 )
-def test_the_pool_it_is_in(of: WorkloadSpec, stand: Standing, pool: str) -> None:
+def test_the_pool_it_is_in(of: WorkloadSpec, stand: WorkloadState, pool: str) -> None:
     assert report(of, [life("a-0-0")], stand=stand).pool == pool

@@ -9,8 +9,8 @@ import pytest
 
 from fairpool.cluster.settle import LONGEST_RETRY_S, Look, settle
 from fairpool.model.ids import SECOND_MS
-from fairpool.model.observation import Answer, NodeSight, PodSight, PodState, Reply
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.observation import Answer, ObservedNode, ObservedPod, PodState, Reply
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from tests.lives import (
     BOUND,
     ENDED,
@@ -124,7 +124,7 @@ def test_the_table(ledger: str, engine: str, then: str) -> None:
     assert in_words(before, settle(before, said(engine, before), NOW)) == then
 
 
-def in_the_ledger(row: str) -> Life:
+def in_the_ledger(row: str) -> PodRecord:
     phase, _, cause = row.partition(", ")
     match phase:
         case "WAITING":
@@ -142,12 +142,12 @@ def in_the_ledger(row: str) -> Life:
     return life("a-0-0", ENDED, on="n1", cause=Cause.EXITED)
 
 
-def said(engine: str, of: Life) -> Look:
+def said(engine: str, of: PodRecord) -> Look:
     """All that the words of a column mean."""
     return Look(sight_of_pod(engine, of), sight_of_node(engine), reply(engine), "stop confirmed" in engine)
 
 
-def sight_of_pod(engine: str, of: Life) -> PodSight | None:
+def sight_of_pod(engine: str, of: PodRecord) -> ObservedPod | None:
     match engine.partition(",")[0].split():
         case ["starting"]:
             return pod_sight(of, PodState.STARTING)
@@ -162,7 +162,7 @@ def sight_of_pod(engine: str, of: Life) -> PodSight | None:
     return None
 
 
-def sight_of_node(engine: str) -> NodeSight | None:
+def sight_of_node(engine: str) -> ObservedNode | None:
     if "removed" in engine:
         return None
     if "rebooted" in engine:
@@ -175,7 +175,7 @@ def reply(engine: str) -> Answer | None:
     return answer(Reply(word), "the disk is full") if word in list(Reply) else None
 
 
-def in_words(before: Life, after: Life) -> str:
+def in_words(before: PodRecord, after: PodRecord) -> str:
     """What happened, as a cell says it."""
     if after is before:
         return "–"
@@ -275,8 +275,8 @@ def test_a_refusal_says_who_refused_and_why() -> None:
     "changes", [{"gpus": 0}, {"gpus_withheld": (0,)}], ids=["the GPU is gone", "somebody else is busy on it"]
 )
 def test_a_start_that_is_owed_on_a_gpu_that_is_not_offered_any_more_is_called_off(changes: dict[str, Any]) -> None:
-    sight = node_sight()
-    poorer = replace(sight, node=replace(sight.node, **changes))
+    observed = node_sight()
+    poorer = replace(observed, node=replace(observed.node, **changes))
     after = settle(life("a-0-0", BOUND, on="n1"), Look(node=poorer), NOW)
     assert (after.phase, after.cause) == (RELEASING, Cause.NODE_LOST)
     assert after.detail == "node n1 no longer has GPU 0 available"

@@ -273,14 +273,14 @@ def test_a_queue_is_renamed_with_all_that_names_it_in_one_revision() -> None:
     control.submit(spec(A, VISION))
     control.submit(spec(B, SPEECH))
     before = control.revision
-    sight = QueueId("sight")
-    assert taken(control.rename_queue(VISION, sight)) == before + 1
+    observed = QueueId("sight")
+    assert taken(control.rename_queue(VISION, observed)) == before + 1
     assert shown(pulled(control, before)) == "a:run organization"
-    assert {each.id: each.project for each in control.specs().values()} == {A: sight, B: SPEECH}
-    assert control.organization().rules == {sight: ProjectRules(interactive_limit_s=60)}
+    assert {each.id: each.project for each in control.specs().values()} == {A: observed, B: SPEECH}
+    assert control.organization().rules == {observed: ProjectRules(interactive_limit_s=60)}
     taken(control.rename_queue(LAB, QueueId("institute")))
     parents = [(queue.id, queue.parent) for queue in control.organization().queues[DEFAULT_POOL]]
-    assert parents == [("institute", None), (sight, "institute"), (SPEECH, "institute")]
+    assert parents == [("institute", None), (observed, "institute"), (SPEECH, "institute")]
 
 
 def test_what_cannot_be_done_is_a_problem_and_no_revision() -> None:

@@ -10,13 +10,13 @@ from fairpool.cluster.books import Books, Draft
 from fairpool.cluster.enact import enact
 from fairpool.cluster.ledger import Image
 from fairpool.cluster.survey import NOBODY, Rows, Survey, ground, rows_of
-from fairpool.cluster.workload_state import Avoided, GroupDates, Standing
+from fairpool.cluster.workload_state import Avoided, GroupDates, WorkloadState
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint
-from fairpool.model.observation import NodeSight, Observation
+from fairpool.model.observation import Observation, ObservedNode
 from fairpool.model.organization import Entitlement, NodeMarks, Organization, Queue
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.workload import TopologyConstraint
 from fairpool.scheduler.decision import Bind, Evict, EvictionReason, Plan, Promise, Withdraw, WithdrawReason
@@ -44,11 +44,11 @@ NOW = at(60)
 N1, N2 = NodeName("n1"), NodeName("n2")
 
 
-def rows(of: WorkloadSpec | None, *lives: Life, stand: Standing | None = None) -> Rows:
+def rows(of: WorkloadSpec | None, *lives: PodRecord, stand: WorkloadState | None = None) -> Rows:
     return rows_of(of, stand or standing(), lives, NOW)
 
 
-def done(name: str, pod_set: str = "default") -> Life:
+def done(name: str, pod_set: str = "default") -> PodRecord:
     return life(name, ENDED, on="n1", outcome=Outcome.OK, pod_set=pod_set)
 
 
@@ -143,7 +143,7 @@ LED = spec(pods=4, leader=PodTemplate())
         ),
     ],
 )
-def test_how_many_must_run_together(of: WorkloadSpec, lives: list[Life], minima: dict[str, int]) -> None:
+def test_how_many_must_run_together(of: WorkloadSpec, lives: list[PodRecord], minima: dict[str, int]) -> None:
     (group,) = rows(of, *lives).groups
     assert {each.name: each.minimum for each in group.tree.all_pod_sets()} == minima
 
@@ -216,13 +216,13 @@ A100 = NodePool(name=PoolName("a100"), label_key="type", label_value="a100")
 POOLS = (NodePool(), A100)
 
 
-def labelled(name: str) -> NodeSight:
-    sight = node_sight(name)
-    return replace(sight, node=replace(sight.node, labels={"type": "a100"}))
+def labelled(name: str) -> ObservedNode:
+    observed = node_sight(name)
+    return replace(observed, node=replace(observed.node, labels={"type": "a100"}))
 
 
 @pytest.mark.parametrize(
-    ("sight", "marks", "ready", "cordoned"),
+    ("observed", "marks", "ready", "cordoned"),
     [
         pytest.param(node_sight(), NodeMarks(), True, False, id="one that answers takes pods"),
         pytest.param(
@@ -231,8 +231,8 @@ def labelled(name: str) -> NodeSight:
         pytest.param(node_sight(), NodeMarks(cordoned=True), True, True, id="one that is cordoned is told of as such"),
     ],
 )
-def test_a_node(sight: NodeSight, marks: NodeMarks, ready: bool, cordoned: bool) -> None:
-    land = ground({N1: sight}, Organization(marks={N1: marks}))
+def test_a_node(observed: ObservedNode, marks: NodeMarks, ready: bool, cordoned: bool) -> None:
+    land = ground({N1: observed}, Organization(marks={N1: marks}))
     assert [(node.ready, node.cordoned) for node in land.nodes[PoolName("default")]] == [(ready, cordoned)]
 
 
@@ -298,7 +298,9 @@ def test_there_is_a_snapshot_for_each_pool_with_its_nodes() -> None:
         ),
     ],
 )
-def test_the_pool_of_a_pod(of: WorkloadSpec, stand: Standing, lives: list[Life], where: dict[str, list[str]]) -> None:
+def test_the_pool_of_a_pod(
+    of: WorkloadSpec, stand: WorkloadState, lives: list[PodRecord], where: dict[str, list[str]]
+) -> None:
     snapshots = surveyed(rows(of, *lives, stand=stand))
     assert {pool: [pod.id for pod in each.pods] for pool, each in snapshots.items()} == where
     for each in snapshots.values():
@@ -321,7 +323,7 @@ A = GroupId("a")
 A_0_0 = PodId("a-0-0")
 
 
-def enacted(decided: Plan, *lives: Life, stand: Standing | None = None) -> Draft:
+def enacted(decided: Plan, *lives: PodRecord, stand: WorkloadState | None = None) -> Draft:
     """The draft after a plan for one workload."""
     ours, stand = spec(), stand or standing()
     books = Books(Image(specs=(ours,), lives=lives, standings=(stand,)))
@@ -332,7 +334,7 @@ def enacted(decided: Plan, *lives: Life, stand: Standing | None = None) -> Draft
     return draft
 
 
-def after(decided: Plan, *lives: Life, stand: Standing | None = None) -> list[str]:
+def after(decided: Plan, *lives: PodRecord, stand: WorkloadState | None = None) -> list[str]:
     """Each life with its phase, its node, and why it leaves."""
     draft = enacted(decided, *lives, stand=stand)
     said = []
@@ -390,7 +392,7 @@ MOVE = Plan(evictions=(evict(Pass.CONSOLIDATE, N2),), promises=(PROMISE,))
         ),
     ],
 )
-def test_a_plan_in_the_books(decided: Plan, before: Life, then: list[str]) -> None:
+def test_a_plan_in_the_books(decided: Plan, before: PodRecord, then: list[str]) -> None:
     assert after(decided, before) == then
 
 

@@ -18,7 +18,7 @@ from fairpool.control.settings import Retention
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
 from fairpool.platform.assembly import Platform
-from fairpool.platform.data_directory import Premises
+from fairpool.platform.data_directory import DataDirectory
 from fairpool.platform.node_set import Offer
 
 TOKENS = {"access_token": "fpa_secret", "refresh_token": "fpr_secret", "expires_in": 60}
@@ -39,7 +39,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_runai_is_signed_in_where_only_its_owner_can_read_it(config: Path, tmp_path: Path) -> None:
-    guest = Guest(Premises(tmp_path / "data"), "http://0.0.0.0:9000")
+    guest = Guest(DataDirectory(tmp_path / "data"), "http://0.0.0.0:9000")
     assert guest.keep(ANSWER, 1000.0) == ""
     known = Configuration(config)
     login = known.login("http://127.0.0.1:9000")
@@ -65,7 +65,7 @@ def test_a_socket_belongs_to_one_server(config: Path) -> None:
 
 def test_a_configuration_that_cannot_be_written_is_said(config: Path, tmp_path: Path) -> None:
     config.write_text("a file")
-    guest = Guest(Premises(tmp_path / "data"), "http://127.0.0.1:9000")
+    guest = Guest(DataDirectory(tmp_path / "data"), "http://127.0.0.1:9000")
     (line,) = guest.lines(ANSWER, guest.keep(ANSWER, 0.0))
     assert line.startswith("Login    runai is not signed in: ")
     assert str(config) in line
@@ -73,7 +73,7 @@ def test_a_configuration_that_cannot_be_written_is_said(config: Path, tmp_path: 
 
 def test_where_pods_are_not_isolated_the_socket_grants_nothing(config: Path, tmp_path: Path) -> None:
     with socket.socket() as listener:
-        platform = Platform(Premises(tmp_path), Address("127.0.0.1", 1), listener, Offer(()), Retention())
+        platform = Platform(DataDirectory(tmp_path), Address("127.0.0.1", 1), listener, Offer(()), Retention())
         platform._app = FastAPI()
         platform._not_isolated = "user namespaces are disabled"
         for answer in (
@@ -84,7 +84,7 @@ def test_where_pods_are_not_isolated_the_socket_grants_nothing(config: Path, tmp
             assert answer.code == "access.not_isolated"
     refused = asyncio.run(platform._clerk_of_welcomes({"holding": []}))
     assert isinstance(refused, Problem)
-    (line,) = Guest(Premises(tmp_path), "http://127.0.0.1:1").lines(refused)
+    (line,) = Guest(DataDirectory(tmp_path), "http://127.0.0.1:1").lines(refused)
     assert "not isolated from your account on this machine (user namespaces are disabled)" in line
     assert "--first-password-file" in line
     assert not config.exists()

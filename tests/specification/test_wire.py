@@ -33,7 +33,7 @@ from fairpool.api.message import VERSION, Message, Wire, read
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import Organization
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import WorkloadSpec
@@ -238,7 +238,7 @@ def test_a_reason_arrives_as_what_it_was(reason: Cause | Pause) -> None:
 
 
 def test_a_life_is_reported_as_the_ledger_holds_it() -> None:
-    life = Life(
+    life = PodRecord(
         id=PodId("w-0-1"),
         workload=WorkloadId("w"),
         index=0,

@@ -1,1 +1,1 @@
-"""What runs on a node: devices, pods and their keepers. Knows the model and nothing above it."""
+"""What runs on a node: devices, pods and their shims. Knows the model and nothing above it."""

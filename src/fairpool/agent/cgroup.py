@@ -2,7 +2,7 @@
 
 A pod without limits gets no group: it costs each start a migration, and its processes are found without one.
 Where no group may be made the limits are not enforced, and `Limiter.missing` says why, for people to read.
-Used by the supervisor (which asks what is possible) and by keepers (which make, enter and remove a group).
+Used by the supervisor (which asks what is possible) and by shims (which make, enter and remove a group).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PIDS_MAX = 32_768
 
 
 class Limiter:
-    """Where groups can be made on this machine: found once, handed to keepers as plain text."""
+    """Where groups can be made on this machine: found once, handed to shims as plain text."""
 
     def __init__(self, cpu: str, memory: str, version: int, missing: str) -> None:
         self.cpu, self.memory, self.version, self.missing = cpu, memory, version, missing
@@ -56,7 +56,7 @@ def find_limiter(name: str) -> Limiter:
 
 
 class Group:
-    """The control group of one pod, in the hands of its keeper."""
+    """The control group of one pod, in the hands of its shim."""
 
     def __init__(self, limiter: dict[str, str | int], name: str) -> None:
         self._version = int(limiter["version"])

@@ -41,7 +41,7 @@ class Belongings:
     """Whether a process lives and can be seen from here."""
 
 
-class Lookout:
+class DeviceHealth:
     """Looks at the devices of this machine, again and again."""
 
     def __init__(self, gpus: Gpus) -> None:

@@ -2,7 +2,7 @@
 
 Writing is not enough for that. A disk may take less than it was given, the content may reach it after the name does,
 and the name may not reach it at all; so all is written, then flushed, then renamed, then the folder is flushed. Used by
-keepers too, so it imports next to nothing.
+shims too, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from _thread import get_ident  # `threading` would have work done after every fork, and in every keeper
+from _thread import get_ident  # `threading` would have work done after every fork, and in every shim
 from contextlib import suppress
 
 ORDER_MAX = 64 << 20

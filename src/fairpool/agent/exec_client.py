@@ -23,7 +23,7 @@ COMMAND_MAX = 65536
 """Bytes of a command: written as JSON they may be twice as many, and must fit into one packet."""
 CONNECT_S = 5.0
 KNOCK_S = 30.0
-"""How long a keeper has to make a door; on a busy machine it must first get its turn."""
+"""How long a shim has to make a door; on a busy machine it must first get its turn."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
 """Between two tries to come in."""
 
@@ -113,7 +113,7 @@ def execute(
     environment: Mapping[str, str] | None = None,
     working_dir: str = "",
 ) -> Execution:
-    """Run a command in the pod's environment, folder and view. Raises OSError where no keeper answers."""
+    """Run a command in the pod's environment, folder and view. Raises OSError where no shim answers."""
     line = _knock(folder)
     wish = {
         "op": "exec",
@@ -162,18 +162,18 @@ def attach(folder: Path) -> Attachment:
 
 
 def _knock(folder: Path) -> socket.socket:
-    """Come in; where there is no door the keeper is asked to make one, as long as it lives and the program runs."""
+    """Come in; where there is no door the shim is asked to make one, as long as it lives and the program runs."""
     until, pause_s = time.monotonic() + KNOCK_S, FIRST_PAUSE_S
     while True:
         try:
             return _connected(folder)
         except (FileNotFoundError, ConnectionRefusedError):
             found = pod_directory.glance(str(folder))
-            keeper = found.keeper
-            runs = keeper is not None and found.running_since is not None and keeper.is_alive
-            if keeper is None or not runs or time.monotonic() >= until:
+            shim = found.shim
+            runs = shim is not None and found.running_since is not None and shim.is_alive
+            if shim is None or not runs or time.monotonic() >= until:
                 raise
-        process_table.send(keeper.pid, KNOCK, only_if=partial(process_table.is_alive, started=keeper.started))
+        process_table.send(shim.pid, KNOCK, only_if=partial(process_table.is_alive, started=shim.started))
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 

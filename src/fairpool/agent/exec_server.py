@@ -1,13 +1,13 @@
 """Visitors of a running pod: those who attach to its program, and those who execute a command beside it.
 
-The keeper's side of a socket in the life's folder; the other side is in `visit.py`. Few pods are ever visited, so most
-have none: who wants to come in knocks, by a signal to the keeper, and waits until it is there. A pod with a keyboard
+The shim's side of a socket in the life's folder; the other side is in `visit.py`. Few pods are ever visited, so most
+have none: who wants to come in knocks, by a signal to the shim, and waits until it is there. A pod with a keyboard
 has one from the start. A visitor's first packet says what it wants. After that an attached visitor gets output and
 sends keystrokes and window sizes, one packet each; one that executes has handed over the file descriptors, or is handed
 the end of a terminal, and waits for the exit code.
 
-Whatever a visitor says, and whenever it leaves, costs that visitor its place and nobody anything else: the keeper
-alone knows how the program ends, so nothing here may end the keeper.
+Whatever a visitor says, and whenever it leaves, costs that visitor its place and nobody anything else: the shim
+alone knows how the program ends, so nothing here may end the shim.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairpool.agent.pod_init import limit_processes
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, become
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
+if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every shim's memory
     from typing import Any, NoReturn
 
 KNOCK = signal.SIGUSR1
@@ -84,7 +84,7 @@ class Door:
             self._send(fd, data)
 
     def serve(self, fd: int, events: int) -> None:
-        """Something happened on a descriptor that is not the keeper's."""
+        """Something happened on a descriptor that is not the shim's."""
         try:
             if self._listener is not None and fd == self._listener.fileno():
                 self._admit()
@@ -96,7 +96,7 @@ class Door:
             self._dismiss(fd)
 
     def visitor_ended(self, pid: int, code: int) -> None:
-        """A child of the keeper that is not the program has ended."""
+        """A child of the shim that is not the program has ended."""
         fd = self._executing.pop(pid, None)
         if fd is not None:
             self._part(fd, code if code >= 0 else 128 - code)
@@ -247,7 +247,7 @@ def _listening() -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         if os.path.lexists("door"):
-            os.unlink("door")  # of a keeper that was killed
+            os.unlink("door")  # of a shim that was killed
         listener.bind("door")
         listener.listen(8)
     except OSError:

@@ -1,8 +1,8 @@
-"""The warm parent of keepers: a small process that forks one for each life it is told about.
+"""The warm parent of shims: a small process that forks one for each life it is told about.
 
 A fresh interpreter costs ten times what a fork of a warm one does. It holds nothing: killed, it is started again, and
 whoever was asked for and not made is asked for again, for a life is claimed once however often it is launched. It
-leaves when the process that started it does; the keepers stay.
+leaves when the process that started it does; the shims stay.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from fairpool.agent.shim import keep, prepare_signals, read_launch, rehearse
 
 REQUEST_MAX = 1 << 17
 READ_AT_ONCE = 64
-"""Orders read before the first of their keepers is forked."""
+"""Orders read before the first of their shims is forked."""
 
 
 def main() -> None:
     """Serve the socket named on the command line until its other end is closed."""
     line, files_max, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    # Also while it is stopped and cannot hear that the line is closed. Keepers do not inherit this.
+    # Also while it is stopped and cannot hear that the line is closed. Shims do not inherit this.
     namespaces.die_with_parent(os.getppid())
     os.set_inheritable(line, False)
     os.write(line, json.dumps(_permissions()).encode())
     os.umask(0o022)
-    namespaces.warm_up("fp:nursery")
+    namespaces.warm_up("fp:fork server")
     prepare_signals()
-    with suppress(OSError, CannotRun):  # no room, or a machine without `true`: then keepers cost more
+    with suppress(OSError, CannotRun):  # no room, or a machine without `true`: then shims cost more
         rehearse(folder)
     os.chdir("/")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _collect(ended: int) -> None:
-    """Keepers that have ended. Not left to the kernel: they inherit how we treat the end of children, and need it."""
+    """Shims that have ended. Not left to the kernel: they inherit how we treat the end of children, and need it."""
     with suppress(BlockingIOError, ChildProcessError):
         os.read(ended, 4096)
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -71,7 +71,7 @@ def _collect(ended: int) -> None:
 def _answer(line: int, request: bytes) -> None:
     rows = request.decode().splitlines()
     for start in range(0, len(rows), READ_AT_ONCE):
-        _fork_keepers(rows[start : start + READ_AT_ONCE])
+        _fork_shims(rows[start : start + READ_AT_ONCE])
         _confirm(line)
 
 
@@ -83,7 +83,7 @@ def _confirm(line: int) -> None:
     os.set_blocking(line, True)
 
 
-def _fork_keepers(rows: list[str]) -> None:
+def _fork_shims(rows: list[str]) -> None:
     lives = [row.split(" ", 1) for row in rows]
     wanted = [(folder, int(generation), read_launch(folder)) for generation, folder in lives]
     for each in wanted:
@@ -92,7 +92,7 @@ def _fork_keepers(rows: list[str]) -> None:
 
 
 def _permissions() -> dict[str, str]:
-    """What this system lets keepers do, tried once; empty means yes, else why not."""
+    """What this system lets shims do, tried once; empty means yes, else why not."""
     return {
         "mounts": namespaces.permitted(namespaces.CLONE_NEWNS),
         "host_name": namespaces.permitted(namespaces.CLONE_NEWUTS),

@@ -1,7 +1,7 @@
-"""Hints from keepers to whoever looks at the pods: a pipe in the data folder that says whose life has changed.
+"""Hints from shims to whoever looks at the pods: a pipe in the data folder that says whose life has changed.
 
 Never more than hints. Nobody may listen, there may be no room, and whoever may write here may write anything; so it is
-known when some may be missing, and then everyone is looked at. Keepers use it too, so it imports next to nothing.
+known when some may be missing, and then everyone is looked at. Shims use it too, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Hints:
     """The end at which they are read."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        import fcntl  # of no use to keepers
+        import fcntl  # of no use to shims
 
         path = os.path.join(root, NAME)
         if os.path.lexists(path):
-            os.unlink(path)  # of one that was killed, or that is outranked
+            os.unlink(path)  # of one that was killed, or that is fenced
         os.mkfifo(path, 0o600)
-        # For writing too, or it would be at its end whenever no keeper has it open.
+        # For writing too, or it would be at its end whenever no shim has it open.
         self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         # Not always what it is elsewhere: a user with very many pipes gets small ones. Where half of it has come at a
         # time, there may have been no room for more.

@@ -1,6 +1,6 @@
-"""From an order to what its keeper does: program, folder, mounts, limits. What cannot be given is a Problem.
+"""From an order to what its shim does: program, folder, mounts, limits. What cannot be given is a Problem.
 
-The answer is plain data for JSON, because the keeper reads it from the life's folder and knows nothing of the model.
+The answer is plain data for JSON, because the shim reads it from the life's folder and knows nothing of the model.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def launch_of(
     rendezvous: tuple[str, int] | None,
     user: User | None = None,
 ) -> dict[str, Any] | Problem:
-    """Everything the keeper needs to know, or why this cannot be done here. Without a user it runs as the server's."""
+    """Everything the shim needs to know, or why this cannot be done here. Without a user it runs as the server's."""
     program, isolation = order.program, conditions.isolation
     mounts = _mounts(order, image, conditions, user)
     if isinstance(mounts, Problem):

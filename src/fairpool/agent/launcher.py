@@ -1,7 +1,7 @@
-"""The supervisor's end of the nursery: starts it, asks it for keepers, and starts another when it was killed.
+"""The supervisor's end of the fork server: starts it, asks it for shims, and starts another when it was killed.
 
-Each request is answered, piece by piece, as soon as its keepers are forked. A nursery that has an open request and says
-nothing for a while is stopped or stuck: it is killed and replaced, and whoever has no keeper is asked for again.
+Each request is answered, piece by piece, as soon as its shims are forked. A fork server with an open request that says
+nothing for a while is stopped or stuck: it is killed and replaced, and whoever has no shim is asked for again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ PROGRAM = "import sys; sys.path.insert(0, {root!r}); from fairpool.agent.fork_se
 HELLO_S = 20.0
 GOODBYE_S = 5.0
 ANSWER_S = 10.0
-"""A nursery forks sixty keepers in a tenth of a second; one that is silent for so long will not answer any more."""
+"""A fork server forks sixty shims in a tenth of a second; one that is silent for so long will not answer any more."""
 SLOW_S = 2.0
 """From then on it is said that nothing starts."""
 
 
 class Launcher:
-    """Asks for keepers. Nothing here is certain: who wants to know what became of a life looks at its folder."""
+    """Asks for shims. Nothing here is certain: who wants to know what became of a life looks at its folder."""
 
     def __init__(self, log: Path, rehearsal: Path) -> None:
         self._log, self._rehearsal = log, rehearsal
@@ -37,7 +37,7 @@ class Launcher:
         self._process: subprocess.Popen[bytes] | None = None
         self._files_max = _raise_files_max()
         self._unanswered = 0
-        """Pieces of requests that the nursery has not confirmed."""
+        """Pieces of requests that the fork server has not confirmed."""
         self._heard_at = 0.0
         """When it last confirmed one, or was first asked since it owes none."""
         self.forbidden: dict[str, str] = {}
@@ -45,11 +45,11 @@ class Launcher:
 
     @property
     def pid(self) -> int | None:
-        """The nursery's, if one was started."""
+        """The fork server's, if one was started."""
         return self._process.pid if self._process is not None else None
 
     def open(self) -> None:
-        """Start the nursery, unless it runs."""
+        """Start the fork server, unless it runs."""
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
@@ -71,7 +71,7 @@ class Launcher:
     def _start(self, theirs: socket.socket) -> None:
         root = str(Path(__file__).resolve().parents[2])
         fd = theirs.fileno()
-        # Isolated and without site packages: it must be small, and nobody's start-up files belong into every keeper.
+        # Isolated and without site packages: it must be small, and nobody's start-up files belong into every shim.
         command = [sys.executable, "-I", "-S", "-c", PROGRAM.format(root=root), str(fd), str(self._files_max)]
         command.append(str(self._rehearsal))
         with self._log.open("ab") as log, theirs:
@@ -81,14 +81,14 @@ class Launcher:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                # Functions are looked up in libraries once and at the start, not by each keeper that first calls them.
+                # Functions are looked up in libraries once and at the start, not by each shim that first calls them.
                 env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", "LD_BIND_NOW": "1"},
                 pass_fds=(fd,),
                 start_new_session=True,
             )
 
     def launch(self, wanted: Sequence[tuple[int, str]]) -> int:
-        """Ask for keepers, each with its number and its life's folder; says for how many could be asked just now."""
+        """Ask for shims, each with its number and its life's folder; says for how many could be asked just now."""
         self.attend()
         self.open()
         assert self._line is not None
@@ -104,7 +104,7 @@ class Launcher:
             try:
                 self._line.send(b"".join(batch))
             except (BlockingIOError, BrokenPipeError, ConnectionError):
-                break  # busy or killed: whoever still has no keeper is asked for again at the next look
+                break  # busy or killed: whoever still has no shim is asked for again at the next look
             asked += len(batch)
             if not self._unanswered:
                 self._heard_at = time.monotonic()
@@ -112,7 +112,7 @@ class Launcher:
         return asked
 
     def attend(self) -> bool:
-        """Hear what the nursery has confirmed. One that is silent for too long is ended; True: that was done."""
+        """Hear what the fork server has confirmed. One that is silent for too long is ended; True: that was done."""
         self.hear()
         if self.silent_s < ANSWER_S:
             return False
@@ -121,7 +121,7 @@ class Launcher:
 
     @property
     def silent_s(self) -> float:
-        """For how long the nursery has owed an answer; 0: it owes none."""
+        """For how long the fork server has owed an answer; 0: it owes none."""
         return time.monotonic() - self._heard_at if self._unanswered else 0.0
 
     @property
@@ -132,7 +132,7 @@ class Launcher:
         return f"process {self.pid}, which starts pods, has not answered for {self.silent_s:.0f} s"
 
     def hear(self) -> None:
-        """Take in what the nursery has confirmed. For one thread at a time, as everything here."""
+        """Take in what the fork server has confirmed. For one thread at a time, as everything here."""
         if self._line is None:
             return
         with suppress(OSError):  # nothing more to hear, or it was killed
@@ -141,7 +141,7 @@ class Launcher:
                 self._heard_at = time.monotonic()
 
     def close(self) -> None:
-        """Let the nursery go; keepers stay."""
+        """Let the fork server go; shims stay."""
         self._hang_up()
         if self._process is not None:
             try:

@@ -2,7 +2,7 @@
 
 An offset counts every byte the pod ever wrote, so a reader that was away goes on where it stopped, also across
 rotations. Beside each segment lies an index of when its bytes came, for `--since` and `--timestamps`.
-The keeper writes, anyone reads; nobody locks.
+The shim writes, anyone reads; nobody locks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ INDEX_STEP_MS = 20
 INDEX_COARSER = 1 << 14
 """After so many entries the step is twice as long, and so on: who writes a byte at a time fills no disk with times."""
 INDEX_MAX_BYTES = 4 << 20
-"""Of one index, when it is read; more than a keeper writes."""
+"""Of one index, when it is read; more than a shim writes."""
 
 
 class LogWriter:
-    """Appends output; only one keeper at a time has one. Files are made when there is something to write."""
+    """Appends output; only one shim at a time has one. Files are made when there is something to write."""
 
     def __init__(self, folder: str, segment_bytes: int, segments: int) -> None:
         self._folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
@@ -38,7 +38,7 @@ class LogWriter:
 
     def write(self, data: bytes, now_ms: int) -> None:
         """Append, going on in a new segment when this one is full. What the disk does not take is lost: better a gap
-        in its log than a program that hangs on its output, or a keeper that dies of it."""
+        in its log than a program that hangs on its output, or a shim that dies of it."""
         try:
             if self._file < 0:
                 self._open_latest()

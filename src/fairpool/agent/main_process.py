@@ -1,6 +1,6 @@
-"""Which process a life's program is, as its keeper says it: by a name in the life's folder, with nothing behind it.
+"""Which process a life's program is, as its shim says it: by a name in the life's folder, with nothing behind it.
 
-A second name for what is there already is no file that must be made and removed for each life. Used by keepers too, so
+A second name for what is there already is no file that must be made and removed for each life. Used by shims too, so
 it imports next to nothing.
 """
 
@@ -46,7 +46,7 @@ def said(folder: str, names: Collection[str] | None = None) -> tuple[int, int, i
 
 
 def namespace(folder: str) -> int | None:
-    """The inode of the PID namespace the program is in, as its keeper wrote it down; None: it has none of its own."""
+    """The inode of the PID namespace the program is in, as its shim wrote it down; None: it has none of its own."""
     try:
         text = os.readlink(f"{folder}/{NAMESPACE}")
     except OSError:
@@ -55,7 +55,7 @@ def namespace(folder: str) -> int | None:
 
 
 def _numbers(text: str) -> tuple[int, int, int] | None:
-    words = text.replace("None", "0").split(".")  # which the earliest keepers wrote if it had ended already
+    words = text.replace("None", "0").split(".")  # which the earliest shims wrote if it had ended already
     if len(words) != 3 or not all(word.isascii() and word.isdigit() for word in words):
         return None
     return int(words[0]), int(words[1]), int(words[2])

@@ -2,7 +2,7 @@
 
 The source is opened first and judged by the descriptor, which is then what gets bound: a link or a folder that is
 exchanged in between changes nothing. The supervisor asks before a pod is accepted, so that the refusal is a message;
-the pod's first process asks again when it mounts. Runs in keepers too, so it imports next to nothing.
+the pod's first process asks again when it mounts. Runs in shims too, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
+if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every shim's memory
     from typing import Any
 
 MACHINE = ("/proc", "/sys", "/dev", "/run")

@@ -4,7 +4,7 @@ There is no image to unpack: a pod sees the machine's files. What it is given be
 namespace of its own. A place to bind to that does not exist is made in the pod's view only: the nearest folder that
 exists is replaced by a mirror of itself in memory, so that nothing is left on the machine.
 
-Runs in keepers, so it imports next to nothing.
+Runs in shims, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _check(result: int, what: str) -> None:
 
 
 def warm_up(name: str) -> None:
-    """Look up once what every keeper will call, so that it is found in memory they share."""
+    """Look up once what every shim will call, so that it is found in memory they share."""
     set_process_name(name)
     for function in ("unshare", "sethostname", "mount", "syscall", "setns", "setgroups"):
         getattr(_libc(), function)

@@ -2,7 +2,7 @@
 
 The moment is written by a clock that neither a restart of the server nor a change of the time of day moves: seconds
 since boot, suspended time included. A life belongs to one boot, so that is enough. Whoever reads the notice later, an
-heir or the next server, goes on with what is left of the grace and never begins it anew. Used by keepers too, so it
+heir or the next server, goes on with what is left of the grace and never begins it anew. Used by shims too, so it
 imports next to nothing.
 """
 

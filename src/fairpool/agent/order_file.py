@@ -1,4 +1,4 @@
-"""The order of a life as it is kept beside the pod: what was ordered, and what its keeper was told to do.
+"""The order of a life as it is kept beside the pod: what was ordered, and what its shim was told to do.
 
 The one place that knows how values of the model are written to disk here. Fields that a later version adds are
 ignored by an earlier one, and take their defaults when they are missing.
@@ -21,7 +21,7 @@ class KeptOrder(msgspec.Struct, frozen=True):
 
     order: StartOrder
     launch: dict[str, Any] | None = None
-    """What the keeper does, ready to be done; None when the image could not be found (yet)."""
+    """What the shim does, ready to be done; None when the image could not be found (yet)."""
     trouble: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Reading the folder of a life from outside: what its keeper has written so far. See `shim.py` for what lies in it.
+"""Reading the folder of a life from outside: what its shim has written so far. See `shim.py` for what lies in it.
 
 A pod may write wherever its user may, here too. What cannot be read counts as not written; it never stops the reader.
 """
@@ -16,13 +16,13 @@ from fairpool.agent.durable import read_regular, sync_file, write_durably
 from fairpool.model.ids import Instant, PodId
 
 CONTENT_MAX = 1 << 17
-"""Bytes; what keepers and jobs write here is far smaller."""
+"""Bytes; what shims and jobs write here is far smaller."""
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)
 """What reading JSON of unknown content may raise."""
 
 
-class Keeper(NamedTuple):
-    """The latest keeper of a life."""
+class ShimProcess(NamedTuple):
+    """The latest shim of a life."""
 
     generation: int
     pid: int
@@ -36,7 +36,7 @@ class Keeper(NamedTuple):
 
 
 class End(NamedTuple):
-    """How a life ended, as its keeper wrote it down."""
+    """How a life ended, as its shim wrote it down."""
 
     code: int
     words: str
@@ -56,8 +56,8 @@ class Glance(NamedTuple):
     """What lies in a life's folder at one moment."""
 
     is_told_to_stop: bool
-    keeper: Keeper | None
-    """None: no keeper has claimed this life yet. With the notice there, none will start it any more."""
+    shim: ShimProcess | None
+    """None: no shim has claimed this life yet. With the notice there, none will start it any more."""
     running_since: Instant | None
     """When its program was started; None: it was not, as far as one knows."""
     main: tuple[int, int] | None = None
@@ -69,19 +69,19 @@ class Glance(NamedTuple):
 def glance(folder: str) -> Glance:
     """Look at everything but the end, with as few calls as possible: it is done for each life that is starting."""
     names = set(os.listdir(folder))
-    is_told, keeper = notice.NAME in names, _latest_keeper(folder, names)
-    if is_told and keeper is None:
+    is_told, shim = notice.NAME in names, _latest_shim(folder, names)
+    if is_told and shim is None:
         # One that claimed it while we were reading may not have found the notice. Any later one will.
-        keeper = _latest_keeper(folder, set(os.listdir(folder)))
+        shim = _latest_shim(folder, set(os.listdir(folder)))
     main = main_process.said(folder, names)
     if main is None:
-        return Glance(is_told, keeper, None)
+        return Glance(is_told, shim, None)
     namespace = namespace_of(folder) if main_process.NAMESPACE in names else None
-    return Glance(is_told, keeper, Instant(main[2]), main[:2], namespace)
+    return Glance(is_told, shim, Instant(main[2]), main[:2], namespace)
 
 
 def end_of(folder: str) -> End | None:
-    """None: it has not ended, as far as one knows. Of what cannot be read its keeper, or an heir, writes another."""
+    """None: it has not ended, as far as one knows. Of what cannot be read its shim, or an heir, writes another."""
     try:
         found = json.loads(_content(f"{folder}/exit.json"))
         return End(int(found["code"]), str(found["words"]), bool(found["after_notice"]))
@@ -90,7 +90,7 @@ def end_of(folder: str) -> End | None:
 
 
 def write_end(folder: str, end: End, at: Instant) -> None:
-    """In place of a keeper, when none can be had."""
+    """In place of a shim, when none can be had."""
     with suppress(OSError):
         sync_file(f"{folder}/order.json")
     text = {"code": end.code, "words": end.words, "at": at, "after_notice": end.after_notice}
@@ -104,22 +104,22 @@ def main_of(folder: str) -> tuple[int, int] | None:
 
 
 def is_copied(folder: str) -> bool:
-    """Whether this is a copy of a life's folder: its keeper lives, and does so in another one."""
-    keeper = _latest_keeper(folder, set(os.listdir(folder)))
-    if keeper is None or keeper.home in (0, os.stat(folder).st_ino):
+    """Whether this is a copy of a life's folder: its shim lives, and does so in another one."""
+    shim = _latest_shim(folder, set(os.listdir(folder)))
+    if shim is None or shim.home in (0, os.stat(folder).st_ino):
         return False
     try:
-        # Some file systems number anew, so the keeper itself is asked too.
-        is_elsewhere = not os.path.samefile(f"/proc/{keeper.pid}/cwd", folder)
+        # Some file systems number anew, so the shim itself is asked too.
+        is_elsewhere = not os.path.samefile(f"/proc/{shim.pid}/cwd", folder)
     except OSError:
         return False
-    return is_elsewhere and keeper.is_alive
+    return is_elsewhere and shim.is_alive
 
 
 def is_of_an_earlier_boot(folder: str) -> bool:
     """Whether nothing was made or removed here since the machine was started, and nobody keeps it."""
-    keeper = glance(folder).keeper
-    return os.stat(folder).st_mtime < process_table.booted_at() and not (keeper is not None and keeper.is_alive)
+    shim = glance(folder).shim
+    return os.stat(folder).st_mtime < process_table.booted_at() and not (shim is not None and shim.is_alive)
 
 
 def namespace_of(folder: str) -> int | None:
@@ -136,16 +136,16 @@ def reports(file: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _latest_keeper(folder: str, names: set[str]) -> Keeper | None:
+def _latest_shim(folder: str, names: set[str]) -> ShimProcess | None:
     generation = -1
-    while f"keeper.{generation + 1}" in names:
+    while f"shim.{generation + 1}" in names:
         generation += 1
     if generation < 0:
         return None
-    link = _numbers(f"{folder}/keeper.{generation}", 2)
-    if link is None:  # not what a keeper has written, so nobody we know of keeps it
-        return Keeper(generation, 0, 0)
-    return Keeper(generation, link[0], link[1], link[2] if len(link) > 2 else 0)
+    link = _numbers(f"{folder}/shim.{generation}", 2)
+    if link is None:  # not what a shim has written, so nobody we know of keeps it
+        return ShimProcess(generation, 0, 0)
+    return ShimProcess(generation, link[0], link[1], link[2] if len(link) > 2 else 0)
 
 
 def _numbers(path: str, at_least: int) -> list[int] | None:

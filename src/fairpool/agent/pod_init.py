@@ -1,7 +1,7 @@
 """The first process of an isolated pod: makes its view, starts the program, and is there for as long as the pod is.
 
 Process 1 of a pod's own process table. When it ends, the kernel ends everything else in there, so one signal from
-outside ends a pod however fast it forks. It collects orphans, passes SIGTERM on to the program and tells the keeper how
+outside ends a pod however fast it forks. It collects orphans, passes SIGTERM on to the program and tells the shim how
 that ended. Signals from inside reach it only where it listens, so nothing in the pod can stop or kill it; and nothing
 in the pod can look into it, for it has rights that the pod's processes lack. Imports next to nothing.
 """
@@ -20,13 +20,13 @@ from fairpool.agent.cgroup import Group
 from fairpool.agent.view import make_view
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
+if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every shim's memory
     from typing import Any, NoReturn
 
 CANNOT = 126
-"""What is told to the keeper where nothing else is known."""
+"""What is told to the shim where nothing else is known."""
 RUNS, TROUBLE, ENDED, TERMINAL = b"r", b"t", b"e", b"m"
-"""How its packets to the keeper begin."""
+"""How its packets to the shim begin."""
 PACKET_MAX = 4096
 NOBODY = 65534
 
@@ -37,7 +37,7 @@ def be_first(
     """Be process 1; called in the child that is. `start` starts the program in the view and says its number."""
     try:
         namespaces.end_with_parent()
-        if select.select([line], [], [], 0)[0]:  # the keeper was killed before we could ask to be told
+        if select.select([line], [], [], 0)[0]:  # the shim was killed before we could ask to be told
             os._exit(1)
         signal.set_wakeup_fd(-1)
         if group is not None:
@@ -80,7 +80,7 @@ def limit_processes(most: int) -> None:
 
 
 def end_told(line: socket.socket | None, status: int) -> int:
-    """How the program ended: what its first process has said, else how that ended itself. Called by the keeper."""
+    """How the program ended: what its first process has said, else how that ended itself. Called by the shim."""
     if line is None:
         return status
     try:

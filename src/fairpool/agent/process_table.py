@@ -1,6 +1,6 @@
 """What the kernel says about processes: who is who across pid reuse, who descends from whom, who carries a mark.
 
-Read by keepers and by the supervisor, so it imports next to nothing: every keeper is a copy of its memory.
+Read by shims and by the supervisor, so it imports next to nothing: every shim is a copy of its memory.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Census:
     __slots__ = ("_beside", "_marks", "_namespaces", "_table")
 
     def __init__(self, beside: Collection[int] = ()) -> None:
-        """`beside`: processes that are nobody's pod, whatever they carry: keepers, their parent, ourselves."""
+        """`beside`: processes that are nobody's pod, whatever they carry: shims, their parent, ourselves."""
         self._beside = frozenset(beside)
         self._table: dict[int, tuple[int, int, int]] = {}
         """Parent, session and start time of each."""
@@ -166,7 +166,7 @@ class Census:
             found |= inside
         found |= self.marks().get(mark, set()) if mark else set()
         while found:
-            # A child that its keeper has just forked is in the keeper's session, and the keeper is not of the pod.
+            # A child that its shim has just forked is in the shim's session, and the shim is not of the pod.
             sessions = {self._table[pid][1] for pid in found} - self._beside - {0}
             more = {pid for pid, row in self._table.items() if row[0] in found or row[1] in sessions} - found
             if not more:

@@ -1,9 +1,9 @@
 """Starting the program of a pod: its output, its keyboard, its limits and its view, then the program itself.
 
 Where the system permits it a pod is isolated: its first process (`pod_init.py`) makes the view and starts the program.
-Elsewhere the keeper starts it: with `posix_spawn` where there are no mounts, limits or terminal, which copies no memory
+Elsewhere the shim starts it: with `posix_spawn` where there are no mounts, limits or terminal, which copies no memory
 and says at once if the program could not be executed; else with a fork, which says so through a pipe that closes on
-success. Runs in keepers, so it imports next to nothing.
+success. Runs in shims, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairpool.agent.cgroup import Group
 from fairpool.agent.pod_init import CANNOT, PACKET_MAX, TERMINAL, TROUBLE, be_first
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
+if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every shim's memory
     from typing import Any, NoReturn
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -43,7 +43,7 @@ class CannotRun(Exception):
 
 
 class Started:
-    """A running program and the ends of its pipes that stay with the keeper."""
+    """A running program and the ends of its pipes that stay with the shim."""
 
     __slots__ = ("keyboard", "line", "output", "pid")
 
@@ -56,7 +56,7 @@ class Started:
 
 
 def start_program(launch: Mapping[str, Any], group: Group | None) -> Started:
-    """Start what the launch says, in the keeper's current folder."""
+    """Start what the launch says, in the shim's current folder."""
     if launch.get("view"):
         return _start_isolated(launch, group)
     if launch["host_name"]:
@@ -76,7 +76,7 @@ def start_program(launch: Mapping[str, Any], group: Group | None) -> Started:
 def _make_pipes(launch: Mapping[str, Any]) -> tuple[int, int, int, int]:
     """Both ends of what it reads and of what it writes: its own, ours; its own, ours."""
     os.mkfifo("output", 0o600)
-    # Open for reading too on both sides: neither the program nor a later keeper meets a broken pipe when this one dies.
+    # Open for reading too on both sides: neither the program nor a later shim meets a broken pipe when this one dies.
     inside = os.open("output", os.O_RDWR | os.O_CLOEXEC)
     output = os.open("output", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     if launch["stdin"]:
@@ -194,7 +194,7 @@ def _spawn(launch: Mapping[str, Any], reader: int, output: int) -> int:
 
 
 def _fork(launch: Mapping[str, Any], group: Group | None, reader: int, output: int, *, is_terminal: bool) -> int:
-    keeper = os.getpid()
+    shim = os.getpid()
     if launch["mounts"]:
         os.makedirs("view", exist_ok=True)
     staging = os.path.abspath("view")
@@ -204,8 +204,8 @@ def _fork(launch: Mapping[str, Any], group: Group | None, reader: int, output: i
     pid = os.fork()
     if pid == 0:
         try:
-            # Until it carries its mark nobody could find it, so it must not outlive its keeper.
-            namespaces.die_with_parent(keeper)
+            # Until it carries its mark nobody could find it, so it must not outlive its shim.
+            namespaces.die_with_parent(shim)
             os.setsid()
             if group is not None:
                 group.enter()
@@ -289,4 +289,4 @@ _RESTORED = (
     *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM),
     *(signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ),
 )
-"""Signals that the keeper or its interpreter treats specially; the program starts with the defaults."""
+"""Signals that the shim or its interpreter treats specially; the program starts with the defaults."""

@@ -1,6 +1,6 @@
-"""Ends lives from outside their keepers: when a grace is over, when a folder is gone, when nobody knows whose they are.
+"""Ends lives from outside their shims: when a grace is over, when a folder is gone, when nobody knows whose they are.
 
-A keeper may be killed, stopped or outwitted by its own pod, so nothing here asks one to do anything. The supervisor
+A shim may be killed, stopped or outwitted by its own pod, so nothing here asks one to do anything. The supervisor
 says who is to leave and until when; what is left by then is found in every way there is and killed.
 """
 
@@ -18,11 +18,11 @@ from fairpool.agent.cgroup import Group, Limiter, names_of_groups
 from fairpool.agent.durable import read_regular, replace_file
 from fairpool.agent.process_table import Census
 from fairpool.agent.remains import Process, Traces
-from fairpool.agent.watch import Life
+from fairpool.agent.watch import WatchedPod
 from fairpool.model.ids import PodId, WorkloadId, pod_id
 
 SLACK_S = 2.0
-"""How much longer than its grace a keeper has to end its pod and to say how it ended; then we do it."""
+"""How much longer than its grace a shim has to end its pod and to say how it ended; then we do it."""
 FORCE_S = 3.0
 """How long we wait for processes that we have killed; the kernel may take its time with one that waits for a disk."""
 FORCE_AGAIN_S = 5.0
@@ -33,13 +33,13 @@ OURS = 18
 """How much of a mark is the same for all of an installation: `xxxxxxxx-xxxx-xxxx`."""
 
 
-class Bailiff:
+class Reaper:
     """Who must be gone by when, and what runs here without being anybody's."""
 
     def __init__(
-        self, namespace: uuid.UUID, pods: Path, limiter: Limiter, nursery_pid: Callable[[], int | None]
+        self, namespace: uuid.UUID, pods: Path, limiter: Limiter, fork_server_pid: Callable[[], int | None]
     ) -> None:
-        self._namespace, self._pods, self._limiter, self._nursery_pid = namespace, pods, limiter, nursery_pid
+        self._namespace, self._pods, self._limiter, self._fork_server_pid = namespace, pods, limiter, fork_server_pid
         self.leaving: dict[PodId, float] = {}
         """When each is ended by us, by the clock of notices."""
         self.strays: dict[str, dict[int, int]] = {}
@@ -72,8 +72,8 @@ class Bailiff:
         """It is tried again in a while."""
         self.leaving[pod] = notice.now() + FORCE_AGAIN_S
 
-    def end(self, lives: Sequence[Life], patience_s: float = FORCE_S) -> list[Life]:
-        """Kill all that is left of these lives except their keepers; says of which nothing is left.
+    def end(self, lives: Sequence[WatchedPod], patience_s: float = FORCE_S) -> list[WatchedPod]:
+        """Kill all that is left of these lives except their shims; says of which nothing is left.
 
         The others are tried again in a while.
         """
@@ -86,15 +86,15 @@ class Bailiff:
     def end_without_order(self, pod: PodId, folder: str) -> bool:
         """End what runs by an order that nobody can read any more; False: something is still there."""
         seen = pod_directory.glance(folder)
-        if seen.keeper is None and seen.main is None:
+        if seen.shim is None and seen.main is None:
             return True  # it has never run
-        keeper = (seen.keeper.pid, seen.keeper.started) if seen.keeper is not None else None
-        traces = Traces(mark=self.mark(pod), keeper=keeper, main=seen.main, namespace=seen.namespace)
+        shim = (seen.shim.pid, seen.shim.started) if seen.shim is not None else None
+        traces = Traces(mark=self.mark(pod), shim=shim, main=seen.main, namespace=seen.namespace)
         self._end_all([traces])
         return traces.mark not in self.strays
 
-    def are_gone(self, lives: Sequence[Life]) -> set[PodId] | None:
-        """Of which of these nothing is left, keepers excepted. None: to look again would cost too much just now."""
+    def are_gone(self, lives: Sequence[WatchedPod]) -> set[PodId] | None:
+        """Of which of these nothing is left, shims excepted. None: to look again would cost too much just now."""
         if not lives:
             return set()
         since_s = time.monotonic() - self._looked_at
@@ -107,8 +107,8 @@ class Bailiff:
 
     # --- who is nobody's
 
-    def end_strays(self, lives: Collection[Life], *, remembered: Sequence[Traces] = ()) -> None:
-        """End whatever runs under one of our marks, in one of our groups or below one of our keepers, and is of no life
+    def end_strays(self, lives: Collection[WatchedPod], *, remembered: Sequence[Traces] = ()) -> None:
+        """End whatever runs under one of our marks, in one of our groups or below one of our shims, and is of no life
         that goes on. That of a life that is over is among it, and what was `remembered` of lives."""
         living = {mark for life in lives if not life.is_over for mark in (life.traces().mark, self._mark_of(life))}
         census = Census(self._beside())
@@ -119,15 +119,15 @@ class Bailiff:
         for mark in names_of_groups(self._limiter):
             if mark not in living and mark not in found and self._is_ours(mark):
                 found[mark] = Traces(mark=mark, group=self._group(mark))
-        for keeper, name in remains.homeless_keepers(census, self._pods).items():
+        for shim, name in remains.homeless_shims(census, self._pods).items():
             mark = self.mark(pod_directory.pod_of(name))
             if mark not in living:  # else its life was lost, and is ended with it
                 known = found.get(mark, Traces(mark=mark, group=self._group(mark)))
-                found[mark] = replace(known, keeper=keeper)
+                found[mark] = replace(known, shim=shim)
         self.strays = {}
         self._end_all(list(found.values()))
 
-    def remember(self, file: Path, boot_id: str, lives: Collection[Life]) -> None:
+    def remember(self, file: Path, boot_id: str, lives: Collection[WatchedPod]) -> None:
         """Write down by what lives are found, apart from their folders: one may be removed while no server runs."""
         rows = [_row(life) for life in lives if not life.is_over and life.main is not None]
         content = json.dumps({"boot_id": boot_id, "lives": rows}).encode()
@@ -144,10 +144,10 @@ class Bailiff:
         except (*pod_directory.UNREADABLE, IndexError):
             return []
 
-    def _traces(self, mark: str, keeper: Sequence[int], main: Sequence[int], namespace: int) -> Traces:
+    def _traces(self, mark: str, shim: Sequence[int], main: Sequence[int], namespace: int) -> Traces:
         return Traces(
             mark=mark,
-            keeper=(int(keeper[0]), int(keeper[1])),
+            shim=(int(shim[0]), int(shim[1])),
             main=(int(main[0]), int(main[1])),
             # A number of its own as long as its first process lives; afterwards it may be another's.
             namespace=int(namespace) if process_table.is_alive(int(main[0]), int(main[1])) else None,
@@ -166,27 +166,27 @@ class Bailiff:
                 continue
             if traces.group is not None:
                 traces.group.remove()
-            if traces.keeper is not None:
-                kill(traces.keeper)
+            if traces.shim is not None:
+                kill(traces.shim)
             self.strays.pop(traces.mark, None)
 
     def _is_ours(self, mark: str) -> bool:
         return mark[:OURS] == str(self._namespace)[:OURS]
 
-    def _mark_of(self, life: Life) -> str:
+    def _mark_of(self, life: WatchedPod) -> str:
         return self.mark(life.kept.order.pod)
 
     def _group(self, mark: str) -> Group | None:
         return Group(self._limiter.to_json(), mark) if self._limiter.is_able else None
 
     def _beside(self) -> set[int]:
-        nursery = self._nursery_pid()
-        return set() if nursery is None else {nursery}
+        fork_server = self._fork_server_pid()
+        return set() if fork_server is None else {fork_server}
 
 
-def _row(life: Life) -> tuple[str, Process, Process, int]:
+def _row(life: WatchedPod) -> tuple[str, Process, Process, int]:
     assert life.main is not None
-    return life.traces().mark, life.keeper or (0, 0), life.main, life.namespace or 0
+    return life.traces().mark, life.shim or (0, 0), life.main, life.namespace or 0
 
 
 def kill(process: Process) -> None:

@@ -1,7 +1,7 @@
 """What is left of lives: their processes, found in every way there is, and ended.
 
-Three ways, of which none is enough alone: by the folder (the keeper, the program and whoever descends from them), by
-the mark in the environment, and by the control group or the PID namespace. A folder may be removed, a keeper killed and
+Three ways, of which none is enough alone: by the folder (the shim, the program and whoever descends from them), by
+the mark in the environment, and by the control group or the PID namespace. A folder may be removed, a shim killed and
 an environment written over; whatever is found by any of them is of the pod, and the pod is over when nothing is found.
 Used by the supervisor, never on ordinary turns: each question is a look at every process of the machine.
 """
@@ -23,7 +23,7 @@ Process = tuple[int, int]
 
 LOOK_AGAIN_S = 0.01
 REMOVED = " (deleted)"
-KEEPERS_PROGRAM = b"fairpool.agent.fork_server"
+SHIMS_PROGRAM = b"fairpool.agent.fork_server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,21 +31,21 @@ class Traces:
     """By what the processes of one life are found."""
 
     mark: str
-    keeper: Process | None = None
+    shim: Process | None = None
     main: Process | None = None
     namespace: int | None = None
     group: Group | None = None
 
 
 def remains_of(lives: Sequence[Traces], beside: Collection[int] = ()) -> list[dict[int, int]]:
-    """The living processes of each of these, its keeper not among them."""
-    keepers = [life.keeper if life.keeper and process_table.is_alive(*life.keeper) else None for life in lives]
-    census = Census({os.getpid(), *beside, *(keeper[0] for keeper in keepers if keeper is not None)})
-    return [_found(census, life, keeper) for life, keeper in zip(lives, keepers, strict=True)]
+    """The living processes of each of these, its shim not among them."""
+    shims = [life.shim if life.shim and process_table.is_alive(*life.shim) else None for life in lives]
+    census = Census({os.getpid(), *beside, *(shim[0] for shim in shims if shim is not None)})
+    return [_found(census, life, shim) for life, shim in zip(lives, shims, strict=True)]
 
 
 def end(lives: Sequence[Traces], patience_s: float, beside: Collection[int] = ()) -> list[dict[int, int]]:
-    """Kill what is left of these lives, keepers excepted; says what is still there when that took too long."""
+    """Kill what is left of these lives, shims excepted; says what is still there when that took too long."""
     until = time.monotonic() + patience_s
     while True:
         left = remains_of(lives, beside)
@@ -60,21 +60,21 @@ def end(lives: Sequence[Traces], patience_s: float, beside: Collection[int] = ()
         time.sleep(LOOK_AGAIN_S)
 
 
-def homeless_keepers(census: Census, pods: Path) -> dict[Process, str]:
-    """Keepers whose life has no folder any more, with the name that it had."""
+def homeless_shims(census: Census, pods: Path) -> dict[Process, str]:
+    """Shims whose life has no folder any more, with the name that it had."""
     found, start = {}, f"{pods}/"
     for pid, started in census.everybody().items():
         where = process_table.working_folder(pid)
-        if where.startswith(start) and where.endswith(REMOVED) and process_table.runs(pid, KEEPERS_PROGRAM):
+        if where.startswith(start) and where.endswith(REMOVED) and process_table.runs(pid, SHIMS_PROGRAM):
             found[pid, started] = where.removeprefix(start).removesuffix(REMOVED)
     return found
 
 
-def _found(census: Census, life: Traces, keeper: Process | None) -> dict[int, int]:
+def _found(census: Census, life: Traces, shim: Process | None) -> dict[int, int]:
     known = dict([life.main] if life.main is not None else [])
     # Asked again after the look: were it gone by then, its number could have been another's during it.
-    if keeper is not None and process_table.is_alive(*keeper):
-        known |= census.children(keeper[0])
+    if shim is not None and process_table.is_alive(*shim):
+        known |= census.children(shim[0])
     for pid in life.group.members() if life.group is not None else ():
         known[pid] = process_table.start_time(pid) or 0
     return census.family(life.mark, known, life.namespace)

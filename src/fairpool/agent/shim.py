@@ -1,11 +1,11 @@
-"""The keeper of one pod: starts its program, writes down its output and its end, stops it when told, outlives everyone.
+"""The shim of one pod: starts its program, writes down its output and its end, stops it when told, outlives everyone.
 
-It is forked from the nursery into the folder of one life and holds the pod alone: when every other part of Fairpool
+It is forked from the fork server into the folder of one life and holds the pod alone: when every other part of Fairpool
 is dead the program runs on, its log is written, its grace runs out and its exit status is kept. Whoever comes later
 reads the folder:
 
     order.json      what was ordered and how it is launched; written before anything else
-    keeper.N        a link to `pid.start-time.inode` of the Nth keeper and of this folder, which a copy has not;
+    shim.N        a link to `pid.start-time.inode` of the Nth shim and of this folder, which a copy has not;
                     making it is the claim, so a life starts once
     main.P.T.S      pid, start time and since when of the program: a second name of the claim, given when it really runs
     stop.json       it is to end; also a tombstone: who finds it before the start does not start
@@ -14,9 +14,9 @@ reads the folder:
     log.*, times.*  its output, once there is some; `output` is the pipe it comes through
     door            where visitors knock; made when one asks for it, or at once for who has a keyboard
 
-As a subreaper the keeper inherits whatever daemonises below it: nobody is left when it has no children left.
-A pod whose keeper was killed gets another, an heir, which finds what is left of it and cannot know how it ended.
-Imports next to nothing, because every keeper is a copy of this memory.
+As a subreaper the shim inherits whatever daemonises below it: nobody is left when it has no children left.
+A pod whose shim was killed gets another, an heir, which finds what is left of it and cannot know how it ended.
+Imports next to nothing, because every shim is a copy of this memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from fairpool.agent.pod_init import end_told
 from fairpool.agent.program import NAMESPACE, NOT_EXECUTABLE, CannotRun, Started, start_program
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
+if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every shim's memory
     from typing import Any, NoReturn
 
 UNKNOWN_END = 137
@@ -59,9 +59,9 @@ PATIENCE_MAX_MS = 3_600_000
 
 
 def keep(folder: str, generation: int, launch: dict[str, Any] | None) -> NoReturn:
-    """Be the keeper of the life in this folder; called in a fresh process, which it ends.
+    """Be the shim of the life in this folder; called in a fresh process, which it ends.
 
-    The launch was read before, for many lives at a time: what is done after the fork costs each keeper copies of all
+    The launch was read before, for many lives at a time: what is done after the fork costs each shim copies of all
     memory that it touches, if only to count a reference.
     """
     launch = launch or _unknown_launch()
@@ -76,7 +76,7 @@ def keep(folder: str, generation: int, launch: dict[str, Any] | None) -> NoRetur
     try:
         namespaces.set_process_name(f"fp:{launch['pod']}")
         namespaces.become_subreaper()
-        Keeper(generation, launch).run()
+        Shim(generation, launch).run()
     except BaseException:
         _say_why()
         os._exit(1)
@@ -84,15 +84,15 @@ def keep(folder: str, generation: int, launch: dict[str, Any] | None) -> NoRetur
 
 
 def _say_why() -> None:
-    """For whoever looks for what killed a keeper. What that takes is loaded now: nobody else needs it."""
-    with suppress(Exception), open("keeper.err", "a", encoding="utf-8") as file:
+    """For whoever looks for what killed a shim. What that takes is loaded now: nobody else needs it."""
+    with suppress(Exception), open("shim.err", "a", encoding="utf-8") as file:
         import traceback
 
         traceback.print_exc(file=file)
 
 
 def rehearse(folder: str) -> None:
-    """Keep lives of a program that does nothing, in the nursery itself, before keepers are forked from it.
+    """Keep lives of a program that does nothing, in the fork server itself, before shims are forked from it.
 
     What the interpreter makes when code first runs (caches, instructions for the types it has met) is then in memory
     that all of them share. Otherwise each makes it for itself, in copies of 80 more pages: a fifth of all it touches.
@@ -104,19 +104,19 @@ def rehearse(folder: str) -> None:
         for name in os.listdir("."):
             os.unlink(name)
         _claim(0)
-        Keeper(0, launch).rehearse()
+        Shim(0, launch).rehearse()
 
 
 def _claim(generation: int) -> None:
     own = f"{os.getpid()}.{process_table.start_time(os.getpid())}.{os.stat('.').st_ino}"
-    os.symlink(own, f"keeper.{generation}")
+    os.symlink(own, f"shim.{generation}")
 
 
 def prepare_signals() -> None:
-    """Done once in the nursery, for all keepers: there is no moment in which a stop would kill one.
+    """Done once in the fork server, for all shims: there is no moment in which a stop would kill one.
 
-    A stop that comes before a keeper listens is not lost either: its notice is written before it is sent, and the
-    keeper looks for one after it has begun to listen.
+    A stop that comes before a shim listens is not lost either: its notice is written before it is sent, and the
+    shim looks for one after it has begun to listen.
     """
     for unwanted in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR2):
         signal.signal(unwanted, signal.SIG_IGN)
@@ -126,7 +126,7 @@ def prepare_signals() -> None:
 
 def _is_kept(generation: int) -> bool:
     try:
-        pid, started, *_ = map(int, os.readlink(f"keeper.{generation}").split("."))
+        pid, started, *_ = map(int, os.readlink(f"shim.{generation}").split("."))
     except FileNotFoundError:
         raise
     except (OSError, ValueError):  # somebody has put something else there
@@ -134,7 +134,7 @@ def _is_kept(generation: int) -> bool:
     return process_table.is_alive(pid, started)
 
 
-class Keeper:
+class Shim:
     """One pod from start to end."""
 
     def __init__(self, generation: int, launch: dict[str, Any]) -> None:
@@ -221,7 +221,7 @@ class Keeper:
     def _say_that_it_runs(self) -> None:
         """Once; on a full disk as soon as there is room. The program runs in any case, and must not be left alone."""
         try:
-            main_process.say(self._unsaid, f"keeper.{self._generation}")
+            main_process.say(self._unsaid, f"shim.{self._generation}")
         except FileExistsError:
             pass
         except OSError:
@@ -230,7 +230,7 @@ class Keeper:
         hints.give(self._launch["pod"])
 
     def _take_over(self) -> None:
-        """Go on where a killed keeper left off. A terminal is lost with it; the pipe for output is not."""
+        """Go on where a killed shim left off. A terminal is lost with it; the pipe for output is not."""
         main = main_process.said(".")
         if main is not None and process_table.is_alive(main[0], main[1]):
             self._main, self._family = main[0], {main[0]: main[1]}

@@ -44,8 +44,8 @@ SAVED_KEPT_BYTES = 20 << 30
 """What older work, of workloads without a pod here, may take up together; beyond it the oldest goes."""
 BLOCK = 512
 """Bytes in what `st_blocks` counts."""
-CLAIM = "keeper."
-"""How the names of links begin by which keepers claim a life."""
+CLAIM = "shim."
+"""How the names of links begin by which shims claim a life."""
 SWEEP_PATIENCE_S = 5.0
 STRAY_S = 24 * 3600
 """A meeting place nobody has come to for so long is nobody's."""
@@ -76,7 +76,7 @@ class DataFolder:
 
     @property
     def scratch(self) -> Path:
-        """Where pods start: not in the folder of their life, where a careless `../` would meet their keeper's notes."""
+        """Where pods start: not in the folder of their life, where a careless `../` would meet their shim's notes."""
         return self.root / "scratch"
 
     @property
@@ -112,7 +112,7 @@ class DataFolder:
 
     @property
     def rehearsal(self) -> Path:
-        """Where the nursery keeps lives that are none, as deep in the folder as those that are."""
+        """Where the fork server keeps lives that are none, as deep in the folder as those that are."""
         return self.root / "rehearsal" / "life"
 
     def prepare(self) -> uuid.UUID:
@@ -174,8 +174,8 @@ class DataFolder:
     def forget(self, pod: PodId) -> int | None:
         """Remove a life's folder, but keep its output and its reports for people to read: how many bytes those are.
 
-        None: it cannot be forgotten yet, because a keeper has come for it after all. On a busy machine this is done a
-        hundred times a second, so the folder itself becomes that of its output. Claims stay in it: a keeper that was
+        None: it cannot be forgotten yet, because a shim has come for it after all. On a busy machine this is done a
+        hundred times a second, so the folder itself becomes that of its output. Claims stay in it: a shim that was
         asked for and comes late may be in there already, would find no notice any more, and start the program.
         """
         name = folder_name(pod)
@@ -302,7 +302,7 @@ def make_places(kept: KeptOrder, places: Places) -> None:
 
 
 def _claim_for_nobody(folder: str) -> bool:
-    """Keep the life from a keeper that was asked for and comes late: it would find no notice any more, and start."""
+    """Keep the life from a shim that was asked for and comes late: it would find no notice any more, and start."""
     try:
         os.symlink("0.0.0", f"{folder}/{CLAIM}0")
     except FileExistsError:

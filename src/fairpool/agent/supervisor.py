@@ -1,12 +1,12 @@
-"""The pods of this machine: starts them through keepers, stops them, looks at them; forgets nothing when it is killed.
+"""The pods of this machine: starts them through shims, stops them, looks at them; forgets nothing when it is killed.
 
 All there is to know lies in the folders of the lives, so any number of supervisors may follow one another. In memory
-is only what saves looking again: a descriptor for each keeper that says when it ends, and what was seen last. Methods
+is only what saves looking again: a descriptor for each shim that says when it ends, and what was seen last. Methods
 may be called from several threads.
 
-Keepers do the work, and are not relied on. When a grace is over and something of the life is alive, whatever became of
-its keeper, it is ended from here; a life whose folder was removed does not count as gone before its processes are; and
-what runs under one of our marks and is of no life is ended, at the start and every half minute (see `bailiff.py`).
+Shims do the work, and are not relied on. When a grace is over and something of the life is alive, whatever became of
+its shim, it is ended from here; a life whose folder was removed does not count as gone before its processes are; and
+what runs under one of our marks and is of no life is ended, at the start and every half minute (see `reaper.py`).
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from fairpool.agent.order_file import KeptOrder, read_order, write_order
 from fairpool.agent.patience import Patience
 from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.project_users import ProjectUsers, hand_over
-from fairpool.agent.reaper import Bailiff, kill
+from fairpool.agent.reaper import Reaper, kill
 from fairpool.agent.shim import UNKNOWN_END
 from fairpool.agent.state_directory import DataFolder, Sweeper, make_places
 from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
 from fairpool.agent.uploads import Uploads
-from fairpool.agent.watch import Life, Watch, is_readable
+from fairpool.agent.watch import Watch, WatchedPod, is_readable
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.observation import (
     Answer,
     ForgetOrder,
-    PodSight,
+    ObservedPod,
     PodState,
     Reply,
     StartOrder,
@@ -59,9 +59,9 @@ from fairpool.model.observation import (
 from fairpool.model.problem import Problem
 
 ASK_AGAIN_S = 2.0
-"""A keeper that has not claimed its life by then is asked for again; the nursery may have been killed."""
+"""A shim that has not claimed its life by then is asked for again; the fork server may have been killed."""
 QUICK_HEIRS = 8
-"""Keepers one life gets as soon as the one before is gone; if they die as fast as they come, later ones take longer."""
+"""Shims one life gets as soon as the one before is gone; if they die as fast as they come, later ones take longer."""
 HEIR_PAUSE_MAX_S = 60.0
 AT_ONCE_S = 5.0
 """How long a stop without grace is waited for."""
@@ -72,7 +72,7 @@ PRUNE_EVERY_BYTES = 256 << 20
 LOOK_AGAIN_S = 0.5
 """Whoever is starting and gives no hint is looked at so often at most; in a burst there are hundreds of them."""
 LAST_WORDS_S = 1.0
-"""For a keeper whose pod was ended from here to write down the end itself: it may know the exit code."""
+"""For a shim whose pod was ended from here to write down the end itself: it may know the exit code."""
 LEFT_GRACE_S = 30
 """At most, for pods on a node that is not offered any more."""
 FULL_LOOK_S = 30.0
@@ -105,11 +105,11 @@ class Supervisor:
         self._images.install()
         self._images.refresh()
         self._limiter = find_limiter(f"fairpool-{installation}")
-        self._launcher = Launcher(self.data.root / "nursery.log", self.data.rehearsal)
+        self._launcher = Launcher(self.data.root / "fork server.log", self.data.rehearsal)
         self._launcher.open()
         self.uploads = Uploads(self.data.uploads)
         self._users = ProjectUsers(self.data.root)
-        self._bailiff = Bailiff(namespace, self.data.pods, self._limiter, lambda: self._launcher.pid)
+        self._reaper = Reaper(namespace, self.data.pods, self._limiter, lambda: self._launcher.pid)
         self._conditions = Conditions(
             forbidden=self._launcher.forbidden,
             limiter=self._limiter,
@@ -124,7 +124,7 @@ class Supervisor:
         self._tombstones = Tombstones(self.data.root / "ended", self.boot_id)
         self._watch = Watch()
         self._hints = Hints(self.data.root)
-        self._lives: dict[PodId, Life] = {}
+        self._lives: dict[PodId, WatchedPod] = {}
         self._folders: dict[str, PodId] = {}
         """Which of them is in which folder, by its name."""
         self._peers: Counter[WorkloadId] = Counter()
@@ -136,7 +136,7 @@ class Supervisor:
         self._left: dict[NodeName, set[PodId]] = {}
         """Nodes that are not offered any more, with the lives found there."""
         self._unsettled: set[PodId] = set()
-        self._pods: Mapping[PodId, PodSight] = {}
+        self._pods: Mapping[PodId, ObservedPod] = {}
         self._changed = True
         self._unwritten: list[tuple[KeptOrder, Places]] = []
         self._patience: Patience[dict[str, Any] | Problem] = Patience()
@@ -150,13 +150,13 @@ class Supervisor:
     # --- orders ---
 
     def start(self, orders: Sequence[StartOrder]) -> list[Answer]:
-        """Start these lives, or make sure that they were started; each is written down before its keeper is made."""
+        """Start these lives, or make sure that they were started; each is written down before its shim is made."""
         with self._lock:
             self._find_folders()
             self._end_lost()
             answers = [self._accept_or_wait(order) for order in orders]
             unwritten = self._write_orders()
-            self._ask_for_keepers()
+            self._ask_for_shims()
             return [unwritten.get(answer.pod, answer) for answer in answers]
 
     def stop(self, orders: Sequence[StopOrder]) -> list[Answer]:
@@ -164,12 +164,12 @@ class Supervisor:
         with self._lock:
             self._find_folders()
             troubles = {order.pod: words for order in orders if (words := self._give_notice(order))}
-            self._ask_for_keepers()
+            self._ask_for_shims()
             at_once = [order.pod for order in orders if order.grace_s <= 0 and order.pod in self._lives]
             self._wait_for_end(at_once, AT_ONCE_S)
             self._end_by_force([self._lives[pod] for pod in at_once])
             left = {pod for pod in at_once if pod in self._lives and not self._lives[pod].is_over}
-            self._watch.wake_at(self._bailiff.next_at())
+            self._watch.wake_at(self._reaper.next_at())
             return [
                 self._stopped(order.pod, troubles.get(order.pod, ""), is_left=order.pod in left) for order in orders
             ]
@@ -178,7 +178,7 @@ class Supervisor:
         life = self._lives.get(pod)
         if trouble and (life is None or not life.is_over):
             return Answer(pod, Reply.LATER, trouble)
-        # It is as good as stopped: it can never start, or its keeper is giving it its grace.
+        # It is as good as stopped: it can never start, or its shim is giving it its grace.
         return Answer(pod, Reply.LATER, "it is being killed") if is_left else Answer(pod, Reply.DONE)
 
     def forget(self, orders: Sequence[ForgetOrder]) -> list[Answer]:
@@ -202,30 +202,30 @@ class Supervisor:
                 for order in orders
             ]
 
-    def _really_over(self, known: Mapping[PodId, Life | None]) -> list[PodId]:
+    def _really_over(self, known: Mapping[PodId, WatchedPod | None]) -> list[PodId]:
         """Those of which nothing is left. What is left of one that says it is over is ended now."""
         said = [life for life in known.values() if life is not None and self._says_it_is_over(life)]
-        gone = self._bailiff.are_gone(said)
+        gone = self._reaper.are_gone(said)
         if gone is None:
             return [pod for pod, life in known.items() if life is None]
         left = [life for life in said if life.kept.order.pod not in gone]
-        gone |= {life.kept.order.pod for life in (self._bailiff.end(left) if left else ())}
+        gone |= {life.kept.order.pod for life in (self._reaper.end(left) if left else ())}
         return [pod for pod, life in known.items() if life is None or pod in gone]
 
-    def _says_it_is_over(self, life: Life) -> bool:
-        """One that was stopped before its keeper came counts as ended, and the keeper may come all the same."""
+    def _says_it_is_over(self, life: WatchedPod) -> bool:
+        """One that was stopped before its shim came counts as ended, and the shim may come all the same."""
         if not self._look_again(life).is_over:
             return False
-        return self._keeper(life) is None or pod_directory.end_of(life.folder) is not None
+        return self._shim(life) is None or pod_directory.end_of(life.folder) is not None
 
-    def _forget(self, pod: PodId, life: Life | None) -> bool:
+    def _forget(self, pod: PodId, life: WatchedPod | None) -> bool:
         kept_bytes = self.data.forget(pod)
         if kept_bytes is None:
             return False
         self._bytes_forgotten += kept_bytes
         if life is not None:
-            if life.keeper is not None and process_table.is_stopped(life.keeper[0]):
-                kill(life.keeper)  # it has said everything, and would not leave by itself
+            if life.shim is not None and process_table.is_stopped(life.shim[0]):
+                kill(life.shim)  # it has said everything, and would not leave by itself
             self._let_go(pod)
             if not self._peers[life.kept.order.workload]:
                 self.data.clear_up(life.kept.order)
@@ -240,7 +240,7 @@ class Supervisor:
 
     # --- looking ---
 
-    def look(self) -> Mapping[PodId, PodSight]:
+    def look(self) -> Mapping[PodId, ObservedPod]:
         """Every life there is, as it is now; the same object as last time if nothing has changed."""
         with self._lock:
             self._find_folders()
@@ -257,10 +257,10 @@ class Supervisor:
             for pod in sorted(due):
                 self._look_again(self._lives[pod])
             self._end_overdue()
-            self._ask_for_keepers()
-            self._watch.wake_at(self._bailiff.next_at())
+            self._ask_for_shims()
+            self._watch.wake_at(self._reaper.next_at())
             if self._changed:
-                self._pods = {pod: self._lives[pod].sight for pod in sorted(self._lives)}
+                self._pods = {pod: self._lives[pod].observed for pod in sorted(self._lives)}
                 self._changed = False
             return self._pods
 
@@ -275,7 +275,7 @@ class Supervisor:
     @property
     def trouble(self) -> str:
         """What keeps pods from starting or ending just now, in words; empty: nothing does."""
-        # An answer of the nursery may lie there since the last turn. Whoever has the lock hears it without us; people
+        # An answer of the fork server may lie there since the last turn. The lock's holder hears it without us; people
         # who ask for the status do not wait for a turn that takes its time.
         if self._lock.acquire(blocking=False):
             try:
@@ -300,11 +300,11 @@ class Supervisor:
     @property
     def strays(self) -> tuple[str, ...]:
         """Processes of pods that are not in the books and that do not end although they were killed."""
-        return tuple(f"process {pid}" for found in list(self._bailiff.strays.values()) for pid in sorted(found))
+        return tuple(f"process {pid}" for found in list(self._reaper.strays.values()) for pid in sorted(found))
 
     @property
-    def nursery_pid(self) -> int | None:
-        """The warm parent of keepers, if there is one just now."""
+    def fork_server_pid(self) -> int | None:
+        """The warm parent of shims, if there is one just now."""
         return self._launcher.pid
 
     @property
@@ -320,10 +320,10 @@ class Supervisor:
         return self._images.patterns
 
     def ours(self, pids: Collection[int]) -> set[int]:
-        """Those of these processes that belong to our pods: by their mark, or as descendants of a keeper or a program.
+        """Those of these processes that belong to our pods: by their mark, or as descendants of a shim or a program.
 
         Neither is enough alone. Programs may clear their environment or write their title over it, and what became a
-        daemon in a pod whose keeper was killed descends from nobody we know.
+        daemon in a pod whose shim was killed descends from nobody we know.
         """
         if not pids:
             return set()
@@ -333,7 +333,7 @@ class Supervisor:
             found = {pid for pid in pids if process_table.mark_of(pid) in marks}
             if len(found) == len(set(pids)):
                 return found
-            above = {keeper.pid for life in lives if (keeper := self._keeper(life)) is not None}
+            above = {shim.pid for life in lives if (shim := self._shim(life)) is not None}
             above |= {main[0] for life in lives if (main := pod_directory.main_of(life.folder)) is not None}
             return found | {pid for pid in pids if not above.isdisjoint((pid, *process_table.ancestors(pid)))}
 
@@ -348,7 +348,7 @@ class Supervisor:
         with self._lock:
             return [self._writer(life) for life in self._lives.values() if not life.is_over]
 
-    def _writer(self, life: Life) -> Writer:
+    def _writer(self, life: WatchedPod) -> Writer:
         order, launch = life.kept.order, life.kept.launch or {}
         root = f"{self.data.root}/"
         places = {
@@ -372,12 +372,12 @@ class Supervisor:
         """End a pod at once for what it did. Nobody ordered it: the loop learns the reason from how it ended."""
         self.stop([StopOrder(pod=pod, node=None, grace_s=0, reason=reason)])
 
-    def _keeper(self, life: Life) -> pod_directory.Keeper | None:
+    def _shim(self, life: WatchedPod) -> pod_directory.ShimProcess | None:
         try:
-            keeper = pod_directory.glance(life.folder).keeper
+            shim = pod_directory.glance(life.folder).shim
         except OSError:  # forgotten meanwhile
             return None
-        return keeper if keeper is not None and keeper.is_alive else None
+        return shim if shim is not None and shim.is_alive else None
 
     # --- visiting ---
 
@@ -412,7 +412,7 @@ class Supervisor:
         return self.data.reports(pod)
 
     def close(self) -> None:
-        """Let go of everything; pods and keepers run on."""
+        """Let go of everything; pods and shims run on."""
         with self._lock:
             self._launcher.close()
             for life in self._lives.values():
@@ -478,7 +478,7 @@ class Supervisor:
             order,
             image,
             [node.gpus[device] for device in order.devices],
-            mark=self._bailiff.mark(order.pod),
+            mark=self._reaper.mark(order.pod),
             places=places,
             conditions=self._conditions,
             is_simulated=node.is_simulated,
@@ -515,7 +515,7 @@ class Supervisor:
         """Whether another life of the same pod may still run: two would write into one folder of checkpoints."""
         others = self._slots.get((order.workload, order.index), set()) - {order.pod}
         return any(not self._look_again(self._lives[pod]).is_over for pod in sorted(others)) or (
-            self._bailiff.waits_for_stray(order.workload, order.index, order.incarnation)
+            self._reaper.waits_for_stray(order.workload, order.index, order.incarnation)
         )
 
     def _try_images_again(self) -> None:
@@ -539,7 +539,7 @@ class Supervisor:
     # --- stopping ---
 
     def _give_notice(self, order: StopOrder) -> str:
-        """Empty, or why the notice could not be written: then its keeper is told all the same, without its grace."""
+        """Empty, or why the notice could not be written: then its shim is told all the same, without its grace."""
         life = self._lives.get(order.pod)
         try:
             if life is None:
@@ -551,13 +551,13 @@ class Supervisor:
             words = f"its stop request cannot be saved ({error.strerror}); its original grace period applies"
         if life is None or life.is_over:
             return words
-        self._bailiff.told(order.pod, max(order.grace_s, life.kept.order.grace_s) if words else order.grace_s)
+        self._reaper.told(order.pod, max(order.grace_s, life.kept.order.grace_s) if words else order.grace_s)
         if not self._look_again(life).is_over:
-            self._signal_keeper(life)
+            self._signal_shim(life)
         return words
 
-    def _signal_keeper(self, life: Life) -> None:
-        """Its notice is there to be read. A keeper that somebody has stopped goes on first."""
+    def _signal_shim(self, life: WatchedPod) -> None:
+        """Its notice is there to be read. A shim that somebody has stopped goes on first."""
         if life.handle < 0:
             return
         try:
@@ -573,97 +573,99 @@ class Supervisor:
         while waiting and time.monotonic() < until:
             is_readable([life.handle for life in waiting if life.handle >= 0], 0.02)
             waiting = [life for life in waiting if not self._look_again(life).is_over]
-            self._ask_for_keepers()
+            self._ask_for_shims()
 
     # --- ending from outside ---
 
     def _end_overdue(self) -> None:
         """Lives whose grace is over and lives that were lost: whatever is left of them is ended now."""
         self._end_lost()
-        overdue = [self._lives[pod] for pod in self._bailiff.overdue()]
+        overdue = [self._lives[pod] for pod in self._reaper.overdue()]
         for life in overdue:
-            self._bailiff.put_off(life.kept.order.pod)  # unless nothing is left of it below
+            self._reaper.put_off(life.kept.order.pod)  # unless nothing is left of it below
         self._end_by_force([life for life in overdue if not self._look_again(life).is_over])
 
-    def _end_by_force(self, lives: Sequence[Life]) -> None:
-        """Kill what is left of these lives, whatever their keepers do, and see that their ends are written down."""
+    def _end_by_force(self, lives: Sequence[WatchedPod]) -> None:
+        """Kill what is left of these lives, whatever their shims do, and see that their ends are written down."""
         waiting = [life for life in lives if not life.is_over and life.generation >= 0 and life.kept.launch is not None]
         if not waiting:
             return
-        ended = self._bailiff.end(waiting)
+        ended = self._reaper.end(waiting)
         for life in ended:
-            self._signal_keeper(life)
+            self._signal_shim(life)
         self._wait_for_end([life.kept.order.pod for life in ended if life.handle >= 0], LAST_WORDS_S)
         for life in ended:
             if not self._look_again(life).is_over:
                 self._write_end(life)
-            elif life.keeper is not None:
-                kill(life.keeper)  # it has written the end; somebody may have stopped it since
+            elif life.shim is not None:
+                kill(life.shim)  # it has written the end; somebody may have stopped it since
 
-    def _write_end(self, life: Life) -> None:
-        """In place of its keeper, which was killed, is stopped or hangs. A full disk is waited for, as a keeper would:
+    def _write_end(self, life: WatchedPod) -> None:
+        """In place of its shim, which was killed, is stopped or hangs. A full disk is waited for, as a shim would:
         one that knows the exit code is not killed as long as nobody could write anything."""
         words = "its supervising process does not respond, so the server killed it"
-        if life.keeper is None or not process_table.is_alive(*life.keeper):
+        if life.shim is None or not process_table.is_alive(*life.shim):
             words = "its supervising processes were killed, so its exit code is not known"
         try:
             end = pod_directory.End(UNKNOWN_END, words, True)
             pod_directory.write_end(life.folder, end, Instant(time.time_ns() // 1_000_000))
         except OSError:
-            self._bailiff.put_off(life.kept.order.pod)
+            self._reaper.put_off(life.kept.order.pod)
             return
-        if life.keeper is not None:
-            kill(life.keeper)
+        if life.shim is not None:
+            kill(life.shim)
         self._look_again(life)
 
-    def _lose(self, life: Life) -> None:
+    def _lose(self, life: WatchedPod) -> None:
         """Its folder was removed or cleared. It is not gone before its processes are."""
         self._lost.add(life.kept.order.pod)
-        life.sight = replace(life.sight, words="its directory was deleted; its remaining processes are being killed")
+        life.observed = replace(
+            life.observed, words="its directory was deleted; its remaining processes are being killed"
+        )
         self._changed = True
 
     def _end_lost(self) -> None:
         """Lives without a folder end now, and are not here any more when nothing is left of them."""
         if not self._lost:
             return
-        for life in self._bailiff.end([self._lives[pod] for pod in sorted(self._lost)]):
+        for life in self._reaper.end([self._lives[pod] for pod in sorted(self._lost)]):
             pod = life.kept.order.pod
-            if life.keeper is not None:
-                kill(life.keeper)
+            if life.shim is not None:
+                kill(life.shim)
             with suppress(OSError):  # a full disk: nobody is asked to start it again but the loop, which sees it gone
                 self._tombstones.add("its directory was deleted while it was running", pod)
             self.data.forget(pod)
             self._watch.let_go(self._let_go(pod))
 
     def _look_at_everything(self) -> None:
-        """What runs and is nobody's is ended; keepers that somebody has stopped go on."""
+        """What runs and is nobody's is ended; shims that somebody has stopped go on."""
         file = self.data.root / "processes.json"
-        remembered = self._bailiff.recall(file, self.boot_id) if self._is_new else ()
-        self._bailiff.end_strays(self._lives.values(), remembered=remembered)
+        remembered = self._reaper.recall(file, self.boot_id) if self._is_new else ()
+        self._reaper.end_strays(self._lives.values(), remembered=remembered)
         self._is_new = False
         with suppress(OSError):  # a full disk: what was remembered before is still there
-            self._bailiff.remember(file, self.boot_id, self._lives.values())
+            self._reaper.remember(file, self.boot_id, self._lives.values())
         for life in self._lives.values():
-            if not life.is_over and life.keeper is not None and process_table.is_stopped(life.keeper[0]):
-                alive = partial(process_table.is_alive, started=life.keeper[1])
-                process_table.send(life.keeper[0], signal.SIGCONT, only_if=alive)
+            if not life.is_over and life.shim is not None and process_table.is_stopped(life.shim[0]):
+                alive = partial(process_table.is_alive, started=life.shim[1])
+                process_table.send(life.shim[0], signal.SIGCONT, only_if=alive)
 
     # --- looking at one life ---
 
-    def _look_again(self, life: Life) -> Life:
+    def _look_again(self, life: WatchedPod) -> WatchedPod:
         pod = life.kept.order.pod
         if pod in self._lost:
             return life
         life.looked_at = time.monotonic()
         if not life.is_over:
             try:
-                sight = self._watch.sight(life)
+                observed = self._watch.observed(life)
             except OSError as error:  # of one life: the others are looked at all the same
-                sight = replace(life.sight, words=f"its directory cannot be read: {error}")
-            if sight.state is PodState.EXITED and life.generation > 0 and not self._bailiff.end([life]):
-                sight = life.sight  # its keeper was killed, and the next one has not found everything
-            if sight != life.sight:
-                life.sight = sight
+                observed = replace(life.observed, words=f"its directory cannot be read: {error}")
+            if observed.state is PodState.EXITED and life.generation > 0 and not self._reaper.end([life]):
+                observed = life.observed  # its shim was killed, and the next one has not found everything
+            if observed != life.observed:
+                life.observed = observed
                 self._changed = True
             if life.is_emptied:
                 self._lose(life)
@@ -673,11 +675,11 @@ class Supervisor:
             self._unsettled.add(pod)
         if life.is_over:
             self._watch.let_go(life)
-            self._bailiff.leaving.pop(pod, None)
+            self._reaper.leaving.pop(pod, None)
         return life
 
-    def _ask_for_keepers(self) -> None:
-        """Lives without a living keeper get one, or the next one."""
+    def _ask_for_shims(self) -> None:
+        """Lives without a living shim get one, or the next one."""
         now = time.monotonic()
         wanted = [
             life
@@ -733,19 +735,19 @@ class Supervisor:
                 self._give_notice_if_left(kept.order)
 
     def _end_unknown(self, pod: PodId, folder: str) -> None:
-        has_run = pod_directory.glance(folder).keeper is not None
-        if has_run and not pod_directory.is_copied(folder) and self._bailiff.end_without_order(pod, folder):
+        has_run = pod_directory.glance(folder).shim is not None
+        if has_run and not pod_directory.is_copied(folder) and self._reaper.end_without_order(pod, folder):
             self._tombstones.add("its order file was damaged while it was running", pod)
             self.data.forget(pod)
 
     def _forget_for_good(self, pod: PodId, folder: str) -> None:
-        if pod_directory.is_copied(folder) or self._bailiff.end_without_order(pod, folder):
+        if pod_directory.is_copied(folder) or self._reaper.end_without_order(pod, folder):
             self.data.forget(pod)
 
-    def _remember_notice(self, life: Life) -> None:
+    def _remember_notice(self, life: WatchedPod) -> None:
         """It was told to leave before we came: what is left of its grace goes on, and is never longer than ordered."""
         told, most_s = notice.read(life.folder), float(life.kept.order.grace_s)
-        self._bailiff.told(life.kept.order.pod, min(told.left_s, most_s) if told is not None else most_s)
+        self._reaper.told(life.kept.order.pod, min(told.left_s, most_s) if told is not None else most_s)
 
     def _give_notice_if_left(self, order: StartOrder) -> None:
         """Its node, or a device it was given, is not offered any more: it has to leave before anything else counts."""
@@ -760,9 +762,9 @@ class Supervisor:
         grace_s = min(order.grace_s, LEFT_GRACE_S)
         self._give_notice(StopOrder(pod=order.pod, node=order.node, grace_s=grace_s, reason=reason))
 
-    def _adopt(self, pod: PodId, folder: str, kept: KeptOrder) -> Life:
-        sight = PodSight(order=kept.order, state=PodState.STARTING, words=kept.trouble)
-        life = Life(folder=folder, kept=kept, sight=sight)
+    def _adopt(self, pod: PodId, folder: str, kept: KeptOrder) -> WatchedPod:
+        observed = ObservedPod(order=kept.order, state=PodState.STARTING, words=kept.trouble)
+        life = WatchedPod(folder=folder, kept=kept, observed=observed)
         self._lives[pod] = life
         self._folders[os.path.basename(folder)] = pod
         self._peers[kept.order.workload] += 1
@@ -771,7 +773,7 @@ class Supervisor:
         self._changed = True
         return life
 
-    def _let_go(self, pod: PodId) -> Life:
+    def _let_go(self, pod: PodId) -> WatchedPod:
         life = self._lives.pop(pod)
         del self._folders[os.path.basename(life.folder)]
         workload = life.kept.order.workload
@@ -784,7 +786,7 @@ class Supervisor:
             del self._slots[workload, life.kept.order.index]
         self._unsettled.discard(pod)
         self._lost.discard(pod)
-        self._bailiff.leaving.pop(pod, None)
+        self._reaper.leaving.pop(pod, None)
         for left in list(self._left):
             self._left[left].discard(pod)
             if not self._left[left]:
@@ -814,7 +816,7 @@ def _write_down(kept: KeptOrder, places: Places) -> OSError | None:
     return None
 
 
-def _pause_s(life: Life) -> float:
+def _pause_s(life: WatchedPod) -> float:
     """How long an heir that was asked for is waited for. Whoever is to be ended does not wait for long."""
     if life.generation < QUICK_HEIRS or notice.is_given(life.folder):
         return ASK_AGAIN_S

@@ -16,7 +16,7 @@ from fairpool.agent.mount_source import judge, open_source
 from fairpool.agent.namespaces import ATTR_NOSUID, ATTR_RDONLY, MS_BIND, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every keeper's memory
+if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every shim's memory
     from typing import Any
 
 HOMES = "/home"

@@ -1,7 +1,7 @@
-"""Looking at lives: what the folder of each says, and a descriptor of each keeper that says when it ends.
+"""Looking at lives: what the folder of each says, and a descriptor of each shim that says when it ends.
 
 With the descriptors nothing has to be asked about pods that simply run, however many there are: the kernel tells which
-keepers are gone, and those alone are looked at. Hints only make it quicker. A timer wakes whoever sleeps on these
+shims are gone, and those alone are looked at. Hints only make it quicker. A timer wakes whoever sleeps on these
 descriptors when a grace is over.
 """
 
@@ -20,56 +20,56 @@ from fairpool.agent.order_file import KeptOrder
 from fairpool.agent.remains import Process, Traces
 from fairpool.agent.shim import NEVER_STARTED
 from fairpool.model.ids import PodId
-from fairpool.model.observation import PodSight, PodState
+from fairpool.model.observation import ObservedPod, PodState
 
 
 @dataclass(slots=True)
-class Life:
+class WatchedPod:
     """A life as it was last seen."""
 
     folder: str
     kept: KeptOrder
-    sight: PodSight
+    observed: ObservedPod
     handle: int = -1
-    """A descriptor of its keeper, readable when that ends."""
+    """A descriptor of its shim, readable when that ends."""
     generation: int = -1
-    """Which keeper it has; -1: none has come yet."""
+    """Which shim it has; -1: none has come yet."""
     is_kept: bool = False
-    """Its keeper lives."""
+    """Its shim lives."""
     asked_at: float = float("-inf")
-    """When a keeper was last asked for."""
+    """When a shim was last asked for."""
     looked_at: float = float("-inf")
-    keeper: Process | None = None
+    shim: Process | None = None
     main: Process | None = None
     namespace: int | None = None
     """By these its processes are found when its folder is not there any more."""
     is_emptied: bool = False
-    """Its keeper's claim was there and is not any more: somebody has cleared its folder."""
+    """Its shim's claim was there and is not any more: somebody has cleared its folder."""
 
     def traces(self) -> Traces:
         """By what its processes are found."""
         launch = self.kept.launch or {}
         mark = str(launch.get("mark", ""))
         group = _group(launch.get("limits"), mark)
-        return Traces(mark=mark, keeper=self.keeper, main=self.main, namespace=self.namespace, group=group)
+        return Traces(mark=mark, shim=self.shim, main=self.main, namespace=self.namespace, group=group)
 
     @property
     def is_over(self) -> bool:
-        return self.sight.state is PodState.EXITED
+        return self.observed.state is PodState.EXITED
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing can happen to it that we are not told."""
         waits_for_image = self.kept.launch is None
-        return self.is_over or waits_for_image or (self.sight.state is PodState.RUNNING and self.handle >= 0)
+        return self.is_over or waits_for_image or (self.observed.state is PodState.RUNNING and self.handle >= 0)
 
     def is_awaited_since(self, moment: float) -> bool:
-        """Whether it was looked at since then and is still starting: its keeper will give a hint when it runs."""
-        return self.sight.state is PodState.STARTING and self.looked_at > moment
+        """Whether it was looked at since then and is still starting: its shim will give a hint when it runs."""
+        return self.observed.state is PodState.STARTING and self.looked_at > moment
 
 
 class Watch:
-    """The keepers whose end we are told of."""
+    """The shims whose end we are told of."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -78,31 +78,31 @@ class Watch:
         self._epoll.register(self._timer.fileno(), select.EPOLLIN)
 
     def fileno(self) -> int:
-        """Readable when a keeper has ended."""
+        """Readable when a shim has ended."""
         return self._epoll.fileno()
 
     def ended(self) -> Iterator[PodId]:
-        """Pods whose keepers are gone."""
+        """Pods whose shims are gone."""
         return (self._pods[handle] for handle, _ in self._epoll.poll(0) if handle in self._pods)
 
     def wake_at(self, moment: float | None) -> None:
         """Be readable at this moment, by the clock of notices; None: not by the hour."""
         self._timer.set(moment)
 
-    def sight(self, life: Life) -> PodSight:
+    def observed(self, life: WatchedPod) -> ObservedPod:
         """What the life looks like now."""
         found = pod_directory.glance(life.folder)
-        if found.keeper is None:
+        if found.shim is None:
             life.is_emptied = life.generation >= 0
-            return life.sight if life.is_emptied else _without_keeper(life, found.is_told_to_stop)
-        life.is_kept = self._hold(life, found.keeper)
-        if found.keeper.pid:
-            life.keeper = (found.keeper.pid, found.keeper.started)
+            return life.observed if life.is_emptied else _without_shim(life, found.is_told_to_stop)
+        life.is_kept = self._hold(life, found.shim)
+        if found.shim.pid:
+            life.shim = (found.shim.pid, found.shim.started)
         life.main, life.namespace = found.main or life.main, found.namespace or life.namespace
-        # After the look at its keeper: one that is gone has written the end before, if it could.
+        # After the look at its shim: one that is gone has written the end before, if it could.
         end, since = pod_directory.end_of(life.folder), found.running_since
         if end is not None:
-            return PodSight(
+            return ObservedPod(
                 order=life.kept.order,
                 state=PodState.EXITED,
                 exit_code=end.code,
@@ -114,10 +114,10 @@ class Watch:
         if not life.is_kept:
             words = "its supervising process was killed; another one has taken over"
         state = PodState.STARTING if since is None else PodState.RUNNING
-        return PodSight(order=life.kept.order, state=state, words=words, running_since=since)
+        return ObservedPod(order=life.kept.order, state=state, words=words, running_since=since)
 
-    def let_go(self, life: Life) -> None:
-        """Its keeper is not watched any more."""
+    def let_go(self, life: WatchedPod) -> None:
+        """Its shim is not watched any more."""
         if life.handle >= 0:
             self._epoll.unregister(life.handle)
             del self._pods[life.handle]
@@ -128,20 +128,20 @@ class Watch:
         self._timer.close()
         self._epoll.close()
 
-    def _hold(self, life: Life, keeper: pod_directory.Keeper) -> bool:
-        """Keep a descriptor of the keeper; says whether it lives."""
-        if life.generation == keeper.generation and life.handle >= 0:
+    def _hold(self, life: WatchedPod, shim: pod_directory.ShimProcess) -> bool:
+        """Keep a descriptor of the shim; says whether it lives."""
+        if life.generation == shim.generation and life.handle >= 0:
             if not is_readable([life.handle], 0):
                 return True
             self.let_go(life)
             return False
         self.let_go(life)
-        life.generation = keeper.generation
+        life.generation = shim.generation
         try:
-            handle = os.pidfd_open(keeper.pid)
+            handle = os.pidfd_open(shim.pid)
         except OSError:
-            return keeper.is_alive  # no descriptors left: it is looked at again every time
-        if not keeper.is_alive:  # the number may be somebody else's by now
+            return shim.is_alive  # no descriptors left: it is looked at again every time
+        if not shim.is_alive:  # the number may be somebody else's by now
             os.close(handle)
             return False
         life.handle = handle
@@ -205,9 +205,9 @@ def _group(limits: Any, mark: str) -> Group | None:
         return None
 
 
-def _without_keeper(life: Life, is_told: bool) -> PodSight:
-    sight = PodSight(order=life.kept.order, state=PodState.STARTING, words=life.kept.trouble)
+def _without_shim(life: WatchedPod, is_told: bool) -> ObservedPod:
+    observed = ObservedPod(order=life.kept.order, state=PodState.STARTING, words=life.kept.trouble)
     if not is_told:
-        return sight
+        return observed
     words = "stopped before it started"
-    return replace(sight, state=PodState.EXITED, exit_code=NEVER_STARTED, words=words, after_notice=True)
+    return replace(observed, state=PodState.EXITED, exit_code=NEVER_STARTED, words=words, after_notice=True)

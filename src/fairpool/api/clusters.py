@@ -16,7 +16,7 @@ from fairpool.api.declarations import Count, OrganizationWire, WorkloadWire
 from fairpool.api.message import Message, Wire
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
 
@@ -126,7 +126,7 @@ class PodReport(Wire):
     memory_bytes: Count = 0
 
     @classmethod
-    def from_life(cls, life: Life, gpus_milli: int = 0) -> PodReport:
+    def from_life(cls, life: PodRecord, gpus_milli: int = 0) -> PodReport:
         report = cls.of(life)
         if not life.is_placed:
             return report
@@ -257,7 +257,7 @@ class PushAnswer(Message):
     number: Count
     """The latest report it took in, and under which token."""
     taken: bool = True
-    """False: the report in question was late, outranked, or had the number of another, and was left aside."""
+    """False: the report in question was late, fenced, or had the number of another, and was left aside."""
     events_through: Count
     """The highest event it has."""
     want_whole: bool = False

@@ -16,11 +16,11 @@ import click
 
 from fairpool.cli.complaint import exit_code_of, fail
 from fairpool.cli.screen import Screen
-from fairpool.cli.up import DATA, FAILED, PRIVATE, complaining, premises_at
+from fairpool.cli.up import DATA, FAILED, PRIVATE, complaining, data_directory_at
 from fairpool.model.problem import Problem
 from fairpool.platform import background
 from fairpool.platform.admin_socket import Silent, ask
-from fairpool.platform.data_directory import Occupant, Premises, Unusable, occupant, occupied, taken
+from fairpool.platform.data_directory import DataDirectory, Occupant, Unusable, occupant, occupied, taken
 
 NOT_UP = 3
 LINES = 200
@@ -48,33 +48,34 @@ def down(data: Path | None, stop_pods: bool, grace: int | None) -> None:
     """
     if grace is not None and not stop_pods:
         raise click.UsageError("--grace needs --stop-pods: without it, pods keep running.")
-    premises = premises_at(data)
+    data_directory = data_directory_at(data)
     with complaining():
-        holder = occupant(premises)
+        holder = occupant(data_directory)
         if holder is None:
-            click.echo(f"Fairpool is not up (data in {premises.root}).")
+            click.echo(f"Fairpool is not up (data in {data_directory.root}).")
         elif holder.deed != "up":
-            raise Unusable(taken(premises, holder))
-        elif not background.stop(premises, holder):
+            raise Unusable(taken(data_directory, holder))
+        elif not background.stop(data_directory, holder):
             what = f"process {holder.pid} has not exited within {background.LEAVE_S:g} s"
             fix = f"check `fairpool logs`, or run `kill -9 {holder.pid}`: no acknowledged change is lost"
             raise Unusable(Problem("down.stuck", what, fix))
         else:
             click.echo("Fairpool is down." if stop_pods else "Fairpool is down. Running pods are not affected.")
-        if stop_pods and premises.machine.is_dir():
-            with occupied(premises, "down"):
-                _stop_pods(premises, background.LONGEST_GRACE_S if grace is None else grace)
+        if stop_pods and data_directory.machine.is_dir():
+            with occupied(data_directory, "down"):
+                _stop_pods(data_directory, background.LONGEST_GRACE_S if grace is None else grace)
 
 
-def _stop_pods(premises: Premises, grace_s: int) -> None:
-    stopped = background.stop_pods(premises, grace_s)
+def _stop_pods(data_directory: DataDirectory, grace_s: int) -> None:
+    stopped = background.stop_pods(data_directory, grace_s)
     killed = f" ({stopped.killed} had to be killed)" if stopped.killed else ""
     click.echo(f"Stopped {_pods(stopped.ended)}{killed}.")
     if stopped.left:
         more = f" and {len(stopped.left) - NAMED} more" if len(stopped.left) > NAMED else ""
         named = f"{', '.join(stopped.left[:NAMED])}{more}"
         what = f"{_pods(len(stopped.left))} could not be stopped: {named}"
-        fix = f"run the command again, or check {premises.machine / 'nursery.log'} and the pod's directory next to it"
+        log = data_directory.machine / "fork_server.log"
+        fix = f"run the command again, or check {log} and the pod's directory next to it"
         raise Unusable(Problem("down.pods_left", what, fix))
 
 
@@ -87,30 +88,30 @@ def _pods(count: int) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(data: Path | None, as_json: bool) -> None:
     """Show whether the platform is up, and its health. Exit code: 0 if it is up, 3 if it is not."""
-    premises = premises_at(data)
-    holder = occupant(premises)
-    said = background.status_of(premises) if holder is not None and holder.deed == "up" else None
+    data_directory = data_directory_at(data)
+    holder = occupant(data_directory)
+    said = background.status_of(data_directory) if holder is not None and holder.deed == "up" else None
     if as_json:
-        click.echo(json.dumps({"is_up": said is not None, "data": str(premises.root), **(said or {})}, indent=2))
+        click.echo(json.dumps({"is_up": said is not None, "data": str(data_directory.root), **(said or {})}, indent=2))
     elif said is None:
-        click.echo(_not_up(premises, holder))
+        click.echo(_not_up(data_directory, holder))
     else:
-        _show(premises, said)
+        _show(data_directory, said)
     if said is None:
         raise click.exceptions.Exit(NOT_UP)
 
 
-def _not_up(premises: Premises, holder: Occupant | None) -> str:
-    if holder is None and not premises.is_there:
-        return f"There is no Fairpool data in {premises.root}: pass --data DIRECTORY, or set FAIRPOOL_DATA."
+def _not_up(data_directory: DataDirectory, holder: Occupant | None) -> str:
+    if holder is None and not data_directory.is_there:
+        return f"There is no Fairpool data in {data_directory.root}: pass --data DIRECTORY, or set FAIRPOOL_DATA."
     if holder is None:
-        return f"Fairpool is not up (data in {premises.root}). Start it: fairpool up"
+        return f"Fairpool is not up (data in {data_directory.root}). Start it: fairpool up"
     if holder.deed != "up":
-        return f"Fairpool is not up: {taken(premises, holder).what}."
+        return f"Fairpool is not up: {taken(data_directory, holder).what}."
     return f"Process {holder.pid} does not respond: it is starting, or stuck. Check `fairpool logs`."
 
 
-def _show(premises: Premises, said: dict[str, Any]) -> None:
+def _show(data_directory: DataDirectory, said: dict[str, Any]) -> None:
     screen = Screen.here(every_row=True)
     since = datetime.fromtimestamp(said["since_ms"] / 1000, UTC).astimezone()
     pods = said["pods"]
@@ -122,7 +123,7 @@ def _show(premises: Premises, said: dict[str, Any]) -> None:
             ),
             ("Process", str(said["pid"])),
             ("Address", said["address"]),
-            ("Data", str(premises.root)),
+            ("Data", str(data_directory.root)),
             ("Scheduler", _loop_health(said["loop"])),
             ("Pods", f"{pods['running']} running, {pods['starting']} starting"),
             *([("Disk", _disk_words(said["disk"]))] if said.get("disk") else []),
@@ -172,16 +173,16 @@ def _loop_health(loop: dict[str, Any]) -> str:
 )
 def logs(data: Path | None, follow: bool, tail: int) -> None:
     """Show the server's own log. `runai logs` shows the output of jobs."""
-    premises = premises_at(data)
-    if not premises.log.exists():
+    data_directory = data_directory_at(data)
+    if not data_directory.log.exists():
         with complaining():
-            premises.require()
-        what = f"there is no server log in {premises.log.parent}"
+            data_directory.require()
+        what = f"there is no server log in {data_directory.log.parent}"
         fail([Problem("logs.none", what, "start the server: fairpool up")], FAILED)
-    file = premises.log.open(encoding="utf-8", errors="replace")
+    file = data_directory.log.open(encoding="utf-8", errors="replace")
     for line in deque(file, maxlen=tail):
         click.echo(_coloured(line), nl=False)
-    for text in _more(premises.log, file) if follow else ():
+    for text in _more(data_directory.log, file) if follow else ():
         click.echo("".join(map(_coloured, text.splitlines(keepends=True))), nl=False)
 
 
@@ -216,21 +217,21 @@ def reset_password(data: Path | None, user: str) -> None:
 
     USER must change it at the next sign-in.
     """
-    premises = premises_at(data)
+    data_directory = data_directory_at(data)
     with complaining():
-        holder = occupant(premises)
+        holder = occupant(data_directory)
         if holder is None:
-            premises.require()
+            data_directory.require()
         if holder is not None and holder.deed == "up":
             try:
-                made = ask(premises.desk, "reset-password", user=user)
+                made = ask(data_directory.admin_socket, "reset-password", user=user)
             except Silent as error:
                 what = f"process {holder.pid} is running but does not respond"
                 raise Unusable(
                     Problem("up.silent", what, "try again, or stop it with `fairpool down` first")
                 ) from error
         else:
-            made = _reset_offline(premises, user)
+            made = _reset_offline(data_directory, user)
     if isinstance(made, Problem):
         fail([made], exit_code_of(made))
     click.echo(f"User      {made['user']}")
@@ -238,18 +239,18 @@ def reset_password(data: Path | None, user: str) -> None:
     click.echo("It is shown only once and must be changed at the next sign-in. Existing sessions were ended.", err=True)
 
 
-def _reset_offline(premises: Premises, user: str) -> Any:
+def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     from fairpool.control.settings import FIRST_USER
     from fairpool.control.store.condition import problem_with
     from fairpool.platform.archive import finish_restore
     from fairpool.platform.assembly import new_password_offline
 
-    premises.prepare()
+    data_directory.prepare()
     os.umask(PRIVATE)
-    with occupied(premises, "reset-password"):
-        finish_restore(premises)
-        problem = problem_with(premises.control)
-        return problem or new_password_offline(premises, user or FIRST_USER)
+    with occupied(data_directory, "reset-password"):
+        finish_restore(data_directory)
+        problem = problem_with(data_directory.control)
+        return problem or new_password_offline(data_directory, user or FIRST_USER)
 
 
 @click.command()
@@ -268,7 +269,7 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
     with complaining():
         if file.exists() and not (force and file.is_file()):
             raise Unusable(Problem("backup.exists", f"{file} already exists", "choose another file, or pass --force"))
-        size = make_backup(premises_at(data), file)
+        size = make_backup(data_directory_at(data), file)
     click.echo(f"Wrote {file}, {max(1, size // 1024)} KiB. To restore it: fairpool restore {file}")
     click.echo(
         "It does not include logs, checkpoints and claims of pods; back up the data directory for those.", err=True
@@ -287,17 +288,17 @@ def restore(data: Path | None, file: Path) -> None:
     """
     from fairpool.platform.archive import restore_backup
 
-    premises = premises_at(data)
+    data_directory = data_directory_at(data)
     with complaining():
-        holder = occupant(premises)
+        holder = occupant(data_directory)
         if holder is not None:
-            what = taken(premises, holder).what
+            what = taken(data_directory, holder).what
             raise Unusable(Problem("restore.up", what, "stop it first: fairpool down (running pods are not affected)"))
-        premises.prepare()
-        with occupied(premises, "restore"):
-            made_at, kept = restore_backup(premises, file)
+        data_directory.prepare()
+        with occupied(data_directory, "restore"):
+            made_at, kept = restore_backup(data_directory, file)
     when = f"{made_at.astimezone():%Y-%m-%d %H:%M:%S}"
-    click.echo(f"Restored the backup of {when} to {premises.root}. Start the server: fairpool up")
+    click.echo(f"Restored the backup of {when} to {data_directory.root}. Start the server: fairpool up")
     click.echo(
         "Users, passwords, tokens and access rules are those of the backup: again remove what was removed since then.",
         err=True,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairpool.cli.simulation_files import Wanted
     from fairpool.model.problem import Problem
     from fairpool.simulation.capture import Capture
-    from fairpool.simulation.checkpoint import Keeper
+    from fairpool.simulation.checkpoint import Checkpoint
     from fairpool.simulation.result import Outcome
     from fairpool.simulation.scenario import Scenario
 
@@ -110,8 +110,8 @@ def simulate(
         )
     scenario = _scenario(what, nodes, quotas)
     wanted = _wanted(scenario, json_file, charts, _capture(snapshots, pool), why, force)
-    keeper = _keeper(scenario, state)
-    outcome = _played(scenario, keeper, wanted, (speed or SPEED) if realtime else None)
+    shim = _shim(scenario, state)
+    outcome = _played(scenario, shim, wanted, (speed or SPEED) if realtime else None)
     problems = wanted.write(outcome)
     _print(outcome, json_file, events, why)
     if problems:
@@ -186,19 +186,19 @@ def _unknown(noun: str, name: str, known: Iterable[str]) -> Problem:
     return Problem(f"{noun}.unknown", f"there is no {noun} {name!r} in the scenario", fix)
 
 
-def _keeper(scenario: Scenario, state: str | None) -> Keeper:
+def _shim(scenario: Scenario, state: str | None) -> Checkpoint:
     from fairpool.model.problem import Problem
-    from fairpool.simulation.checkpoint import Keeper, opened
+    from fairpool.simulation.checkpoint import Checkpoint, opened
 
     if state is None:
-        return Keeper()
+        return Checkpoint()
     folder = opened(Path(state), scenario)
     if isinstance(folder, Problem):
         fail([folder], UNUSABLE)
     return folder
 
 
-def _played(scenario: Scenario, keeper: Keeper, wanted: Wanted, speed: float | None) -> Outcome:
+def _played(scenario: Scenario, shim: Checkpoint, wanted: Wanted, speed: float | None) -> Outcome:
     """The outcome at the end, or as far as it came before somebody interrupted it."""
     from fairpool.cli.simulation_progress import Progress
     from fairpool.model.problem import Problem
@@ -209,19 +209,19 @@ def _played(scenario: Scenario, keeper: Keeper, wanted: Wanted, speed: float | N
     watch = wanted.capture if wanted.capture.requests else None
     progress = Progress(len(scenario.submitted()), scenario.gpus)
     try:
-        stage = Stage(scenario, keeper.position.now, keeper.files, watch)
+        stage = Stage(scenario, shim.position.now, shim.files, watch)
         try:
-            play(stage, keeper, Pace(speed), progress)
+            play(stage, shim, Pace(speed), progress)
         except KeyboardInterrupt:
             click.echo(err=True)
-        outcome = Outcome.of(stage, keeper.position)
+        outcome = Outcome.of(stage, shim.position)
         stage.close()
     except UNKEPT as error:
         fix = "check that the disk has space and that no other process writes there, or choose another folder"
         fail([Problem("state.unusable", f"the simulation cannot be kept: {error}", fix)], UNUSABLE)
     finally:
         progress.clear()
-        keeper.close()
+        shim.close()
     return outcome
 
 

@@ -20,7 +20,7 @@ from fairpool.cli.complaint import UNUSABLE, exit_code_of, fail
 from fairpool.model.problem import Problem
 from fairpool.platform.address import DEFAULT, Address, listening_socket, read_address
 from fairpool.platform.data_directory import (
-    Premises,
+    DataDirectory,
     Unusable,
     default_data,
     occupant,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fairpool.platform.node_set import Offer
 
 PRIVATE = 0o077
-"""What nobody else may do with files that we make. Pods get the usual umask: their nursery sets it."""
+"""What nobody else may do with files that we make. Pods get the usual umask: their fork server sets it."""
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 
 DATA = click.option(
@@ -47,9 +47,9 @@ DATA = click.option(
 )
 
 
-def premises_at(data: Path | None) -> Premises:
+def data_directory_at(data: Path | None) -> DataDirectory:
     """The folder that was named, or the user's own."""
-    return Premises((data.expanduser() if data is not None else default_data()).absolute())
+    return DataDirectory((data.expanduser() if data is not None else default_data()).absolute())
 
 
 @contextmanager
@@ -167,15 +167,15 @@ def up(
     wishes.disk_reserve_bytes()
     retention = wishes.retention()  # said here, before anything is started elsewhere
     first_password = _first_password(first_password_file)
-    premises = premises_at(data)
+    data_directory = data_directory_at(data)
     with complaining():
-        warning = premises.prepare()
+        warning = data_directory.prepare()
         if warning:
             click.echo(f"warning: {warning}", err=True)
         if detach:
-            _up_in_background(premises, address, wishes, first_password)
+            _up_in_background(data_directory, address, wishes, first_password)
         else:
-            start = Start(premises, address, wishes, retention, first_password, with_welcome=not in_background)
+            start = Start(data_directory, address, wishes, retention, first_password, with_welcome=not in_background)
             _up_here(start)
 
 
@@ -270,7 +270,7 @@ def _first_password(file: Path | None) -> str:
 class Start:
     """Everything that a start in this process needs."""
 
-    premises: Premises
+    data_directory: DataDirectory
     address: Address
     wishes: Wishes
     retention: Retention
@@ -285,24 +285,24 @@ def _up_here(start: Start) -> None:
     from fairpool.platform.node_set import summary
     from fairpool.platform.server_log import open_journal
 
-    premises, wishes = start.premises, start.wishes
+    data_directory, wishes = start.data_directory, start.wishes
     os.umask(PRIVATE)
-    with occupied(premises, "up", __version__) as reachable_at:
-        _clear_up(premises)
+    with occupied(data_directory, "up", __version__) as reachable_at:
+        _clear_up(data_directory)
         listener, address = listening_socket(start.address)
         reachable_at(address.url)
-        problem = problem_with(premises.control, may_be_new=not premises.ledger.exists())
+        problem = problem_with(data_directory.control, may_be_new=not data_directory.ledger.exists())
         if problem is not None:
             raise Unusable(problem)
-        offer = _offer(premises, wishes.nodes, wishes.singles)
-        open_journal(premises.log, level=wishes.log_level)
-        for line in shown(address, premises):
+        offer = _offer(data_directory, wishes.nodes, wishes.singles)
+        open_journal(data_directory.log, level=wishes.log_level)
+        for line in shown(address, data_directory):
             click.echo(line)
         click.echo(f"Nodes    {summary(offer.nodes)}")
         if offer.warning:
             click.echo(f"warning: {offer.warning}", err=True)
         platform = Platform(
-            premises,
+            data_directory,
             address,
             listener,
             offer,
@@ -311,7 +311,7 @@ def _up_here(start: Start) -> None:
             disk_reserve_bytes=wishes.disk_reserve_bytes(),
             first_password=start.first_password,
         )
-        guest = Guest(premises, address.url)
+        guest = Guest(data_directory, address.url)
 
         def ready(answer: Mapping[str, Any] | Problem) -> None:
             if start.with_welcome:
@@ -334,38 +334,38 @@ def _welcome(guest: Guest, answer: Mapping[str, Any] | Problem, *, with_link: bo
             click.echo(line)
 
 
-def _clear_up(premises: Premises) -> None:
+def _clear_up(data_directory: DataDirectory) -> None:
     """What somebody left who was killed at his work."""
     from fairpool.platform import archive
 
-    archive.sweep(premises.root, archive.OLD_BACKUP_PREFIX, archive.BACKUP_PREFIX, archive.RESTORE_PREFIX)
-    for path in archive.finish_restore(premises):
+    archive.sweep(data_directory.root, archive.OLD_BACKUP_PREFIX, archive.BACKUP_PREFIX, archive.RESTORE_PREFIX)
+    for path in archive.finish_restore(data_directory):
         click.echo(f"warning: an interrupted restore was completed; the previous version is kept in {path}", err=True)
 
 
-def _offer(premises: Premises, groups: Sequence[str], singles: Sequence[str]) -> Offer:
+def _offer(data_directory: DataDirectory, groups: Sequence[str], singles: Sequence[str]) -> Offer:
     from fairpool.agent.nvml import find_gpus
     from fairpool.platform.node_set import choose_nodes, remember
 
-    chosen = choose_nodes(premises.nodes, groups, singles, find_gpus())
+    chosen = choose_nodes(data_directory.nodes, groups, singles, find_gpus())
     if isinstance(chosen, list):
         fail(chosen, UNUSABLE)
     offer, note = chosen
     try:
-        remember(premises.nodes, note)
+        remember(data_directory.nodes, note)
     except OSError as error:
-        raise Unusable(unusable(premises.root, error)) from error
+        raise Unusable(unusable(data_directory.root, error)) from error
     return offer
 
 
-def _up_in_background(premises: Premises, address: Address, wishes: Wishes, first_password: str) -> None:
+def _up_in_background(data_directory: DataDirectory, address: Address, wishes: Wishes, first_password: str) -> None:
     from fairpool.cli.welcome import here
     from fairpool.platform import background
 
-    holder = occupant(premises)
+    holder = occupant(data_directory)
     if holder is not None:
         # `make up` typed twice asks for a running platform, and it is running.
-        problem = taken(premises, holder)
+        problem = taken(data_directory, holder)
         if holder.deed != "up" or wishes.nodes or wishes.singles:
             raise Unusable(problem)
         click.echo(f"{problem.what}.")
@@ -373,31 +373,31 @@ def _up_in_background(premises: Premises, address: Address, wishes: Wishes, firs
             click.echo(
                 "warning: --first-password-file was ignored: it only takes effect when the server starts", err=True
             )
-        _ask_for_welcome(premises, holder.address, is_new=False)
+        _ask_for_welcome(data_directory, holder.address, is_new=False)
         return
-    arguments = ["--in-background", "--data", str(premises.root), "--listen", address.url.removeprefix("http://")]
+    arguments = ["--in-background", "--data", str(data_directory.root), "--listen", address.url.removeprefix("http://")]
     if first_password:
         arguments += ["--first-password-file", "-"]
     try:
         stdin = f"{first_password}\n".encode() if first_password else None
-        status = background.start(premises, arguments + wishes.words(), stdin)
+        status = background.start(data_directory, arguments + wishes.words(), stdin)
     except background.Ended as error:
         click.echo(error.said.rstrip() or f"error: the server exited with code {error.code}", err=True)
         raise click.exceptions.Exit(error.code or FAILED) from error
-    for line in premises.output.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in data_directory.output.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith(("Address", "Data", "Config", "Nodes", "warning:")):
             click.echo(line)
-    _ask_for_welcome(premises, status["address"])
+    _ask_for_welcome(data_directory, status["address"])
     click.echo(f"Fairpool is running in the background (process {status['pid']}). Stop it: {here('fairpool')} down")
 
 
-def _ask_for_welcome(premises: Premises, address: str, *, is_new: bool = True) -> None:
+def _ask_for_welcome(data_directory: DataDirectory, address: str, *, is_new: bool = True) -> None:
     from fairpool.cli.welcome import Guest
     from fairpool.platform.admin_socket import Silent, ask
 
-    guest = Guest(premises, address)
+    guest = Guest(data_directory, address)
     try:
-        answer = ask(premises.desk, "welcome", **guest.question())
+        answer = ask(data_directory.admin_socket, "welcome", **guest.question())
     except Silent:
         fix = "check `fairpool status`, then run `fairpool up --detach` again"
         answer = Problem("up.silent", "the server does not respond", fix)

@@ -18,7 +18,7 @@ from fairpool.cli.runai.configuration import ANY_ADDRESS, Configuration, Login
 from fairpool.cli.runai.failure import Failure
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
-from fairpool.platform.data_directory import Premises, default_config
+from fairpool.platform.data_directory import DataDirectory, default_config
 
 HELLO = "submit hello -i python -g 0.5 -- python -c 'print(\"hello\")'"
 
@@ -27,7 +27,7 @@ HELLO = "submit hello -i python -g 0.5 -- python -c 'print(\"hello\")'"
 class Guest:
     """The person at the terminal: their configuration of `runai`, and how they reach this platform."""
 
-    premises: Premises
+    data_directory: DataDirectory
     address: str
 
     @property
@@ -57,7 +57,7 @@ class Guest:
                 login = Login(answer["user"], tokens["access_token"], tokens["refresh_token"], expires_at)
                 configuration.set_login(self.server, login)
             configuration.set_server(self.server)
-            configuration.set_socket(self.server, str(self.premises.api_socket))
+            configuration.set_socket(self.server, str(self.data_directory.api_socket))
             if answer["project"]:
                 configuration.set_default("project", self.server, answer["project"])
         except Failure as failed:
@@ -103,8 +103,8 @@ def here(program: str) -> str:
     return str(own) if near.startswith("..") else near
 
 
-def shown(address: Address, premises: Premises) -> Iterator[str]:
+def shown(address: Address, data_directory: DataDirectory) -> Iterator[str]:
     """Where everything is."""
     yield f"Address  {address.url}"
-    yield f"Data     {premises.root}"
+    yield f"Data     {data_directory.root}"
     yield f"Config   {default_config()}  (runai)"

@@ -14,20 +14,20 @@ from fairpool.cluster.entry import Entry, Image
 from fairpool.cluster.grace_period import to_stop
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.survey import Ground, Rows
-from fairpool.cluster.workload_state import Standing
+from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, Revision, WorkloadId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.observation import NodeSight, Observation, Order, PodSight
+from fairpool.model.observation import Observation, ObservedNode, ObservedPod, Order
 from fairpool.model.organization import Organization
-from fairpool.model.pod_record import Life
+from fairpool.model.pod_record import PodRecord
 from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.decision import Plan, Verdict
 
 SENTENCES_S = 10
 """How often the numbers in the reasons of those who wait are brought up to date."""
 
-NO_PODS: Mapping[PodId, PodSight] = {}
-NO_NODES: Mapping[NodeName, NodeSight] = {}
+NO_PODS: Mapping[PodId, ObservedPod] = {}
+NO_NODES: Mapping[NodeName, ObservedNode] = {}
 
 
 class Books:
@@ -35,10 +35,10 @@ class Books:
 
     def __init__(self, image: Image) -> None:
         self.specs: dict[WorkloadId, WorkloadSpec] = {spec.id: spec for spec in image.specs}
-        self.standings: dict[WorkloadId, Standing] = {each.workload: each for each in image.standings}
+        self.standings: dict[WorkloadId, WorkloadState] = {each.workload: each for each in image.standings}
         self.organization: Organization = image.organization or Organization()
         self.cursor: Revision | None = image.cursor
-        self.lives: dict[WorkloadId, tuple[Life, ...]] = {}
+        self.lives: dict[WorkloadId, tuple[PodRecord, ...]] = {}
         for life in sorted(image.lives, key=lambda each: (each.workload, each.index, each.incarnation)):
             self.lives[life.workload] = (*self.lives.get(life.workload, ()), life)
         # Worked out, and worked out again after a restart:
@@ -54,7 +54,7 @@ class Books:
         self.plans: dict[PoolName, Plan] = {}
         self.owing: set[WorkloadId] = set()
         """Workloads for which the engine may still have to do something."""
-        self.strangers: set[PodId] = set()
+        self.orphans: set[PodId] = set()
         """Pods that the engine sees and the ledger does not know."""
         self.intruders: frozenset[PodId] = frozenset()
         """Those of them that run: they hold devices that the scheduler must not give away."""
@@ -145,10 +145,10 @@ class Books:
         self.verdicts = draft.verdicts
         if draft.plans:
             self.plans = draft.plans
-        if draft.strangers != self.strangers:
-            known = self.workload_of.keys() | draft.strangers
+        if draft.orphans != self.orphans:
+            known = self.workload_of.keys() | draft.orphans
             self.stops_confirmed = {pod: s for pod, s in self.stops_confirmed.items() if pod in known}
-        self.owing, self.strangers = draft.owing, draft.strangers
+        self.owing, self.orphans = draft.owing, draft.orphans
         self.intruders = draft.intruders
         for workload in draft.looked_at:
             self.gone.pop(workload, None)
@@ -176,8 +176,8 @@ class Draft:
         self.specs: dict[WorkloadId, WorkloadSpec] = {}
         self.undesired: set[WorkloadId] = set()
         self.dropped: set[WorkloadId] = set()
-        self.standings: dict[WorkloadId, Standing] = {}
-        self.lives: dict[WorkloadId, tuple[Life, ...]] = {}
+        self.standings: dict[WorkloadId, WorkloadState] = {}
+        self.lives: dict[WorkloadId, tuple[PodRecord, ...]] = {}
         self.forgotten: set[PodId] = set()
         self.organization: Organization | None = None
         self.cursor: Revision | None = None
@@ -190,7 +190,7 @@ class Draft:
         self.verdicts = books.verdicts
         self.plans: dict[PoolName, Plan] = {}
         self.owing = books.owing
-        self.strangers = set(books.strangers)
+        self.orphans = set(books.orphans)
         self.intruders: frozenset[PodId] = frozenset()
         self.intruder_rows: list[Rows] = []
         """The strangers that run, as they are to the scheduler: until they have left they hold their devices."""
@@ -207,9 +207,9 @@ class Draft:
             return None
         return self.specs.get(workload) or self.books.specs.get(workload)
 
-    def standing(self, workload: WorkloadId) -> Standing:
+    def standing(self, workload: WorkloadId) -> WorkloadState:
         known = self.standings.get(workload) or self.books.standings.get(workload)
-        return known or Standing(workload=workload)
+        return known or WorkloadState(workload=workload)
 
     def waiting_for(self, workloads: set[WorkloadId]) -> set[WorkloadId]:
         """Those that wait for one of these, and have not come to an end."""
@@ -222,7 +222,7 @@ class Draft:
                 found.add(each)
         return found
 
-    def lives_of(self, workload: WorkloadId) -> tuple[Life, ...]:
+    def lives_of(self, workload: WorkloadId) -> tuple[PodRecord, ...]:
         return self.lives[workload] if workload in self.lives else self.books.lives.get(workload, ())
 
     def workload_of(self, pod: PodId) -> WorkloadId | None:
@@ -238,12 +238,12 @@ class Draft:
         """The node pools there are."""
         return frozenset(pool.name for pool in self.charter.pools)
 
-    def put_lives(self, workload: WorkloadId, lives: tuple[Life, ...]) -> None:
+    def put_lives(self, workload: WorkloadId, lives: tuple[PodRecord, ...]) -> None:
         before = self.lives_of(workload)
         if len(before) != len(lives) or any(new is not old for new, old in zip(lives, before, strict=True)):
             self.lives[workload] = lives
 
-    def put_standing(self, standing: Standing) -> None:
+    def put_standing(self, standing: WorkloadState) -> None:
         if standing != self.books.standings.get(standing.workload):
             self.standings[standing.workload] = standing
 
@@ -258,7 +258,7 @@ class Draft:
         merged = {**self.books.rows, **self.rows}
         return merged.values()
 
-    def changed_lives(self) -> Iterator[Life]:
+    def changed_lives(self) -> Iterator[PodRecord]:
         """Lives that are not in the books as they are here."""
         for workload, lives in self.lives.items():
             known = {life.id: life for life in self.books.lives.get(workload, ())}
@@ -281,7 +281,7 @@ class Draft:
             cursor=self.cursor,
         )
 
-    def _story(self, changed: Iterable[Life]) -> Iterator[Event]:
+    def _story(self, changed: Iterable[PodRecord]) -> Iterator[Event]:
         known = {life.id: life for workload in self.lives for life in self.books.lives.get(workload, ())}
         adopted = {event.pod for event in self.events if event.kind is EventKind.ADOPTED}
         for life in changed:
@@ -302,7 +302,7 @@ PHASE_EVENTS: Mapping[PodPhase, EventKind] = {
 }
 
 
-def _told(life: Life, before: PodPhase | None, now: Instant) -> Iterator[Event]:
+def _told(life: PodRecord, before: PodPhase | None, now: Instant) -> Iterator[Event]:
     """What the history says about a life that is in another phase than before."""
     if before is PodPhase.PROMISED and life.phase is PodPhase.WAITING:
         kind = EventKind.WITHDRAWN
@@ -323,7 +323,7 @@ def _told(life: Life, before: PodPhase | None, now: Instant) -> Iterator[Event]:
     )
 
 
-def _words(life: Life) -> str:
+def _words(life: PodRecord) -> str:
     words = life.detail or life.trouble
     if life.phase is not PodPhase.RELEASING:
         return words

@@ -58,7 +58,7 @@ class Link:
     """Pull and push of one cluster, for as long as one loop lives."""
 
     def __init__(self, control: ControlPlane, cluster: str, wait_s: float = 0.0) -> None:
-        self.outranked_by: Token | None = None
+        self.fenced_by: Token | None = None
         """The control plane has heard a loop with this higher token, and does not listen to ours."""
         self.heard_events = 0
         """The highest number of an event that the control plane has: not above what our ledger has written."""
@@ -181,8 +181,8 @@ class Link:
     def _answer_to(
         self, report: PushReport, answer: PushAnswer, now: Instant, unchanged: tuple[WorkloadId, ...]
     ) -> Pushed | None:
-        self.outranked_by = answer.token if answer.token > report.token else None
-        if self.outranked_by is not None:
+        self.fenced_by = answer.token if answer.token > report.token else None
+        if self.fenced_by is not None:
             self._pushes.fail(now, f"another loop has taken over this cluster, with token {answer.token}")
             return None
         if not answer.takes(report):

@@ -20,13 +20,13 @@ from fairpool.cluster.outstanding import adopted, outstanding
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.settle import Look, settle
 from fairpool.cluster.survey import Survey, ground, pool_of, rows_of
-from fairpool.cluster.workload_state import Halt, Standing
+from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.observation import Answer, ForgetOrder, Observation, PodSight, PodState, StartOrder, StopOrder
+from fairpool.model.observation import Answer, ForgetOrder, Observation, ObservedPod, PodState, StartOrder, StopOrder
 from fairpool.model.organization import ProjectRules
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import RestartPolicy, WorkloadSpec
 from fairpool.scheduler.decision import Verdict
 from fairpool.scheduler.plan import next_pool, plan
@@ -97,7 +97,7 @@ def _take_in(draft: Draft, view: View) -> set[WorkloadId]:
             first = LOST_NUMBERS + max(wanted.incarnations.values(), default=0) if view.recovered else 0
             # It would have been reported as failed if one of those that are gone had not met what it waited for.
             met = tuple(each.workload for each in spec.after if view.recovered and each.workload not in known)
-            standing = Standing(workload=spec.id, run=spec.run, halt=halt, first_incarnation=first, met=met)
+            standing = WorkloadState(workload=spec.id, run=spec.run, halt=halt, first_incarnation=first, met=met)
             draft.put_standing(standing)
             if view.recovered:
                 draft.put_lives(spec.id, tuple(_remembered(spec, wanted, index, view.now) for index in wanted.done))
@@ -114,10 +114,10 @@ def _take_in(draft: Draft, view: View) -> set[WorkloadId]:
     return concerned | draft.undesired
 
 
-def _remembered(spec: WorkloadSpec, wanted: DesiredWorkload, index: int, now: Instant) -> Life:
+def _remembered(spec: WorkloadSpec, wanted: DesiredWorkload, index: int, now: Instant) -> PodRecord:
     """A life that had ended well before the ledger was lost, as the control plane remembers it."""
     incarnation = wanted.incarnations.get(index, 0)
-    return Life(
+    return PodRecord(
         id=pod_id(spec.id, index, incarnation),
         workload=spec.id,
         index=index,
@@ -163,28 +163,28 @@ def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
     One that is over by the ledger and runs all the same is told to stop with the others (`outstanding.py`); here it is
     only seen to that nobody is placed on its devices before it has.
     """
-    candidates = {pod for pod, _ in _changed_sights(draft, view) if _is_stranger(draft, pod)} | draft.strangers
-    draft.strangers = set()
+    candidates = {pod for pod, _ in _changed_pods(draft, view) if _is_orphan(draft, pod)} | draft.orphans
+    draft.orphans = set()
     taken: set[WorkloadId] = set()
     for pod in sorted(candidates):
-        sight = view.observation.pods.get(pod)
-        if sight is None or not _is_stranger(draft, pod):
+        observed = view.observation.pods.get(pod)
+        if observed is None or not _is_orphan(draft, pod):
             continue
-        order = sight.order
+        order = observed.order
         if draft.workload_of(pod) is not None:
-            if sight.state is not PodState.EXITED:
-                draft.strangers.add(pod)
+            if observed.state is not PodState.EXITED:
+                draft.orphans.add(pod)
                 _keep_place(draft, order)
             continue
-        if _is_wanted(draft, sight):
+        if _is_wanted(draft, observed):
             draft.put_lives(order.workload, (*draft.lives_of(order.workload), adopted(order, view.now)))
             draft.events.append(
                 Event(at=view.now, kind=EventKind.ADOPTED, workload=order.workload, pod=pod, node=order.node)
             )
             taken.add(order.workload)
             continue
-        draft.strangers.add(pod)
-        if sight.state is PodState.EXITED:
+        draft.orphans.add(pod)
+        if observed.state is PodState.EXITED:
             draft.orders.append(ForgetOrder(pod=pod, node=order.node))
             continue
         _keep_place(draft, order)
@@ -198,7 +198,7 @@ def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
     return taken
 
 
-def _is_stranger(draft: Draft, pod: PodId) -> bool:
+def _is_orphan(draft: Draft, pod: PodId) -> bool:
     """Whether the ledger does not know this life, or knows that it is over."""
     workload = draft.workload_of(pod)
     return workload is None or any(life.id == pod and life.is_over for life in draft.lives_of(workload))
@@ -207,12 +207,12 @@ def _is_stranger(draft: Draft, pod: PodId) -> bool:
 def _keep_place(draft: Draft, order: StartOrder) -> None:
     """Until it has left, the scheduler counts with it."""
     leaving = adopted(order, draft.now).leave(draft.now, Cause.UNWANTED)
-    draft.intruder_rows.append(rows_of(None, Standing(workload=order.workload), (leaving,), draft.now))
+    draft.intruder_rows.append(rows_of(None, WorkloadState(workload=order.workload), (leaving,), draft.now))
 
 
-def _is_wanted(draft: Draft, sight: PodSight) -> bool:
+def _is_wanted(draft: Draft, observed: ObservedPod) -> bool:
     """Its workload is declared and knows of no later life of the same pod, nor of one that is not over."""
-    order = sight.order
+    order = observed.order
     spec = draft.spec(order.workload)
     if spec is None or order.run > spec.run:
         return False
@@ -222,14 +222,14 @@ def _is_wanted(draft: Draft, sight: PodSight) -> bool:
     )
 
 
-def _changed_sights(draft: Draft, view: View) -> Iterator[tuple[PodId, PodSight | None]]:
+def _changed_pods(draft: Draft, view: View) -> Iterator[tuple[PodId, ObservedPod | None]]:
     before = draft.books.observation.pods if draft.books.observation is not None else NO_PODS
     now = view.observation.pods
     if now is before:
         return
-    for pod, sight in now.items():
-        if before.get(pod) is not sight:
-            yield pod, sight
+    for pod, observed in now.items():
+        if before.get(pod) is not observed:
+            yield pod, observed
     for pod in before.keys() - now.keys():
         yield pod, None
 
@@ -242,7 +242,7 @@ def _touched(draft: Draft, view: View, concerned: set[WorkloadId]) -> set[Worklo
     books = draft.books
     if books.observation is None:
         return concerned | books.specs.keys() | books.lives.keys()
-    pods = {pod for pod, _ in _changed_sights(draft, view)} | view.answers.keys()
+    pods = {pod for pod, _ in _changed_pods(draft, view)} | view.answers.keys()
     touched = concerned | {owner for owner in map(draft.workload_of, pods) if owner is not None}
     touched |= {workload for workload, wake in books.wakes.items() if wake <= view.now}
     return touched | {workload for workload in books.owing if _waits_for_absence(books, workload)}
@@ -254,7 +254,7 @@ def _waits_for_absence(books: Books, workload: WorkloadId) -> bool:
     )
 
 
-def _look(draft: Draft, view: View, life: Life) -> Look:
+def _look(draft: Draft, view: View, life: PodRecord) -> Look:
     return Look(
         view.observation.pods.get(life.id),
         view.observation.nodes.get(life.node) if life.node is not None else None,
@@ -306,15 +306,15 @@ def _bring_up_to_date(draft: Draft, view: View, workload: WorkloadId) -> None:
 
 
 def _drains(draft: Draft, node: NodeName) -> tuple[Taint, ...]:
-    sight = draft.observation.nodes.get(node)
-    taints = sight.node.taints if sight is not None else ()
+    observed = draft.observation.nodes.get(node)
+    taints = observed.node.taints if observed is not None else ()
     marks = draft.charter.marks.get(node)
     if marks is not None:
         taints += marks.taints
     return tuple(taint for taint in taints if taint.effect is TaintEffect.NO_EXECUTE)
 
 
-def _note_halt(draft: Draft, workload: WorkloadId, standing: Standing) -> None:
+def _note_halt(draft: Draft, workload: WorkloadId, standing: WorkloadState) -> None:
     before = draft.standing(workload)
     if standing.run != before.run:
         draft.events.append(Event(at=draft.now, kind=EventKind.RESUMED, workload=workload))
@@ -433,7 +433,7 @@ def _give_notice(draft: Draft, concerned: set[WorkloadId]) -> set[WorkloadId]:
     share; so this looks at everybody who leaves, and not only at those with whom something has happened.
     """
     graces = draft.charter.graces
-    leaving: dict[WorkloadId, list[Life]] = {}
+    leaving: dict[WorkloadId, list[PodRecord]] = {}
     for workload in sorted(draft.books.owing | concerned):
         found = [life for life in draft.lives_of(workload) if life.phase is PodPhase.RELEASING]
         if found:
@@ -450,7 +450,7 @@ def _give_notice(draft: Draft, concerned: set[WorkloadId]) -> set[WorkloadId]:
     return changed
 
 
-def _owed_places(draft: Draft, leaving: Sequence[Life]) -> dict[PodId, str]:
+def _owed_places(draft: Draft, leaving: Sequence[PodRecord]) -> dict[PodId, str]:
     """Those of the leaving lives in whose place work of another project may be, and the words for it."""
     owed: dict[PodId, str] = {}
     for answer in (draft.plans or draft.books.plans).values():
@@ -467,7 +467,7 @@ def _owed_places(draft: Draft, leaving: Sequence[Life]) -> dict[PodId, str]:
     return owed
 
 
-def _is_foreign(draft: Draft, life: Life, winner: WorkloadSpec) -> bool:
+def _is_foreign(draft: Draft, life: PodRecord, winner: WorkloadSpec) -> bool:
     spec = draft.spec(life.workload)
     return spec is None or spec.project != winner.project
 
@@ -482,8 +482,8 @@ def _owe(draft: Draft, view: View, concerned: set[WorkloadId]) -> None:
         lives = draft.lives_of(workload)
         unfinished = {life.index: life.incarnation for life in reversed(lives) if not life.is_over}
         for life in lives:
-            sight = view.observation.pods.get(life.id)
-            if life.phase in (PodPhase.BOUND, PodPhase.RELEASING) or (life.is_over and sight is not None):
+            observed = view.observation.pods.get(life.id)
+            if life.phase in (PodPhase.BOUND, PodPhase.RELEASING) or (life.is_over and observed is not None):
                 owing.add(workload)
                 order = outstanding(
                     life,
@@ -539,7 +539,7 @@ def _clear_away(draft: Draft, touched: set[WorkloadId]) -> None:
             draft.lives[workload] = tuple(life for life in lives if life.id not in old)
 
 
-def _needed(spec: WorkloadSpec, lives: Sequence[Life]) -> set[PodId]:
+def _needed(spec: WorkloadSpec, lives: Sequence[PodRecord]) -> set[PodId]:
     """Of each pod the life that has done its work, else the latest, whose number must not be used again."""
     comes_back = spec.end_rule.restart is RestartPolicy.ALWAYS
     done = {} if comes_back else {life.index: life for life in lives if life.outcome is Outcome.OK}

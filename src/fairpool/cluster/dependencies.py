@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from fairpool.cluster.workload_state import Halt, Standing
+from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import Instant, WorkloadId
-from fairpool.model.pod_record import Cause, Life
+from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.spec import Dependency, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
@@ -30,7 +30,7 @@ class Course(StrEnum):
 Courses = Callable[[WorkloadId], Course]
 
 
-def course_of(spec: WorkloadSpec | None, standing: Standing) -> Course:
+def course_of(spec: WorkloadSpec | None, standing: WorkloadState) -> Course:
     """What became of a workload, from its declaration and what is remembered of it."""
     halt = standing.halt if spec is None or spec.run <= standing.run else None
     if halt is not None and halt.phase is WorkloadPhase.COMPLETED:
@@ -40,7 +40,9 @@ def course_of(spec: WorkloadSpec | None, standing: Standing) -> Course:
     return Course.GONE if spec is None or spec.want is Want.DELETE else Course.OPEN
 
 
-def with_met(spec: WorkloadSpec, standing: Standing, lives: Sequence[Life], courses: Courses) -> Standing:
+def with_met(
+    spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRecord], courses: Courses
+) -> WorkloadState:
     """The standing with every dependency that is met by now. Pods are born only after all are: who has some began."""
     if not unmet(spec, standing):
         return standing
@@ -48,19 +50,19 @@ def with_met(spec: WorkloadSpec, standing: Standing, lives: Sequence[Life], cour
     return replace(standing, met=met) if met != standing.met else standing
 
 
-def _is_met(dependency: Dependency, standing: Standing, courses: Courses) -> bool:
+def _is_met(dependency: Dependency, standing: WorkloadState, courses: Courses) -> bool:
     if dependency.workload in standing.met:
         return True
     course = courses(dependency.workload)
     return course is Course.COMPLETED or (dependency.any_end and course is not Course.OPEN)
 
 
-def unmet(spec: WorkloadSpec, standing: Standing) -> list[Dependency]:
+def unmet(spec: WorkloadSpec, standing: WorkloadState) -> list[Dependency]:
     """What it still has to wait for."""
     return [each for each in spec.after if each.workload not in standing.met]
 
 
-def hopeless(spec: WorkloadSpec, standing: Standing, courses: Courses, now: Instant) -> Halt | None:
+def hopeless(spec: WorkloadSpec, standing: WorkloadState, courses: Courses, now: Instant) -> Halt | None:
     """The end of a workload that waits for something that will not happen."""
     words = {Course.FAILED: "failed", Course.GONE: "was deleted"}
     for each in unmet(spec, standing):

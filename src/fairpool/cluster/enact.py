@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from fairpool.cluster.books import Draft
 from fairpool.cluster.expand import is_rigid, slots_of
 from fairpool.cluster.survey import rows_of
-from fairpool.cluster.workload_state import GroupDates, Standing
+from fairpool.cluster.workload_state import GroupDates, WorkloadState
 from fairpool.model.ids import GroupId, Instant, PodId, QueueId, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import WORK_OF_ANOTHER, mention
-from fairpool.model.pod_record import Cause, Life
+from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.workload import PodGroup
 from fairpool.scheduler.decision import Bind, Evict, Plan, Promise, Withdraw
 from fairpool.scheduler.explain import explain_eviction, names_for
@@ -72,7 +72,7 @@ def _about(concerned: dict[WorkloadId, Decided], group: GroupId) -> Decided:
     return concerned[workload]
 
 
-def _whole_gang(draft: Draft, workload: WorkloadId, lives: tuple[Life, ...]) -> tuple[Life, ...]:
+def _whole_gang(draft: Draft, workload: WorkloadId, lives: tuple[PodRecord, ...]) -> tuple[PodRecord, ...]:
     """A gang whose nodes have come into different pools is evicted in one of them; the rest of it follows."""
     spec = draft.spec(workload)
     if spec is None or not is_rigid(spec):
@@ -84,7 +84,7 @@ def _whole_gang(draft: Draft, workload: WorkloadId, lives: tuple[Life, ...]) -> 
     )
 
 
-def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:
+def _next(draft: Draft, life: PodRecord, decided: Decided) -> list[PodRecord]:
     """What becomes of one life: another phase of it, and its next life where that has a promise."""
     now = draft.now
     promise = decided.promise.get(life.id)
@@ -94,13 +94,13 @@ def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:
         return [leaving] if promise is None else [leaving, _promised(_next_life(draft, life), promise, now)]
     bind = decided.bind.get(life.id)
     if bind is not None:
-        sight = draft.observation.nodes[bind.node]
+        observed = draft.observation.nodes[bind.node]
         bound = life.move(
             PodPhase.BOUND,
             now,
             node=bind.node,
             devices=bind.devices,
-            boot_id=sight.boot_id,
+            boot_id=observed.boot_id,
             promised_at=None,
             detail="",
         )
@@ -113,7 +113,7 @@ def _next(draft: Draft, life: Life, decided: Decided) -> list[Life]:
     return [life if promise is None else _promised(life, promise, now)]
 
 
-def _words(draft: Draft, life: Life, evict: Evict) -> str:
+def _words(draft: Draft, life: PodRecord, evict: Evict) -> str:
     """Why it leaves, for those who may see it; for whom, only to those who may see that one too."""
     spec = draft.spec(life.workload)
     mine = spec.project if spec is not None else QueueId("")
@@ -134,7 +134,7 @@ def _cause(evict: Evict) -> Cause:
     return Cause.PREEMPTED if evict.reason.moved_to is None else Cause.MOVED
 
 
-def _promised(life: Life, promise: Promise, now: Instant) -> Life:
+def _promised(life: PodRecord, promise: Promise, now: Instant) -> PodRecord:
     if life.phase is not PodPhase.PROMISED:
         life = life.move(PodPhase.PROMISED, now, detail="")
     elif (life.node, life.devices, life.promised_at) == (promise.node, promise.devices, promise.since):
@@ -142,9 +142,9 @@ def _promised(life: Life, promise: Promise, now: Instant) -> Life:
     return replace(life, node=promise.node, devices=promise.devices, promised_at=promise.since)
 
 
-def _next_life(draft: Draft, life: Life) -> Life:
+def _next_life(draft: Draft, life: PodRecord) -> PodRecord:
     incarnation = draft.standing(life.workload).next_incarnation(life)
-    return Life(
+    return PodRecord(
         id=pod_id(life.workload, life.index, incarnation),
         workload=life.workload,
         index=life.index,
@@ -183,6 +183,6 @@ def _alive(draft: Draft, workload: WorkloadId, group: PodGroup) -> set[GroupId]:
     return {life.group for life in slots_of(draft.lives_of(workload)).values() if not life.is_over} | {group.id}
 
 
-def _dated(standing: Standing, dates: GroupDates, alive: set[GroupId]) -> Standing:
+def _dated(standing: WorkloadState, dates: GroupDates, alive: set[GroupId]) -> WorkloadState:
     others = tuple(each for each in standing.groups if each.group != dates.group and each.group in alive)
     return replace(standing, groups=(*others, dates))

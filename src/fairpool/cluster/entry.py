@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairpool.cluster.history import Event
-from fairpool.cluster.workload_state import Standing
+from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import PodId, Revision, WorkloadId
 from fairpool.model.organization import Organization
-from fairpool.model.pod_record import Life
+from fairpool.model.pod_record import PodRecord
 from fairpool.model.spec import WorkloadSpec
 
 
@@ -22,10 +22,10 @@ class Entry:
     """Their declarations go; lives and standings stay."""
     dropped: tuple[WorkloadId, ...] = ()
     """Their declarations, standings and all lives go."""
-    lives: tuple[Life, ...] = ()
+    lives: tuple[PodRecord, ...] = ()
     forgotten: tuple[PodId, ...] = ()
     """Ended lives that nobody needs any more."""
-    standings: tuple[Standing, ...] = ()
+    standings: tuple[WorkloadState, ...] = ()
     events: tuple[Event, ...] = ()
     organization: Organization | None = None
     """None: as it was."""
@@ -42,8 +42,8 @@ class Image:
     """Everything that is written down, each kind in the order of its ids."""
 
     specs: tuple[WorkloadSpec, ...] = ()
-    lives: tuple[Life, ...] = ()
-    standings: tuple[Standing, ...] = ()
+    lives: tuple[PodRecord, ...] = ()
+    standings: tuple[WorkloadState, ...] = ()
     organization: Organization | None = None
     cursor: Revision | None = None
     events_through: int = 0

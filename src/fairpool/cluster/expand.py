@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fairpool.cluster.dependencies import Course, Courses, hopeless, unmet, with_met
-from fairpool.cluster.workload_state import Avoided, Halt, Standing
+from fairpool.cluster.workload_state import Avoided, Halt, WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint
 from fairpool.model.organization import ProjectRules
-from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Life, Outcome
+from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodRecord
 from fairpool.model.quantity import length_text
 from fairpool.model.spec import Arrangement, RestartPolicy, Want, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -39,10 +39,10 @@ class Case:
     """One workload and all its lives. No declaration: nobody wants it (any more)."""
 
     spec: WorkloadSpec | None
-    standing: Standing
-    lives: tuple[Life, ...]
+    standing: WorkloadState
+    lives: tuple[PodRecord, ...]
     """In the order of their birth."""
-    ended: tuple[Life, ...] = ()
+    ended: tuple[PodRecord, ...] = ()
     """Those of them that came to their end just now: each is counted once."""
     rules: ProjectRules = ProjectRules()
     drains: Drains = lambda node: ()
@@ -54,8 +54,8 @@ class Case:
 class Expansion:
     """The workload as it should be."""
 
-    standing: Standing
-    lives: tuple[Life, ...]
+    standing: WorkloadState
+    lives: tuple[PodRecord, ...]
     """All of them, the new ones last."""
     wake_at: Instant | None = None
     gone: bool = False
@@ -86,16 +86,16 @@ def expand(case: Case, now: Instant) -> Expansion:
     )
 
 
-def slots_of(lives: Sequence[Life]) -> dict[int, Life]:
+def slots_of(lives: Sequence[PodRecord]) -> dict[int, PodRecord]:
     """The latest life of each pod, by its place in the workload."""
-    latest: dict[int, Life] = {}
+    latest: dict[int, PodRecord] = {}
     for life in lives:
         if life.index not in latest or latest[life.index].incarnation < life.incarnation:
             latest[life.index] = life
     return latest
 
 
-def wanted_slots(spec: WorkloadSpec, lives: Sequence[Life]) -> dict[int, Life]:
+def wanted_slots(spec: WorkloadSpec, lives: Sequence[PodRecord]) -> dict[int, PodRecord]:
     """The same for the places that are declared now: what became of pods that were scaled away does not matter.
 
     Where a life has done the work, that one counts, even if a later one was born before this was known.
@@ -120,21 +120,21 @@ def is_rigid(spec: WorkloadSpec) -> bool:
 # --- what is remembered --------------------------------------------------------------------------------------------
 
 
-def _this_run(standing: Standing, spec: WorkloadSpec) -> Standing:
+def _this_run(standing: WorkloadState, spec: WorkloadSpec) -> WorkloadState:
     """A workload that was resumed starts with a clean slate."""
     if spec.run <= standing.run:
         return standing
     return replace(standing, run=spec.run, failures=0, refusals=0, failure="", halt=None, active_since=None)
 
 
-def _of_this_run(lives: tuple[Life, ...], spec: WorkloadSpec) -> tuple[Life, ...]:
+def _of_this_run(lives: tuple[PodRecord, ...], spec: WorkloadSpec) -> tuple[PodRecord, ...]:
     """Suspended and resumed before anybody noticed: who was only waiting waits in the new run."""
     if all(life.run == spec.run or life.phase not in NEW for life in lives):
         return lives
     return tuple(replace(life, run=spec.run) if life.phase in NEW else life for life in lives)
 
 
-def _counted(standing: Standing, case: Case, now: Instant) -> Standing:
+def _counted(standing: WorkloadState, case: Case, now: Instant) -> WorkloadState:
     """Failures and refusals of lives that ended just now, and the nodes to keep away from."""
     failed = [life for life in case.ended if life.outcome is Outcome.ERROR and life.run == standing.run]
     refused = [life for life in failed if life.cause is Cause.REFUSED]
@@ -164,7 +164,7 @@ UNSTARTED = frozenset({Cause.REFUSED, Cause.IMAGE})
 """Failures before the program was started: they do not count against the workload's own retries."""
 
 
-def failure_words(spec: WorkloadSpec | None, standing: Standing, life: Life) -> str:
+def failure_words(spec: WorkloadSpec | None, standing: WorkloadState, life: PodRecord) -> str:
     """How a life failed, in words for people: `pod 1 of sweep3 (try 2) failed with exit code 3`."""
     words = life.detail or "how it ended is not known"
     if life.cause not in UNSTARTED:
@@ -174,13 +174,13 @@ def failure_words(spec: WorkloadSpec | None, standing: Standing, life: Life) -> 
     return f"{pod_words(spec, standing, life)}{':' if life.cause in UNSTARTED else ''} {words}"
 
 
-def pod_words(spec: WorkloadSpec, standing: Standing, life: Life) -> str:
+def pod_words(spec: WorkloadSpec, standing: WorkloadState, life: PodRecord) -> str:
     """What people call one life of a pod; ids are for programs."""
     first = standing.first_incarnation if life.incarnation >= standing.first_incarnation else 0
     return f"pod {life.index} of {spec.name} (try {life.incarnation - first + 1})"
 
 
-def _activated(standing: Standing, lives: Sequence[Life]) -> Standing:
+def _activated(standing: WorkloadState, lives: Sequence[PodRecord]) -> WorkloadState:
     """When it first ran in this run. Whoever runs has been let in: earlier refusals are forgiven."""
     if standing.refusals and any(life.phase is PodPhase.RUNNING for life in lives):
         standing = replace(standing, refusals=0)
@@ -195,7 +195,7 @@ def _activated(standing: Standing, lives: Sequence[Life]) -> Standing:
 # --- whether it came to an end -------------------------------------------------------------------------------------
 
 
-def _halt(spec: WorkloadSpec, standing: Standing, case: Case, now: Instant) -> Halt | None:
+def _halt(spec: WorkloadSpec, standing: WorkloadState, case: Case, now: Instant) -> Halt | None:
     """The end of a workload, and why; None while it goes on."""
     if spec.after and (failure := hopeless(spec, standing, case.courses, now)) is not None:
         return failure
@@ -217,7 +217,7 @@ def _halt(spec: WorkloadSpec, standing: Standing, case: Case, now: Instant) -> H
 PREEMPTIONS = frozenset({Cause.PREEMPTED, Cause.STALE, Cause.MOVED})
 
 
-def _is_complete(spec: WorkloadSpec, standing: Standing, slots: dict[int, Life]) -> bool:
+def _is_complete(spec: WorkloadSpec, standing: WorkloadState, slots: dict[int, PodRecord]) -> bool:
     done = sum(life.outcome is Outcome.OK for life in slots.values())
     match spec.arrangement:
         case Arrangement.REPLICAS:
@@ -239,7 +239,7 @@ NEW = (PodPhase.WAITING, PodPhase.PROMISED)
 """A pod that is still so in its first life has never run, and nothing is lost if it never does."""
 
 
-def _used_up(spec: WorkloadSpec, standing: Standing, ended: Sequence[Life], now: Instant) -> Halt | None:
+def _used_up(spec: WorkloadSpec, standing: WorkloadState, ended: Sequence[PodRecord], now: Instant) -> Halt | None:
     """Failed more often than is forgiven, with the words of the last failure."""
     failed = [life for life in ended if life.outcome is Outcome.ERROR and life.run == standing.run]
     if standing.refusals > REFUSALS_MAX and failed:
@@ -259,7 +259,7 @@ def _used_up(spec: WorkloadSpec, standing: Standing, ended: Sequence[Life], now:
     return None
 
 
-def _out_of_time(spec: WorkloadSpec, standing: Standing, rules: ProjectRules, now: Instant) -> Halt | None:
+def _out_of_time(spec: WorkloadSpec, standing: WorkloadState, rules: ProjectRules, now: Instant) -> Halt | None:
     if standing.active_since is None:
         return None
     for moment, halt in _time_limits(spec, standing.active_since, rules):
@@ -294,7 +294,7 @@ def _time_limits(spec: WorkloadSpec, since: Instant, rules: ProjectRules) -> Ite
 # --- who leaves ----------------------------------------------------------------------------------------------------
 
 
-def _deaths(spec: WorkloadSpec, standing: Standing, case: Case, now: Instant) -> tuple[Life, ...]:
+def _deaths(spec: WorkloadSpec, standing: WorkloadState, case: Case, now: Instant) -> tuple[PodRecord, ...]:
     if spec.want is Want.DELETE:
         return tuple(life.leave(now, Cause.DELETED) for life in case.lives)
     if standing.halt is not None:
@@ -308,7 +308,7 @@ def _deaths(spec: WorkloadSpec, standing: Standing, case: Case, now: Instant) ->
     return _with_peers(spec, standing, lives, now) if is_rigid(spec) else lives
 
 
-def _without_the_done(spec: WorkloadSpec, lives: tuple[Life, ...], now: Instant) -> tuple[Life, ...]:
+def _without_the_done(spec: WorkloadSpec, lives: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
     """A pod that moves is given its next life at once; if the old one ends well after all, the next has no work."""
     slots = wanted_slots(spec, lives)
     done = {index for index, life in slots.items() if life.outcome is Outcome.OK}
@@ -317,7 +317,7 @@ def _without_the_done(spec: WorkloadSpec, lives: tuple[Life, ...], now: Instant)
     return tuple(life.leave(now, Cause.FINISHED) if life.index in done else life for life in lives)
 
 
-def _drained(life: Life, drains: Drains, now: Instant) -> Life:
+def _drained(life: PodRecord, drains: Drains, now: Instant) -> PodRecord:
     if life.node is None or life.phase not in (PodPhase.BOUND, PodPhase.RUNNING):
         return life
     for taint in drains(life.node):
@@ -326,7 +326,7 @@ def _drained(life: Life, drains: Drains, now: Instant) -> Life:
     return life
 
 
-def _scaled_down(spec: WorkloadSpec, lives: tuple[Life, ...], now: Instant) -> tuple[Life, ...]:
+def _scaled_down(spec: WorkloadSpec, lives: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
     """Whoever is beyond the declared number leaves; of a sweep those that have done least."""
     if spec.arrangement is not Arrangement.SWEEP:
         surplus = {life.id for life in lives if life.index >= spec.pods}
@@ -341,7 +341,9 @@ def _scaled_down(spec: WorkloadSpec, lives: tuple[Life, ...], now: Instant) -> t
     return tuple(life.leave(now, Cause.SCALED_DOWN, words) if life.id in surplus else life for life in lives)
 
 
-def _with_peers(spec: WorkloadSpec, standing: Standing, lives: tuple[Life, ...], now: Instant) -> tuple[Life, ...]:
+def _with_peers(
+    spec: WorkloadSpec, standing: WorkloadState, lives: tuple[PodRecord, ...], now: Instant
+) -> tuple[PodRecord, ...]:
     """A gang restarts as a whole: when one pod has left or must leave, the others follow."""
     broken = next((life for life in wanted_slots(spec, lives).values() if _breaks_gang(life)), None)
     if broken is None:
@@ -354,7 +356,7 @@ def _with_peers(spec: WorkloadSpec, standing: Standing, lives: tuple[Life, ...],
     )
 
 
-def _breaks_gang(life: Life) -> bool:
+def _breaks_gang(life: PodRecord) -> bool:
     if life.is_over:
         return life.outcome is not Outcome.OK
     return life.phase is PodPhase.RELEASING and life.cause in EVICTIONS | LOSSES
@@ -363,7 +365,9 @@ def _breaks_gang(life: Life) -> bool:
 # --- who comes -----------------------------------------------------------------------------------------------------
 
 
-def _births(spec: WorkloadSpec, standing: Standing, lives: tuple[Life, ...], now: Instant) -> tuple[Life, ...]:
+def _births(
+    spec: WorkloadSpec, standing: WorkloadState, lives: tuple[PodRecord, ...], now: Instant
+) -> tuple[PodRecord, ...]:
     latest = slots_of(lives)
     born = []
     for index in _missing(spec, latest | wanted_slots(spec, lives)):
@@ -371,7 +375,7 @@ def _births(spec: WorkloadSpec, standing: Standing, lives: tuple[Life, ...], now
         incarnation = standing.next_incarnation(last)
         template = spec.template_of(index)
         born.append(
-            Life(
+            PodRecord(
                 id=pod_id(spec.id, index, incarnation),
                 workload=spec.id,
                 index=index,
@@ -390,7 +394,7 @@ def _births(spec: WorkloadSpec, standing: Standing, lives: tuple[Life, ...], now
     return tuple(born)
 
 
-def _old_place(spec: WorkloadSpec, standing: Standing, last: Life | None) -> NodeName | None:
+def _old_place(spec: WorkloadSpec, standing: WorkloadState, last: PodRecord | None) -> NodeName | None:
     """A person who comes back to their work finds it where it was, if that is possible."""
     if last is None or spec.kind is not WorkloadKind.BUILD or any(each.node == last.node for each in standing.avoided):
         return None
@@ -404,7 +408,7 @@ def pod_set_of(spec: WorkloadSpec, index: int) -> str:
     return "leader" if index == 0 else "worker"
 
 
-def _missing(spec: WorkloadSpec, slots: dict[int, Life]) -> Iterator[int]:
+def _missing(spec: WorkloadSpec, slots: dict[int, PodRecord]) -> Iterator[int]:
     """Places whose pod is not there and should be."""
     if spec.arrangement is not Arrangement.SWEEP:
         yield from (index for index in range(spec.pods) if _may_return(spec, slots.get(index)))
@@ -418,7 +422,7 @@ def _missing(spec: WorkloadSpec, slots: dict[int, Life]) -> Iterator[int]:
             yield index
 
 
-def _may_return(spec: WorkloadSpec, last: Life | None) -> bool:
+def _may_return(spec: WorkloadSpec, last: PodRecord | None) -> bool:
     if last is None:
         return True
     if not last.is_over:
@@ -426,7 +430,7 @@ def _may_return(spec: WorkloadSpec, last: Life | None) -> bool:
     return last.outcome is not Outcome.OK or spec.end_rule.restart is RestartPolicy.ALWAYS
 
 
-def _not_before(standing: Standing, last: Life | None, now: Instant) -> Instant:
+def _not_before(standing: WorkloadState, last: PodRecord | None, now: Instant) -> Instant:
     """After a failure it waits, twice as long each time."""
     fell = last is not None and (last.outcome in (Outcome.ERROR, Outcome.OK) or last.cause is Cause.VANISHED)
     if last is None or last.run != standing.run or not fell:
@@ -442,7 +446,7 @@ def _not_before(standing: Standing, last: Life | None, now: Instant) -> Instant:
 
 
 def _wake_at(
-    spec: WorkloadSpec, standing: Standing, lives: Sequence[Life], rules: ProjectRules, now: Instant
+    spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRecord], rules: ProjectRules, now: Instant
 ) -> Instant | None:
     moments = [life.not_before for life in lives if not life.is_over]
     moments += [life.retry_at for life in lives if life.phase is PodPhase.BOUND]
@@ -455,14 +459,14 @@ def _wake_at(
     return min((moment for moment in moments if moment > now), default=None)
 
 
-def _expires_at(spec: WorkloadSpec, standing: Standing) -> Instant | None:
+def _expires_at(spec: WorkloadSpec, standing: WorkloadState) -> Instant | None:
     finished = (WorkloadPhase.COMPLETED, WorkloadPhase.FAILED)
     if spec.ttl_s is None or standing.halt is None or standing.halt.phase not in finished:
         return None
     return Instant(standing.halt.at + spec.ttl_s * SECOND_MS)
 
 
-def _is_gone(spec: WorkloadSpec, standing: Standing, lives: Sequence[Life], now: Instant) -> bool:
+def _is_gone(spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRecord], now: Instant) -> bool:
     if any(not life.is_over for life in lives):
         return False
     expiry = _expires_at(spec, standing)

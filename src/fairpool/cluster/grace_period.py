@@ -19,7 +19,7 @@ from dataclasses import replace
 from fairpool.model.ids import PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import GraceRules
-from fairpool.model.pod_record import HURRIED, Cause, Life
+from fairpool.model.pod_record import HURRIED, Cause, PodRecord
 from fairpool.model.spec import Want, WorkloadSpec
 
 
@@ -29,8 +29,8 @@ def within(graces: GraceRules, asked_s: int, *, hurried: bool = False) -> int:
 
 
 def noticed(
-    lives: Sequence[Life], spec: WorkloadSpec | None, graces: GraceRules, owed: Mapping[PodId, str]
-) -> tuple[Life, ...]:
+    lives: Sequence[PodRecord], spec: WorkloadSpec | None, graces: GraceRules, owed: Mapping[PodId, str]
+) -> tuple[PodRecord, ...]:
     """The lives of one workload; those who leave have no more time than they may. `owed`: in whose place others may
     be, with the words for it. Who has no more already is the same value as before."""
     leaving = [life for life in lives if life.phase is PodPhase.RELEASING]
@@ -41,7 +41,7 @@ def noticed(
     )
 
 
-def _cut(life: Life, spec: WorkloadSpec | None, graces: GraceRules, gang_is_hurried: bool, owed: str) -> Life:
+def _cut(life: PodRecord, spec: WorkloadSpec | None, graces: GraceRules, gang_is_hurried: bool, owed: str) -> PodRecord:
     hurried = life.cause in HURRIED or (life.cause is Cause.PEER and gang_is_hurried)
     grace_s = within(graces, life.grace_s, hurried=hurried or bool(owed))
     if spec is not None and spec.want is Want.DELETE:

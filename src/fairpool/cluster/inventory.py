@@ -26,27 +26,29 @@ class Inventory:
         """All nodes as they are; None: as before."""
         if books.observation is None:
             return None
-        sights, marks, pool_of = books.observation.nodes, books.organization.marks, books.ground.pool_of
-        if self._told_of and all(new is old for new, old in zip((sights, marks, pool_of), self._told_of, strict=True)):
+        observed_pods, marks, pool_of = books.observation.nodes, books.organization.marks, books.ground.pool_of
+        if self._told_of and all(
+            new is old for new, old in zip((observed_pods, marks, pool_of), self._told_of, strict=True)
+        ):
             return None
-        self._told_of = (sights, marks, pool_of)
+        self._told_of = (observed_pods, marks, pool_of)
         return [
             NodeReport(
                 name=name,
                 pool=pool_of.get(name),
-                ready=sight.node.ready and sight.silent_since is None,
-                cordoned=sight.node.cordoned or (name in marks and marks[name].cordoned),
-                silent_since=sight.silent_since,
-                gpus=sight.node.gpus,
-                cpu_milli=sight.node.cpu_milli,
-                memory_bytes=sight.node.memory_bytes,
-                gpu_memory_mib=sight.node.gpu_memory_mib,
-                gpus_withheld=sight.node.gpus_withheld,
-                words=sight.words,
-                labels=dict(sight.node.labels),
-                images=sight.images,
+                ready=observed.node.ready and observed.silent_since is None,
+                cordoned=observed.node.cordoned or (name in marks and marks[name].cordoned),
+                silent_since=observed.silent_since,
+                gpus=observed.node.gpus,
+                cpu_milli=observed.node.cpu_milli,
+                memory_bytes=observed.node.memory_bytes,
+                gpu_memory_mib=observed.node.gpu_memory_mib,
+                gpus_withheld=observed.node.gpus_withheld,
+                words=observed.words,
+                labels=dict(observed.node.labels),
+                images=observed.images,
             )
-            for name, sight in sights.items()
+            for name, observed in observed_pods.items()
         ]
 
     def queues(self, books: Books) -> Sequence[QueueReport] | None:

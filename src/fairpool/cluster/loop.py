@@ -15,7 +15,7 @@ from fairpool.cluster.cycle import View, Watcher, cycle
 from fairpool.cluster.history import Event
 from fairpool.cluster.inventory import Inventory
 from fairpool.cluster.ledger import DiskTrouble, LeaseLost, Ledger
-from fairpool.engines.port import Away, Engine, Outranked
+from fairpool.engines.port import Away, Engine, Fenced
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.observation import Answer, ForgetOrder, Observation, Order, PodState, Reply, StartOrder, StopOrder
 from fairpool.model.spec import WorkloadSpec
@@ -108,7 +108,7 @@ class Loop:
             self.trouble = str(error)
             self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
             return True
-        except (LeaseLost, Outranked) as error:
+        except (LeaseLost, Fenced) as error:
             raise SteppedDown(str(error)) from error
         return True
 
@@ -138,7 +138,7 @@ class Loop:
     def _observe(self, now: Instant) -> Observation:
         try:
             return self._engine.observe(self.token)
-        except Outranked as error:
+        except Fenced as error:
             self._rank_above(now, error.highest)
             return self._engine.observe(self.token)
 
@@ -181,7 +181,7 @@ class Loop:
         return (
             pulled is None
             or not pulled.whole
-            or any(sight.silent_since is not None and not sight.gone for sight in observation.nodes.values())
+            or any(observed.silent_since is not None and not observed.gone for observed in observation.nodes.values())
         )
 
     def _stay(self, now: Instant) -> None:
@@ -276,8 +276,8 @@ class Loop:
             events=self._events,
         )
         self._inventory.changed_levels = set()
-        if self._link.outranked_by is not None:
-            self._rank_above(now, self._link.outranked_by)
+        if self._link.fenced_by is not None:
+            self._rank_above(now, self._link.fenced_by)
         if pushed is None:
             return
         if pushed.events_through is not None:

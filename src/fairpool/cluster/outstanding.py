@@ -20,12 +20,12 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import anonymous
 from fairpool.model.observation import ForgetOrder, Order, StartOrder, StopOrder
 from fairpool.model.organization import DEFAULT_GRACES, GraceRules
-from fairpool.model.pod_record import Life
+from fairpool.model.pod_record import PodRecord
 from fairpool.model.spec import Arrangement, WorkloadSpec
 
 
 def outstanding(
-    life: Life,
+    life: PodRecord,
     spec: WorkloadSpec | None,
     look: Look,
     *,
@@ -48,11 +48,11 @@ def outstanding(
     return None
 
 
-def _put_off(life: Life, now: Instant) -> bool:
+def _put_off(life: PodRecord, now: Instant) -> bool:
     return is_ahead(life.retry_at, now, LONGEST_RETRY_S)
 
 
-def start_order(life: Life, spec: WorkloadSpec, graces: GraceRules = DEFAULT_GRACES) -> StartOrder:
+def start_order(life: PodRecord, spec: WorkloadSpec, graces: GraceRules = DEFAULT_GRACES) -> StartOrder:
     """The order to start a life where it is bound."""
     assert life.node is not None
     return StartOrder(
@@ -78,7 +78,7 @@ def start_order(life: Life, spec: WorkloadSpec, graces: GraceRules = DEFAULT_GRA
     )
 
 
-def _stop(life: Life, grace_s: int, look: Look) -> StopOrder | None:
+def _stop(life: PodRecord, grace_s: int, look: Look) -> StopOrder | None:
     if look.stop_confirmed and look.confirmed_grace_s <= grace_s:
         return None
     # The pod may read it, and whatever it can read is no secret.
@@ -86,9 +86,9 @@ def _stop(life: Life, grace_s: int, look: Look) -> StopOrder | None:
     return StopOrder(pod=life.id, node=life.node, grace_s=grace_s, reason=reason)
 
 
-def adopted(order: StartOrder, now: Instant) -> Life:
+def adopted(order: StartOrder, now: Instant) -> PodRecord:
     """A life that runs and is not in the ledger, read back from what it was started with."""
-    return Life(
+    return PodRecord(
         id=order.pod,
         workload=order.workload,
         index=order.index,

@@ -11,12 +11,12 @@ from fairpool.cluster.expand import LONGEST_BACK_OFF_S, REFUSALS_MAX, is_rigid, 
 from fairpool.cluster.grace_period import to_stop
 from fairpool.cluster.settle import IMAGE_TROUBLES
 from fairpool.cluster.survey import pool_of
-from fairpool.cluster.workload_state import Halt, Standing
+from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, is_ahead
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
-from fairpool.model.observation import NodeSight
-from fairpool.model.pod_record import Cause, Life, Outcome
+from fairpool.model.observation import ObservedNode
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.spec import Arrangement, Want, WorkloadSpec
 from fairpool.model.status import Pause, Reason, WorkloadPhase
@@ -36,11 +36,11 @@ class Status:
 
 def rollup(
     spec: WorkloadSpec,
-    standing: Standing,
-    lives: Sequence[Life],
+    standing: WorkloadState,
+    lives: Sequence[PodRecord],
     *,
     verdicts: Mapping[GroupId, Verdict],
-    nodes: Mapping[NodeName, NodeSight],
+    nodes: Mapping[NodeName, ObservedNode],
     pools: Collection[PoolName] = (DEFAULT_POOL,),
     now: Instant,
 ) -> WorkloadReport:
@@ -79,11 +79,11 @@ def rollup(
 
 def status_of(
     spec: WorkloadSpec,
-    standing: Standing,
-    lives: Sequence[Life],
+    standing: WorkloadState,
+    lives: Sequence[PodRecord],
     *,
     verdicts: Mapping[GroupId, Verdict],
-    nodes: Mapping[NodeName, NodeSight],
+    nodes: Mapping[NodeName, ObservedNode],
     now: Instant,
 ) -> Status:
     """The phase of a workload, from what is wanted of it and how its pods are. The first that holds counts."""
@@ -108,16 +108,16 @@ def status_of(
     return _pending(spec, standing, lives, verdicts, now)
 
 
-def _time_left(leaving: Sequence[Life]) -> str:
+def _time_left(leaving: Sequence[PodRecord]) -> str:
     """How long the slowest of those that were told to stop has, from its notice on."""
     graces = [life.grace_s for life in leaving if life.phase is PodPhase.RELEASING]
     return to_stop(max(graces)) if graces else ""
 
 
-def _going(spec: WorkloadSpec, running: Sequence[Life], nodes: Mapping[NodeName, NodeSight]) -> Status:
+def _going(spec: WorkloadSpec, running: Sequence[PodRecord], nodes: Mapping[NodeName, ObservedNode]) -> Status:
     for life in running:
-        sight = nodes.get(life.node) if life.node is not None else None
-        if sight is not None and sight.silent_since is not None:
+        observed = nodes.get(life.node) if life.node is not None else None
+        if observed is not None and observed.silent_since is not None:
             return Status(WorkloadPhase.DEGRADED, Pause.NODE_SILENT, f"node {life.node} does not respond")
     if spec.arrangement is Arrangement.REPLICAS and len(running) < spec.pods:
         return Status(WorkloadPhase.DEGRADED, Pause.SHORT, f"{len(running)} of {spec.pods} replicas running")
@@ -126,7 +126,7 @@ def _going(spec: WorkloadSpec, running: Sequence[Life], nodes: Mapping[NodeName,
     return Status(WorkloadPhase.RUNNING)
 
 
-def _starting(placed: Sequence[Life]) -> Status:
+def _starting(placed: Sequence[PodRecord]) -> Status:
     for life in placed:
         if life.trouble:
             image = life.trouble.startswith(IMAGE_TROUBLES)
@@ -136,8 +136,8 @@ def _starting(placed: Sequence[Life]) -> Status:
 
 def _pending(
     spec: WorkloadSpec,
-    standing: Standing,
-    lives: Sequence[Life],
+    standing: WorkloadState,
+    lives: Sequence[PodRecord],
     verdicts: Mapping[GroupId, Verdict],
     now: Instant,
 ) -> Status:
@@ -156,7 +156,7 @@ def _pending(
     return Status(WorkloadPhase.PENDING, Pause.QUEUED, words)
 
 
-def _backing_off(spec: WorkloadSpec, standing: Standing, held_back: Sequence[Life]) -> Status:
+def _backing_off(spec: WorkloadSpec, standing: WorkloadState, held_back: Sequence[PodRecord]) -> Status:
     """Failed, and waits before it is tried again: which try is next, of how many. When that is, is data."""
     at = [life.not_before for life in held_back]
     next_try_at = max(at) if is_rigid(spec) else min(at)
@@ -166,7 +166,7 @@ def _backing_off(spec: WorkloadSpec, standing: Standing, held_back: Sequence[Lif
     return Status(WorkloadPhase.PENDING, Pause.IMAGE if of_image else Pause.BACK_OFF, detail, next_try_at)
 
 
-def _next_try(spec: WorkloadSpec, standing: Standing) -> str:
+def _next_try(spec: WorkloadSpec, standing: WorkloadState) -> str:
     if standing.refusals:
         return f"try {standing.refusals + 1} of {REFUSALS_MAX + 1}"
     if not standing.failures:
@@ -178,7 +178,7 @@ def _next_try(spec: WorkloadSpec, standing: Standing) -> str:
     return f"try {standing.failures + 1}" + ("" if retries is None else f" of {retries + 1}")
 
 
-def _since(spec: WorkloadSpec, standing: Standing, lives: Sequence[Life]) -> Instant:
+def _since(spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRecord]) -> Instant:
     """When it came into its phase, from what is written: the same after a restart of the loop."""
     if standing.halt is not None and not any(life.is_placed for life in lives):
         return standing.halt.at
@@ -188,13 +188,13 @@ def _since(spec: WorkloadSpec, standing: Standing, lives: Sequence[Life]) -> Ins
     return max((life.since for life in lives), default=spec.created_at)
 
 
-def gpus_held_milli(life: Life, nodes: Mapping[NodeName, NodeSight]) -> int:
+def gpus_held_milli(life: PodRecord, nodes: Mapping[NodeName, ObservedNode]) -> int:
     """GPUs that a life holds, in thousandths. One that broke under it is held by nobody."""
     if not life.is_placed or life.node is None:
         return 0
-    sight = nodes.get(life.node)
-    if sight is None:
+    observed = nodes.get(life.node)
+    if observed is None:
         return gpus_charged_milli(life.shape.gpu)
-    held = gpus_charged_milli(life.shape.gpu, sight.node.gpu_memory_mib)
-    gone = sum(device >= sight.node.gpus for device in life.devices)
+    held = gpus_charged_milli(life.shape.gpu, observed.node.gpu_memory_mib)
+    gone = sum(device >= observed.node.gpus for device in life.devices)
     return held - held * gone // len(life.devices) if gone else held

@@ -16,10 +16,10 @@ from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
 from fairpool.cluster.history import Event
-from fairpool.cluster.workload_state import Standing
+from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.organization import Organization
 from fairpool.model.plain import Unreadable, shown, text_of, value_of
-from fairpool.model.pod_record import Life
+from fairpool.model.pod_record import PodRecord
 from fairpool.model.spec import WorkloadSpec
 
 T = TypeVar("T")
@@ -134,8 +134,8 @@ def _upsert(name: str, columns: tuple[str, ...], *fixed: str) -> str:
 
 
 SPECS = Table("specs", WorkloadSpec, "id")
-LIVES = Table("lives", Life, "id", "workload")  # which has an index, that need not be touched then
-STANDINGS = Table("standings", Standing, "workload")
+LIVES = Table("lives", PodRecord, "id", "workload")  # which has an index, that need not be touched then
+STANDINGS = Table("standings", WorkloadState, "workload")
 EVENTS = Table("events", Event, "number")
 """The key is no field, and comes first when one is written: the ledger numbers events itself."""
 

@@ -21,8 +21,8 @@ from enum import StrEnum
 
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.observation import EVICTED, Answer, NodeSight, PodSight, Reply
-from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Life, Outcome
+from fairpool.model.observation import EVICTED, Answer, ObservedNode, ObservedPod, Reply
+from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodRecord
 
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
@@ -49,15 +49,15 @@ class Seen(StrEnum):
 class Look:
     """All that one look says about one life."""
 
-    pod: PodSight | None = None
-    node: NodeSight | None = None
+    pod: ObservedPod | None = None
+    node: ObservedNode | None = None
     answer: Answer | None = None
     """To the last order about it, if one came since."""
     stop_confirmed: bool = False
     confirmed_grace_s: int = 0
     """The shortest grace with which it was."""
 
-    def seen(self, life: Life) -> Seen:
+    def seen(self, life: PodRecord) -> Seen:
         if self.pod is not None:
             return Seen(self.pod.state.value)
         if self.node is None:
@@ -66,12 +66,12 @@ class Look:
             return Seen.GONE
         return Seen.NOTHING if self.node.silent_since is None else Seen.SILENT
 
-    def has_its_node(self, life: Life) -> bool:
+    def has_its_node(self, life: PodRecord) -> bool:
         """Whether the node it is bound to is there, in the same boot."""
         return self.node is not None and not self.node.gone and self.node.boot_id == life.boot_id
 
 
-def settle(life: Life, look: Look, now: Instant) -> Life:
+def settle(life: PodRecord, look: Look, now: Instant) -> PodRecord:
     """The life after the look."""
     if not life.is_placed:
         return life
@@ -102,19 +102,19 @@ def settle(life: Life, look: Look, now: Instant) -> Life:
     return life
 
 
-def _homeless(life: Life, pod: PodSight | None, now: Instant) -> Life:
+def _homeless(life: PodRecord, pod: ObservedPod | None, now: Instant) -> PodRecord:
     """Its node was taken away and it may run on: it is stopped, and has ended when the engine says so."""
     if pod is not None and life.started_at is None:
         life = replace(life, started_at=pod.running_since)
     return life.leave(now, Cause.NODE_LOST, f"node {life.node} was removed")
 
 
-def _gpus(life: Life) -> str:
+def _gpus(life: PodRecord) -> str:
     numbers = ", ".join(map(str, life.devices))
     return f"GPU {numbers}" if len(life.devices) == 1 else f"GPUs {numbers}"
 
 
-def _exited(life: Life, pod: PodSight | None, now: Instant) -> Life:
+def _exited(life: PodRecord, pod: ObservedPod | None, now: Instant) -> PodRecord:
     """It ended. If it had done its work before it was told to stop, that counts; otherwise the notice is the cause."""
     assert pod is not None
     code = pod.exit_code
@@ -131,13 +131,13 @@ def _exited(life: Life, pod: PodSight | None, now: Instant) -> Life:
     return ended if ended.started_at is not None else replace(ended, started_at=pod.running_since)
 
 
-def _why_evicted(pod: PodSight) -> str:
+def _why_evicted(pod: ObservedPod) -> str:
     """What the engine says of a pod that it stopped for what it did; empty: it did not."""
     _, evicted, words = pod.words.partition(EVICTED)
     return f"{EVICTED}{words.partition(', and killed')[0]}" if pod.after_notice and evicted else ""
 
 
-def _when_told(life: Life) -> Outcome:
+def _when_told(life: PodRecord) -> Outcome:
     if life.cause is Cause.IMAGE:
         return Outcome.ERROR
     if life.cause in LOSSES and life.started_at is not None:
@@ -145,14 +145,14 @@ def _when_told(life: Life) -> Outcome:
     return Outcome.EVICTED if life.cause in EVICTIONS else Outcome.STOPPED
 
 
-def _troubled(life: Life, pod: PodSight | None, now: Instant) -> Life:
+def _troubled(life: PodRecord, pod: ObservedPod | None, now: Instant) -> PodRecord:
     words = pod.words if pod is not None else ""
     if words.startswith(IMAGE_TROUBLES):
         return life.leave(now, Cause.IMAGE, words)
     return life if words == life.trouble else replace(life, trouble=words)
 
 
-def _answered(life: Life, answer: Answer | None, now: Instant) -> Life:
+def _answered(life: PodRecord, answer: Answer | None, now: Instant) -> PodRecord:
     """A start that did not happen: ask again after a while, or give this place up."""
     if answer is None or answer.reply is Reply.DONE:
         return life

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from fairpool.cluster.expand import LONGEST_BACK_OFF_S, wanted_slots
-from fairpool.cluster.workload_state import Standing
+from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, QueueId, is_ahead
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
-from fairpool.model.observation import NodeSight
+from fairpool.model.observation import ObservedNode
 from fairpool.model.organization import Organization
-from fairpool.model.pod_record import Life, Outcome
+from fairpool.model.pod_record import Outcome, PodRecord
 from fairpool.model.spec import Arrangement, WorkloadSpec
 from fairpool.model.workload import Pod, PodGroup, PodSet, SubGroup, WorkloadKind
 from fairpool.scheduler.policy import Policy
@@ -44,22 +44,22 @@ class Ground:
     pool_of: Mapping[NodeName, PoolName]
 
 
-def ground(sights: Mapping[NodeName, NodeSight], organization: Organization) -> Ground:
+def ground(observed_pods: Mapping[NodeName, ObservedNode], organization: Organization) -> Ground:
     """All nodes by pool. A node that is silent takes nobody new; one that is gone is not there."""
-    nodes = [_marked(sight, organization) for sight in sights.values() if not sight.gone]
+    nodes = [_marked(observed, organization) for observed in observed_pods.values() if not observed.gone]
     by_pool = nodes_by_pool(nodes, organization.pools)
     return Ground(by_pool, {node.name: pool for pool, members in by_pool.items() for node in members})
 
 
-def _marked(sight: NodeSight, organization: Organization) -> Node:
-    node = sight.node
+def _marked(observed: ObservedNode, organization: Organization) -> Node:
+    node = observed.node
     marks = organization.marks.get(node.name)
     if marks is not None:
         node = marks.upon(node)
-    return replace(node, ready=False) if sight.silent_since is not None and node.ready else node
+    return replace(node, ready=False) if observed.silent_since is not None and node.ready else node
 
 
-def pool_of(spec: WorkloadSpec, standing: Standing, pools: Collection[PoolName]) -> PoolName:
+def pool_of(spec: WorkloadSpec, standing: WorkloadState, pools: Collection[PoolName]) -> PoolName:
     """The pool where a workload tries to run now: of those it names, one that exists, if one does."""
     named = spec.pools or (DEFAULT_POOL,)
     current = standing.pool or named[0]
@@ -68,8 +68,8 @@ def pool_of(spec: WorkloadSpec, standing: Standing, pools: Collection[PoolName])
 
 def rows_of(
     spec: WorkloadSpec | None,
-    standing: Standing,
-    lives: Sequence[Life],
+    standing: WorkloadState,
+    lives: Sequence[PodRecord],
     now: Instant,
     *,
     pools: Collection[PoolName] = (DEFAULT_POOL,),
@@ -88,11 +88,11 @@ def rows_of(
     return Rows(groups, pods, pool)
 
 
-def _groups_in(lives: Iterable[Life]) -> list[GroupId]:
+def _groups_in(lives: Iterable[PodRecord]) -> list[GroupId]:
     return list(dict.fromkeys(life.group for life in lives))
 
 
-def _workers_needed(spec: WorkloadSpec, lives: Sequence[Life]) -> int:
+def _workers_needed(spec: WorkloadSpec, lives: Sequence[PodRecord]) -> int:
     """Beside the leader, where there is one. With none needed, all its pods count together: the scheduler takes every
     set to need somebody."""
     if spec.leader is None or spec.arrangement is not Arrangement.TOGETHER:
@@ -101,7 +101,7 @@ def _workers_needed(spec: WorkloadSpec, lives: Sequence[Life]) -> int:
     return spec.needed - 1 - done
 
 
-def _pod(spec: WorkloadSpec | None, life: Life, pod_set: str, now: Instant) -> Pod:
+def _pod(spec: WorkloadSpec | None, life: PodRecord, pod_set: str, now: Instant) -> Pod:
     return Pod(
         id=life.id,
         group=life.group,
@@ -120,12 +120,14 @@ def _pod(spec: WorkloadSpec | None, life: Life, pod_set: str, now: Instant) -> P
     )
 
 
-def _unwanted(group: GroupId, lives: Sequence[Life]) -> PodGroup:
+def _unwanted(group: GroupId, lives: Sequence[PodRecord]) -> PodGroup:
     born_at = min(life.born_at for life in lives if life.group == group)
     return PodGroup(id=group, queue=NOBODY, created_at=born_at, movable=False)
 
 
-def _group(spec: WorkloadSpec, standing: Standing, group: GroupId, lives: Sequence[Life], now: Instant) -> PodGroup:
+def _group(
+    spec: WorkloadSpec, standing: WorkloadState, group: GroupId, lives: Sequence[PodRecord], now: Instant
+) -> PodGroup:
     dates = standing.dates(group)
     members = [life for life in wanted_slots(spec, lives).values() if life.group == group]
     done = [life for life in members if life.outcome is Outcome.OK]
@@ -145,7 +147,7 @@ def _group(spec: WorkloadSpec, standing: Standing, group: GroupId, lives: Sequen
     )
 
 
-def _tree(spec: WorkloadSpec, done: Sequence[Life], workers_needed: int) -> SubGroup:
+def _tree(spec: WorkloadSpec, done: Sequence[PodRecord], workers_needed: int) -> SubGroup:
     """How many must run together; those that have ended well are not missed."""
     if workers_needed > 0:
         sets: tuple[PodSet, ...] = (PodSet(name="leader"), PodSet(name="worker", minimum=workers_needed))

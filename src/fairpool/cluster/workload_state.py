@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, WorkloadId
-from fairpool.model.pod_record import Cause, Life
+from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.status import WorkloadPhase
 
 
@@ -37,7 +37,7 @@ class Avoided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class WorkloadState:
     """One workload in one of its runs."""
 
     workload: WorkloadId
@@ -59,7 +59,7 @@ class Standing:
     met: tuple[WorkloadId, ...] = ()
     """Workloads it had to wait for and that have ended as it wanted: they may be gone by now."""
 
-    def next_incarnation(self, last: Life | None) -> int:
+    def next_incarnation(self, last: PodRecord | None) -> int:
         """The number of the life after this one. Only a pod that never lived has the first: also an adopted one did."""
         if last is None:
             return self.first_incarnation

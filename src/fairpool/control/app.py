@@ -74,7 +74,7 @@ def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: Pas
     """The control plane. Opens its database when it starts and closes it when it stops."""
     database = Database(settings.data / "control.sqlite")
     plane = Plane(settings=settings, database=database, doors=doors or NoDoors())
-    database.after_commit = plane.bell.ring
+    database.after_commit = plane.notifier.ring
     app = FastAPI(
         title="Fairpool",
         version=fairpool.__version__,

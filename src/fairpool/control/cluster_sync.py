@@ -70,13 +70,13 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float) -> 
     """What changed after a revision, waiting a while for something to change."""
     deadline = plane.now() + int(min(wait_s, plane.settings.pull_wait_s) * SECOND_MS)
     while True:
-        listening = plane.bell.listen()
+        listening = plane.notifier.listen()
         current = await plane.read(changes.current_declared)
         left_s = (deadline - plane.now()) / SECOND_MS
         if current != after or left_s <= 0:
             listening.cancel()
             break
-        await plane.bell.hear(listening, left_s)
+        await plane.notifier.hear(listening, left_s)
     answer = await plane.read(lambda connection: pull_answer(plane, connection, cluster, after))
     # Where there is news a report follows at once, which is noted anyway: nobody waits for the disk here without need.
     if not answer.says_something or await plane.read(lambda connection: _was_silent(plane, connection, cluster)):

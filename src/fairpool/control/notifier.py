@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Bell:
+class Notifier:
     """Rings after every commit. Whoever hears it looks for themselves whether it was for them."""
 
     def __init__(self) -> None:

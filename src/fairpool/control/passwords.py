@@ -45,7 +45,7 @@ class Passwords:
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
         self._nobody = self._hasher.hash(secrets.token_urlsafe())
-        self._strangers, self._known, self._new = (_Queue(f"passwords-{name}") for name in ("any", "known", "new"))
+        self._unknown, self._known, self._new = (_Queue(f"passwords-{name}") for name in ("any", "known", "new"))
 
     async def hash(self, password: str) -> str:
         """Raises `Refused` (503) when it cannot be done now."""
@@ -58,12 +58,12 @@ class Passwords:
 
         Raises `Refused` (503) when it cannot be found out now: that is not a wrong password.
         """
-        queue = self._known if is_known else self._strangers
+        queue = self._known if is_known else self._unknown
         fits = await queue.run(lambda: self._verify(password_hash or self._nobody, password), begin)
         return fits and bool(password_hash)
 
     def close(self) -> None:
-        for queue in (self._strangers, self._known, self._new):
+        for queue in (self._unknown, self._known, self._new):
             queue.close()
 
     def _hashed(self, password: str) -> str:

@@ -1,4 +1,4 @@
-"""What all handlers share: the database, the clock, the bell, the callers that are known, and how a deed is done.
+"""What all handlers share: the database, the clock, the notifier, the callers that are known, and how a deed is done.
 
 A deed is one transaction: what was asked for, its line in the audit log, and the answer kept for a repeated call.
 """
@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection
 from fairpool.api.wire import Answer
 from fairpool.control import rbac
 from fairpool.control.change_feed import Tail
-from fairpool.control.notifier import Bell
+from fairpool.control.notifier import Notifier
 from fairpool.control.pod_access import NoDoors, PodDoors
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.settings import Settings
@@ -131,7 +131,7 @@ class Plane:
 
     settings: Settings
     database: Database
-    bell: Bell = field(default_factory=Bell)
+    notifier: Notifier = field(default_factory=Notifier)
     tail: Tail = field(default_factory=Tail)
     doors: PodDoors = field(default_factory=NoDoors)
     callers: Callers = field(default_factory=Callers)

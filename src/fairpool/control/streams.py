@@ -100,14 +100,14 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         read = now
     heard: int = read
     while True:
-        listening = plane.bell.listen()
+        listening = plane.notifier.listen()
         try:
             caller = await identify(plane, authorization)  # who was signed out hears nothing more
             caller.require_somewhere(Action.WORKLOAD_READ)  # nor does whoever lost every role
         except Refused:
             listening.cancel()
             return
-        found = await plane.tail.after(plane.read, plane.bell.rings, heard, AT_ONCE)
+        found = await plane.tail.after(plane.read, plane.notifier.rings, heard, AT_ONCE)
         if found is not None:
             text, heard = _text_of(caller, found, heard)
         else:
@@ -116,7 +116,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
             listening.cancel()
             yield await told_to(plane, caller, text)
             continue
-        if not await plane.bell.hear(listening, plane.settings.keep_alive_s):
+        if not await plane.notifier.hear(listening, plane.settings.keep_alive_s):
             yield ": still here\n\n"
 
 
@@ -248,7 +248,7 @@ async def _while_allowed(plane: Plane, authorization: str | None, workload_id: s
     known: Caller | None = None
     looked_at = 0.0
     while True:
-        listening = plane.bell.listen()
+        listening = plane.notifier.listen()
         try:
             caller = await identify(plane, authorization)
             if caller is not known or time.monotonic() - looked_at >= LOOK_AGAIN_S:
@@ -257,7 +257,7 @@ async def _while_allowed(plane: Plane, authorization: str | None, workload_id: s
         except Refused:
             listening.cancel()
             return
-        await plane.bell.hear(listening, LOOK_AGAIN_S)
+        await plane.notifier.hear(listening, LOOK_AGAIN_S)
 
 
 def _check_allowed(connection: Connection, caller: Caller, workload_id: str, action: Action) -> None:

@@ -14,19 +14,19 @@ from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
-from fairpool.agent.device_health import Belongings, Lookout
+from fairpool.agent.device_health import Belongings, DeviceHealth
 from fairpool.agent.devices import LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
 from fairpool.agent.nvml import Gpus, find_gpus
 from fairpool.agent.supervisor import Supervisor
-from fairpool.engines.port import Away, Outranked
+from fairpool.engines.port import Away, Fenced
 from fairpool.model.ids import Instant, NodeName, Token
 from fairpool.model.node import Node
 from fairpool.model.observation import (
     Answer,
     ForgetOrder,
-    NodeSight,
     Observation,
+    ObservedNode,
     Order,
     StartOrder,
     StopOrder,
@@ -52,11 +52,11 @@ class LocalEngine:
         gpus = find_gpus() if gpus is None else gpus
         self._nodes = tuple(machine_nodes(gpus) if nodes is None else nodes)
         self.supervisor = Supervisor(root, self._nodes, rotation=rotation, boot_id=boot_id, protected=protected)
-        self._lookout = Lookout(gpus)
+        self._device_health = DeviceHealth(gpus)
         self._belongings = Belongings(ours=self.supervisor.ours, holds=self.supervisor.holds)
         self._token_path = self.supervisor.data.root / "token"
         self._observed: Observation | None = None
-        self._sights: Mapping[NodeName, NodeSight] = {}
+        self._observed_pods: Mapping[NodeName, ObservedNode] = {}
         self._left: Mapping[NodeName, int] = {}
         self._opened_at = _now()
         self._foreign_looked_at = float("-inf")
@@ -94,7 +94,7 @@ class LocalEngine:
 
     @contextmanager
     def _obeying(self, token: Token) -> Iterator[None]:
-        """Hold the lock of all who give orders here, and refuse who has been outranked."""
+        """Hold the lock of all who give orders here, and refuse who has been fenced."""
         try:
             fd = os.open(self._token_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -103,7 +103,7 @@ class LocalEngine:
             fcntl.flock(fd, fcntl.LOCK_EX)
             highest = _token_in(os.pread(fd, 32, 0), self._token_path)
             if token < highest:
-                raise Outranked(highest, token)
+                raise Fenced(highest, token)
             if token > highest:
                 # Padded, so that one write of one block replaces the other and never leaves a mixture of both.
                 os.pwrite(fd, f"{token:032}".encode(), 0)
@@ -114,36 +114,37 @@ class LocalEngine:
         finally:
             os.close(fd)
 
-    def _look_at_nodes(self) -> Mapping[NodeName, NodeSight]:
+    def _look_at_nodes(self) -> Mapping[NodeName, ObservedNode]:
         """The nodes, as the same object while nothing about them changes."""
         left = self.supervisor.left_nodes
         if left == self._left and time.monotonic() - self._foreign_looked_at < FOREIGN_LOOK_S:
-            return self._sights
+            return self._observed_pods
         self._left = left
         self._foreign_looked_at = time.monotonic()
         boot_id = self.supervisor.boot_id
-        seen = self._lookout.look(self._nodes, self._belongings)
+        seen = self._device_health.look(self._nodes, self._belongings)
         images = self.supervisor.images
-        sights = {
-            each.node.name: NodeSight(node=each.node, boot_id=boot_id, words=each.words, images=images) for each in seen
+        observed_pods = {
+            each.node.name: ObservedNode(node=each.node, boot_id=boot_id, words=each.words, images=images)
+            for each in seen
         }
-        sights |= {name: self._sight_of_left(name, highest) for name, highest in left.items()}
-        if sights != self._sights:
-            self._sights = sights
-        return self._sights
+        observed_pods |= {name: self._observed_of_left(name, highest) for name, highest in left.items()}
+        if observed_pods != self._observed_pods:
+            self._observed_pods = observed_pods
+        return self._observed_pods
 
-    def _sight_of_left(self, name: NodeName, highest: int) -> NodeSight:
+    def _observed_of_left(self, name: NodeName, highest: int) -> ObservedNode:
         """A node that is not offered any more: silent until its pods have left, so that nothing counts as free, nor as
         lost, while it is still in use."""
         node = Node(name=name, cpu_milli=0, memory_bytes=0, gpus=highest + 1)
         words = "this node was removed; its pods are being stopped"
         boot_id = self.supervisor.boot_id
-        return NodeSight(node=node, boot_id=boot_id, silent_since=self._opened_at, words=words)
+        return ObservedNode(node=node, boot_id=boot_id, silent_since=self._opened_at, words=words)
 
 
 def _token_in(content: bytes, path: Path) -> Token:
     if content and not content.isdigit():
-        # Not taken for none: a loop that was outranked would be obeyed again.
+        # Not taken for none: a loop that was fenced would be obeyed again.
         raise Away(f"{path} is damaged: it contains {content!r} instead of a number. Stop Fairpool and delete the file")
     return Token(int(content or b"0"))
 

@@ -27,7 +27,7 @@ class Away(Exception):
     """The engine does not answer. Everything may be tried again later."""
 
 
-class Outranked(Exception):
+class Fenced(Exception):
     """Another loop has taken over; whoever is told this must not act any more."""
 
     def __init__(self, highest: Token, mine: Token) -> None:

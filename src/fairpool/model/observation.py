@@ -99,7 +99,7 @@ EVICTED = "Evicted: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodSight:
+class ObservedPod:
     """One pod as the engine sees it."""
 
     order: StartOrder
@@ -113,7 +113,7 @@ class PodSight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSight:
+class ObservedNode:
     """One node as the engine sees it."""
 
     node: Node
@@ -135,7 +135,7 @@ class Observation:
     silent nodes."""
 
     at: Instant
-    nodes: Mapping[NodeName, NodeSight] = field(default_factory=dict)
-    pods: Mapping[PodId, PodSight] = field(default_factory=dict)
+    nodes: Mapping[NodeName, ObservedNode] = field(default_factory=dict)
+    pods: Mapping[PodId, ObservedPod] = field(default_factory=dict)
     token: Token = Token(0)
     """The highest token it has been shown."""

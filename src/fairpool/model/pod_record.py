@@ -60,7 +60,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class PodRecord:
     """The nth life of one pod. Whoever wants another phase makes another value with `move`."""
 
     id: PodId
@@ -105,12 +105,14 @@ class Life:
     def is_placed(self) -> bool:
         return self.phase in (PodPhase.BOUND, PodPhase.RUNNING, PodPhase.RELEASING)
 
-    def move(self, phase: PodPhase, now: Instant, **changes: Any) -> Life:
+    def move(self, phase: PodPhase, now: Instant, **changes: Any) -> PodRecord:
         """The same life in another phase."""
         assert may_become(self.phase, phase), f"{self.id} cannot go from {self.phase} to {phase}"
         return replace(self, phase=phase, since=now, **changes)
 
-    def end(self, now: Instant, outcome: Outcome, cause: Cause, detail: str = "", exit_code: int | None = None) -> Life:
+    def end(
+        self, now: Instant, outcome: Outcome, cause: Cause, detail: str = "", exit_code: int | None = None
+    ) -> PodRecord:
         """The end of it. Why it was told to leave, if it was, stays the cause."""
         told = self.phase is PodPhase.RELEASING and self.cause is not None
         return self.move(
@@ -123,7 +125,7 @@ class Life:
             trouble="",
         )
 
-    def leave(self, now: Instant, cause: Cause, detail: str = "") -> Life:
+    def leave(self, now: Instant, cause: Cause, detail: str = "") -> PodRecord:
         """Tell it to go: what holds nothing ends at once, what holds something is released first."""
         if self.phase in (PodPhase.RELEASING, PodPhase.ENDED):
             return self

@@ -19,7 +19,7 @@ from typing import Any
 
 from fairpool.model.problem import Problem
 
-log = logging.getLogger("fairpool.desk")
+log = logging.getLogger("fairpool.admin_socket")
 
 LINE_MAX = 1 << 20
 ANSWER_S = 10.0
@@ -29,10 +29,10 @@ Clerk = Callable[[Mapping[str, Any]], Awaitable[Reply | Problem]]
 
 
 class Silent(Exception):
-    """Nobody answers at the desk."""
+    """Nobody answers at the admin socket."""
 
 
-async def open_desk(place: Path, clerks: Mapping[str, Clerk]) -> asyncio.Server:
+async def open_admin_socket(place: Path, clerks: Mapping[str, Clerk]) -> asyncio.Server:
     """Begin to answer; a question names its clerk as `ask`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -79,7 +79,9 @@ async def _answer(clerks: Mapping[str, Clerk], question: Mapping[str, Any]) -> R
     clerk = clerks.get(question["ask"])
     if clerk is None:
         what = f"the server does not know the request {question['ask']!r}"
-        answer: Reply | Problem = Problem("desk.unknown", what, "use the `fairpool` version that started the server")
+        answer: Reply | Problem = Problem(
+            "admin_socket.unknown", what, "use the `fairpool` version that started the server"
+        )
     else:
         answer = await clerk(question)
     if isinstance(answer, Problem):

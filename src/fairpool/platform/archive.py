@@ -37,7 +37,7 @@ from fairpool.agent.project_users import FILE as USERS_FILE
 from fairpool.agent.project_users import problem_with as problem_with_users
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
-from fairpool.platform.data_directory import Premises, Unusable, occupant
+from fairpool.platform.data_directory import DataDirectory, Unusable, occupant
 from fairpool.platform.node_set import problem_with_memory
 
 FORMAT = 3
@@ -57,30 +57,30 @@ BLOCK = tarfile.BLOCKSIZE
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
-def make_backup(premises: Premises, file: Path) -> int:
+def make_backup(data_directory: DataDirectory, file: Path) -> int:
     """Write a backup, whole or not at all; says how large it is. Raises `Unusable`.
 
     All room that it needs is needed beside the target: a data folder on a full disk is one more reason to make one.
     """
-    if (premises.restoring / CONTROL).exists():
-        what = f"a restore in {premises.root} was interrupted; the next start completes it"
+    if (data_directory.restoring / CONTROL).exists():
+        what = f"a restore in {data_directory.root} was interrupted; the next start completes it"
         raise Unusable(Problem("backup.restoring", what, "start the server first: fairpool up"))
-    premises.require()
-    if not premises.control.is_file():
-        raise Unusable(_nothing(premises))
+    data_directory.require()
+    if not data_directory.control.is_file():
+        raise Unusable(_nothing(data_directory))
     try:
         with _workshop(file.absolute().parent, BACKUP_PREFIX) as folder:
             copy, partial = folder / CONTROL, folder / "partial"
-            _copy_control(premises, copy)
+            _copy_control(data_directory, copy)
             if condition.version_of(copy) is None:
-                raise Unusable(_nothing(premises))
+                raise Unusable(_nothing(data_directory))
             handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as raw:
                 with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
                     _add_about(archive, copy)
                     archive.add(copy, CONTROL)
-                    small = [(premises.machine / name, name) for name in (IMAGES_FILE, USERS_FILE)]
-                    for path, name in (*small, (premises.nodes, NODES)):
+                    small = [(data_directory.machine / name, name) for name in (IMAGES_FILE, USERS_FILE)]
+                    for path, name in (*small, (data_directory.nodes, NODES)):
                         if path.is_file():
                             archive.add(path, name)
                 raw.flush()
@@ -90,34 +90,34 @@ def make_backup(premises: Premises, file: Path) -> int:
             sync_folder(file.absolute().parent)
         return size
     except (OSError, sqlite3.Error) as error:
-        raise Unusable(_not_written(premises, file, error)) from error
+        raise Unusable(_not_written(data_directory, file, error)) from error
 
 
-def _nothing(premises: Premises) -> Problem:
-    what = f"there is nothing to back up in {premises.root}: Fairpool was never started there"
+def _nothing(data_directory: DataDirectory) -> Problem:
+    what = f"there is nothing to back up in {data_directory.root}: Fairpool was never started there"
     return Problem("backup.nothing", what, "pass the right directory with --data")
 
 
-def _copy_control(premises: Premises, copy: Path) -> None:
+def _copy_control(data_directory: DataDirectory, copy: Path) -> None:
     """SQLite needs room beside a database whose journal it reads, and a killed server leaves one on a full disk."""
     try:
-        condition.copy_database(premises.control, copy)
+        condition.copy_database(data_directory.control, copy)
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF not in NO_ROOM or occupant(premises) is not None:
+        if error.sqlite_errorcode & 0xFF not in NO_ROOM or occupant(data_directory) is not None:
             raise
         for suffix in ("", "-wal"):
-            if (file := Path(f"{premises.control}{suffix}")).exists():
+            if (file := Path(f"{data_directory.control}{suffix}")).exists():
                 shutil.copyfile(file, copy.with_name(f"raw{suffix}"))
         condition.copy_database(copy.with_name("raw"), copy)
-        if occupant(premises) is not None or not condition.is_sound(copy):
+        if occupant(data_directory) is not None or not condition.is_sound(copy):
             raise  # somebody has begun to write while we copied
 
 
-def _not_written(premises: Premises, file: Path, error: Exception) -> Problem:
+def _not_written(data_directory: DataDirectory, file: Path, error: Exception) -> Problem:
     """Who is to blame: the database that cannot be read, or the place that cannot be written."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_FULL) & 0xFF  # extended codes keep the plain one there
     if isinstance(error, sqlite3.Error) and code not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        what = f"the database {premises.control} cannot be copied: {_words(error)}"
+        what = f"the database {data_directory.control} cannot be copied: {_words(error)}"
         return Problem("backup.not_read", what, "try again later; if the database is damaged, use an older backup")
     what = f"cannot write the backup to {file}: {_words(error)}"
     return Problem("backup.not_written", what, "choose a file in a writable directory with free space")
@@ -131,115 +131,119 @@ def _add_about(archive: tarfile.TarFile, copy: Path) -> None:
     archive.addfile(about, io.BytesIO(text))
 
 
-def restore_backup(premises: Premises, file: Path) -> tuple[datetime, list[Path]]:
+def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime, list[Path]]:
     """Put a backup in the place of what is there; says from when it is, and where what was there went.
 
     Whoever calls holds the folder: nothing may run on it. Raises `Unusable`, and then nothing has changed, or its words
     say otherwise. Who is killed meanwhile has either changed nothing, or the next start finishes it: all that is new is
     laid ready, and the rename of the folder it lies in decides.
     """
-    finish_restore(premises)
+    finish_restore(data_directory)
     try:
-        with _workshop(premises.root, RESTORE_PREFIX) as folder:
+        with _workshop(data_directory.root, RESTORE_PREFIX) as folder:
             _unpack(file, folder)
             made_at = _made_at(folder / ABOUT, file)
             (folder / ABOUT).unlink()
             _check(folder / CONTROL, file)
             condition.leap_ahead(folder / CONTROL)
             _check_nodes(folder / NODES, file)
-            _check_users(premises, folder / USERS_FILE, file)
+            _check_users(data_directory, folder / USERS_FILE, file)
             order = {
-                "stamp": _unused_stamp(premises),
+                "stamp": _unused_stamp(data_directory),
                 "has_images": (folder / IMAGES_FILE).exists(),
                 "has_nodes": (folder / NODES).exists(),
                 "has_users": (folder / USERS_FILE).exists(),
             }
             write_durably(folder / ORDER, json.dumps(order).encode())
-            folder.rename(premises.restoring)  # from here on it is done, sooner or later
+            folder.rename(data_directory.restoring)  # from here on it is done, sooner or later
     except (OSError, tarfile.TarError, sqlite3.Error, EOFError, zlib.error) as error:
         what = f"cannot restore {file}: {_words(error)}"
         is_full = _is_full(error)
-        fix = f"free some space in {premises.root}" if is_full else "use a complete file written by `fairpool backup`"
+        fix = (
+            f"free some space in {data_directory.root}"
+            if is_full
+            else "use a complete file written by `fairpool backup`"
+        )
         raise Unusable(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
-    return made_at, finish_restore(premises)
+    return made_at, finish_restore(data_directory)
 
 
-def finish_restore(premises: Premises) -> list[Path]:
+def finish_restore(data_directory: DataDirectory) -> list[Path]:
     """Do what is left of a restore, if one was begun; says where what was there went. Raises `Unusable`.
 
     Every step can be done again. The database comes last, so that while it still lies ready nothing was finished.
     """
-    ready = premises.restoring
+    ready = data_directory.restoring
     if not (ready / CONTROL).exists():
         shutil.rmtree(ready, ignore_errors=True)
         return []
     try:
         order = json.loads((ready / ORDER).read_bytes())
         stamp = str(order["stamp"])
-        small = [(IMAGES_FILE, premises.machine / IMAGES_FILE)] if order["has_images"] else []
-        small += [(NODES, premises.nodes)] if order.get("has_nodes") else []
-        small += [(USERS_FILE, premises.machine / USERS_FILE)] if order.get("has_users") else []
-        moves = _moves(premises, stamp, small)
+        small = [(IMAGES_FILE, data_directory.machine / IMAGES_FILE)] if order["has_images"] else []
+        small += [(NODES, data_directory.nodes)] if order.get("has_nodes") else []
+        small += [(USERS_FILE, data_directory.machine / USERS_FILE)] if order.get("has_users") else []
+        moves = _moves(data_directory, stamp, small)
     except (OSError, ValueError, LookupError, TypeError) as error:
         what = f"a restore was interrupted, and its files in {ready} cannot be read: {_words(error)}"
         raise Unusable(Problem("restore.lost", what, "remove that directory and restore again")) from error
     try:
-        premises.machine.mkdir(exist_ok=True, mode=0o700)
+        data_directory.machine.mkdir(exist_ok=True, mode=0o700)
         for old, new in moves:
-            if new == premises.control:  # or it could be on the disk beside the journal of the one before
-                _sync(premises)
+            if new == data_directory.control:  # or it could be on the disk beside the journal of the one before
+                _sync(data_directory)
             if any(old == place and not (ready / name).exists() for name, place in small):
                 continue  # it is the new one already
             if old.exists():
                 old.replace(new)
-        _sync(premises)
+        _sync(data_directory)
     except OSError as error:
-        raise Unusable(_undone(premises, moves, error)) from error
+        raise Unusable(_undone(data_directory, moves, error)) from error
     shutil.rmtree(ready, ignore_errors=True)
-    return [aside for aside in (_aside(path, stamp) for path in _replaced(premises)) if aside.exists()]
+    return [aside for aside in (_aside(path, stamp) for path in _replaced(data_directory)) if aside.exists()]
 
 
-def _replaced(premises: Premises) -> tuple[Path, ...]:
+def _replaced(data_directory: DataDirectory) -> tuple[Path, ...]:
     """What a restore may replace."""
-    small = (premises.machine / IMAGES_FILE, premises.machine / USERS_FILE, premises.nodes)
-    return premises.control, premises.ledger, *small
+    small = (data_directory.machine / IMAGES_FILE, data_directory.machine / USERS_FILE, data_directory.nodes)
+    return data_directory.control, data_directory.ledger, *small
 
 
-def _moves(premises: Premises, stamp: str, small: list[tuple[str, Path]]) -> list[tuple[Path, Path]]:
+def _moves(data_directory: DataDirectory, stamp: str, small: list[tuple[str, Path]]) -> list[tuple[Path, Path]]:
     """Nothing is thrown away: a restore may have been a mistake. A database and its journal stay together."""
-    ready = premises.restoring
+    ready = data_directory.restoring
     databases = [
         (Path(f"{database}{suffix}"), Path(f"{_aside(database, stamp)}{suffix}"))
-        for database in (premises.ledger, premises.control)
+        for database in (data_directory.ledger, data_directory.control)
         for suffix in ("-wal", "-shm", "")
     ]
     others = [move for name, place in small for move in ((place, _aside(place, stamp)), (ready / name, place))]
-    return [*databases, *others, (ready / CONTROL, premises.control)]
+    return [*databases, *others, (ready / CONTROL, data_directory.control)]
 
 
-def _undone(premises: Premises, moves: list[tuple[Path, Path]], error: OSError) -> Problem:
+def _undone(data_directory: DataDirectory, moves: list[tuple[Path, Path]], error: OSError) -> Problem:
     """Everything back to where it was; where that fails too, the next start goes forward again."""
     try:
         for old, new in reversed(moves):
             if new.exists() and not old.exists():
                 new.replace(old)
-        undone = premises.root / f"{RESTORE_PREFIX}undone"
-        premises.restoring.rename(undone)
+        undone = data_directory.root / f"{RESTORE_PREFIX}undone"
+        data_directory.restoring.rename(undone)
         shutil.rmtree(undone, ignore_errors=True)
-        _sync(premises)
+        _sync(data_directory)
     except OSError:
-        what = f"the restore in {premises.root} is incomplete: {_words(error)}"
+        what = f"the restore in {data_directory.root} is incomplete: {_words(error)}"
         return Problem("restore.half", what, "fix the disk; the next `fairpool up` completes the restore")
-    what = f"nothing was restored, and {premises.root} is unchanged: {_words(error)}"
+    what = f"nothing was restored, and {data_directory.root} is unchanged: {_words(error)}"
     return Problem("restore.not_written", what, "fix the disk and try again")
 
 
-def _sync(premises: Premises) -> None:
-    for folder in (premises.machine, premises.root):
+def _sync(data_directory: DataDirectory) -> None:
+    for folder in (data_directory.machine, data_directory.root):
         sync_folder(folder)
 
 
-def _unused_stamp(premises: Premises) -> str:
+def _unused_stamp(data_directory: DataDirectory) -> str:
     """Of this second; a number is added if another restore was in the same one."""
     second = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     stamps = (second if number == 1 else f"{second}-{number}" for number in count(1))
@@ -248,7 +252,7 @@ def _unused_stamp(premises: Premises) -> str:
         for stamp in stamps
         if not any(
             Path(f"{_aside(path, stamp)}{suffix}").exists()
-            for path in _replaced(premises)
+            for path in _replaced(data_directory)
             for suffix in ("", "-wal", "-shm")
         )
     )
@@ -386,13 +390,13 @@ def _check_nodes(nodes: Path, file: Path) -> None:
         raise _foreign(file, f"its {NODES} cannot be read")
 
 
-def _check_users(premises: Premises, users: Path, file: Path) -> None:
+def _check_users(data_directory: DataDirectory, users: Path, file: Path) -> None:
     """Files on this machine belong to the users in its own table: that stays, unless it is lost or damaged."""
     if not users.exists():
         return
     if problem_with_users(users):
         raise _foreign(file, f"{USERS_FILE} in it cannot be read")
-    if not problem_with_users(premises.machine / USERS_FILE):
+    if not problem_with_users(data_directory.machine / USERS_FILE):
         users.unlink()
 
 

@@ -40,8 +40,8 @@ from fairpool.engines.port import Away
 from fairpool.model.node import SIMULATED_LABEL
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
-from fairpool.platform.admin_socket import open_desk, owners_socket
-from fairpool.platform.data_directory import Premises, Unusable, default_config, default_data
+from fairpool.platform.admin_socket import open_admin_socket, owners_socket
+from fairpool.platform.data_directory import DataDirectory, Unusable, default_config, default_data
 from fairpool.platform.disk_guard import DiskGuard
 from fairpool.platform.http_server import Server
 from fairpool.platform.in_process import Inside
@@ -103,7 +103,7 @@ class Platform:
 
     def __init__(
         self,
-        premises: Premises,
+        data_directory: DataDirectory,
         address: Address,
         listener: socket.socket,
         offer: Offer,
@@ -112,7 +112,7 @@ class Platform:
         disk_reserve_bytes: int = RESERVE_BYTES,
         first_password: str = "",
     ) -> None:
-        self._premises, self._address, self._listener, self._offer = premises, address, listener, offer
+        self._data_directory, self._address, self._listener, self._offer = data_directory, address, listener, offer
         self._retention, self._names, self._first_password = retention, tuple(names), first_password
         self._disk_reserve_bytes = disk_reserve_bytes
         self._disk: DiskGuard | None = None
@@ -159,27 +159,27 @@ class Platform:
                     "version": __version__,
                     "pid": os.getpid(),
                     "address": self._address.url,
-                    "data": self._premises.root,
+                    "data": self._data_directory.root,
                     "nodes": summary(self._offer.nodes),
                 }
             },
         )
-        kept = condition.keep_if_older(self._premises.control)
+        kept = condition.keep_if_older(self._data_directory.control)
         if kept is not None:
             log.info("database migrated; the previous version is kept in %s", kept)
         engine = self._engine = LocalEngine(
-            self._premises.machine,
+            self._data_directory.machine,
             nodes=self._offer.nodes,
-            protected=(self._premises.root, default_config(), default_data()),
+            protected=(self._data_directory.root, default_config(), default_data()),
         )
         self._not_isolated = engine.supervisor.forbidden.get("isolation", "")
         doors = LocalDoors(engine.supervisor)
-        disk = self._disk = DiskGuard(self._premises.reserve, self._disk_reserve_bytes, engine.supervisor)
+        disk = self._disk = DiskGuard(self._data_directory.reserve, self._disk_reserve_bytes, engine.supervisor)
         host = self._address.host
         # A pod is a process of this machine, and its ports are the machine's own.
         shown = self._address.bracketed if is_loopback(host) else socket.gethostname()
         settings = Settings(
-            data=self._premises.root,
+            data=self._data_directory.root,
             host=host,
             host_names=self._names,
             pod_host=shown,
@@ -208,7 +208,7 @@ class Platform:
         direct, waiting = (Inside(app.state.plane, own.uuid, home) for _ in range(2))
         alarm = Alarm(engine.supervisor.wake_descriptors())
         mailbox = Mailbox(direct, waiting, alarm.poke)
-        ledger = await asyncio.to_thread(Ledger, self._premises.ledger)
+        ledger = await asyncio.to_thread(Ledger, self._data_directory.ledger)
 
         def make_loop() -> Loop:
             link = Link(mailbox, own.name)
@@ -237,9 +237,9 @@ class Platform:
             "reset-password": self._clerk_of_passwords,
             "welcome": self._clerk_of_welcomes,
         }
-        desk = await open_desk(self._premises.desk, clerks)
+        admin_socket = await open_admin_socket(self._data_directory.admin_socket, clerks)
         home = asyncio.get_running_loop()
-        own = await home.create_unix_server(server.own_connection, sock=owners_socket(self._premises.api_socket))
+        own = await home.create_unix_server(server.own_connection, sock=owners_socket(self._data_directory.api_socket))
         with _signals(self._leave):
             serving = asyncio.create_task(server.serve([self._listener]), name="server")
             sweeping = asyncio.create_task(server.sweep(), name="sweep")
@@ -252,7 +252,10 @@ class Platform:
                 await serving
             finally:
                 sweeping.cancel()
-                for each, place in ((own, self._premises.api_socket), (desk, self._premises.desk)):
+                for each, place in (
+                    (own, self._data_directory.api_socket),
+                    (admin_socket, self._data_directory.admin_socket),
+                ):
                     each.close()
                     place.unlink(missing_ok=True)
 
@@ -272,7 +275,7 @@ class Platform:
         if self._server is not None:
             self._server.should_exit = True
 
-    # --- at the desk -----------------------------------------------------------------------------------------------
+    # --- at the admin socket ---------------------------------------------------------------------------------------
 
     async def _clerk_of_status(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         assert self._cluster is not None
@@ -280,7 +283,7 @@ class Platform:
         runner = self._cluster.runner
         observation = runner.loop.books.observation
         states = [each.state.value for each in observation.pods.values()] if observation is not None else []
-        sights = observation.nodes.values() if observation is not None else ()
+        observed_pods = observation.nodes.values() if observation is not None else ()
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -296,13 +299,13 @@ class Platform:
             },
             "nodes": [
                 {
-                    "name": sight.node.name,
-                    "gpus": sight.node.gpus,
-                    "withheld": list(sight.node.gpus_withheld),
-                    "words": sight.words,
-                    "is_simulated": sight.node.labels.get(SIMULATED_LABEL) == "true",
+                    "name": observed.node.name,
+                    "gpus": observed.node.gpus,
+                    "withheld": list(observed.node.gpus_withheld),
+                    "words": observed.words,
+                    "is_simulated": observed.node.labels.get(SIMULATED_LABEL) == "true",
                 }
-                for sight in sights
+                for observed in observed_pods
             ],
             "disk": self._disk.status if self._disk is not None else None,
             "pods": {state: states.count(state) for state in ("starting", "running", "exited")},
@@ -354,11 +357,11 @@ async def new_password(app: FastAPI, user: str) -> Mapping[str, Any] | Problem:
     return made if isinstance(made, Problem) else {"user": user, "password": made}
 
 
-def new_password_offline(premises: Premises, user: str) -> Mapping[str, Any] | Problem:
+def new_password_offline(data_directory: DataDirectory, user: str) -> Mapping[str, Any] | Problem:
     """The same while nothing runs on the folder."""
 
     async def give() -> Mapping[str, Any] | Problem:
-        app = create_app(Settings(data=premises.root))
+        app = create_app(Settings(data=data_directory.root))
         async with app.router.lifespan_context(app):
             return await new_password(app, user)
 

@@ -16,10 +16,10 @@ from typing import Any
 from fairpool.agent.state_directory import Unidentified
 from fairpool.agent.supervisor import Supervisor
 from fairpool.model.ids import PodId
-from fairpool.model.observation import PodSight, PodState, StopOrder
+from fairpool.model.observation import ObservedPod, PodState, StopOrder
 from fairpool.model.problem import Problem
 from fairpool.platform.admin_socket import Silent, ask
-from fairpool.platform.data_directory import Occupant, Premises, Unusable, occupant, unusable
+from fairpool.platform.data_directory import DataDirectory, Occupant, Unusable, occupant, unusable
 
 READY_S = 120.0
 """A server that cannot start ends, and is heard of at once; who is only slow, on a machine that is busy, gets time."""
@@ -40,13 +40,13 @@ class Ended(Exception):
         self.said, self.code = said, code
 
 
-def start(premises: Premises, arguments: Sequence[str], stdin: bytes | None = None) -> dict[str, Any]:
+def start(data_directory: DataDirectory, arguments: Sequence[str], stdin: bytes | None = None) -> dict[str, Any]:
     """Start `fairpool up` in the background and wait until it is ready: its status. Raises `Unusable` or `Ended`.
 
     `stdin` is for what must not be seen in a list of processes.
     """
     command = [sys.executable, "-m", "fairpool.cli.main", "up", "--foreground", *arguments]
-    with premises.output.open("wb") as output:
+    with data_directory.output.open("wb") as output:
         server = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
@@ -62,8 +62,8 @@ def start(premises: Premises, arguments: Sequence[str], stdin: bytes | None = No
     while time.monotonic() < until:
         code = server.poll()
         if code is not None:
-            raise Ended(premises.output.read_text(encoding="utf-8", errors="replace"), code)
-        status = status_of(premises)
+            raise Ended(data_directory.output.read_text(encoding="utf-8", errors="replace"), code)
+        status = status_of(data_directory)
         if status is not None and status["pid"] == server.pid and status["is_ready"]:
             return status
         time.sleep(LOOK_S)
@@ -71,16 +71,16 @@ def start(premises: Premises, arguments: Sequence[str], stdin: bytes | None = No
     raise Unusable(Problem("up.slow", what, "check `fairpool logs` and `fairpool status`"))
 
 
-def status_of(premises: Premises, timeout_s: float = 2.0) -> dict[str, Any] | None:
+def status_of(data_directory: DataDirectory, timeout_s: float = 2.0) -> dict[str, Any] | None:
     """What the running platform says about itself; None: it says nothing, or not yet."""
     try:
-        status = ask(premises.desk, "status", timeout_s)
+        status = ask(data_directory.admin_socket, "status", timeout_s)
     except Silent:
         return None
     return None if isinstance(status, Problem) else status
 
 
-def stop(premises: Premises, holder: Occupant) -> bool:
+def stop(data_directory: DataDirectory, holder: Occupant) -> bool:
     """End the server in good order; says whether it has. Its pods run on.
 
     It has when its process is gone, which is a little later than when it gives its folder back.
@@ -90,7 +90,7 @@ def stop(premises: Premises, holder: Occupant) -> bool:
     except OSError:
         return True
     try:
-        if not _is_still_there(premises, holder):  # the number may be somebody else's by now
+        if not _is_still_there(data_directory, holder):  # the number may be somebody else's by now
             return True
         signal.pidfd_send_signal(handle, signal.SIGTERM)
         signal.pidfd_send_signal(handle, signal.SIGCONT)  # one that somebody has stopped hears it too
@@ -102,8 +102,8 @@ def stop(premises: Premises, holder: Occupant) -> bool:
         os.close(handle)
 
 
-def _is_still_there(premises: Premises, holder: Occupant) -> bool:
-    now = occupant(premises)
+def _is_still_there(data_directory: DataDirectory, holder: Occupant) -> bool:
+    now = occupant(data_directory)
     return now is not None and (now.pid, now.since_ms) == (holder.pid, holder.since_ms)
 
 
@@ -116,21 +116,23 @@ class PodsStopped:
     left: tuple[str, ...] = ()
 
 
-def stop_pods(premises: Premises, grace_s: int = LONGEST_GRACE_S) -> PodsStopped:
+def stop_pods(data_directory: DataDirectory, grace_s: int = LONGEST_GRACE_S) -> PodsStopped:
     """End every pod on this machine and see whether it has ended. No server may run meanwhile.
 
     Each has its own grace, but no more than `grace_s`, and is then killed. To the platform it is as if the machine had
     been rebooted: at its next start training comes back by itself. Raises `Unusable`.
     """
     try:
-        supervisor = Supervisor(premises.machine, None)
+        supervisor = Supervisor(data_directory.machine, None)
     except Unidentified as error:
         raise Unusable(error.problem) from error
     except OSError as error:
-        raise Unusable(unusable(premises.root, error)) from error
+        raise Unusable(unusable(data_directory.root, error)) from error
     try:
-        running = {pod: sight for pod, sight in supervisor.look().items() if sight.state is not PodState.EXITED}
-        notices = [_notice(pod, sight, grace_s) for pod, sight in running.items()]
+        running = {
+            pod: observed for pod, observed in supervisor.look().items() if observed.state is not PodState.EXITED
+        }
+        notices = [_notice(pod, observed, grace_s) for pod, observed in running.items()]
         supervisor.stop(notices)
         left = _left_after(supervisor, running, max([order.grace_s for order in notices], default=0) + LAST_GRACE_S)
         if left:
@@ -143,9 +145,9 @@ def stop_pods(premises: Premises, grace_s: int = LONGEST_GRACE_S) -> PodsStopped
         supervisor.close()
 
 
-def _notice(pod: PodId, sight: PodSight, most_s: int) -> StopOrder:
-    grace_s = min(sight.order.grace_s, most_s)
-    return StopOrder(pod=pod, node=sight.order.node, grace_s=grace_s, reason="down --stop-pods")
+def _notice(pod: PodId, observed: ObservedPod, most_s: int) -> StopOrder:
+    grace_s = min(observed.order.grace_s, most_s)
+    return StopOrder(pod=pod, node=observed.order.node, grace_s=grace_s, reason="down --stop-pods")
 
 
 def _left_after(supervisor: Supervisor, pods: Collection[PodId], patience_s: float) -> list[PodId]:

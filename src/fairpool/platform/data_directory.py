@@ -51,7 +51,7 @@ def default_config() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Premises:
+class DataDirectory:
     """The paths in one data folder."""
 
     root: Path
@@ -87,8 +87,8 @@ class Premises:
         return self.root / "lock"
 
     @property
-    def desk(self) -> Path:
-        return self.root / "desk"
+    def admin_socket(self) -> Path:
+        return self.root / "admin.sock"
 
     @property
     def reserve(self) -> Path:
@@ -123,7 +123,7 @@ class Premises:
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.refuse_strangers()
+            self.refuse_foreign_files()
             warning = self._tighten()
             self.log.parent.mkdir(exist_ok=True, mode=0o700)
             if shutil.disk_usage(self.root).free < ROOM_NEEDED_BYTES:
@@ -137,7 +137,7 @@ class Premises:
             raise Unusable(Problem("data.full", what, "free some space, or choose another directory with --data"))
         return warning
 
-    def refuse_strangers(self) -> None:
+    def refuse_foreign_files(self) -> None:
         """What lies here says which programs we run: nobody else may have written it. Raises `Unusable`."""
         for path in (self.root, self.machine, self.machine / IMAGES_FILE, self.control, self.ledger, self.restoring):
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -219,10 +219,10 @@ class Occupant:
     since_ms: int = 0
 
 
-def occupant(premises: Premises) -> Occupant | None:
+def occupant(data_directory: DataDirectory) -> Occupant | None:
     """Who uses the folder now; None: nobody. A process that was killed holds no lock, whatever it has written."""
     try:
-        handle = os.open(premises.lock, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(data_directory.lock, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -239,33 +239,33 @@ def occupant(premises: Premises) -> Occupant | None:
 
 
 @contextmanager
-def occupied(premises: Premises, deed: str, version: str = "") -> Iterator[Callable[[str], None]]:
+def occupied(data_directory: DataDirectory, deed: str, version: str = "") -> Iterator[Callable[[str], None]]:
     """Use the folder, alone, and say at which address once that is known. Raises `Unusable` if somebody else does."""
     try:
-        premises.refuse_strangers()
-        handle = os.open(premises.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        data_directory.refuse_foreign_files()
+        handle = os.open(data_directory.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise Unusable(unusable(premises.root, error)) from error
+        raise Unusable(unusable(data_directory.root, error)) from error
     try:
         if not _take(handle):
-            raise Unusable(taken(premises, _read(handle)))
+            raise Unusable(taken(data_directory, _read(handle)))
         mine = Occupant(pid=os.getpid(), deed=deed, version=version, since_ms=time.time_ns() // 1_000_000)
         try:
             _write(handle, mine)
         except OSError as error:
-            raise Unusable(unusable(premises.root, error)) from error
+            raise Unusable(unusable(data_directory.root, error)) from error
         yield lambda address: _write(handle, replace(mine, address=address))
     finally:
         os.close(handle)
 
 
-def taken(premises: Premises, holder: Occupant) -> Problem:
+def taken(data_directory: DataDirectory, holder: Occupant) -> Problem:
     """What to say to who comes second."""
     if holder.deed != "up":
-        what = f"`fairpool {holder.deed}` is running in {premises.root} (process {holder.pid})"
+        what = f"`fairpool {holder.deed}` is running in {data_directory.root} (process {holder.pid})"
         return Problem("up.busy", what, "wait until it finishes")
     at = f" at {holder.address}" if holder.address else ""
-    what = f"Fairpool is already running{at} (process {holder.pid}, data in {premises.root})"
+    what = f"Fairpool is already running{at} (process {holder.pid}, data in {data_directory.root})"
     return Problem("up.already", what, "use it, stop it with `fairpool down`, or choose another directory with --data")
 
 

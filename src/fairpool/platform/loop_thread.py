@@ -18,7 +18,7 @@ from fairpool.cluster.ledger import DiskTrouble, LedgerProblem
 from fairpool.cluster.loop import Loop, SteppedDown
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.mentions import in_full
-from fairpool.model.observation import NodeSight
+from fairpool.model.observation import ObservedNode
 from fairpool.model.pod_record import EVICTIONS, Outcome
 from fairpool.model.spec import WorkloadSpec
 
@@ -69,7 +69,7 @@ class Runner:
         """Why the loop does not get on, in words; empty while it does."""
         self.is_settled = threading.Event()
         """It has looked, decided and told until nothing was left to do, at least once."""
-        self._nodes: Mapping[NodeName, NodeSight] = {}
+        self._nodes: Mapping[NodeName, ObservedNode] = {}
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
 

@@ -14,7 +14,7 @@ from fairpool.scheduler.queues import QueueTable, Vector, within
 
 GroupKey = tuple[int, int, int, int]
 
-Standing = tuple[bool, bool, int, bool, float, float]
+Precedence = tuple[bool, bool, int, bool, float, float]
 """What decides between sibling queues in almost all cases; smaller is served first."""
 
 
@@ -30,12 +30,14 @@ def compare_queues(
 
     `asked` is what the next group of each asks for, `given` what the groups that would be taken from each hold.
     """
-    one = queue_standing(queues, policy, left, asked[0], given[0])
-    other = queue_standing(queues, policy, right, asked[1], given[1])
-    return compare_standings(queues, policy, left, one, right, other)
+    one = queue_precedence(queues, policy, left, asked[0], given[0])
+    other = queue_precedence(queues, policy, right, asked[1], given[1])
+    return compare_precedence(queues, policy, left, one, right, other)
 
 
-def compare_standings(queues: QueueTable, policy: Policy, left: int, one: Standing, right: int, other: Standing) -> int:
+def compare_precedence(
+    queues: QueueTable, policy: Policy, left: int, one: Precedence, right: int, other: Precedence
+) -> int:
     """Negative if the left sibling is served first, given how both stand."""
     if policy.fair_order:
         if one != other:
@@ -47,7 +49,7 @@ def compare_standings(queues: QueueTable, policy: Policy, left: int, one: Standi
     return -1 if older < younger else 1
 
 
-def queue_standing(queues: QueueTable, policy: Policy, queue: int, asked: Vector, given: Vector) -> Standing:
+def queue_precedence(queues: QueueTable, policy: Policy, queue: int, asked: Vector, given: Vector) -> Precedence:
     """The first six criteria: over its share, outside its quota, priority, uses what it has no share of, shares."""
     gpu, cpu, memory = queues.held[queue]
     fair, quota, allocatable = queues.fair[queue], queues.quota[queue], queues.allocatable(queue)

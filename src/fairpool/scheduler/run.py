@@ -162,7 +162,7 @@ class _Turns:
         return [next(turns_of[queue]) for queue in order]
 
     def _standings(self, queue: int, rank: int) -> list[npt.NDArray[np.float64]]:
-        """The criteria of `order.queue_standing`, for the first turn of a queue, the second, and so on."""
+        """The criteria of `order.queue_precedence`, for the first turn of a queue, the second, and so on."""
         queues, count = self.queues, self.length[queue]
         steps = np.arange(count, dtype=np.float64)
         held = [queues.held[queue][each] + steps * self.need[each] for each in RESOURCES]

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from fairpool.scheduler.board import NOWHERE
 from fairpool.scheduler.chunk import evictable_unit
-from fairpool.scheduler.order import GroupKey, Standing, compare_standings, group_key, queue_standing
+from fairpool.scheduler.order import GroupKey, Precedence, compare_precedence, group_key, queue_precedence
 from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.roster import Cursor, Roster
 from fairpool.scheduler.trial import Trial
@@ -81,7 +81,7 @@ class VictimWalk:
         self._leaves -= {candidates.not_leaf}
         self._answers: dict[int, bool] = {}
         self._heads: dict[int, int] = {}
-        self._standings: dict[int, Standing] = {}
+        self._precedences: dict[int, Precedence] = {}
 
     def pop(self) -> tuple[int, list[int]] | None:
         """The group that gives next and the pods it gives. They count as taken once `take` says so."""
@@ -106,7 +106,7 @@ class VictimWalk:
             heappush(self._again.setdefault(queue, []), victim_key(self.trial, group, gone))
         for level in self.board.queues.path[queue]:
             self._heads.pop(level, None)
-            self._standings.pop(level, None)
+            self._precedences.pop(level, None)
 
     def take_more(self, group: int, pods: Iterable[int]) -> None:
         """Count more pods of a group that has just given as taken."""
@@ -173,15 +173,15 @@ class VictimWalk:
         return answer
 
     def _is_before(self, queue: int, other: int) -> bool:
-        one, two = self._standing(queue), self._standing(other)
-        return compare_standings(self.board.queues, self.board.policy, queue, one, other, two) < 0
+        one, two = self._precedence(queue), self._precedence(other)
+        return compare_precedence(self.board.queues, self.board.policy, queue, one, other, two) < 0
 
-    def _standing(self, queue: int) -> Standing:
-        standing = self._standings.get(queue)
+    def _precedence(self, queue: int) -> Precedence:
+        standing = self._precedences.get(queue)
         if standing is None:
             given = self._given(self._heads[queue])
-            standing = queue_standing(self.board.queues, self.board.policy, queue, NONE, given)
-            self._standings[queue] = standing
+            standing = queue_precedence(self.board.queues, self.board.policy, queue, NONE, given)
+            self._precedences[queue] = standing
         return standing
 
     def _given(self, group: int) -> Vector:

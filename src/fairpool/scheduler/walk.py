@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 
 from fairpool.scheduler.board import NOWHERE
 from fairpool.scheduler.chunk import chunk_need, next_chunk
-from fairpool.scheduler.order import GroupKey, Standing, compare_standings, group_key, queue_standing
+from fairpool.scheduler.order import GroupKey, Precedence, compare_precedence, group_key, queue_precedence
 from fairpool.scheduler.queues import NONE, QueueTable, Vector
 from fairpool.scheduler.roster import Cursor, Roster
 from fairpool.scheduler.trial import Trial
@@ -32,7 +32,7 @@ class Walk:
         self._head_of: list[int] = [NOBODY] * count
         self._head_version: list[int] = [NOBODY] * count
         """Version of the queue for which its head was found; NOBODY: look again."""
-        self._standing_of: list[tuple[int, Vector, Standing] | None] = [None] * count
+        self._precedence_of: list[tuple[int, Vector, Precedence] | None] = [None] * count
         self._needs: dict[int, Vector] = {}
         self._read = len(trial.touched)
         self._fill(groups)
@@ -155,17 +155,17 @@ class Walk:
         return NOBODY
 
     def _is_before(self, queue: int, other: int) -> bool:
-        one, two = self._standing(queue), self._standing(other)
-        return compare_standings(self.queues, self.board.policy, queue, one, other, two) < 0
+        one, two = self._precedence(queue), self._precedence(other)
+        return compare_precedence(self.queues, self.board.policy, queue, one, other, two) < 0
 
-    def _standing(self, queue: int) -> Standing:
+    def _precedence(self, queue: int) -> Precedence:
         need = self.need(self._head_of[queue])
-        known = self._standing_of[queue]
+        known = self._precedence_of[queue]
         version = self.queues.version[queue]
         if known is not None and known[0] == version and known[1] == need:
             return known[2]
-        standing = queue_standing(self.queues, self.board.policy, queue, need, NONE)
-        self._standing_of[queue] = (version, need, standing)
+        standing = queue_precedence(self.queues, self.board.policy, queue, need, NONE)
+        self._precedence_of[queue] = (version, need, standing)
         return standing
 
     def need(self, group: int) -> Vector:

@@ -57,7 +57,7 @@ class Position:
     done: bool = False
 
 
-class Keeper:
+class Checkpoint:
     """Keeps a position in memory."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Keeper:
         """Nobody else has to wait any more."""
 
 
-class Folder(Keeper):
+class Folder(Checkpoint):
     """Keeps it in a folder, for one process at a time."""
 
     def __init__(self, path: Path, lock: int) -> None:

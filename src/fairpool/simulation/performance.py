@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fairpool.model.ids import SECOND_MS, Instant
-from fairpool.simulation.checkpoint import Keeper
+from fairpool.simulation.checkpoint import Checkpoint
 from fairpool.simulation.script import Script
 from fairpool.simulation.world import Stage
 
@@ -41,10 +41,10 @@ class Pace:
             glance()
 
 
-def play(stage: Stage, keeper: Keeper, pace: Pace, spectator: Spectator) -> None:
+def play(stage: Stage, shim: Checkpoint, pace: Pace, spectator: Spectator) -> None:
     """To the end of the script, from wherever it is."""
-    script = Script(stage, keeper)
-    if keeper.position.in_batch:
+    script = Script(stage, shim)
+    if shim.position.in_batch:
         script.go_on()
     while not script.is_over:
         stage.rest()
@@ -55,8 +55,8 @@ def play(stage: Stage, keeper: Keeper, pace: Pace, spectator: Spectator) -> None
         if moment is None:
             script.give_up()
             continue
-        keeper.position.now = moment
-        keeper.keep()  # before anything happens at that moment: who continues must not be earlier
+        shim.position.now = moment
+        shim.keep()  # before anything happens at that moment: who continues must not be earlier
         pace.wait_until(moment, stage.now, lambda: spectator(stage, script.part_done))
         stage.clock.set(moment)
     stage.rest()

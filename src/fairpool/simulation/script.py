@@ -14,7 +14,7 @@ from fairpool.model.node import Taint, TaintEffect
 from fairpool.model.organization import NodeMarks, Organization, with_followers, with_quota
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
-from fairpool.simulation.checkpoint import Check, Keeper
+from fairpool.simulation.checkpoint import Check, Checkpoint
 from fairpool.simulation.expectation import checked
 from fairpool.simulation.scenario import (
     START,
@@ -48,29 +48,29 @@ PHASES = {
 class Script:
     """A scenario on its way."""
 
-    def __init__(self, stage: Stage, keeper: Keeper) -> None:
-        self._stage, self._keeper = stage, keeper
+    def __init__(self, stage: Stage, shim: Checkpoint) -> None:
+        self._stage, self._shim = stage, shim
         self._actions: list[tuple[Phase, Action]] = list(stage.scenario.actions())
-        if keeper.position.step == 0:
+        if shim.position.step == 0:
             stage.control.set_organization(stage.scenario.organization)
 
     @property
     def is_over(self) -> bool:
-        return self._keeper.position.done
+        return self._shim.position.done
 
     @property
     def waits_for_others(self) -> bool:
         """Not only for the hour."""
-        position = self._keeper.position
+        position = self._shim.position
         return position.step < len(self._actions) and isinstance(self._actions[position.step][1], Await)
 
     @property
     def part_done(self) -> float:
-        return self._keeper.position.step / max(len(self._actions), 1)
+        return self._shim.position.step / max(len(self._actions), 1)
 
     def go_on(self) -> bool:
         """Do what is due. True: something was done, the loop should look at it before anything else."""
-        position = self._keeper.position
+        position = self._shim.position
         while not position.done:
             if position.step == len(self._actions):
                 position.done = True
@@ -82,12 +82,12 @@ class Script:
                 break
         moved, position.in_batch = position.in_batch, False
         if moved or position.done:
-            self._keeper.keep()
+            self._shim.keep()
         return moved
 
     def wakes_at(self) -> Instant | None:
         """When the hour alone lets it go on; None: when something happens."""
-        position = self._keeper.position
+        position = self._shim.position
         if position.step == len(self._actions):
             return None
         _, action = self._actions[position.step]
@@ -102,10 +102,10 @@ class Script:
 
     def give_up(self) -> None:
         """Nothing will ever happen any more: whatever is waited for will not come."""
-        phase, action = self._actions[self._keeper.position.step]
+        phase, action = self._actions[self._shim.position.step]
         assert isinstance(action, Await), f"{action} waits for nothing but the hour"
         self._in_vain(phase, action)
-        self._keeper.keep()
+        self._shim.keep()
 
     # --- one action ---
 
@@ -120,26 +120,26 @@ class Script:
                 if not self._is_so(action):
                     return self._waited_too_long(phase, action)
             case Expect():
-                self._keeper.position.checks += [checked(self._stage, phase.name, each) for each in action.expected]
+                self._shim.position.checks += [checked(self._stage, phase.name, each) for each in action.expected]
             case _:
-                self._keeper.position.in_batch = True
+                self._shim.position.in_batch = True
                 self._do(phase, action)
         self._advance()
         return True
 
     def _advance(self) -> None:
-        position = self._keeper.position
+        position = self._shim.position
         position.step, position.since, position.mark = position.step + 1, self._stage.now, ""
-        self._keeper.keep()
+        self._shim.keep()
 
     def _do(self, phase: Phase, action: Submit | Ask | Resize | SetQuota | Strike) -> None:
-        position = self._keeper.position
+        position = self._shim.position
         mark = self._mark(action)
         if position.mark and position.mark != mark:
             return
         if mark:
             position.mark = mark
-            self._keeper.keep()
+            self._shim.keep()
         problem = self._problem_with(action)
         if problem is not None:
             position.checks.append(Check(phase.name, str(action), "done", problem.what, False, self._stage.now))
@@ -183,9 +183,9 @@ class Script:
             for queue in organization.queues[action.pool]
         )
         change = (self._stage.now, str(action.queue), str(action.pool), action.quota_milli)
-        if change not in self._keeper.position.quotas:
-            self._keeper.position.quotas.append(change)
-        given = {name for _, name, pool, _ in self._keeper.position.quotas if pool == action.pool}
+        if change not in self._shim.position.quotas:
+            self._shim.position.quotas.append(change)
+        given = {name for _, name, pool, _ in self._shim.position.quotas if pool == action.pool}
         following = {name for pool, name in self._stage.scenario.followers if pool == action.pool and name not in given}
         queues = with_followers(queues, following)
         return control.set_organization(replace(organization, queues={**organization.queues, action.pool: queues}))
@@ -240,7 +240,7 @@ class Script:
         return True
 
     def _in_vain(self, phase: Phase, action: Await) -> None:
-        position = self._keeper.position
+        position = self._shim.position
         if not action.required:
             self._advance()
             return

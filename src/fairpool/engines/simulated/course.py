@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.model.ids import SECOND_MS, Instant
-from fairpool.model.observation import PodSight, PodState, StartOrder
+from fairpool.model.observation import ObservedPod, PodState, StartOrder
 
 TERMINATED = 143
 KILLED = 137
@@ -43,7 +43,7 @@ class Course:
     unseen_until: Instant | None = None
     """Its record is lost, and until then nobody has found its process by other means."""
     deaf_until: Instant | None = None
-    """Its keeper is stopped until then: it neither tells of an end nor passes a notice on."""
+    """Its shim is stopped until then: it neither tells of an end nor passes a notice on."""
 
     def is_over(self, at: Instant) -> bool:
         return self.ends_at is not None and self.ends_at <= at
@@ -79,7 +79,7 @@ def held_up(course: Course, now: Instant, trouble: str, over_at: Instant | None)
 def stopped(course: Course, now: Instant, grace_s: float, reason: str) -> Course:
     """It is given notice: it ends in its own time, but within its grace. Told again, that can only become shorter.
 
-    The grace is kept to from outside: a keeper that is stopped hears of nothing, and is killed all the same.
+    The grace is kept to from outside: a shim that is stopped hears of nothing, and is killed all the same.
     """
     killed_at, killed = _after(now, grace_s), f"killed after a grace period of {grace_s:g} s: {reason}"
     if course.notice_at is not None:
@@ -108,7 +108,7 @@ def found(course: Course) -> Course:
 
 
 def deafened(course: Course, now: Instant, until: Instant) -> Course:
-    """Its keeper is stopped: an end by itself is not told of before it goes on."""
+    """Its shim is stopped: an end by itself is not told of before it goes on."""
     if course.is_over(now) or course.notice_at is not None:
         return course
     deaf = replace(course, deaf_until=until)
@@ -132,10 +132,10 @@ def cut(course: Course, at: Instant, exit_code: int, words: str) -> Course:
     return replace(course, running_at=running_at, ends_at=at, exit_code=exit_code, words=words)
 
 
-def sight(course: Course, at: Instant) -> PodSight:
+def observed(course: Course, at: Instant) -> ObservedPod:
     """What is seen of it at this moment."""
     if course.is_over(at):
-        return PodSight(
+        return ObservedPod(
             order=course.order,
             state=PodState.EXITED,
             exit_code=course.exit_code,
@@ -144,8 +144,8 @@ def sight(course: Course, at: Instant) -> PodSight:
             after_notice=course.notice_at is not None,
         )
     if course.has_run(at):
-        return PodSight(order=course.order, state=PodState.RUNNING, running_since=course.running_at)
-    return PodSight(order=course.order, state=PodState.STARTING, words=_trouble(course, at))
+        return ObservedPod(order=course.order, state=PodState.RUNNING, running_since=course.running_at)
+    return ObservedPod(order=course.order, state=PodState.STARTING, words=_trouble(course, at))
 
 
 def next_change(course: Course, at: Instant) -> Instant | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from fairpool.engines.port import Outranked
+from fairpool.engines.port import Fenced
 from fairpool.engines.simulated.behaviour import RUNS_UNTIL_STOPPED, BehaviourOf
 from fairpool.engines.simulated.clock import Clock
 from fairpool.engines.simulated.course import (
@@ -24,7 +24,7 @@ from fairpool.engines.simulated.course import (
     found,
     held_up,
     next_change,
-    sight,
+    observed,
     stopped,
     unseen,
     work_left_behind_ms,
@@ -195,8 +195,8 @@ class SimulatedEngine:
             self._find(pod)
         self._save()
 
-    def stop_keeper(self, pod: PodId, until: Instant) -> None:
-        """The keeper of a pod is stopped until then: it neither tells of an end nor passes a notice on."""
+    def stop_shim(self, pod: PodId, until: Instant) -> None:
+        """The shim of a pod is stopped until then: it neither tells of an end nor passes a notice on."""
         self._pass_time()
         self._set_course(deafened(self._courses[pod], self._now, until))
         self._save()
@@ -245,7 +245,7 @@ class SimulatedEngine:
 
     def _obey(self, token: Token) -> None:
         if token < self._token:
-            raise Outranked(highest=self._token, mine=token)
+            raise Fenced(highest=self._token, mine=token)
         if token > self._token:
             self._token = token
             self._draft.note("meta", "token", token)
@@ -357,7 +357,7 @@ class SimulatedEngine:
         self._hosts[name] = host
         self._draft.note("host", name, host)
         if host.offered:
-            self._view.show_node(host.sight())
+            self._view.show_node(host.observed())
         else:
             self._view.hide_node(name)
 
@@ -392,7 +392,7 @@ class SimulatedEngine:
         if self._hosts[course.order.node].is_silent or course.is_unseen(self._now):
             self._view.hide_pod(pod)
         else:
-            self._view.show_pod(sight(course, self._now))
+            self._view.show_pod(observed(course, self._now))
 
     def _keep_work(self, course: Course) -> None:
         name = _work_of(course.order)

@@ -65,8 +65,8 @@ class Faults:
     """An hour, of each node: it is not offered any more while its pods run on, and perhaps another one is instead."""
     record_loss: float = _up_to(1.0)
     """An hour, of each pod: the engine does not see it for a while, though it lives."""
-    keeper_stop: float = _up_to(1.0)
-    """An hour, of each pod: its keeper neither tells of its end nor passes a notice on."""
+    shim_stop: float = _up_to(1.0)
+    """An hour, of each pod: its shim neither tells of its end nor passes a notice on."""
     deaf: float = _up_to(0.5)
     """Of each life: it does not listen when it is told to stop, and some have long graces. For behaviours."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.node import Node
-from fairpool.model.observation import NodeSight
+from fairpool.model.observation import ObservedNode
 
 FENCE_S = 240
 """An agent that hears nobody for so long stops its pods, before anybody may call the node gone."""
@@ -66,10 +66,10 @@ class Host:
     def answering(self) -> Host:
         return replace(self, heard_boot=self.boot, silent_since=None, silent_until=None, gone=False)
 
-    def sight(self) -> NodeSight:
+    def observed(self) -> ObservedNode:
         """What is known of it by those who only hear of it."""
         boot_id = _boot_id(self.node, self.heard_boot)
-        return NodeSight(node=self.node, boot_id=boot_id, silent_since=self.silent_since, gone=self.gone)
+        return ObservedNode(node=self.node, boot_id=boot_id, silent_since=self.silent_since, gone=self.gone)
 
 
 def _boot_id(node: Node, boot: int) -> str:

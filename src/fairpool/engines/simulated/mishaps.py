@@ -1,5 +1,5 @@
 """What befalls nodes and pods by themselves: crashes, losses, reboots, silence, machines that leave and come back,
-other sets of nodes, lost records, stopped keepers."""
+other sets of nodes, lost records, stopped shims."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairpool.model.node import Node
 HOUR_S = 3600
 UNSEEN_S = 900
 DEAF_S = 900
-"""At most: how long a lost record is not missed, and a keeper stays stopped."""
+"""At most: how long a lost record is not missed, and a shim stays stopped."""
 INSTEAD = "-instead"
 """Ends the name of a node that is offered while another is not."""
 
@@ -67,9 +67,9 @@ class Mishaps:
         )
         self._befall(
             engine.alive,
-            faults.keeper_stop,
+            faults.shim_stop,
             hours,
-            lambda pod: engine.stop_keeper(pod, _after(now, dice.uniform(1, DEAF_S))),
+            lambda pod: engine.stop_shim(pod, _after(now, dice.uniform(1, DEAF_S))),
         )
 
     def _nodes(self) -> list[NodeName]:

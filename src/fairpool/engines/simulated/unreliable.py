@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from random import Random
 
-from fairpool.engines.port import Away, Outranked
+from fairpool.engines.port import Away, Fenced
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
@@ -112,7 +112,7 @@ class FaultyEngine:
             self._arrived.add(straggler.order.pod)
         try:
             self._engine.carry_out([straggler.order], straggler.token)
-        except Outranked:
+        except Fenced:
             # Its sender has been replaced meanwhile and does not hear this.
             return
 

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from fairpool.model.ids import Instant, NodeName, PodId, Token
-from fairpool.model.observation import NodeSight, Observation, PodSight
+from fairpool.model.observation import Observation, ObservedNode, ObservedPod
 
 
 class View:
     """The sights of nodes and pods. What has not changed stays the same object, from one sight up to the whole."""
 
     def __init__(self) -> None:
-        self._nodes: dict[NodeName, NodeSight] = {}
-        self._pods: dict[PodId, PodSight] = {}
+        self._nodes: dict[NodeName, ObservedNode] = {}
+        self._pods: dict[PodId, ObservedPod] = {}
         self._nodes_changed = self._pods_changed = True
         self._last = Observation(at=Instant(0))
 
-    def show_node(self, sight: NodeSight) -> None:
-        if sight != self._nodes.get(sight.node.name):
-            self._nodes[sight.node.name] = sight
+    def show_node(self, observed: ObservedNode) -> None:
+        if observed != self._nodes.get(observed.node.name):
+            self._nodes[observed.node.name] = observed
             self._nodes_changed = True
 
     def hide_node(self, name: NodeName) -> None:
         if self._nodes.pop(name, None) is not None:
             self._nodes_changed = True
 
-    def show_pod(self, sight: PodSight) -> None:
-        if not _looks_like(self._pods.get(sight.order.pod), sight):
-            self._pods[sight.order.pod] = sight
+    def show_pod(self, observed: ObservedPod) -> None:
+        if not _looks_like(self._pods.get(observed.order.pod), observed):
+            self._pods[observed.order.pod] = observed
             self._pods_changed = True
 
     def hide_pod(self, pod: PodId) -> None:
@@ -46,6 +46,6 @@ class View:
         return self._last
 
 
-def _looks_like(old: PodSight | None, new: PodSight) -> bool:
+def _looks_like(old: ObservedPod | None, new: ObservedPod) -> bool:
     """Whether a life looks as before; its order is the same, and when it runs and how it ends go with the state."""
     return old is not None and old.state is new.state and old.words == new.words

@@ -15,7 +15,7 @@ from fairpool.agent import main_process, notice, pod_directory, process_table, s
 from fairpool.agent.durable import write_durably
 from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_from, times
 from fairpool.agent.order_file import KeptOrder, read_order, write_order
-from fairpool.agent.pod_directory import End, Keeper
+from fairpool.agent.pod_directory import End, ShimProcess
 from fairpool.agent.state_directory import DataFolder
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import Instant, PodId
@@ -78,7 +78,7 @@ def no_room(*_: object, **__: object) -> int:
     raise OSError(28, "no room")
 
 
-@pytest.mark.parametrize("writer", ["keeper", "supervisor"])
+@pytest.mark.parametrize("writer", ["shim", "supervisor"])
 def test_an_order_is_on_the_disk_before_the_end_of_its_life(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:
@@ -91,7 +91,7 @@ def test_an_order_is_on_the_disk_before_the_end_of_its_life(
 
     write_order(str(tmp_path), KeptOrder(order=start_order()))
     monkeypatch.setattr(os, "fsync", flush)
-    if writer == "keeper":
+    if writer == "shim":
         monkeypatch.chdir(tmp_path)
         shim.write_end(b"{}")
     else:
@@ -126,15 +126,15 @@ def test_what_cannot_be_read_counts_as_not_written(tmp_path: Path, junk: bytes) 
         (tmp_path / name).write_bytes(junk)
     for name in ("main.", "main.x", "main.1.2", "main.1.2.x", "main.1.2.3.4", "main.-1.2.3"):
         (tmp_path / name).touch()
-    for name in ("keeper.0", "main"):
+    for name in ("shim.0", "main"):
         (tmp_path / name).symlink_to(junk[:50].decode("ascii", "replace").replace("\0", "?") or "?")
     assert pod_directory.end_of(folder) is None
     assert isinstance(pod_directory.reports(folder), dict)
     assert read_order(folder) is None
     glance = pod_directory.glance(folder)
-    assert (glance.is_told_to_stop, glance.keeper, glance.running_since) == (True, Keeper(0, 0, 0), None)
-    assert glance.keeper is not None
-    assert not glance.keeper.is_alive
+    assert (glance.is_told_to_stop, glance.shim, glance.running_since) == (True, ShimProcess(0, 0, 0), None)
+    assert glance.shim is not None
+    assert not glance.shim.is_alive
     assert pod_directory.main_of(folder) is None
     assert not pod_directory.is_copied(folder)
     assert log_end(folder) == len(junk)
@@ -154,21 +154,21 @@ def test_nothing_is_waited_for_that_is_no_file(tmp_path: Path) -> None:
 def test_which_process_the_program_is_is_read_beside_anything_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    (tmp_path / "keeper.0").symlink_to("1.2.3")
+    (tmp_path / "shim.0").symlink_to("1.2.3")
     (tmp_path / "main.0.x").touch()
     monkeypatch.chdir(tmp_path)
     if way == "a link":  # where nothing can have two names, and as earlier versions did
         monkeypatch.setattr(os, "link", no_room)
-    main_process.say("12.34.56", "keeper.0")
+    main_process.say("12.34.56", "shim.0")
     assert main_process.said(str(tmp_path)) == (12, 34, 56)
     assert pod_directory.glance(str(tmp_path)).running_since == 56
     assert (tmp_path / "main").is_symlink() == (way == "a link")
     with pytest.raises(FileExistsError):
-        main_process.say("12.34.56", "keeper.0")
+        main_process.say("12.34.56", "shim.0")
 
 
 def test_an_end_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    end = End(137, "its keepers were killed", True)
+    end = End(137, "its shims were killed", True)
     pod_directory.write_end(str(tmp_path), end, Instant(5))
     assert pod_directory.end_of(str(tmp_path)) == end
 

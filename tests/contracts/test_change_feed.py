@@ -14,7 +14,7 @@ from fairpool.control.store.migrations import upgrade
 from fairpool.model.ids import Instant
 
 
-class Desk:
+class Listener:
     """A database that counts how often it is asked."""
 
     def __init__(self, database: Database) -> None:
@@ -39,12 +39,12 @@ class Desk:
         return None if found is None else [told.revision for told in found]
 
 
-def with_desk(path: Path, story: Callable[[Desk], Any]) -> None:
+def with_feed(path: Path, story: Callable[[Listener], Any]) -> None:
     async def run() -> None:
         database = Database(path / "control.sqlite")
         await database.open(upgrade)
         try:
-            await story(Desk(database))
+            await story(Listener(database))
         finally:
             await database.close()
 
@@ -52,53 +52,53 @@ def with_desk(path: Path, story: Callable[[Desk], Any]) -> None:
 
 
 def test_many_listeners_are_one_question(tmp_path: Path) -> None:
-    async def story(desk: Desk) -> None:
+    async def story(admin_socket: Listener) -> None:
         tail = Tail()
-        assert await desk.heard(tail, 1) == []
-        await desk.change(3)
-        asked = desk.asked
+        assert await admin_socket.heard(tail, 1) == []
+        await admin_socket.change(3)
+        asked = admin_socket.asked
         for _ in range(200):
-            assert await desk.heard(tail, 1) == [2, 3, 4]
-        assert desk.asked == asked + 1
+            assert await admin_socket.heard(tail, 1) == [2, 3, 4]
+        assert admin_socket.asked == asked + 1
 
-    with_desk(tmp_path, story)
+    with_feed(tmp_path, story)
 
 
 def test_a_listener_goes_on_where_it_was(tmp_path: Path) -> None:
-    async def story(desk: Desk) -> None:
+    async def story(admin_socket: Listener) -> None:
         tail = Tail()
-        await desk.heard(tail, 1)
-        await desk.change(5)
-        assert await desk.heard(tail, 1, most=2) == [2, 3]
-        assert await desk.heard(tail, 3, most=2) == [4, 5]
-        assert await desk.heard(tail, 6) == []
+        await admin_socket.heard(tail, 1)
+        await admin_socket.change(5)
+        assert await admin_socket.heard(tail, 1, most=2) == [2, 3]
+        assert await admin_socket.heard(tail, 3, most=2) == [4, 5]
+        assert await admin_socket.heard(tail, 6) == []
 
-    with_desk(tmp_path, story)
+    with_feed(tmp_path, story)
 
 
 def test_who_was_away_for_too_long_is_told_so(tmp_path: Path) -> None:
-    async def story(desk: Desk) -> None:
-        await desk.change(2)
+    async def story(admin_socket: Listener) -> None:
+        await admin_socket.change(2)
         tail = Tail(kept=4)
-        assert await desk.heard(tail, 1) is None, "it began after that"
-        assert await desk.heard(tail, 3) == []
+        assert await admin_socket.heard(tail, 1) is None, "it began after that"
+        assert await admin_socket.heard(tail, 3) == []
         for _ in range(6):
-            await desk.change(2)
-            await desk.heard(tail, 0)
-        assert await desk.heard(tail, 3) is None, "it has forgotten since"
-        assert await desk.heard(tail, 13) == [14, 15]
+            await admin_socket.change(2)
+            await admin_socket.heard(tail, 0)
+        assert await admin_socket.heard(tail, 3) is None, "it has forgotten since"
+        assert await admin_socket.heard(tail, 13) == [14, 15]
 
-    with_desk(tmp_path, story)
+    with_feed(tmp_path, story)
 
 
 def test_after_a_silence_it_begins_anew(tmp_path: Path) -> None:
-    async def story(desk: Desk) -> None:
+    async def story(admin_socket: Listener) -> None:
         tail = Tail(kept=4)
-        await desk.heard(tail, 1)
-        await desk.change(50)
-        assert await desk.heard(tail, 1) is None
-        assert await desk.heard(tail, 51) == []
-        await desk.change()
-        assert await desk.heard(tail, 51) == [52]
+        await admin_socket.heard(tail, 1)
+        await admin_socket.change(50)
+        assert await admin_socket.heard(tail, 1) is None
+        assert await admin_socket.heard(tail, 51) == []
+        await admin_socket.change()
+        assert await admin_socket.heard(tail, 51) == [52]
 
-    with_desk(tmp_path, story)
+    with_feed(tmp_path, story)

@@ -1,4 +1,4 @@
-"""What goes wrong around a keeper: visitors, full disks, damaged files, kills. The pod's end is kept all the same."""
+"""What goes wrong around a shim: visitors, full disks, damaged files, kills. The pod's end is kept all the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fairpool.engines.port import Away
 from fairpool.model.ids import PodId
 from fairpool.model.observation import PodState, Reply, StopOrder
 from fairpool.platform import background
-from fairpool.platform.data_directory import Premises
+from fairpool.platform.data_directory import DataDirectory
 from tests.local_machine import NODE, PATIENCE_S, TOKEN, Machine, a_machine, is_running
 
 pytestmark = pytest.mark.slow
@@ -50,13 +50,13 @@ def ends_when_told(machine: Machine, go: Path, **fields: object) -> PodId:
 
 
 def assert_its_end_is_kept(machine: Machine, pod: PodId, go: Path) -> None:
-    """Its first keeper still keeps it: it writes on, and ends with its own code."""
+    """Its first shim still keeps it: it writes on, and ends with its own code."""
     size = len(machine.log(pod))
     machine.until(lambda: len(machine.log(pod)) > size, "its log goes on")
     go.touch()
-    sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.words) == (7, "")
-    assert not (machine.folder(pod) / "keeper.1").is_symlink()
+    observed = machine.until_exited(pod)
+    assert (observed.exit_code, observed.words) == (7, "")
+    assert not (machine.folder(pod) / "shim.1").is_symlink()
 
 
 # --- visitors who leave at any moment, and who talk nonsense
@@ -64,32 +64,32 @@ def assert_its_end_is_kept(machine: Machine, pod: PodId, go: Path) -> None:
 
 def test_a_visitor_that_left_before_its_command_ended_costs_nothing(machine: Machine, go: Path) -> None:
     pod = ends_when_told(machine, go)
-    keeper = machine.keeper_pid(pod)
+    shim = machine.shim_pid(pod)
     run = machine.engine.supervisor.execute(pod, ["sleep", "987654"])
     assert isinstance(run, Execution)
 
     def of_the_visitor() -> list[int]:
-        return [pid for pid in process_table.descendants(keeper) if b"987654" in command_line(pid)]
+        return [pid for pid in process_table.descendants(shim) if b"987654" in command_line(pid)]
 
     machine.until(of_the_visitor, "the command runs")
-    # Both happen while the keeper cannot look, so it hears of the command's end first.
-    os.kill(keeper, signal.SIGSTOP)
+    # Both happen while the shim cannot look, so it hears of the command's end first.
+    os.kill(shim, signal.SIGSTOP)
     os.kill(of_the_visitor()[0], signal.SIGKILL)
     run.close()
-    os.kill(keeper, signal.SIGCONT)
+    os.kill(shim, signal.SIGCONT)
     assert_its_end_is_kept(machine, pod, go)
 
 
 @pytest.mark.parametrize("tty", [True, False])
 def test_a_visitor_that_attached_and_left_at_once_costs_nothing(machine: Machine, go: Path, tty: bool) -> None:
     pod = ends_when_told(machine, go, tty=tty, stdin=not tty)
-    keeper = machine.keeper_pid(pod)
-    os.kill(keeper, signal.SIGSTOP)
+    shim = machine.shim_pid(pod)
+    os.kill(shim, signal.SIGSTOP)
     for _ in range(3):
         line = machine.engine.supervisor.attach(pod)
         assert isinstance(line, Attachment)
         line.close()
-    os.kill(keeper, signal.SIGCONT)
+    os.kill(shim, signal.SIGCONT)
     assert_its_end_is_kept(machine, pod, go)
 
 
@@ -284,11 +284,11 @@ def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, troub
 
 
 @pytest.mark.parametrize(
-    "name", ["exit.json", "stop.json", "reports.json", "main", "main.1.x", "keeper.0", "log.0", "log.x"]
+    "name", ["exit.json", "stop.json", "reports.json", "main", "main.1.x", "shim.0", "log.0", "log.x"]
 )
 def test_a_damaged_file_of_one_pod_harms_nobody_else(machine: Machine, go: Path, name: str) -> None:
     pod = ends_when_told(machine, go)
-    keeper = machine.keeper_pid(pod)
+    shim = machine.shim_pid(pod)
     path = machine.folder(pod) / name
     path.unlink(missing_ok=True)
     path.write_bytes(b"x\0\0\0")
@@ -301,12 +301,12 @@ def test_a_damaged_file_of_one_pod_harms_nobody_else(machine: Machine, go: Path,
     machine.stop(pod, grace_s=0)
     machine.until_exited(pod)
     machine.until(lambda: not machine.processes(pod), "it is gone")
-    machine.until(lambda: process_table.start_time(keeper) is None, "its keeper is gone")
+    machine.until(lambda: process_table.start_time(shim) is None, "its shim is gone")
 
 
 @pytest.mark.parametrize("what", ["pipe", "endless"])
 def test_a_pod_that_spoils_its_order_holds_up_nobody_else(machine: Machine, what: str) -> None:
-    """Its order is read by the warm parent of all keepers, which must not wait at a pipe, nor read for ever."""
+    """Its order is read by the warm parent of all shims, which must not wait at a pipe, nor read for ever."""
     pod = machine.up("spoiler", "sleep", "600")
     order = machine.folder(pod) / "order.json"
     order.unlink()
@@ -314,11 +314,11 @@ def test_a_pod_that_spoils_its_order_holds_up_nobody_else(machine: Machine, what
         os.mkfifo(order)
     else:
         order.symlink_to("/dev/zero")
-    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    os.kill(machine.shim_pid(pod), signal.SIGKILL)
 
     def has_heir() -> bool:
         machine.see(pod)  # so that one is asked for
-        return (machine.folder(pod) / "keeper.1").is_symlink()
+        return (machine.folder(pod) / "shim.1").is_symlink()
 
     machine.until(has_heir, "an heir has come")
     assert machine.run("another", "true").exit_code == 0
@@ -333,15 +333,15 @@ def test_a_pod_whose_order_was_damaged_is_ended(machine: Machine) -> None:
     machine.until(lambda: not process_table.family(mark, {}), "nobody knows whose it is, so it is ended")
 
 
-def test_an_order_its_keeper_cannot_read_is_an_end(machine: Machine) -> None:
-    nursery = machine.engine.supervisor.nursery_pid
-    assert nursery is not None
-    os.kill(nursery, signal.SIGSTOP)
+def test_an_order_its_shim_cannot_read_is_an_end(machine: Machine) -> None:
+    fork_server = machine.engine.supervisor.fork_server_pid
+    assert fork_server is not None
+    os.kill(fork_server, signal.SIGSTOP)
     pod = machine.start(machine.order("a", "sleep", "1000"))
     (machine.folder(pod) / "order.json").write_bytes(b'{"order": ')
-    os.kill(nursery, signal.SIGCONT)
-    sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.words) == (
+    os.kill(fork_server, signal.SIGCONT)
+    observed = machine.until_exited(pod)
+    assert (observed.exit_code, observed.words) == (
         126,
         "ContainerCannotRun: order.json is damaged and cannot be read",
     )
@@ -353,7 +353,7 @@ def test_a_life_whose_order_was_lost_with_the_power_is_forgotten(machine: Machin
         folder.mkdir()
         (folder / "order.json").touch()
     (lost / "log.0").write_text("said")
-    (lost / "keeper.0").symlink_to(f"{os.getpid()}.1.0")
+    (lost / "shim.0").symlink_to(f"{os.getpid()}.1.0")
     os.utime(lost, (1, 1))
     machine.reopen()
     machine.engine.observe(TOKEN)
@@ -362,7 +362,7 @@ def test_a_life_whose_order_was_lost_with_the_power_is_forgotten(machine: Machin
     assert begun.exists(), "somebody may be writing its order"
 
 
-def test_a_pod_is_seen_to_run_although_its_keeper_can_give_no_hint(machine: Machine) -> None:
+def test_a_pod_is_seen_to_run_although_its_shim_can_give_no_hint(machine: Machine) -> None:
     (machine.root / "hints").unlink()
     pod = machine.up("a", "sleep", "1000")
     assert machine.see(pod).state is PodState.RUNNING
@@ -373,18 +373,18 @@ def test_hints_that_mean_nothing_harm_nobody(machine: Machine) -> None:
     assert machine.run("a", "sh", "-c", "exit 3").exit_code == 3
 
 
-def test_a_nursery_that_cannot_rehearse_makes_keepers_all_the_same(tmp_path: Path) -> None:
+def test_a_fork_server_that_cannot_rehearse_makes_shims_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "data" / "rehearsal").mkdir(parents=True)
     (tmp_path / "data" / "rehearsal" / "life").touch()
     with a_machine(tmp_path / "data") as machine:
         assert machine.run("a", "sh", "-c", "exit 3").exit_code == 3
 
 
-def test_a_pod_does_not_start_in_its_keepers_folder(machine: Machine) -> None:
-    sight = machine.run("a", "sh", "-c", "echo x > ../exit.json; exit 7")
-    assert sight.exit_code == 7
+def test_a_pod_does_not_start_in_its_shims_folder(machine: Machine) -> None:
+    observed = machine.run("a", "sh", "-c", "echo x > ../exit.json; exit 7")
+    assert observed.exit_code == 7
     assert machine.run("b", "sh", "-c", "exit 3").exit_code == 3
-    machine.forget(sight.order.pod)
+    machine.forget(observed.order.pod)
     assert [path.name for path in (machine.root / "scratch").iterdir() if path.is_dir()] == ["b-0-0"]
 
 
@@ -398,30 +398,30 @@ def test_a_damaged_token_is_said_in_words(machine: Machine) -> None:
 
 
 def test_a_variable_that_cannot_be_is_an_end_with_words(machine: Machine) -> None:
-    sight = machine.run("a", "true", environment=(("A=B", "1"),))
-    assert sight.exit_code == 126
-    assert sight.words.startswith("ContainerCannotRun: true: ")
+    observed = machine.run("a", "true", environment=(("A=B", "1"),))
+    assert observed.exit_code == 126
+    assert observed.words.startswith("ContainerCannotRun: true: ")
 
 
-# --- keepers that are killed
+# --- shims that are killed
 
 
-def test_a_program_without_its_environment_is_not_lost_with_its_keeper(machine: Machine) -> None:
+def test_a_program_without_its_environment_is_not_lost_with_its_shim(machine: Machine) -> None:
     pod = machine.up("a", "sh", "-c", "sleep 876543 & exec env -i sh -c 'sleep 876543 & exec sleep 876543'")
-    keeper = machine.keeper_pid(pod)
+    shim = machine.shim_pid(pod)
 
     def of_the_pod() -> list[int]:
         return [pid for pid in process_table.pids() if b"sleep\x00876543" in command_line(pid) and is_running(pid)]
 
     machine.until(lambda: len(of_the_pod()) == 3, "all of them run")
     ours = of_the_pod()
-    os.kill(keeper, signal.SIGKILL)
-    machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "keeper.1").is_symlink(), "an heir")
+    os.kill(shim, signal.SIGKILL)
+    machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "shim.1").is_symlink(), "an heir")
     assert machine.see(pod).state is PodState.RUNNING
     assert machine.engine.supervisor.ours(ours) == set(ours)
     machine.stop(pod)
-    sight = machine.until_exited(pod)
-    assert (sight.exit_code, sight.after_notice) == (137, True)
+    observed = machine.until_exited(pod)
+    assert (observed.exit_code, observed.after_notice) == (137, True)
     assert of_the_pod() == []
 
 
@@ -430,14 +430,14 @@ def test_an_heir_leaves_alone_who_has_the_programs_number(machine: Machine, earl
     innocent = subprocess.Popen(["sleep", "1000"])
     try:
         pod = machine.up("a", "sleep", "1000")
-        os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+        os.kill(machine.shim_pid(pod), signal.SIGKILL)
         (main,) = machine.folder(pod).glob("main.*")
         main.unlink()
         if earlier:
             (machine.folder(pod) / "main").symlink_to(f"{innocent.pid}.1.0")
         else:
             (machine.folder(pod) / f"main.{innocent.pid}.1.0").touch()
-        machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "keeper.1").is_symlink(), "heir")
+        machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "shim.1").is_symlink(), "heir")
         machine.stop(pod, grace_s=0)
         machine.until_exited(pod)
         assert machine.processes(pod) == []
@@ -453,8 +453,8 @@ def test_an_heir_finds_a_program_of_which_an_earlier_version_told_by_a_link(mach
     (main,) = machine.folder(pod).glob("main.*")
     (machine.folder(pod) / "main").symlink_to(main.name.removeprefix("main."))
     main.unlink()
-    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
-    machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "keeper.1").is_symlink(), "an heir")
+    os.kill(machine.shim_pid(pod), signal.SIGKILL)
+    machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "shim.1").is_symlink(), "an heir")
     assert (machine.see(pod).state, machine.see(pod).running_since) == (PodState.RUNNING, since)
     machine.stop(pod)
     machine.until_exited(pod)
@@ -465,47 +465,49 @@ def test_an_heir_lets_visitors_in(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000")
 
     def heir_has_come(generation: int) -> bool:
-        return machine.see(pod).words == "" and (machine.folder(pod) / f"keeper.{generation}").is_symlink()
+        return machine.see(pod).words == "" and (machine.folder(pod) / f"shim.{generation}").is_symlink()
 
     for generation in range(3):  # from the second on there is a door already, and nobody behind it
         run = machine.engine.supervisor.execute(pod, ["sh", "-c", "exit 5"])
         assert isinstance(run, Execution)
         assert run.wait(PATIENCE_S) == 5
         run.close()
-        os.kill(machine.keeper_pid(pod, generation), signal.SIGKILL)
+        os.kill(machine.shim_pid(pod, generation), signal.SIGKILL)
         machine.until(partial(heir_has_come, generation + 1), "an heir")
 
 
-def test_keepers_that_have_ended_are_collected(machine: Machine) -> None:
-    nursery = machine.engine.supervisor.nursery_pid
-    assert nursery is not None
+def test_shims_that_have_ended_are_collected(machine: Machine) -> None:
+    fork_server = machine.engine.supervisor.fork_server_pid
+    assert fork_server is not None
     for number in range(3):
         machine.run(f"a{number}", "true")
-    machine.until(lambda: not process_table.descendants(nursery), "nobody is left below the nursery, not even in name")
+    machine.until(
+        lambda: not process_table.descendants(fork_server), "nobody is left below the fork server, not even in name"
+    )
 
 
-def test_a_pod_that_lost_many_keepers_can_still_be_stopped(machine: Machine) -> None:
+def test_a_pod_that_lost_many_shims_can_still_be_stopped(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000")
-    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    os.kill(machine.shim_pid(pod), signal.SIGKILL)
     for generation in range(1, 30):
-        (machine.folder(pod) / f"keeper.{generation}").symlink_to("0.0")
+        (machine.folder(pod) / f"shim.{generation}").symlink_to("0.0")
     machine.stop(pod)
     assert machine.until_exited(pod).exit_code == 137
     assert machine.processes(pod) == []
 
 
-def test_a_pod_for_which_no_keeper_can_be_had_is_ended_all_the_same(machine: Machine) -> None:
+def test_a_pod_for_which_no_shim_can_be_had_is_ended_all_the_same(machine: Machine) -> None:
     pod = machine.up("a", "sh", "-c", "sleep 1000 & exec env -i sleep 1000")
-    nursery = machine.engine.supervisor.nursery_pid
-    assert nursery is not None
-    os.kill(nursery, signal.SIGSTOP)
-    os.kill(machine.keeper_pid(pod), signal.SIGKILL)
+    fork_server = machine.engine.supervisor.fork_server_pid
+    assert fork_server is not None
+    os.kill(fork_server, signal.SIGSTOP)
+    os.kill(machine.shim_pid(pod), signal.SIGKILL)
     (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="test")], TOKEN)
     assert answer.reply is Reply.DONE, answer
-    sight = machine.see(pod)
-    assert (sight.state, sight.exit_code, sight.after_notice) == (PodState.EXITED, 137, True)
+    observed = machine.see(pod)
+    assert (observed.state, observed.exit_code, observed.after_notice) == (PodState.EXITED, 137, True)
     assert machine.processes(pod) == []
-    os.kill(nursery, signal.SIGCONT)
+    os.kill(fork_server, signal.SIGCONT)
 
 
 def test_a_second_stop_without_grace_is_obeyed(machine: Machine) -> None:
@@ -518,38 +520,38 @@ def test_a_second_stop_without_grace_is_obeyed(machine: Machine) -> None:
     assert machine.processes(pod) == []
 
 
-def test_down_ends_a_pod_whose_keeper_is_stopped(tmp_path: Path) -> None:
-    premises = Premises(tmp_path)
-    with a_machine(premises.machine) as machine:
+def test_down_ends_a_pod_whose_shim_is_stopped(tmp_path: Path) -> None:
+    data_directory = DataDirectory(tmp_path)
+    with a_machine(data_directory.machine) as machine:
         ends = machine.up("ends", "sleep", "1000", grace_s=60)
         stays = machine.up("stays", "sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 1000; done", grace_s=600)
         machine.until(lambda: "deaf" in machine.log(stays), "it is deaf")
-        stopper = subprocess.Popen(["sh", "-c", f"while kill -STOP {machine.keeper_pid(stays)}; do :; done"])
+        stopper = subprocess.Popen(["sh", "-c", f"while kill -STOP {machine.shim_pid(stays)}; do :; done"])
         try:
-            assert background.stop_pods(premises, grace_s=1) == background.PodsStopped(ended=2, killed=1)
+            assert background.stop_pods(data_directory, grace_s=1) == background.PodsStopped(ended=2, killed=1)
         finally:
             stopper.kill()
             stopper.wait()
         assert machine.until_exited(ends).exit_code == 143
-        sight = machine.until_exited(stays)
-        assert (sight.exit_code, sight.after_notice) == (137, True)
+        observed = machine.until_exited(stays)
+        assert (observed.exit_code, observed.after_notice) == (137, True)
 
 
 def test_down_says_which_pods_it_could_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    premises = Premises(tmp_path)
+    data_directory = DataDirectory(tmp_path)
     monkeypatch.setattr(background, "LAST_GRACE_S", 0.2)
     monkeypatch.setattr(supervisor, "AT_ONCE_S", 0.2)
     monkeypatch.setattr(reaper, "FORCE_S", 0.2)
-    with a_machine(premises.machine) as machine:
+    with a_machine(data_directory.machine) as machine:
         ends = machine.up("ends", "sleep", "1000", grace_s=0)
         stays = machine.up("stays", "sleep", "1000", grace_s=0)
         main = pod_directory.glance(str(machine.folder(stays))).main
         assert main is not None
         immortal = [*machine.processes(stays), main[0]]  # with its first process, which carries no mark
         with monkeypatch.context() as kernel:
-            kernel.setattr(Supervisor, "_signal_keeper", lambda self, life: None)
+            kernel.setattr(Supervisor, "_signal_shim", lambda self, life: None)
             kernel.setattr(process_table, "end_family", partial(kill_others, immortal, process_table.end_family))
-            assert background.stop_pods(premises) == background.PodsStopped(ended=1, killed=1, left=(stays,))
+            assert background.stop_pods(data_directory) == background.PodsStopped(ended=1, killed=1, left=(stays,))
         assert machine.until_exited(ends).after_notice
         machine.stop(stays, grace_s=0)
         assert machine.until_exited(stays).after_notice

@@ -20,7 +20,7 @@ from fairpool.cli.operation import _loop_health, _more
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address, read_address
-from fairpool.platform.data_directory import Premises, Unusable, occupant, occupied
+from fairpool.platform.data_directory import DataDirectory, Unusable, occupant, occupied
 from fairpool.platform.node_set import choose_nodes, described_nodes, remember, summary
 from tests.nvml_stand_in import Device, NvmlStandIn
 
@@ -48,12 +48,12 @@ class TwoGpus(NoGpus):
     ],
 )
 def test_a_disk_that_does_not_take_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, code: str) -> None:
-    def fail(premises: Premises) -> None:
+    def fail(data_directory: DataDirectory) -> None:
         raise OSError(number, "no")
 
-    monkeypatch.setattr(Premises, "_try_to_write", fail)
+    monkeypatch.setattr(DataDirectory, "_try_to_write", fail)
     with pytest.raises(Unusable) as refusal:
-        Premises(tmp_path / "data").prepare()
+        DataDirectory(tmp_path / "data").prepare()
     assert refusal.value.problem.code == code
     assert str(tmp_path / "data") in refusal.value.problem.what
 
@@ -61,56 +61,58 @@ def test_a_disk_that_does_not_take_it(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_a_disk_that_is_almost_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1, 1, 5 << 20))
     with pytest.raises(Unusable, match="5 MiB free, 64 MiB needed"):
-        Premises(tmp_path / "data").prepare()
+        DataDirectory(tmp_path / "data").prepare()
 
 
 def test_only_one_uses_a_folder(tmp_path: Path) -> None:
-    premises = Premises(tmp_path)
-    with occupied(premises, "up") as reachable_at:
+    data_directory = DataDirectory(tmp_path)
+    with occupied(data_directory, "up") as reachable_at:
         reachable_at("http://127.0.0.1:1")
-        holder = occupant(premises)
+        holder = occupant(data_directory)
         assert holder is not None
         assert holder.address == "http://127.0.0.1:1"
-        with pytest.raises(Unusable, match="already running at http"), occupied(premises, "up"):
+        with pytest.raises(Unusable, match="already running at http"), occupied(data_directory, "up"):
             pass
-    assert occupant(premises) is None
+    assert occupant(data_directory) is None
 
 
 def test_a_folder_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
-    premises = Premises(tmp_path / "data")
-    for folder in (premises.root, premises.machine):
+    data_directory = DataDirectory(tmp_path / "data")
+    for folder in (data_directory.root, data_directory.machine):
         folder.mkdir()
         folder.chmod(0o755)
-    for file in (premises.control, premises.ledger, Path(f"{premises.control}-wal")):
+    for file in (data_directory.control, data_directory.ledger, Path(f"{data_directory.control}-wal")):
         file.touch()
         file.chmod(0o644)
     assert (
-        premises.prepare()
-        == f"other users could read the data directory {premises.root}; its permissions are now restricted to you"
+        data_directory.prepare()
+        == f"other users could read the data directory {data_directory.root}; its permissions are now restricted to you"
     )
-    assert [path for path in (premises.root, *premises.root.rglob("*")) if path.stat().st_mode & 0o077] == []
-    assert premises.prepare() == ""
-    premises.root.chmod(0o770)
-    assert "other users could write to" in premises.prepare()
+    assert [
+        path for path in (data_directory.root, *data_directory.root.rglob("*")) if path.stat().st_mode & 0o077
+    ] == []
+    assert data_directory.prepare() == ""
+    data_directory.root.chmod(0o770)
+    assert "other users could write to" in data_directory.prepare()
 
 
 @pytest.mark.parametrize("name", ["", "machine", "machine/images.toml", "control.sqlite"])
 def test_what_somebody_else_made_is_not_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    premises = Premises(tmp_path / "data")
-    premises.prepare()
-    premises.machine.mkdir()
-    for file in (premises.machine / "images.toml", premises.control):
+    data_directory = DataDirectory(tmp_path / "data")
+    data_directory.prepare()
+    data_directory.machine.mkdir()
+    for file in (data_directory.machine / "images.toml", data_directory.control):
         file.touch()
     plain = Path.stat
 
     def somebody_elses(path: Path, **options: Any) -> os.stat_result:
         found = plain(path, **options)
-        return os.stat_result((*found[:4], 54321, *found[5:])) if path == premises.root / name else found
+        return os.stat_result((*found[:4], 54321, *found[5:])) if path == data_directory.root / name else found
 
     monkeypatch.setattr(Path, "stat", somebody_elses)
     with pytest.raises(Unusable, match="belongs to user 54321"):
-        premises.prepare()
-    with pytest.raises(Unusable, match="belongs to user 54321"), occupied(premises, "down"):
+        data_directory.prepare()
+    with pytest.raises(Unusable, match="belongs to user 54321"), occupied(data_directory, "down"):
         pass
 
 
@@ -126,7 +128,7 @@ def test_a_folder_that_cannot_be_held_is_said(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(os, "open", read_only)
-    with pytest.raises(Unusable, match="read-only file system"), occupied(Premises(tmp_path), "down"):
+    with pytest.raises(Unusable, match="read-only file system"), occupied(DataDirectory(tmp_path), "down"):
         pass
 
 

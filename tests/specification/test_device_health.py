@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent.device_health import Belongings, Lookout, Seen
+from fairpool.agent.device_health import Belongings, DeviceHealth, Seen
 from fairpool.agent.devices import LogicalNode, machine_nodes, simulated_pair
 from fairpool.agent.nvml import NvmlGpus
 from tests.nvml_stand_in import H200_MIB, MEMORY_V2, Device, NvmlStandIn
@@ -25,7 +25,7 @@ class World:
     def __init__(self, *devices: Device, held: Collection[int] = ()) -> None:
         gpus = NvmlGpus(NvmlStandIn(*devices))
         self.nodes: tuple[LogicalNode, ...] = machine_nodes(gpus)
-        self.lookout = Lookout(gpus)
+        self.device_health = DeviceHealth(gpus)
         self.held = held
 
     def look(self) -> Seen:
@@ -34,7 +34,7 @@ class World:
             holds=lambda _, device: device in self.held,
             is_there=lambda pid: pid in THERE,
         )
-        (seen,) = self.lookout.look(self.nodes, belongings)
+        (seen,) = self.device_health.look(self.nodes, belongings)
         return seen
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from fairpool.agent import notice
 from fairpool.agent.cgroup import Limiter
-from fairpool.agent.reaper import SLACK_S, Bailiff
+from fairpool.agent.reaper import SLACK_S, Reaper
 from fairpool.agent.watch import Timer
 from fairpool.model.ids import PodId, WorkloadId
 
@@ -37,8 +37,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def bailiff(tmp_path: Path) -> Bailiff:
-    return Bailiff(uuid.UUID(int=1), tmp_path / "pods", Limiter("", "", 0, "none here"), lambda: None)
+def reaper(tmp_path: Path) -> Reaper:
+    return Reaper(uuid.UUID(int=1), tmp_path / "pods", Limiter("", "", 0, "none here"), lambda: None)
 
 
 def told(folder: Path) -> notice.Notice:
@@ -95,44 +95,44 @@ def test_whatever_is_written_there_a_grace_is_bounded(
 # --- who enforces it
 
 
-def test_a_life_is_due_a_little_after_its_grace_and_never_later_than_first_said(bailiff: Bailiff, clock: Clock) -> None:
-    bailiff.told(POD, 30)
-    bailiff.told(POD, 60)
-    assert bailiff.next_at() == clock.now + 30 + SLACK_S
+def test_a_life_is_due_a_little_after_its_grace_and_never_later_than_first_said(reaper: Reaper, clock: Clock) -> None:
+    reaper.told(POD, 30)
+    reaper.told(POD, 60)
+    assert reaper.next_at() == clock.now + 30 + SLACK_S
     clock.now += 10
-    bailiff.told(POD, 5)
-    assert bailiff.next_at() == clock.now + 5 + SLACK_S
-    assert bailiff.overdue() == []
+    reaper.told(POD, 5)
+    assert reaper.next_at() == clock.now + 5 + SLACK_S
+    assert reaper.overdue() == []
     clock.now += 5 + SLACK_S
-    assert bailiff.overdue() == [POD]
-    bailiff.put_off(POD)
-    assert bailiff.overdue() == []
+    assert reaper.overdue() == [POD]
+    reaper.put_off(POD)
+    assert reaper.overdue() == []
 
 
-def test_a_mark_is_of_one_life_and_says_of_which_installation(bailiff: Bailiff, tmp_path: Path) -> None:
-    other = Bailiff(uuid.uuid4(), tmp_path, Limiter("", "", 0, "none here"), lambda: None)
-    marks = [bailiff.mark(PodId(f"train-0-{life}")) for life in range(100)]
+def test_a_mark_is_of_one_life_and_says_of_which_installation(reaper: Reaper, tmp_path: Path) -> None:
+    other = Reaper(uuid.uuid4(), tmp_path, Limiter("", "", 0, "none here"), lambda: None)
+    marks = [reaper.mark(PodId(f"train-0-{life}")) for life in range(100)]
     assert len(set(marks)) == 100
-    assert all(bailiff._is_ours(mark) and not other._is_ours(mark) for mark in marks)
+    assert all(reaper._is_ours(mark) and not other._is_ours(mark) for mark in marks)
     assert [str(uuid.UUID(mark)) for mark in marks] == marks
-    assert not bailiff._is_ours("")
+    assert not reaper._is_ours("")
 
 
-def test_a_pod_waits_for_strays_of_its_earlier_lives_only(bailiff: Bailiff) -> None:
-    bailiff.strays = {bailiff.mark(PodId("train-1-2")): {4711: 1}}
-    assert bailiff.waits_for_stray(WorkloadId("train"), 1, 3)
-    assert not bailiff.waits_for_stray(WorkloadId("train"), 1, 2)
-    assert not bailiff.waits_for_stray(WorkloadId("train"), 0, 3)
-    assert not bailiff.waits_for_stray(WorkloadId("other"), 1, 3)
+def test_a_pod_waits_for_strays_of_its_earlier_lives_only(reaper: Reaper) -> None:
+    reaper.strays = {reaper.mark(PodId("train-1-2")): {4711: 1}}
+    assert reaper.waits_for_stray(WorkloadId("train"), 1, 3)
+    assert not reaper.waits_for_stray(WorkloadId("train"), 1, 2)
+    assert not reaper.waits_for_stray(WorkloadId("train"), 0, 3)
+    assert not reaper.waits_for_stray(WorkloadId("other"), 1, 3)
 
 
-def test_what_was_remembered_in_another_boot_or_is_damaged_is_nothing(bailiff: Bailiff, tmp_path: Path) -> None:
+def test_what_was_remembered_in_another_boot_or_is_damaged_is_nothing(reaper: Reaper, tmp_path: Path) -> None:
     file = tmp_path / "processes.json"
-    row = [bailiff.mark(POD), [0, 0], [1, 1], 5]
+    row = [reaper.mark(POD), [0, 0], [1, 1], 5]
     file.write_text(json.dumps({"boot_id": "b", "lives": [row]}))
-    assert [traces.main for traces in bailiff.recall(file, "b")] == [(1, 1)]
-    assert [traces.namespace for traces in bailiff.recall(file, "b")] == [None], "its first process is gone"
-    assert bailiff.recall(file, "c") == []
+    assert [traces.main for traces in reaper.recall(file, "b")] == [(1, 1)]
+    assert [traces.namespace for traces in reaper.recall(file, "b")] == [None], "its first process is gone"
+    assert reaper.recall(file, "c") == []
     strange = [["not ours", *row[1:]]]
     for content in (
         "",
@@ -142,7 +142,7 @@ def test_what_was_remembered_in_another_boot_or_is_damaged_is_nothing(bailiff: B
         json.dumps({"boot_id": "b", "lives": strange}),
     ):
         file.write_text(content)
-        assert bailiff.recall(file, "b") == []
+        assert reaper.recall(file, "b") == []
 
 
 def test_a_timer_wakes_at_its_moment_and_not_without_one() -> None:
