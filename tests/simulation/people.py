@@ -8,7 +8,7 @@ from random import Random
 from fairpool.control.stand_in import StandIn
 from fairpool.model.ids import NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Taint, TaintEffect
-from fairpool.model.organization import NodeMarks, ProjectRules, Queue
+from fairpool.model.organization import NodeOverrides, ProjectRules, Queue
 from fairpool.model.spec import Arrangement, Want, WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING
 
@@ -111,7 +111,7 @@ class People:
     def _mark(self) -> None:
         organization = self.control.organization()
         name = self._dice.choice(self._nodes)
-        marks = NodeMarks(taints=(DRAIN,)) if self._dice.random() < 0.5 else NodeMarks(cordoned=True)
+        marks = NodeOverrides(taints=(DRAIN,)) if self._dice.random() < 0.5 else NodeOverrides(cordoned=True)
         self.control.set_organization(replace(organization, marks={**organization.marks, name: marks}))
 
     def _unmark(self) -> None:

@@ -17,7 +17,7 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import Request
 from fairpool.control import classic as classic_jobs
 from fairpool.control import items
-from fairpool.control.admission import Ground, admit
+from fairpool.control.admission import AdmissionContext, admit
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.spec import WorkloadSpec
 
@@ -329,8 +329,10 @@ def answer(sent: Sent, spec: dict[str, Any]) -> Any:
     model = sent.kind is MODEL
     body = {"image": "i", **({"servingPort": {"container": 8000}} if model else {}), **spec}
     submit: Any = sent.kind.model_validate({"name": "a", "projectId": "p", "spec": body})
-    ground = Ground(project=ProjectRequest(name="p"), pools=frozenset({"a100"}), claims=frozenset({"data", "other"}))
-    return admit(submit, ground, workload_id=WorkloadId("w"), name="a", now=Instant(1))
+    context = AdmissionContext(
+        project=ProjectRequest(name="p"), pools=frozenset({"a100"}), claims=frozenset({"data", "other"})
+    )
+    return admit(submit, context, workload_id=WorkloadId("w"), name="a", now=Instant(1))
 
 
 SENT = [pytest.param(case, id=".".join(key)) for key, case in FIELDS.items() if isinstance(case, Sent)]
@@ -350,11 +352,11 @@ def test_it_is_carried_out_or_refused_by_name(case: Sent) -> None:
 
 def test_submit_says_more_than_its_specification() -> None:
     body = {"name": "a", "projectId": "p", "spec": {"image": "i"}}
-    ground = Ground(project=ProjectRequest(name="p"), pools=frozenset())
+    context = AdmissionContext(project=ProjectRequest(name="p"), pools=frozenset())
 
     def admitted(**more: Any) -> Any:
         submit = TRAIN.model_validate({**body, **more})
-        return admit(submit, ground, workload_id=WorkloadId("w"), name="a", now=Instant(1))
+        return admit(submit, context, workload_id=WorkloadId("w"), name="a", now=Instant(1))
 
     assert admitted(suspended=True) != admitted()
     assert [each.field for each in admitted(templateId="t")] == ["templateId"]
@@ -385,7 +387,7 @@ OTHERS: dict[str, set[str]] = {
     "DepartmentRequest": {"name", "cluster_id", "description", "resources"},
     "DepartmentUpdate": {"description", "resources"},
     # control.nodes; a pool is of every cluster, the one that is named is only shown
-    "NodeMarksRequest": {"cordoned", "taints", "labels"},
+    "NodeOverridesRequest": {"cordoned", "taints", "labels"},
     "NodePoolRequest": {"name", "label_key", "label_value", "cluster_id", "placement_strategy"},
     "NodePoolUpdate": {"label_key", "label_value", "placement_strategy"},
     "PlacementStrategy": {"gpu", "cpu"},

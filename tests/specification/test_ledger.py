@@ -41,7 +41,7 @@ from fairpool.model import plain
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint, TaintEffect, Topology
-from fairpool.model.organization import Entitlement, NodeMarks, Organization, ProjectRules, Queue
+from fairpool.model.organization import Entitlement, NodeOverrides, Organization, ProjectRules, Queue
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, Want, WorkloadSpec
@@ -179,7 +179,7 @@ ORGANIZATION = Organization(
     rules={QueueId("p"): ProjectRules(interactive_limit_s=60), QueueId("q"): ProjectRules()},
     pools=(NodePool(), NodePool(name=PoolName("a"), label_key="k", label_value="v")),
     topologies=(Topology(name="racks", levels=("zone", "rack")),),
-    marks={NodeName("n1"): NodeMarks(cordoned=True, taints=(Taint("x"),), labels=(("a", "b"),))},
+    marks={NodeName("n1"): NodeOverrides(cordoned=True, taints=(Taint("x"),), labels=(("a", "b"),))},
 )
 FULL_ENTRY = Entry(
     specs=(spec(), FULL_SPEC),

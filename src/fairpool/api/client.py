@@ -392,8 +392,8 @@ class Client:
         """Nodes, projects and running work as they were at one moment."""
         return self._get(overview.Overview, "/api/v1/overview")
 
-    def mark_node(
-        self, node: str, marks: organization.NodeMarksRequest, revision: int | None = None
+    def override_node(
+        self, node: str, marks: organization.NodeOverridesRequest, revision: int | None = None
     ) -> organization.NodeAnswer:
         """What an administrator says about a node, all of it; with a revision only if nobody said otherwise since."""
         return self._change(organization.NodeAnswer, "PUT", f"/api/v1/nodes/{node}/marks", marks, revision)

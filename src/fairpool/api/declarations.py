@@ -17,7 +17,7 @@ from fairpool.model.organization import (
     DEFAULT_GRACES,
     Entitlement,
     GraceRules,
-    NodeMarks,
+    NodeOverrides,
     Organization,
     OverQuota,
     ProjectRules,
@@ -210,8 +210,8 @@ class TaintWire(Wire):
     effect: TaintEffect
 
 
-class MarksWire(Wire):
-    mirrors: ClassVar[Any] = NodeMarks
+class NodeOverridesWire(Wire):
+    mirrors: ClassVar[Any] = NodeOverrides
     cordoned: bool
     taints: tuple[TaintWire, ...]
     labels: Pairs
@@ -246,7 +246,7 @@ class OrganizationWire(Wire):
     rules: dict[QueueId, RulesWire]
     pools: tuple[PoolWire, ...]
     topologies: tuple[TopologyWire, ...]
-    marks: dict[NodeName, MarksWire]
+    marks: dict[NodeName, NodeOverridesWire]
     graces: GracesWire = GracesWire.of(DEFAULT_GRACES)  # what was kept before lacks them
 
     @classmethod

@@ -435,7 +435,7 @@ class TaintWire(Request):
     effect: Annotated[str, StringConstraints(pattern="^(NoSchedule|NoExecute|PreferNoSchedule)$")] = "NoSchedule"
 
 
-class NodeMarksRequest(Request):
+class NodeOverridesRequest(Request):
     """The cordon, taints and labels of a node; replaces all of them."""
 
     model_config = ConfigDict(
@@ -483,7 +483,7 @@ class NodeAnswer(Answer):
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[TaintWire] = Field(default_factory=list)
     cordoned: bool = False
-    marks: NodeMarksRequest = Field(default_factory=NodeMarksRequest)
+    marks: NodeOverridesRequest = Field(default_factory=NodeOverridesRequest)
     revision: int = 0
 
 

@@ -585,7 +585,7 @@ class PodItem(Answer):
         return self.started_at is not None or (self.exit_code is not None and self.cause != "image-pull")
 
 
-def life_to_read(lives: Sequence[PodItem]) -> PodItem | None:
+def pod_to_read(lives: Sequence[PodItem]) -> PodItem | None:
     """Whose log is meant by the log of a workload: of the first pod that runs; else of the pod that failed last; else
     of the first pod's newest life that has one; else of its newest. Lives come by pod, each from its first to its
     newest."""
@@ -599,7 +599,7 @@ def life_to_read(lives: Sequence[PodItem]) -> PodItem | None:
     return newest.get(lives[0].index) or [life for life in lives if life.index == lives[0].index][-1]
 
 
-def life_called(lives: Sequence[PodItem], called: str) -> PodItem | None:
+def pod_called(lives: Sequence[PodItem], called: str) -> PodItem | None:
     """The life that somebody means by an id, by a name such as `train-1-0-2`, or by the number of its pod."""
     exact = next((life for life in lives if called in (life.id, life.name)), None)
     if exact is not None or not called.isdecimal():

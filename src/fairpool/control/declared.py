@@ -16,7 +16,7 @@ from fairpool.model.organization import (
     DEPARTMENT_PREFIX,
     Entitlement,
     GraceRules,
-    NodeMarks,
+    NodeOverrides,
     Organization,
     OverQuota,
     ProjectRules,
@@ -58,7 +58,7 @@ def organization(
     projects: Iterable[Unit],
     departments: Iterable[Department],
     pools: Iterable[wire.NodePoolRequest],
-    marks: Mapping[str, wire.NodeMarksRequest],
+    marks: Mapping[str, wire.NodeOverridesRequest],
     *,
     use_departments: bool = True,
     graces: GraceRules = DEFAULT_GRACES,
@@ -151,9 +151,9 @@ def node_pool(each: wire.NodePoolRequest) -> NodePool:
     )
 
 
-def node_marks(each: wire.NodeMarksRequest) -> NodeMarks:
+def node_marks(each: wire.NodeOverridesRequest) -> NodeOverrides:
     taints = tuple(Taint(taint.key, taint.value, TaintEffect(taint.effect)) for taint in each.taints)
-    return NodeMarks(cordoned=each.cordoned, taints=taints, labels=tuple(sorted(each.labels.items())))
+    return NodeOverrides(cordoned=each.cordoned, taints=taints, labels=tuple(sorted(each.labels.items())))
 
 
 def resource_problems(

@@ -82,8 +82,8 @@ async def node(node: str, plane: PlaneDep, caller: CallerDep, response: Response
     response_model=wire.NodeAnswer,
     summary="Set the cordon, taints and labels of a node; replaces all of them",
 )
-async def mark_node(
-    node: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodeMarksRequest
+async def override_node(
+    node: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodeOverridesRequest
 ) -> Response:
     caller.require(Action.NODE_MARK)
 
@@ -91,7 +91,7 @@ async def mark_node(
         before = _known_node(connection, node)
         check_match(request, before.revision)
         revision = changes.record(connection, "node", node, "updated", plane.now(), kept=plane.settings.changes_kept)
-        store.set_marks(connection, before.cluster_uuid, node, body.model_dump_json(by_alias=True), revision)
+        store.set_node_overrides(connection, before.cluster_uuid, node, body.model_dump_json(by_alias=True), revision)
         made = _known_node(connection, node)
         return Done(body=made, action="update", entity_type="node", entity_id=node, revision=revision)
 
@@ -307,7 +307,11 @@ def _node_pod(row: Any, is_visible: bool) -> wire.NodePod:
 
 def _node(row: Any, mark: Any, use: holdings.Use) -> wire.NodeAnswer:
     report = NodeReport.from_json(row.document)
-    marks = wire.NodeMarksRequest.model_validate_json(mark.document) if mark is not None else wire.NodeMarksRequest()
+    marks = (
+        wire.NodeOverridesRequest.model_validate_json(mark.document)
+        if mark is not None
+        else wire.NodeOverridesRequest()
+    )
     status = "Unknown" if report.silent_since is not None else "Ready" if report.ready else "NotReady"
     return wire.NodeAnswer(
         id=report.name,

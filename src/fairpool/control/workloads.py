@@ -23,7 +23,7 @@ from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, claims, declarations, filters, items, preferences
 from fairpool.control.feasibility import never_starts
 from fairpool.control.lean_route import LeanRoute
-from fairpool.control.organization import cluster_of, place_of, pool_names
+from fairpool.control.organization import cluster_of, pool_names, pool_view
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
 from fairpool.control.pod_access import PodAddress
@@ -130,7 +130,7 @@ async def submit(
 ) -> Response:
     """Declare it. When this answers, the declaration survives a power cut. A dry run answers alike and does nothing."""
     workdir = body.spec.workdir
-    upload = await plane.doors.claim_upload(workdir.upload) if workdir is not None else None
+    upload = await plane.pod_access.claim_upload(workdir.upload) if workdir is not None else None
 
     def unit(connection: Connection) -> Done:
         project = organization_store.project(connection, body.project_id)
@@ -228,10 +228,10 @@ def _admitted(
     """What is declared, or everything that is wrong with it."""
     now = plane.now()
     has_upload = _is_free(connection, caller, project.name, upload)
-    ground = replace(_ground(plane, connection, body, project, has_upload=has_upload), submitter_uid=caller.uid)
+    context = replace(_ground(plane, connection, body, project, has_upload=has_upload), submitter_uid=caller.uid)
     # A folder that was uploaded lies under the id of the workload that it is for.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
-    spec = admission.admit(body, ground, workload_id=workload_id, name=name, now=now)
+    spec = admission.admit(body, context, workload_id=workload_id, name=name, now=now)
     taken = _name_taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
     if isinstance(spec, list):
         raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])
@@ -242,7 +242,7 @@ def _admitted(
 
 def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any) -> None:
     pools = spec.pools or (DEFAULT_POOL,)
-    problems = never_starts(spec, [place_of(plane, connection, project, pool) for pool in pools])
+    problems = never_starts(spec, [pool_view(plane, connection, project, pool) for pool in pools])
     if problems:
         raise Refused(422, [problem_item(each, "spec") for each in problems])
 
@@ -254,11 +254,11 @@ def _name_taken(name: str) -> Refused:
 
 def _ground(
     plane: Plane, connection: Connection, body: wire.SubmitAny, project: Any, *, has_upload: bool = False
-) -> admission.Ground:
+) -> admission.AdmissionContext:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
     named = {said.partition(":")[0] for said in body.spec.after}
-    ground = admission.Ground(
+    context = admission.AdmissionContext(
         project=declared,
         pools=pool_names(connection) if are_pools_named else frozenset(),
         images=cluster_store.images(connection, project.cluster),
@@ -267,8 +267,8 @@ def _ground(
         has_upload=has_upload,
     )
     if body.spec.termination_grace_period_seconds is None:
-        return ground
-    return replace(ground, grace_most_s=preferences.chosen(plane.settings, connection, preferences.GRACE))
+        return context
+    return replace(context, grace_most_s=preferences.chosen(plane.settings, connection, preferences.GRACE))
 
 
 def _named(connection: Connection, project: str, name: str) -> WorkloadId | None:
@@ -399,7 +399,7 @@ async def events(
 async def pods(
     workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.PodPage:
-    lives = await plane.read(lambda connection: lives_of(connection, caller, workload_id, Action.WORKLOAD_READ))
+    lives = await plane.read(lambda connection: pod_items_of(connection, caller, workload_id, Action.WORKLOAD_READ))
     current = [life for life in lives if life.current]
     following = offset + limit if len(current) > offset + limit else None
     shown = await _with_reports(plane, workload_id, current[offset : offset + limit])
@@ -414,7 +414,7 @@ async def pods(
 async def history(
     workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.HistoryPage:
-    lives = await plane.read(lambda connection: lives_of(connection, caller, workload_id, Action.WORKLOAD_READ))
+    lives = await plane.read(lambda connection: pod_items_of(connection, caller, workload_id, Action.WORKLOAD_READ))
     following = offset + limit if len(lives) > offset + limit else None
     shown = await _with_reports(plane, workload_id, lives[offset : offset + limit])
     return wire.HistoryPage(history=shown, next=following)
@@ -429,12 +429,12 @@ async def _with_reports(plane: Plane, workload_id: str, lives: list[wire.PodItem
     if row is None:
         return lives
     addresses = [PodAddress(row.cluster, life.id, life.node, workload_id) for life in told]
-    reports = await asyncio.gather(*map(plane.doors.reports, addresses))
+    reports = await asyncio.gather(*map(plane.pod_access.reports, addresses))
     reported = {life.id: items.with_reports(life, each) for life, each in zip(told, reports, strict=True)}
     return [reported.get(life.id, life) for life in lives]
 
 
-def lives_of(connection: Connection, caller: Caller, workload_id: str, action: Action) -> list[wire.PodItem]:
+def pod_items_of(connection: Connection, caller: Caller, workload_id: str, action: Action) -> list[wire.PodItem]:
     """Every life that was reported, by pod; the latest life of each pod is current."""
     row = _readable(connection, caller, workload_id)
     caller.require(action, row.project, row.department)
@@ -614,13 +614,13 @@ async def update_inference(
         # What it waited for at first and the folder that came with it are its own, whatever became of them.
         # What a user of the machine may mount is theirs alone: a change by anybody else is judged as a stranger's.
         own_uid = spec_before.template.program.submitter_uid
-        ground = replace(
+        context = replace(
             _ground(plane, connection, again, project),
             submitter_uid=own_uid if caller.uid == own_uid else None,
             work={each.name: each.workload for each in spec_before.after},
             has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,
         )
-        spec = admission.admit(again, ground, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
+        spec = admission.admit(again, context, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
         if isinstance(spec, list):
             raise Refused(422, spec)
         claims.make(connection, again, row.project, caller.name, plane.now())

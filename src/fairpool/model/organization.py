@@ -144,7 +144,7 @@ DEFAULT_GRACES = GraceRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeMarks:
+class NodeOverrides:
     """What an administrator said about one node, on top of what the engine knows of it."""
 
     cordoned: bool = False
@@ -170,7 +170,7 @@ class Organization:
     rules: Mapping[QueueId, ProjectRules] = field(default_factory=dict)
     pools: tuple[NodePool, ...] = (NodePool(),)
     topologies: tuple[Topology, ...] = ()
-    marks: Mapping[NodeName, NodeMarks] = field(default_factory=dict)
+    marks: Mapping[NodeName, NodeOverrides] = field(default_factory=dict)
     graces: GraceRules = DEFAULT_GRACES
 
     def queues_of(self, pool: PoolName) -> tuple[Queue, ...]:

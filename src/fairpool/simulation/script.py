@@ -11,7 +11,7 @@ from dataclasses import replace
 from fairpool.model.ids import SECOND_MS, Instant, Revision, WorkloadId
 from fairpool.model.mentions import in_full
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.organization import NodeMarks, Organization, with_followers, with_quota
+from fairpool.model.organization import NodeOverrides, Organization, with_followers, with_quota
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
 from fairpool.simulation.checkpoint import Check, Checkpoint
@@ -268,9 +268,9 @@ def _marked(organization: Organization, action: Strike) -> Organization:
     marks = dict(organization.marks)
     match action.event:
         case NodeEvent.CORDON:
-            marks[action.node] = NodeMarks(cordoned=True)
+            marks[action.node] = NodeOverrides(cordoned=True)
         case NodeEvent.DRAIN:
-            marks[action.node] = NodeMarks(cordoned=True, taints=(DRAIN,))
+            marks[action.node] = NodeOverrides(cordoned=True, taints=(DRAIN,))
         case _:
             marks.pop(action.node, None)
     return replace(organization, marks=marks)
