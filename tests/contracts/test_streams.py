@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from fairpool.api import organization as org
-from fairpool.api import workloads as work
+from fairpool.api import workload_spec as work
 from fairpool.api.access import AccessRuleRequest, RoleName, ScopeType, UserRequest
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.cluster_client import ClusterClient

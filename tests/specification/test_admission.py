@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.api import workloads as wire
+from fairpool.api import workload_spec as wire
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import NodeTypes, ProjectRequest
 from fairpool.control.admission import AdmissionContext, admit, bytes_of, quota_milli

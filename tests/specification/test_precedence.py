@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.api import workloads as wire
+from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.cluster.rollup import gpus_held_milli
 from fairpool.cluster.survey import rows_of

@@ -15,7 +15,7 @@ from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any
 
-from fairpool.api import workloads as wire
+from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, item
 from fairpool.api.wire import NAME_PATTERN, WORKLOAD_NAME_MAX

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import fairpool
-from fairpool.api.organization import ClusterRequest
+from fairpool.api.nodes import ClusterRequest
 from fairpool.control import (
     access_rules,
     applications,

@@ -8,7 +8,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from fairpool.api import organization as wire
+from fairpool.api import nodes as wire
+from fairpool.api import organization as organization_wire
 from fairpool.api.clusters import NodeReport
 from fairpool.api.wire import Count
 from fairpool.control.items import pod_name
@@ -214,12 +215,12 @@ async def delete_pool(pool_id: str, request: Request, plane: PlaneDep, caller: C
 def _users_of_pool(connection: Connection, pool_id: str) -> list[str]:
     users = []
     for row in store.all_projects(connection):
-        body = wire.ProjectRequest.model_validate_json(row.document)
+        body = organization_wire.ProjectRequest.model_validate_json(row.document)
         named = {each.node_pool.name or each.node_pool.id for each in body.resources}
         if pool_id in named or pool_id in body.default_node_pools:
             users.append(f"project {row.name}")
     for row in store.all_departments(connection):
-        owed = wire.DepartmentRequest.model_validate_json(row.document).resources
+        owed = organization_wire.DepartmentRequest.model_validate_json(row.document).resources
         if pool_id in {each.node_pool.name or each.node_pool.id for each in owed}:
             users.append(f"department {row.name}")
     return users

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from fairpool.api import nodes as nodes_wire
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
 from fairpool.control import declared, preferences
@@ -60,8 +61,8 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
     return declared.organization(
         [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
         [department_unit(row) for row in store.all_departments(connection)],
-        [wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
-        {node: wire.NodeOverridesRequest.model_validate_json(document) for node, document in marks.items()},
+        [nodes_wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
+        {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in marks.items()},
         use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
         graces=preferences.graces(plane.settings, connection),
     )
@@ -110,7 +111,11 @@ def _nodes_by_pool(connection: Connection, cluster: str) -> dict[str, tuple[Node
 def _node(document: str, marks: str | None) -> tuple[str, Node]:
     """A reported node and its pool; what was not reported of it is no bound."""
     report = NodeReport.from_json(document)
-    said = wire.NodeOverridesRequest.model_validate_json(marks) if marks is not None else wire.NodeOverridesRequest()
+    said = (
+        nodes_wire.NodeOverridesRequest.model_validate_json(marks)
+        if marks is not None
+        else nodes_wire.NodeOverridesRequest()
+    )
     node = Node(
         name=report.name,
         cpu_milli=report.cpu_milli or NO_BOUND,
@@ -188,7 +193,7 @@ def make_first_organization(plane: Plane, connection: Connection) -> None:
             revision=changed(plane, connection, "department", body.name, "created", now),
         )
     if store.node_pool(connection, "default") is None:
-        pool = wire.NodePoolRequest(name="default", label_key="-", label_value="-")
+        pool = nodes_wire.NodePoolRequest(name="default", label_key="-", label_value="-")
         store.add(
             connection,
             node_pools,

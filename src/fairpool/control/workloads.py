@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
 from fairpool.api.declarations import WorkloadWire
@@ -48,10 +49,10 @@ singles = APIRouter(tags=["workloads"], route_class=LeanRoute)
 router = APIRouter(tags=["workloads"], route_class=LeanRoute)
 
 KINDS = {
-    "workspaces": wire.Kind.WORKSPACE,
-    "trainings": wire.Kind.TRAINING,
-    "distributed": wire.Kind.DISTRIBUTED,
-    "inferences": wire.Kind.INFERENCE,
+    "workspaces": workload_spec.Kind.WORKSPACE,
+    "trainings": workload_spec.Kind.TRAINING,
+    "distributed": workload_spec.Kind.DISTRIBUTED,
+    "inferences": workload_spec.Kind.INFERENCE,
 }
 FIELDS = {
     name: filters.Sort.MOMENT if name.endswith("At") else filters.Sort.TEXT
@@ -87,7 +88,7 @@ Deleted = Annotated[bool, Query(description="Include deleted workloads")]
     summary="Submit an interactive workspace",
 )
 async def submit_workspace(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitWorkspace, dry_run: DryRun = False
+    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitWorkspace, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
@@ -96,7 +97,7 @@ async def submit_workspace(
     "/api/v1/workloads/trainings", response_model=wire.Workload, status_code=202, summary="Submit a training workload"
 )
 async def submit_training(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitTraining, dry_run: DryRun = False
+    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitTraining, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
@@ -108,7 +109,7 @@ async def submit_training(
     summary="Submit a distributed training workload",
 )
 async def submit_distributed(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitDistributed, dry_run: DryRun = False
+    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitDistributed, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
@@ -120,13 +121,13 @@ async def submit_distributed(
     summary="Submit an inference workload",
 )
 async def submit_inference(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitInference, dry_run: DryRun = False
+    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitInference, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
 async def submit(
-    request: Request, plane: Plane, caller: Caller, body: wire.SubmitAny, *, dry_run: bool = False
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitAny, *, dry_run: bool = False
 ) -> Response:
     """Declare it. When this answers, the declaration survives a power cut. A dry run answers alike and does nothing."""
     workdir = body.spec.workdir
@@ -151,7 +152,7 @@ def _declared(
     plane: Plane,
     connection: Connection,
     caller: Caller,
-    body: wire.SubmitAny,
+    body: workload_spec.SubmitAny,
     project: Any,
     *,
     upload: Upload | None = None,
@@ -220,7 +221,7 @@ def _admitted(
     plane: Plane,
     connection: Connection,
     caller: Caller,
-    body: wire.SubmitAny,
+    body: workload_spec.SubmitAny,
     name: str,
     project: Any,
     upload: Upload | None,
@@ -253,7 +254,7 @@ def _name_taken(name: str) -> Refused:
 
 
 def _ground(
-    plane: Plane, connection: Connection, body: wire.SubmitAny, project: Any, *, has_upload: bool = False
+    plane: Plane, connection: Connection, body: workload_spec.SubmitAny, project: Any, *, has_upload: bool = False
 ) -> admission.AdmissionContext:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
@@ -291,7 +292,7 @@ def _is_free(connection: Connection, caller: Caller, project: str, upload: Uploa
     )
 
 
-def _cluster(connection: Connection, body: wire.SubmitAny, project: Any) -> str:
+def _cluster(connection: Connection, body: workload_spec.SubmitAny, project: Any) -> str:
     """The project's: no other knows its queue."""
     if body.cluster_id and cluster_of(connection, body.cluster_id) != project.cluster:
         what = f"project {project.name} is in another cluster"
@@ -314,7 +315,7 @@ def new_id(now: Instant) -> WorkloadId:
     return WorkloadId(str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62)))
 
 
-def _name(connection: Connection, body: wire.Submit, project: str) -> str:
+def _name(connection: Connection, body: workload_spec.Submit, project: str) -> str:
     """The name that was given, or the first that is free: `job-0`, `sweep-1`."""
     if body.name is not None and not body.use_given_name_as_prefix:
         return body.name
@@ -462,7 +463,7 @@ def _readable(connection: Connection, caller: Caller, workload_id: str) -> Any:
 # --- suspend, resume, delete ---------------------------------------------------------------------------------
 
 
-def _routes_of(kind: wire.Kind | None, base: str, home: APIRouter) -> None:
+def _routes_of(kind: workload_spec.Kind | None, base: str, home: APIRouter) -> None:
     """One workload, under the path of its kind and under the path of all."""
     suffix = f" ({kind.value.lower()})" if kind is not None else ""
 
@@ -500,7 +501,7 @@ async def _operate(
     plane: Plane,
     caller: Caller,
     workload_id: str,
-    kind: wire.Kind | None,
+    kind: workload_spec.Kind | None,
     action: wire.BatchAction,
     *,
     force: bool = False,
@@ -543,7 +544,7 @@ def _verb(action: wire.BatchAction) -> str:
     return "delete" if action is wire.BatchAction.DELETE else "update"
 
 
-def operable(connection: Connection, caller: Caller, workload_id: str, kind: wire.Kind | None) -> Any:
+def operable(connection: Connection, caller: Caller, workload_id: str, kind: workload_spec.Kind | None) -> Any:
     """The workload, unless the caller may not know of it, or may not do anything to it."""
     row = store.one(connection, workload_id)
     if row is None or row.gone_at is not None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
@@ -587,12 +588,12 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
     summary="Update an inference workload",
 )
 async def update_inference(
-    workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.InferenceUpdate
+    workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.InferenceUpdate
 ) -> Response:
     """Replaces the fields in `spec`; the others stay as they are."""
 
     def unit(connection: Connection) -> Done:
-        row = operable(connection, caller, workload_id, wire.Kind.INFERENCE)
+        row = operable(connection, caller, workload_id, workload_spec.Kind.INFERENCE)
         check_match(request, row.revision)
         before = json.loads(row.request)
         said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -601,14 +602,14 @@ async def update_inference(
         if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
             merged[GRACE_FIELD] = most_s  # declared when more was allowed
         spec_before = declarations.declaration_of(row)
-        said_again = wire.SubmitInference(
+        said_again = workload_spec.SubmitInference(
             name=row.name,
             project_id=row.project,
             command_line=before.get("commandLine", ""),
-            spec=wire.InferenceSpec.model_validate(merged),
+            spec=workload_spec.InferenceSpec.model_validate(merged),
         )
         again = claims.named(connection, said_again, row.name, row.project)
-        assert isinstance(again, wire.SubmitInference)
+        assert isinstance(again, workload_spec.SubmitInference)
         project = organization_store.project(connection, row.project)
         assert project is not None, "a project stays as long as it has work"
         # What it waited for at first and the folder that came with it are its own, whatever became of them.
@@ -630,7 +631,7 @@ async def update_inference(
 
 
 def _redeclared(
-    plane: Plane, connection: Connection, row: Any, again: wire.SubmitInference, spec: Any, before: Any
+    plane: Plane, connection: Connection, row: Any, again: workload_spec.SubmitInference, spec: Any, before: Any
 ) -> Done:
     spec = replace(spec, want=before.want, run=before.run)
     facts = items.facts(

@@ -19,7 +19,7 @@ from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.organization import NodeAnswer, NodeOverridesRequest, NodePoolAnswer
+    from fairpool.api.nodes import NodeAnswer, NodeOverridesRequest, NodePoolAnswer
 
 DRAIN_KEY, DRAIN_VALUE, DRAIN_EFFECT = "runai", "drain", "NoExecute"
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
@@ -204,7 +204,7 @@ def complete(marks: NodeOverridesRequest) -> NodeOverridesRequest:
 
 
 def _tainted(marks: NodeOverridesRequest, text: str) -> NodeOverridesRequest:
-    from fairpool.api.organization import TaintWire
+    from fairpool.api.nodes import TaintWire
 
     if text.endswith("-"):
         gone = text[:-1].partition("=")[0].partition(":")[0]
@@ -293,7 +293,7 @@ def _placement_flags(command: Any) -> Any:
 @click.pass_obj
 def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cpu_placement: str | None) -> None:
     """Create a node pool from the nodes that have a label."""
-    from fairpool.api.organization import NodePoolRequest, PlacementStrategy
+    from fairpool.api.nodes import NodePoolRequest, PlacementStrategy
     from fairpool.cli.adm.projects import checked
     from fairpool.cli.runai.session import Session
 
@@ -319,7 +319,7 @@ def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cp
 @click.pass_obj
 def update_pool(here: Here, name: str, label: str | None, gpu_placement: str | None, cpu_placement: str | None) -> None:
     """Change a node pool. Settings that you do not name keep their values."""
-    from fairpool.api.organization import NodePoolUpdate, PlacementStrategy
+    from fairpool.api.nodes import NodePoolUpdate, PlacementStrategy
     from fairpool.cli.runai.session import Session
 
     said: dict[str, Any] = {}
