@@ -500,7 +500,7 @@ def _affinity(document: dict[str, Any] | None, complaints: _Complaints) -> list[
         return []
 
 
-def _toleration(each: wire.TolerationWire) -> Toleration:
+def _toleration(each: wire.PodToleration) -> Toleration:
     value = None if each.operator == "Exists" else each.value or ""
     return Toleration(each.key, value, TaintEffect(each.effect) if each.effect else None)
 

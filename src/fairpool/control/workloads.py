@@ -6,13 +6,13 @@ import asyncio
 import json
 import os
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
@@ -23,13 +23,13 @@ from fairpool.api.problems import item as problem_item
 from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, claims, declarations, filters, items, preferences
 from fairpool.control.feasibility import never_starts
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.organization import cluster_of, pool_names, pool_view
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
+from fairpool.control.plane import Caller, Done, Plane, answered, check_match
 from fairpool.control.pod_access import PodAddress
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import changes
 from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
@@ -43,10 +43,7 @@ from fairpool.model.precedence import PRIORITY_CLASSES
 from fairpool.model.spec import Want, WorkloadSpec
 from fairpool.model.upload import Upload
 
-# Of two routes that fit, the first counts: so the lists come before the one, because `count` could be an id.
-lists = APIRouter(tags=["workloads"], route_class=LeanRoute)
-singles = APIRouter(tags=["workloads"], route_class=LeanRoute)
-router = APIRouter(tags=["workloads"], route_class=LeanRoute)
+routes = Routes("workloads")
 
 KINDS = {
     "workspaces": workload_spec.Kind.WORKSPACE,
@@ -66,62 +63,69 @@ FIELDS = {
 }
 WORDS = {"desiredPhase": {desired.value: want.value for want, desired in items.DESIRED.items()}}
 
-DryRun = Annotated[bool, Query(alias="dryRun", description="Validate only; nothing is submitted")]
+DryRun = Annotated[bool, Parameter(alias="dryRun", description="Validate only; nothing is submitted")]
 GRACE_FIELD = "terminationGracePeriodSeconds"
 
 Force = Annotated[
     bool,
-    Query(
+    Parameter(
         description="Kill the pods immediately, without a grace period; also works while the workload is being deleted"
     ),
 ]
-Deleted = Annotated[bool, Query(description="Include deleted workloads")]
+Deleted = Annotated[bool, Parameter(description="Include deleted workloads")]
 
 
 # --- submit --------------------------------------------------------------------------------------------------
 
 
-@router.post(
+@routes.post(
     "/api/v1/workloads/workspaces",
-    response_model=wire.Workload,
-    status_code=202,
+    action=Action.WORKLOAD_SUBMIT,
+    answer=wire.Workload,
+    status=202,
     summary="Submit an interactive workspace",
 )
 async def submit_workspace(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitWorkspace, dry_run: DryRun = False
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitWorkspace, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
-@router.post(
-    "/api/v1/workloads/trainings", response_model=wire.Workload, status_code=202, summary="Submit a training workload"
+@routes.post(
+    "/api/v1/workloads/trainings",
+    action=Action.WORKLOAD_SUBMIT,
+    answer=wire.Workload,
+    status=202,
+    summary="Submit a training workload",
 )
 async def submit_training(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitTraining, dry_run: DryRun = False
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitTraining, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
-@router.post(
+@routes.post(
     "/api/v1/workloads/distributed",
-    response_model=wire.Workload,
-    status_code=202,
+    action=Action.WORKLOAD_SUBMIT,
+    answer=wire.Workload,
+    status=202,
     summary="Submit a distributed training workload",
 )
 async def submit_distributed(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitDistributed, dry_run: DryRun = False
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitDistributed, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
-@router.post(
+@routes.post(
     "/api/v1/workloads/inferences",
-    response_model=wire.Workload,
-    status_code=202,
+    action=Action.WORKLOAD_SUBMIT,
+    answer=wire.Workload,
+    status=202,
     summary="Submit an inference workload",
 )
 async def submit_inference(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitInference, dry_run: DryRun = False
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitInference, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
@@ -336,10 +340,12 @@ def _no_project(caller: Caller, name: str) -> Refused:
 # --- look ----------------------------------------------------------------------------------------------------
 
 
-@lists.get("/api/v1/workloads", response_model=wire.WorkloadPage, summary="List the workloads you can see")
+@routes.get(
+    "/api/v1/workloads", action=Action.WORKLOAD_READ, answer=wire.WorkloadPage, summary="List the workloads you can see"
+)
 async def workloads(
-    plane: PlaneDep,
-    caller: CallerDep,
+    plane: Plane,
+    caller: Caller,
     filter_by: FilterBy = "",
     search: Search = "",
     sort_by: SortBy = "createdAt",
@@ -356,9 +362,11 @@ async def workloads(
     return Response(f'{{"workloads":[{",".join(found[:limit])}]{following}}}', media_type="application/json")
 
 
-@lists.get("/api/v1/workloads/count", response_model=Count, summary="Count the workloads you can see")
+@routes.get(
+    "/api/v1/workloads/count", action=Action.WORKLOAD_READ, answer=Count, summary="Count the workloads you can see"
+)
 async def workload_count(
-    plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "", deleted: Deleted = False
+    plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "", deleted: Deleted = False
 ) -> Count:
     listing = _listing(caller, filter_by, search, "createdAt", False, deleted=deleted)
     return Count(count=await plane.read(lambda connection: store.count(connection, listing)))
@@ -378,11 +386,14 @@ def _listing(caller: Caller, filter_by: str, search: str, sort_by: str, descendi
     )
 
 
-@router.get(
-    "/api/v1/workloads/{workload_id}/events", response_model=wire.EventPage, summary="List the events of a workload"
+@routes.get(
+    "/api/v1/workloads/{workload_id}/events",
+    action=Action.WORKLOAD_READ,
+    answer=wire.EventPage,
+    summary="List the events of a workload",
 )
 async def events(
-    workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+    workload_id: str, plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.EventPage:
     def unit(connection: Connection) -> wire.EventPage:
         row = _readable(connection, caller, workload_id)
@@ -394,11 +405,14 @@ async def events(
     return await plane.read(unit)
 
 
-@router.get(
-    "/api/v1/workloads/{workload_id}/pods", response_model=wire.PodPage, summary="List the current pods of a workload"
+@routes.get(
+    "/api/v1/workloads/{workload_id}/pods",
+    action=Action.WORKLOAD_READ,
+    answer=wire.PodPage,
+    summary="List the current pods of a workload",
 )
 async def pods(
-    workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+    workload_id: str, plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.PodPage:
     lives = await plane.read(lambda connection: pod_items_of(connection, caller, workload_id, Action.WORKLOAD_READ))
     current = [life for life in lives if life.current]
@@ -407,13 +421,14 @@ async def pods(
     return wire.PodPage(pods=shown, next=following)
 
 
-@router.get(
+@routes.get(
     "/api/v1/workloads/{workload_id}/history",
-    response_model=wire.HistoryPage,
+    action=Action.WORKLOAD_READ,
+    answer=wire.HistoryPage,
     summary="List all pod instances of a workload, past and current",
 )
 async def history(
-    workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+    workload_id: str, plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.HistoryPage:
     lives = await plane.read(lambda connection: pod_items_of(connection, caller, workload_id, Action.WORKLOAD_READ))
     following = offset + limit if len(lives) > offset + limit else None
@@ -463,11 +478,11 @@ def _readable(connection: Connection, caller: Caller, workload_id: str) -> Any:
 # --- suspend, resume, delete ---------------------------------------------------------------------------------
 
 
-def _routes_of(kind: workload_spec.Kind | None, base: str, home: APIRouter) -> None:
+def _declare(kind: workload_spec.Kind | None, base: str) -> None:
     """One workload, under the path of its kind and under the path of all."""
     suffix = f" ({kind.value.lower()})" if kind is not None else ""
 
-    async def workload(workload_id: str, plane: PlaneDep, caller: CallerDep) -> Response:
+    async def workload(workload_id: str, plane: Plane, caller: Caller) -> Response:
         def unit(connection: Connection) -> Done:
             row = _readable(connection, caller, workload_id)
             if kind is not None and row.kind != kind.value:
@@ -476,24 +491,26 @@ def _routes_of(kind: workload_spec.Kind | None, base: str, home: APIRouter) -> N
 
         return answered(await plane.read(unit))
 
-    async def suspend(workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    async def suspend(workload_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
         return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.SUSPEND)
 
-    async def resume(workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+    async def resume(workload_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
         return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.RESUME)
 
     async def delete(
-        workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep, force: Force = False
+        workload_id: str, request: Request, plane: Plane, caller: Caller, force: Force = False
     ) -> Response:
         return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.DELETE, force=force)
 
-    path = base + "/{workload_id}"
-    add: Callable[..., None] = home.add_api_route
-    add(path, workload, methods=["GET"], response_model=wire.Workload, summary=f"Get a workload{suffix}")
-    accepted = {"response_model": wire.Workload, "status_code": 202}
-    add(path + "/suspend", suspend, methods=["POST"], summary=f"Suspend a workload: stop its pods{suffix}", **accepted)
-    add(path + "/resume", resume, methods=["POST"], summary=f"Resume a workload{suffix}", **accepted)
-    add(path, delete, methods=["DELETE"], summary=f"Delete a workload{suffix}", **accepted)
+    path, answer = base + "/{workload_id}", wire.Workload
+    read, operate = Action.WORKLOAD_READ, Action.WORKLOAD_OPERATE
+    routes.add("GET", path, workload, action=read, answer=answer, summary=f"Get a workload{suffix}")
+    for method, end, handler, summary in (
+        ("POST", "/suspend", suspend, "Suspend a workload: stop its pods"),
+        ("POST", "/resume", resume, "Resume a workload"),
+        ("DELETE", "", delete, "Delete a workload"),
+    ):
+        routes.add(method, path + end, handler, action=operate, answer=answer, status=202, summary=f"{summary}{suffix}")
 
 
 async def _operate(
@@ -524,7 +541,7 @@ WANTS = {
 def operated(
     plane: Plane, connection: Connection, row: Any, action: wire.BatchAction, by: str, *, force: bool = False
 ) -> Done:
-    """Declare what is to become of it, and at whose wish."""
+    """Declare what is to become of it, and at whose query."""
     changed = declarations.set_want(plane, connection, row, WANTS[action], by, force=force)
     now_is = store.shown(connection, row.id)
     assert now_is is not None
@@ -555,12 +572,13 @@ def operable(connection: Connection, caller: Caller, workload_id: str, kind: wor
     return row
 
 
-@router.post(
+@routes.post(
     "/api/v1/workloads/batch",
-    response_model=wire.BatchAnswer,
+    action=Action.WORKLOAD_OPERATE,
+    answer=wire.BatchAnswer,
     summary="Suspend, resume or delete several workloads; each succeeds or fails on its own",
 )
-async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.BatchRequest) -> Response:
+async def batch(request: Request, plane: Plane, caller: Caller, body: wire.BatchRequest) -> Response:
     def unit(connection: Connection) -> Done:
         done: list[Done] = []
         failed: list[wire.BatchFailure] = []
@@ -581,14 +599,15 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
     return await plane.perform(request, caller, unit)
 
 
-@router.patch(
+@routes.patch(
     "/api/v1/workloads/inferences/{workload_id}",
-    response_model=wire.Workload,
-    status_code=202,
+    action=Action.WORKLOAD_OPERATE,
+    answer=wire.Workload,
+    status=202,
     summary="Update an inference workload",
 )
 async def update_inference(
-    workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.InferenceUpdate
+    workload_id: str, request: Request, plane: Plane, caller: Caller, body: workload_spec.InferenceUpdate
 ) -> Response:
     """Replaces the fields in `spec`; the others stay as they are."""
 
@@ -667,12 +686,14 @@ def _redeclared(
     )
 
 
-@router.get("/api/v1/workload-priorities", response_model=wire.PriorityClassPage, summary="List priority classes")
-async def priorities(caller: CallerDep) -> wire.PriorityClassPage:
+@routes.get(
+    "/api/v1/workload-priorities", action=Action.SELF, answer=wire.PriorityClassPage, summary="List priority classes"
+)
+async def priorities(caller: Caller) -> wire.PriorityClassPage:
     listed = [wire.PriorityClass(name=name, value=value) for name, value in PRIORITY_CLASSES.items()]
     return wire.PriorityClassPage(workload_priorities=listed)
 
 
 for _kind_path, _kind in KINDS.items():
-    _routes_of(_kind, f"/api/v1/workloads/{_kind_path}", router)
-_routes_of(None, "/api/v1/workloads", singles)
+    _declare(_kind, f"/api/v1/workloads/{_kind_path}")
+_declare(None, "/api/v1/workloads")
