@@ -15,10 +15,10 @@ from pathlib import Path
 
 import uvicorn
 
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.long_poll import LongPoll
 from fairpool.cluster.loop import Loop
-from fairpool.cluster.mailbox import Mailbox
 from fairpool.control.app import create_app
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.owner import owner_token
@@ -65,11 +65,11 @@ async def serve(folder: Path, nodes: int) -> None:
         home = asyncio.get_running_loop()
         direct, waiting = (Inside(app.state.plane, own.uuid, home) for _ in range(2))
         alarm = Bedside(engine)
-        mailbox = Mailbox(direct, waiting, alarm.poke)
+        mailbox = LongPoll(direct, waiting, alarm.poke)
         ledger = await asyncio.to_thread(Ledger, folder / "ledger.db")
 
         def make_loop() -> Loop:
-            return Loop(ledger, engine, Link(mailbox, own.name), now, tell_within_ms=TELL_WITHIN_MS)
+            return Loop(ledger, engine, ControlLink(mailbox, own.name), now, report_delay_ms=TELL_WITHIN_MS)
 
         runner = await asyncio.to_thread(Runner, make_loop, alarm, lambda why: None)
         mailbox.open()

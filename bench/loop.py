@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from bench._report import Column, Line, Setting, Table, progress
-from fairpool.cluster.books import Books
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import Loop
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.clock import VirtualClock
@@ -86,7 +86,7 @@ class Cluster:
         self.control.submit(spec)
 
     def start(self) -> Loop:
-        return Loop(self.ledger, self.engine, Link(self.control, "bench"), self.clock.now)
+        return Loop(self.ledger, self.engine, ControlLink(self.control, "bench"), self.clock.now)
 
     def settle(self) -> None:
         """Until there is nothing left to do, nor to tell."""
@@ -99,7 +99,7 @@ class Cluster:
         gc.freeze()
 
     def running(self) -> int:
-        return sum(life.phase is PodPhase.RUNNING for lives in self.loop.books.lives.values() for life in lives)
+        return sum(life.phase is PodPhase.RUNNING for lives in self.loop.cache.pods.values() for life in lives)
 
     # --- what is measured ---
 
@@ -118,7 +118,7 @@ class Cluster:
 
     def restart(self) -> None:
         """The books from the ledger, as at the start of a process."""
-        Books(self.ledger.load())
+        LedgerCache(self.ledger.load())
 
 
 def measure(work: Callable[[], None], turns: int, limit_s: float = 60) -> dict[str, Any]:

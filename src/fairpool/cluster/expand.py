@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fairpool.cluster.dependencies import Course, Courses, hopeless, unmet, with_met
-from fairpool.cluster.workload_state import Avoided, Halt, WorkloadState
+from fairpool.cluster.dependencies import (
+    OutcomeOf,
+    WorkloadOutcome,
+    failed_dependency,
+    unmet_dependencies,
+    with_met_dependencies,
+)
+from fairpool.cluster.workload_state import AvoidedNode, Halt, WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint
@@ -35,18 +41,18 @@ Drains = Callable[[NodeName], Sequence[Taint]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class ExpandInput:
     """One workload and all its lives. No declaration: nobody wants it (any more)."""
 
     spec: WorkloadSpec | None
-    standing: WorkloadState
-    lives: tuple[PodRecord, ...]
+    state: WorkloadState
+    pods: tuple[PodRecord, ...]
     """In the order of their birth."""
     ended: tuple[PodRecord, ...] = ()
     """Those of them that came to their end just now: each is counted once."""
     rules: ProjectRules = ProjectRules()
     drains: Drains = lambda node: ()
-    courses: Courses = lambda workload: Course.GONE
+    outcomes: OutcomeOf = lambda workload: WorkloadOutcome.GONE
     """What became of the workloads it waits for."""
 
 
@@ -54,56 +60,56 @@ class Case:
 class Expansion:
     """The workload as it should be."""
 
-    standing: WorkloadState
-    lives: tuple[PodRecord, ...]
+    state: WorkloadState
+    pods: tuple[PodRecord, ...]
     """All of them, the new ones last."""
     wake_at: Instant | None = None
     gone: bool = False
     """Nothing is left and nothing will come: the declaration may go."""
 
 
-def expand(case: Case, now: Instant) -> Expansion:
+def expand(case: ExpandInput, now: Instant) -> Expansion:
     """Who should exist, who should leave, and why."""
     spec = case.spec
     if spec is None:
-        lives = tuple(life.leave(now, Cause.UNWANTED, "its workload no longer exists") for life in case.lives)
-        return Expansion(standing=case.standing, lives=lives)
-    case = replace(case, lives=_of_this_run(case.lives, spec))
-    standing = _this_run(case.standing, spec)  # 1. what is remembered
-    standing = _counted(standing, case, now)
-    standing = _activated(standing, case.lives)
-    standing = with_met(spec, standing, case.lives, case.courses)
-    if standing.halt is None and spec.want is Want.RUN:  # 2. whether it came to an end
-        standing = replace(standing, halt=_halt(spec, standing, case, now))
-    lives = _deaths(spec, standing, case, now)  # 3. who leaves
-    if standing.halt is None and spec.want is Want.RUN and not unmet(spec, standing):
-        lives += _births(spec, standing, lives, now)  # 4. who comes
+        pods = tuple(pod.leave(now, Cause.UNWANTED, "its workload no longer exists") for pod in case.pods)
+        return Expansion(state=case.state, pods=pods)
+    case = replace(case, pods=_of_this_run(case.pods, spec))
+    state = _this_run(case.state, spec)  # 1. what is remembered
+    state = _counted(state, case, now)
+    state = _activated(state, case.pods)
+    state = with_met_dependencies(spec, state, case.pods, case.outcomes)
+    if state.halt is None and spec.want is Want.RUN:  # 2. whether it came to an end
+        state = replace(state, halt=_halt(spec, state, case, now))
+    pods = _stop_pods(spec, state, case, now)  # 3. who leaves
+    if state.halt is None and spec.want is Want.RUN and not unmet_dependencies(spec, state):
+        pods += _create_pods(spec, state, pods, now)  # 4. who comes
     return Expansion(
-        standing=standing,
-        lives=lives,
-        wake_at=_wake_at(spec, standing, lives, case.rules, now),
-        gone=_is_gone(spec, standing, lives, now),
+        state=state,
+        pods=pods,
+        wake_at=_wake_at(spec, state, pods, case.rules, now),
+        gone=_is_gone(spec, state, pods, now),
     )
 
 
-def slots_of(lives: Sequence[PodRecord]) -> dict[int, PodRecord]:
+def slots_of(pods: Sequence[PodRecord]) -> dict[int, PodRecord]:
     """The latest life of each pod, by its place in the workload."""
     latest: dict[int, PodRecord] = {}
-    for life in lives:
-        if life.index not in latest or latest[life.index].incarnation < life.incarnation:
-            latest[life.index] = life
+    for pod in pods:
+        if pod.index not in latest or latest[pod.index].incarnation < pod.incarnation:
+            latest[pod.index] = pod
     return latest
 
 
-def wanted_slots(spec: WorkloadSpec, lives: Sequence[PodRecord]) -> dict[int, PodRecord]:
+def wanted_slots(spec: WorkloadSpec, pods: Sequence[PodRecord]) -> dict[int, PodRecord]:
     """The same for the places that are declared now: what became of pods that were scaled away does not matter.
 
     Where a life has done the work, that one counts, even if a later one was born before this was known.
     """
     most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods
-    slots = {index: life for index, life in slots_of(lives).items() if index < most}
+    slots = {index: pod for index, pod in slots_of(pods).items() if index < most}
     if spec.end_rule.restart is not RestartPolicy.ALWAYS:
-        slots.update((life.index, life) for life in lives if life.outcome is Outcome.OK and life.index < most)
+        slots.update((pod.index, pod) for pod in pods if pod.outcome is Outcome.OK and pod.index < most)
     return slots
 
 
@@ -120,42 +126,42 @@ def is_rigid(spec: WorkloadSpec) -> bool:
 # --- what is remembered --------------------------------------------------------------------------------------------
 
 
-def _this_run(standing: WorkloadState, spec: WorkloadSpec) -> WorkloadState:
+def _this_run(state: WorkloadState, spec: WorkloadSpec) -> WorkloadState:
     """A workload that was resumed starts with a clean slate."""
-    if spec.run <= standing.run:
-        return standing
-    return replace(standing, run=spec.run, failures=0, refusals=0, failure="", halt=None, active_since=None)
+    if spec.run <= state.run:
+        return state
+    return replace(state, run=spec.run, failures=0, refusals=0, failure="", halt=None, active_since=None)
 
 
-def _of_this_run(lives: tuple[PodRecord, ...], spec: WorkloadSpec) -> tuple[PodRecord, ...]:
+def _of_this_run(pods: tuple[PodRecord, ...], spec: WorkloadSpec) -> tuple[PodRecord, ...]:
     """Suspended and resumed before anybody noticed: who was only waiting waits in the new run."""
-    if all(life.run == spec.run or life.phase not in NEW for life in lives):
-        return lives
-    return tuple(replace(life, run=spec.run) if life.phase in NEW else life for life in lives)
+    if all(pod.run == spec.run or pod.phase not in NEW for pod in pods):
+        return pods
+    return tuple(replace(pod, run=spec.run) if pod.phase in NEW else pod for pod in pods)
 
 
-def _counted(standing: WorkloadState, case: Case, now: Instant) -> WorkloadState:
+def _counted(state: WorkloadState, case: ExpandInput, now: Instant) -> WorkloadState:
     """Failures and refusals of lives that ended just now, and the nodes to keep away from."""
-    failed = [life for life in case.ended if life.outcome is Outcome.ERROR and life.run == standing.run]
-    refused = [life for life in failed if life.cause is Cause.REFUSED]
-    unstarted = [life for life in failed if life.cause in UNSTARTED]
-    avoided = tuple(each for each in standing.avoided if each.until > now)
-    for life in refused:
-        assert life.node is not None
+    failed = [pod for pod in case.ended if pod.outcome is Outcome.ERROR and pod.run == state.run]
+    refused = [pod for pod in failed if pod.cause is Cause.REFUSED]
+    unstarted = [pod for pod in failed if pod.cause in UNSTARTED]
+    avoided = tuple(each for each in state.avoided if each.until > now)
+    for pod in refused:
+        assert pod.node is not None
         avoided = (
-            *(each for each in avoided if each.node != life.node),
-            Avoided(life.node, Instant(now + AVOID_S * SECOND_MS)),
+            *(each for each in avoided if each.node != pod.node),
+            AvoidedNode(pod.node, Instant(now + AVOID_S * SECOND_MS)),
         )
-    if not failed and avoided == standing.avoided:
-        return standing
+    if not failed and avoided == state.avoided:
+        return state
     failures = len(failed) - len(unstarted)
     if case.spec is not None and case.spec.arrangement is Arrangement.TOGETHER:
         failures = min(failures, 1)  # one of them drags the others down: that is one failure
     return replace(
-        standing,
-        failures=standing.failures + failures,
-        refusals=standing.refusals + len({life.node for life in unstarted}),  # one bad node is one refusal
-        failure=failure_words(case.spec, standing, failed[-1]) if failed else standing.failure,
+        state,
+        failures=state.failures + failures,
+        refusals=state.refusals + len({pod.node for pod in unstarted}),  # one bad node is one refusal
+        failure=failure_text(case.spec, state, failed[-1]) if failed else state.failure,
         avoided=avoided,
     )
 
@@ -164,61 +170,61 @@ UNSTARTED = frozenset({Cause.REFUSED, Cause.IMAGE})
 """Failures before the program was started: they do not count against the workload's own retries."""
 
 
-def failure_words(spec: WorkloadSpec | None, standing: WorkloadState, life: PodRecord) -> str:
+def failure_text(spec: WorkloadSpec | None, state: WorkloadState, pod: PodRecord) -> str:
     """How a life failed, in words for people: `pod 1 of sweep3 (try 2) failed with exit code 3`."""
-    words = life.detail or "how it ended is not known"
-    if life.cause not in UNSTARTED:
+    words = pod.detail or "how it ended is not known"
+    if pod.cause not in UNSTARTED:
         words = f"failed with {words}" if words.startswith("exit code") else f"failed: {words}"
     if spec is None or max(spec.pods, spec.completions or 1) == 1:
         return words
-    return f"{pod_words(spec, standing, life)}{':' if life.cause in UNSTARTED else ''} {words}"
+    return f"{pod_label(spec, state, pod)}{':' if pod.cause in UNSTARTED else ''} {words}"
 
 
-def pod_words(spec: WorkloadSpec, standing: WorkloadState, life: PodRecord) -> str:
+def pod_label(spec: WorkloadSpec, state: WorkloadState, pod: PodRecord) -> str:
     """What people call one life of a pod; ids are for programs."""
-    first = standing.first_incarnation if life.incarnation >= standing.first_incarnation else 0
-    return f"pod {life.index} of {spec.name} (try {life.incarnation - first + 1})"
+    first = state.first_incarnation if pod.incarnation >= state.first_incarnation else 0
+    return f"pod {pod.index} of {spec.name} (try {pod.incarnation - first + 1})"
 
 
-def _activated(standing: WorkloadState, lives: Sequence[PodRecord]) -> WorkloadState:
+def _activated(state: WorkloadState, pods: Sequence[PodRecord]) -> WorkloadState:
     """When it first ran in this run. Whoever runs has been let in: earlier refusals are forgiven."""
-    if standing.refusals and any(life.phase is PodPhase.RUNNING for life in lives):
-        standing = replace(standing, refusals=0)
-    if standing.active_since is not None:
-        return standing
+    if state.refusals and any(pod.phase is PodPhase.RUNNING for pod in pods):
+        state = replace(state, refusals=0)
+    if state.active_since is not None:
+        return state
     # Who runs on from a run that was suspended and resumed before anybody noticed has begun, too.
-    begun = [life for life in lives if life.run == standing.run or life.phase is PodPhase.RUNNING]
-    starts = [life.started_at for life in begun if life.started_at is not None]
-    return replace(standing, active_since=min(starts)) if starts else standing
+    begun = [pod for pod in pods if pod.run == state.run or pod.phase is PodPhase.RUNNING]
+    starts = [pod.started_at for pod in begun if pod.started_at is not None]
+    return replace(state, active_since=min(starts)) if starts else state
 
 
 # --- whether it came to an end -------------------------------------------------------------------------------------
 
 
-def _halt(spec: WorkloadSpec, standing: WorkloadState, case: Case, now: Instant) -> Halt | None:
+def _halt(spec: WorkloadSpec, state: WorkloadState, case: ExpandInput, now: Instant) -> Halt | None:
     """The end of a workload, and why; None while it goes on."""
-    if spec.after and (failure := hopeless(spec, standing, case.courses, now)) is not None:
+    if spec.after and (failure := failed_dependency(spec, state, case.outcomes, now)) is not None:
         return failure
-    slots = wanted_slots(spec, case.lives)
-    if _is_complete(spec, standing, slots):
+    slots = wanted_slots(spec, case.pods)
+    if _is_complete(spec, state, slots):
         return Halt(WorkloadPhase.COMPLETED, Cause.FINISHED, now)
-    failure = _used_up(spec, standing, case.ended, now)
+    failure = _used_up(spec, state, case.ended, now)
     if failure is not None:
         return failure
     if spec.kind is WorkloadKind.BUILD:
-        for life in case.ended:
-            lost = life.outcome in (Outcome.LOST, Outcome.EVICTED) and life.cause is not Cause.PEER
-            if lost and life.run == standing.run:
-                cause = life.cause if life.cause is not None else Cause.NODE_LOST
-                return Halt(WorkloadPhase.STOPPED, Cause.PREEMPTED if cause in PREEMPTIONS else cause, now, life.detail)
-    return _out_of_time(spec, standing, case.rules, now)
+        for pod in case.ended:
+            lost = pod.outcome in (Outcome.LOST, Outcome.EVICTED) and pod.cause is not Cause.PEER
+            if lost and pod.run == state.run:
+                cause = pod.cause if pod.cause is not None else Cause.NODE_LOST
+                return Halt(WorkloadPhase.STOPPED, Cause.PREEMPTED if cause in PREEMPTIONS else cause, now, pod.detail)
+    return _out_of_time(spec, state, case.rules, now)
 
 
 PREEMPTIONS = frozenset({Cause.PREEMPTED, Cause.STALE, Cause.MOVED})
 
 
-def _is_complete(spec: WorkloadSpec, standing: WorkloadState, slots: dict[int, PodRecord]) -> bool:
-    done = sum(life.outcome is Outcome.OK for life in slots.values())
+def _is_complete(spec: WorkloadSpec, state: WorkloadState, slots: dict[int, PodRecord]) -> bool:
+    done = sum(pod.outcome is Outcome.OK for pod in slots.values())
     match spec.arrangement:
         case Arrangement.REPLICAS:
             return False
@@ -229,8 +235,8 @@ def _is_complete(spec: WorkloadSpec, standing: WorkloadState, slots: dict[int, P
     if spec.leader is not None:
         return 0 in slots and slots[0].outcome is Outcome.OK
     unfinished = any(
-        life.outcome is not Outcome.OK and (life.phase not in NEW or life.incarnation > standing.first_incarnation)
-        for life in slots.values()
+        pod.outcome is not Outcome.OK and (pod.phase not in NEW or pod.incarnation > state.first_incarnation)
+        for pod in slots.values()
     )
     return done >= spec.needed and not unfinished
 
@@ -239,30 +245,30 @@ NEW = (PodPhase.WAITING, PodPhase.PROMISED)
 """A pod that is still so in its first life has never run, and nothing is lost if it never does."""
 
 
-def _used_up(spec: WorkloadSpec, standing: WorkloadState, ended: Sequence[PodRecord], now: Instant) -> Halt | None:
+def _used_up(spec: WorkloadSpec, state: WorkloadState, ended: Sequence[PodRecord], now: Instant) -> Halt | None:
     """Failed more often than is forgiven, with the words of the last failure."""
-    failed = [life for life in ended if life.outcome is Outcome.ERROR and life.run == standing.run]
-    if standing.refusals > REFUSALS_MAX and failed:
+    failed = [pod for pod in ended if pod.outcome is Outcome.ERROR and pod.run == state.run]
+    if state.refusals > REFUSALS_MAX and failed:
         cause = Cause.IMAGE if failed[-1].cause is Cause.IMAGE else Cause.REFUSED
-        return Halt(WorkloadPhase.FAILED, cause, now, f"{failed[-1].detail}; gave up after {standing.refusals} tries")
-    failed = [life for life in failed if life.cause not in UNSTARTED]
+        return Halt(WorkloadPhase.FAILED, cause, now, f"{failed[-1].detail}; gave up after {state.refusals} tries")
+    failed = [pod for pod in failed if pod.cause not in UNSTARTED]
     if not failed:
         return None
     rule = spec.end_rule
-    last = failure_words(spec, standing, failed[-1])
+    last = failure_text(spec, state, failed[-1])
     if rule.restart is RestartPolicy.NEVER:
         return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)
-    if rule.retries is not None and standing.failures > rule.retries:
+    if rule.retries is not None and state.failures > rule.retries:
         if rule.retries == 0:
             return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)
         return Halt(WorkloadPhase.FAILED, Cause.RETRIES, now, f"{last}; no retries left ({rule.retries} allowed)")
     return None
 
 
-def _out_of_time(spec: WorkloadSpec, standing: WorkloadState, rules: ProjectRules, now: Instant) -> Halt | None:
-    if standing.active_since is None:
+def _out_of_time(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules, now: Instant) -> Halt | None:
+    if state.active_since is None:
         return None
-    for moment, halt in _time_limits(spec, standing.active_since, rules):
+    for moment, halt in _time_limits(spec, state.active_since, rules):
         if moment <= now:
             return replace(halt, at=now)
     return None
@@ -294,85 +300,84 @@ def _time_limits(spec: WorkloadSpec, since: Instant, rules: ProjectRules) -> Ite
 # --- who leaves ----------------------------------------------------------------------------------------------------
 
 
-def _deaths(spec: WorkloadSpec, standing: WorkloadState, case: Case, now: Instant) -> tuple[PodRecord, ...]:
+def _stop_pods(spec: WorkloadSpec, state: WorkloadState, case: ExpandInput, now: Instant) -> tuple[PodRecord, ...]:
     if spec.want is Want.DELETE:
-        return tuple(life.leave(now, Cause.DELETED) for life in case.lives)
-    if standing.halt is not None:
-        halt = standing.halt
-        return tuple(life.leave(now, halt.cause, halt.detail) for life in case.lives)
+        return tuple(pod.leave(now, Cause.DELETED) for pod in case.pods)
+    if state.halt is not None:
+        halt = state.halt
+        return tuple(pod.leave(now, halt.cause, halt.detail) for pod in case.pods)
     if spec.want is Want.STOP:
-        return tuple(life.leave(now, Cause.SUSPENDED) for life in case.lives)
-    lives = _without_the_done(spec, case.lives, now)
-    lives = tuple(_drained(life, case.drains, now) for life in lives)
-    lives = _scaled_down(spec, lives, now)
-    return _with_peers(spec, standing, lives, now) if is_rigid(spec) else lives
+        return tuple(pod.leave(now, Cause.SUSPENDED) for pod in case.pods)
+    pods = _without_the_done(spec, case.pods, now)
+    pods = tuple(_drained(pod, case.drains, now) for pod in pods)
+    pods = _scaled_down(spec, pods, now)
+    return _with_peers(spec, state, pods, now) if is_rigid(spec) else pods
 
 
-def _without_the_done(spec: WorkloadSpec, lives: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
+def _without_the_done(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
     """A pod that moves is given its next life at once; if the old one ends well after all, the next has no work."""
-    slots = wanted_slots(spec, lives)
-    done = {index for index, life in slots.items() if life.outcome is Outcome.OK}
+    slots = wanted_slots(spec, pods)
+    done = {index for index, pod in slots.items() if pod.outcome is Outcome.OK}
     if spec.end_rule.restart is RestartPolicy.ALWAYS or not done:
-        return lives
-    return tuple(life.leave(now, Cause.FINISHED) if life.index in done else life for life in lives)
+        return pods
+    return tuple(pod.leave(now, Cause.FINISHED) if pod.index in done else pod for pod in pods)
 
 
-def _drained(life: PodRecord, drains: Drains, now: Instant) -> PodRecord:
-    if life.node is None or life.phase not in (PodPhase.BOUND, PodPhase.RUNNING):
-        return life
-    for taint in drains(life.node):
-        if not any(each.covers(taint) for each in life.shape.tolerations):
-            return life.leave(now, Cause.NODE_DRAINED, f"{life.node} is being drained ({taint})")
-    return life
+def _drained(pod: PodRecord, drains: Drains, now: Instant) -> PodRecord:
+    if pod.node is None or pod.phase not in (PodPhase.BOUND, PodPhase.RUNNING):
+        return pod
+    for taint in drains(pod.node):
+        if not any(each.covers(taint) for each in pod.shape.tolerations):
+            return pod.leave(now, Cause.NODE_DRAINED, f"{pod.node} is being drained ({taint})")
+    return pod
 
 
-def _scaled_down(spec: WorkloadSpec, lives: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
+def _scaled_down(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
     """Whoever is beyond the declared number leaves; of a sweep those that have done least."""
     if spec.arrangement is not Arrangement.SWEEP:
-        surplus = {life.id for life in lives if life.index >= spec.pods}
+        surplus = {pod.id for pod in pods if pod.index >= spec.pods}
     else:
-        alive = [life for life in lives if not life.is_over and life.phase is not PodPhase.RELEASING]
-        alive.sort(key=lambda life: (not life.is_placed, life.started_at or now, life.index))
-        surplus = {life.id for life in alive[spec.pods :]}
-        surplus |= {life.id for life in alive if life.index >= spec.runs_needed}
+        alive = [pod for pod in pods if not pod.is_over and pod.phase is not PodPhase.RELEASING]
+        alive.sort(key=lambda pod: (not pod.is_placed, pod.started_at or now, pod.index))
+        surplus = {pod.id for pod in alive[spec.pods :]}
+        surplus |= {pod.id for pod in alive if pod.index >= spec.runs_needed}
     if not surplus:
-        return lives
+        return pods
     words = f"scaled down to {spec.pods} {'pod' if spec.pods == 1 else 'pods'}"
-    return tuple(life.leave(now, Cause.SCALED_DOWN, words) if life.id in surplus else life for life in lives)
+    return tuple(pod.leave(now, Cause.SCALED_DOWN, words) if pod.id in surplus else pod for pod in pods)
 
 
 def _with_peers(
-    spec: WorkloadSpec, standing: WorkloadState, lives: tuple[PodRecord, ...], now: Instant
+    spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], now: Instant
 ) -> tuple[PodRecord, ...]:
     """A gang restarts as a whole: when one pod has left or must leave, the others follow."""
-    broken = next((life for life in wanted_slots(spec, lives).values() if _breaks_gang(life)), None)
+    broken = next((pod for pod in wanted_slots(spec, pods).values() if _breaks_gang(pod)), None)
     if broken is None:
-        return lives
+        return pods
     verb = "ended" if broken.is_over else "is stopping"
-    words = f"{pod_words(spec, standing, broken)} {verb}; all pods of {spec.name} restart together"
+    words = f"{pod_label(spec, state, broken)} {verb}; all pods of {spec.name} restart together"
     return tuple(
-        life.leave(now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life
-        for life in lives
+        pod.leave(now, Cause.PEER, words) if pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) else pod for pod in pods
     )
 
 
-def _breaks_gang(life: PodRecord) -> bool:
-    if life.is_over:
-        return life.outcome is not Outcome.OK
-    return life.phase is PodPhase.RELEASING and life.cause in EVICTIONS | LOSSES
+def _breaks_gang(pod: PodRecord) -> bool:
+    if pod.is_over:
+        return pod.outcome is not Outcome.OK
+    return pod.phase is PodPhase.RELEASING and pod.cause in EVICTIONS | LOSSES
 
 
 # --- who comes -----------------------------------------------------------------------------------------------------
 
 
-def _births(
-    spec: WorkloadSpec, standing: WorkloadState, lives: tuple[PodRecord, ...], now: Instant
+def _create_pods(
+    spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], now: Instant
 ) -> tuple[PodRecord, ...]:
-    latest = slots_of(lives)
+    latest = slots_of(pods)
     born = []
-    for index in _missing(spec, latest | wanted_slots(spec, lives)):
+    for index in _missing(spec, latest | wanted_slots(spec, pods)):
         last = latest.get(index)
-        incarnation = standing.next_incarnation(last)
+        incarnation = state.next_incarnation(last)
         template = spec.template_of(index)
         born.append(
             PodRecord(
@@ -386,17 +391,17 @@ def _births(
                 run=spec.run,
                 since=now,
                 born_at=now,
-                not_before=_not_before(standing, last, now),
-                nominated=_old_place(spec, standing, last),
+                not_before=_not_before(state, last, now),
+                nominated=_old_place(spec, state, last),
                 grace_s=spec.grace_s,
             )
         )
     return tuple(born)
 
 
-def _old_place(spec: WorkloadSpec, standing: WorkloadState, last: PodRecord | None) -> NodeName | None:
+def _old_place(spec: WorkloadSpec, state: WorkloadState, last: PodRecord | None) -> NodeName | None:
     """A person who comes back to their work finds it where it was, if that is possible."""
-    if last is None or spec.kind is not WorkloadKind.BUILD or any(each.node == last.node for each in standing.avoided):
+    if last is None or spec.kind is not WorkloadKind.BUILD or any(each.node == last.node for each in state.avoided):
         return None
     return last.node
 
@@ -413,7 +418,7 @@ def _missing(spec: WorkloadSpec, slots: dict[int, PodRecord]) -> Iterator[int]:
     if spec.arrangement is not Arrangement.SWEEP:
         yield from (index for index in range(spec.pods) if _may_return(spec, slots.get(index)))
         return
-    room = spec.pods - sum(not life.is_over for life in slots.values())
+    room = spec.pods - sum(not pod.is_over for pod in slots.values())
     for index in range(spec.runs_needed):
         if room <= 0:
             return
@@ -430,13 +435,13 @@ def _may_return(spec: WorkloadSpec, last: PodRecord | None) -> bool:
     return last.outcome is not Outcome.OK or spec.end_rule.restart is RestartPolicy.ALWAYS
 
 
-def _not_before(standing: WorkloadState, last: PodRecord | None, now: Instant) -> Instant:
+def _not_before(state: WorkloadState, last: PodRecord | None, now: Instant) -> Instant:
     """After a failure it waits, twice as long each time."""
     fell = last is not None and (last.outcome in (Outcome.ERROR, Outcome.OK) or last.cause is Cause.VANISHED)
-    if last is None or last.run != standing.run or not fell:
+    if last is None or last.run != state.run or not fell:
         return Instant(0)
     ran_long = last.started_at is not None and last.since - last.started_at >= LONG_RUN_S * SECOND_MS
-    tries = standing.refusals if last.cause in UNSTARTED else standing.failures
+    tries = state.refusals if last.cause in UNSTARTED else state.failures
     doublings = 0 if ran_long else max(tries - 1, 0)
     wait_s = min(FIRST_BACK_OFF_S << min(doublings, 10), LONGEST_BACK_OFF_S)
     return Instant(now + wait_s * SECOND_MS)
@@ -446,28 +451,28 @@ def _not_before(standing: WorkloadState, last: PodRecord | None, now: Instant) -
 
 
 def _wake_at(
-    spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRecord], rules: ProjectRules, now: Instant
+    spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord], rules: ProjectRules, now: Instant
 ) -> Instant | None:
-    moments = [life.not_before for life in lives if not life.is_over]
-    moments += [life.retry_at for life in lives if life.phase is PodPhase.BOUND]
-    moments += [each.until for each in standing.avoided]
-    if standing.halt is None and standing.active_since is not None:
-        moments += [moment for moment, _ in _time_limits(spec, standing.active_since, rules)]
-    expiry = _expires_at(spec, standing)
+    moments = [pod.not_before for pod in pods if not pod.is_over]
+    moments += [pod.retry_at for pod in pods if pod.phase is PodPhase.BOUND]
+    moments += [each.until for each in state.avoided]
+    if state.halt is None and state.active_since is not None:
+        moments += [moment for moment, _ in _time_limits(spec, state.active_since, rules)]
+    expiry = _expires_at(spec, state)
     if expiry is not None:
         moments.append(expiry)
     return min((moment for moment in moments if moment > now), default=None)
 
 
-def _expires_at(spec: WorkloadSpec, standing: WorkloadState) -> Instant | None:
+def _expires_at(spec: WorkloadSpec, state: WorkloadState) -> Instant | None:
     finished = (WorkloadPhase.COMPLETED, WorkloadPhase.FAILED)
-    if spec.ttl_s is None or standing.halt is None or standing.halt.phase not in finished:
+    if spec.ttl_s is None or state.halt is None or state.halt.phase not in finished:
         return None
-    return Instant(standing.halt.at + spec.ttl_s * SECOND_MS)
+    return Instant(state.halt.at + spec.ttl_s * SECOND_MS)
 
 
-def _is_gone(spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRecord], now: Instant) -> bool:
-    if any(not life.is_over for life in lives):
+def _is_gone(spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord], now: Instant) -> bool:
+    if any(not pod.is_over for pod in pods):
         return False
-    expiry = _expires_at(spec, standing)
+    expiry = _expires_at(spec, state)
     return spec.want is Want.DELETE or (expiry is not None and expiry <= now)

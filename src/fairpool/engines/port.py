@@ -23,7 +23,7 @@ from fairpool.model.ids import Token
 from fairpool.model.observation import Answer, Observation, Order
 
 
-class Away(Exception):
+class EngineUnreachable(Exception):
     """The engine does not answer. Everything may be tried again later."""
 
 

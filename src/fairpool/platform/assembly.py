@@ -24,10 +24,10 @@ from fastapi import FastAPI
 from fairpool import __version__
 from fairpool.agent.disk_reserve import RESERVE_BYTES
 from fairpool.agent.state_directory import Unidentified
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProblem
+from fairpool.cluster.long_poll import LongPoll
 from fairpool.cluster.loop import Loop
-from fairpool.cluster.mailbox import Mailbox
 from fairpool.control import owner, projects, users
 from fairpool.control.app import NotReady, create_app
 from fairpool.control.clusters import cluster_beside
@@ -36,7 +36,7 @@ from fairpool.control.settings import FIRST_USER, Retention, Settings, is_loopba
 from fairpool.control.store import condition
 from fairpool.control.store.trouble import Unavailable
 from fairpool.engines.local import LocalEngine
-from fairpool.engines.port import Away
+from fairpool.engines.port import EngineUnreachable
 from fairpool.model.node import SIMULATED_LABEL
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
@@ -74,7 +74,7 @@ class Cluster:
 
     ledger: Ledger
     alarm: Alarm
-    mailbox: Mailbox
+    mailbox: LongPoll
     calls: tuple[Inside, Inside]
     runner: Runner
     is_left_behind: bool = False
@@ -143,7 +143,7 @@ class Platform:
             raise Unusable(Problem(error.code, str(error), error.problem.fix)) from error
         except (NotReady, LedgerProblem, DiskTrouble, Unidentified) as error:
             raise Unusable(_in_command_words(error.problem)) from error
-        except (LeaseHeld, Away) as error:
+        except (LeaseHeld, EngineUnreachable) as error:
             what = f"the scheduling loop cannot start: {error}"
             raise Unusable(
                 Problem("up.loop", what, "check whether another Fairpool uses a copy of this data directory")
@@ -207,12 +207,12 @@ class Platform:
         home = asyncio.get_running_loop()
         direct, waiting = (Inside(app.state.plane, own.uuid, home) for _ in range(2))
         alarm = Alarm(engine.supervisor.wake_descriptors())
-        mailbox = Mailbox(direct, waiting, alarm.poke)
+        mailbox = LongPoll(direct, waiting, alarm.poke)
         ledger = await asyncio.to_thread(Ledger, self._data_directory.ledger)
 
         def make_loop() -> Loop:
-            link = Link(mailbox, own.name)
-            return Loop(ledger, engine, link, now, holder=HOLDER, tell_within_ms=TELL_WITHIN_MS, note=note_event)
+            link = ControlLink(mailbox, own.name)
+            return Loop(ledger, engine, link, now, holder=HOLDER, report_delay_ms=TELL_WITHIN_MS, on_event=note_event)
 
         def step_down(why: str) -> None:
             home.call_soon_threadsafe(self._step_down, why)
@@ -281,7 +281,7 @@ class Platform:
         assert self._cluster is not None
         assert self._engine is not None
         runner = self._cluster.runner
-        observation = runner.loop.books.observation
+        observation = runner.loop.cache.observation
         states = [each.state.value for each in observation.pods.values()] if observation is not None else []
         observed_pods = observation.nodes.values() if observation is not None else ()
         return {

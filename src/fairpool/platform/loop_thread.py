@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger import DiskTrouble, LedgerProblem
-from fairpool.cluster.loop import Loop, SteppedDown
+from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.mentions import in_full
 from fairpool.model.observation import ObservedNode
@@ -100,7 +100,7 @@ class Runner:
             try:
                 self._turn_until_stopped()
                 self.loop.release()
-            except SteppedDown as error:
+            except LeadershipLost as error:
                 log.error("scheduling loop stepped down: %s", error)
                 self.trouble = str(error)
                 self._on_step_down(str(error))
@@ -159,7 +159,7 @@ class Runner:
 
     def _note_nodes(self) -> None:
         """Nodes that came, went, or have something else to say than before."""
-        observation = self.loop.books.observation
+        observation = self.loop.cache.observation
         if observation is None or observation.nodes is self._nodes:
             return
         before, self._nodes = self._nodes, observation.nodes
