@@ -100,7 +100,7 @@ class ThroughLoop:
             self.clock.now,
             policy=knobs.policy,
             on_snapshot=self._note_plan,
-            between=self._laps.end,
+            on_step=self._laps.end,
         )
 
     @property
@@ -178,7 +178,7 @@ class ThroughLoop:
         for _ in range(TURNS_MAX):
             self.turns += 1
             self._laps.start()
-            went_on = self.loop.turn()
+            went_on = self.loop.run_cycle()
             assert not self.loop.trouble, self.loop.trouble
             if not went_on:
                 return

@@ -92,7 +92,7 @@ class Cluster:
         """Until there is nothing left to do, nor to tell."""
         for _ in range(1000):
             self.clock.advance(1)
-            self.loop.turn()
+            self.loop.run_cycle()
             if self.loop.next_wake() is None:
                 break
         gc.collect()
@@ -106,14 +106,14 @@ class Cluster:
     def idle(self) -> None:
         """Nothing is new."""
         self.clock.advance(0.1)
-        self.loop.turn()
+        self.loop.run_cycle()
 
     def one_change(self) -> None:
         """One pod ends, another takes its place: until the loop is quiet again."""
         self.clock.advance(60)
         self.engine.crash(self.engine.alive()[0], exit_code=0)
         for _ in range(20):
-            if not self.loop.turn():
+            if not self.loop.run_cycle():
                 return
 
     def restart(self) -> None:

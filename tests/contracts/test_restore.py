@@ -223,7 +223,7 @@ class Cluster:
 
     def run(self, seconds: int) -> None:
         for _ in range(seconds):
-            while self.loop.turn():
+            while self.loop.run_cycle():
                 pass
             self.clock.advance(1)
 

@@ -37,7 +37,7 @@ class Cluster:
         """Long enough for evicted pods to leave and others to start in their place, and to be told."""
         for _ in range(seconds):
             for _ in range(TURNS_MAX):
-                if not self.loop.turn():
+                if not self.loop.run_cycle():
                     break
             else:
                 raise AssertionError("the loop does not come to rest")

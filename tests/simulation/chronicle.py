@@ -46,7 +46,7 @@ class WatchedLedger(Ledger):
         self._step = ""
         self._may_die = between
         self._written, self._started_over = written, started_over
-        super().__init__(path, between=self._note_step, lease_s=lease_s)
+        super().__init__(path, on_step=self._note_step, lease_s=lease_s)
 
     def record(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
         self._step = ""

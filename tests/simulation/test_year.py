@@ -52,7 +52,7 @@ class Year:
         while self.clock.now() < until:
             while self.jobs and self.jobs[0].at <= self.clock.now():
                 self.control.submit(self.jobs.pop(0).spec)
-            while self.loop.turn():
+            while self.loop.run_cycle():
                 pass
             moments = [until, *(job.at for job in self.jobs[:1])]
             moments += [each for each in (self.engine.next_change_at, self.loop.next_wake()) if each is not None]

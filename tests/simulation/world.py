@@ -309,7 +309,7 @@ class World:
         try:
             if running is None:
                 running = self.loop = self._new_loop()
-            worked = running.turn()
+            worked = running.run_cycle()
         except Crash:
             self._ended(running, ledger, "crashes")
             return self.dice.random() < 0.5  # it is there again at once, or a moment later
@@ -330,7 +330,7 @@ class World:
         loop, ledger = self._former
         self._interrupted = True
         try:
-            worked = loop.turn()
+            worked = loop.run_cycle()
         except LeadershipLost:
             self._ended(loop, ledger, "stepped down")
             return
@@ -342,7 +342,7 @@ class World:
     def _new_loop(self) -> Loop:
         link = ControlLink(self.wire, CLUSTER)
         holder = f"loop-{self._holder}"
-        return Loop(self.ledger, self.network, link, self.clock.wall.now, holder=holder, between=self._between)
+        return Loop(self.ledger, self.network, link, self.clock.wall.now, holder=holder, on_step=self._between)
 
     def _ended(self, loop: Loop | None, ledger: WatchedLedger, how: str) -> None:
         """A loop is no more. If another one had taken over, that one goes on."""
@@ -382,8 +382,8 @@ class World:
         try:
             self.loop = self._new_loop()
             self._former = held_up
-            self.loop.turn()
-            self.loop.turn()
+            self.loop.run_cycle()
+            self.loop.run_cycle()
         except (LeaseHeld, DiskTrouble):  # it could not take over
             if self._on_disk:
                 self.ledger.close()

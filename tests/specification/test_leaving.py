@@ -227,7 +227,7 @@ def test_one_that_is_over_and_runs_all_the_same_keeps_its_gpus_until_it_has_left
 
     cluster.engine.observe = deceived  # type: ignore[method-assign]
     cluster.wire.cut = True  # what nobody was told is not forgotten
-    cluster.loop.turn()
+    cluster.loop.run_cycle()
     assert cluster.loop.cache.pods[WorkloadId("a")][0].is_over
     cluster.engine.observe = honest  # type: ignore[method-assign]
     cluster.wire.cut = False

@@ -394,7 +394,7 @@ class Fuse:
 def test_a_crash_at_any_step_leaves_all_or_nothing(step: str, is_written: bool, path_kind: str, file: Path) -> None:
     fuse = Fuse()
     path = file if path_kind == "file" else None
-    with opened(path, between=fuse) as (ledger, token):
+    with opened(path, on_step=fuse) as (ledger, token):
         ledger.record(LedgerEntry(pods=(record("old"),), events=(event(),)), token, NOON)
         before = ledger.load()
         fuse.step = step
@@ -412,7 +412,7 @@ def test_a_crash_at_any_step_leaves_all_or_nothing(step: str, is_written: bool, 
 
 def test_the_steps_have_names() -> None:
     fuse = Fuse()
-    with opened(None, between=fuse):
+    with opened(None, on_step=fuse):
         assert fuse.seen == [BEFORE_BEGIN, BEFORE_COMMIT, AFTER_COMMIT]
 
 
@@ -676,7 +676,7 @@ def test_an_error_of_the_disk_takes_the_entry_back(name: str, code: str, file: P
             error.sqlite_errorcode = getattr(sqlite3, name)
             raise error
 
-    with opened(file, between=fail) as (ledger, token):
+    with opened(file, on_step=fail) as (ledger, token):
         failing = True
         with pytest.raises(DiskTrouble) as raised:
             ledger.record(FULL_ENTRY, token, NOON)

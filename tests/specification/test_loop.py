@@ -69,7 +69,7 @@ class Cluster:
         turns = 0
         for _ in range(seconds):
             for _ in range(30):
-                if not self.loop.turn():
+                if not self.loop.run_cycle():
                     break
                 turns += 1
             else:

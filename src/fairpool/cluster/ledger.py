@@ -65,16 +65,16 @@ class Ledger:
         lease_s: int = LEASE_S,
         busy_s: float = BUSY_S,
         events_max: int = EVENTS_MAX,
-        between: Callable[[str], None] | None = None,
+        on_step: Callable[[str], None] | None = None,
     ) -> None:
         """Opens the file, or makes it; raises `LedgerProblem` or `DiskTrouble`.
 
-        `between` is called with the name of each step of a transaction; what it raises is a crash at that point.
+        `on_step` is called with the name of each step of a transaction; what it raises is a crash at that point.
         """
         self._path = path
         self._lease_ms = lease_s * SECOND_MS
         self._events_max = events_max
-        self._between = between or (lambda step: None)
+        self._on_step = on_step or (lambda step: None)
         self._connection = connect(path, busy_s)
 
     def is_new(self) -> bool:
@@ -156,18 +156,18 @@ class Ledger:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection
         try:
-            self._between(BEFORE_BEGIN)
+            self._on_step(BEFORE_BEGIN)
             connection.execute("BEGIN IMMEDIATE")
             refuse_newer(schema_version(connection), self._path)  # it may have been migrated while we had it open
             yield connection
-            self._between(BEFORE_COMMIT)
+            self._on_step(BEFORE_COMMIT)
             connection.execute("COMMIT")
         except BaseException as error:
             self._roll_back()
             if isinstance(error, sqlite3.Error):
                 raise trouble(error, self._path) from error
             raise
-        self._between(AFTER_COMMIT)
+        self._on_step(AFTER_COMMIT)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

@@ -49,7 +49,7 @@ class Loop:
         holder: str = "loop",
         policy: Policy | None = None,
         on_snapshot: SnapshotHook | None = None,
-        between: Callable[[str], None] = no_hook,
+        on_step: Callable[[str], None] = no_hook,
         report_delay_ms: int = 0,
         on_event: Callable[[Event, WorkloadSpec | None], None] | None = None,
     ) -> None:
@@ -59,7 +59,7 @@ class Loop:
         report that it starts would only be in its way."""
         self._ledger, self._engine, self._link, self._clock = ledger, engine, link, clock
         self._policy = policy or Policy.product()
-        self._on_snapshot, self._between = on_snapshot, between
+        self._on_snapshot, self._on_step = on_snapshot, on_step
         self._tell_within_ms = report_delay_ms
         self._note = on_event
         self._tell_at: Instant | None = None
@@ -82,15 +82,15 @@ class Loop:
         self._untold = True
         """The ledger may hold events that were not delivered."""
 
-    def turn(self) -> bool:
+    def run_cycle(self) -> bool:
         """Once round. False: there was nothing to do."""
         now = self._clock()
         self.trouble = ""
         try:
             observation = self._observe(now)
-            self._between("observed")
+            self._on_step("observed")
             pulled = self._link.pull(now, self.cache.cursor or Revision(0))
-            self._between("pulled")
+            self._on_step("pulled")
             heard_token = (pulled.heard_token if pulled is not None else None) or self.token
             if heard_token > self.token or self._ledger_is_old():
                 self._rank_above(now, heard_token)
@@ -99,11 +99,11 @@ class Loop:
                 self._stay(now)
                 return False
             orders = self._write_down(now, observation, pulled)
-            self._between("recorded")
+            self._on_step("recorded")
             self._act(now, orders)
             if not self._waits_with_telling(now, orders, observation):
                 self._report_state(now)
-                self._between("told")
+                self._on_step("reported")
         except (EngineUnreachable, DiskTrouble) as error:
             self.trouble = str(error)
             self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
@@ -201,7 +201,7 @@ class Loop:
             recovered=self.cache.cursor is None and self._is_not_the_first(observation, pulled),
         )
         draft = cycle(self.cache, inputs, self._on_snapshot)
-        self._between("decided")
+        self._on_step("decided")
         entry = replace(draft.entry(), acknowledged=self._acknowledged)
         if self.cache.cursor is None and pulled is not None:
             entry = replace(entry, heard_events=pulled.heard_events)
@@ -237,7 +237,7 @@ class Loop:
                 return
             for order, answer in zip(batch, answers, strict=True):
                 self._note_answer(now, order, answer)
-            self._between("acted")
+            self._on_step("acted")
 
     def _note_answer(self, now: Instant, order: Order, answer: Answer) -> None:
         if answer.reply is not Reply.DONE:

@@ -138,7 +138,7 @@ class Runner:
 
     def _turn_until_stopped(self) -> None:
         while not self._stopping:
-            was_busy = self.loop.turn()
+            was_busy = self.loop.run_cycle()
             self.turns += 1
             self.turned_at, self._turned_s = now(), time.monotonic()
             self._note_nodes()

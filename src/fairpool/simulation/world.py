@@ -101,7 +101,7 @@ class Stage:
     def rest(self) -> None:
         """Let the loop turn until there is nothing more to do at this moment."""
         for _ in range(TURNS_MAX):
-            if not self.loop.turn() or self.loop.trouble:
+            if not self.loop.run_cycle() or self.loop.trouble:
                 return
         raise Stuck(f"the loop has turned {TURNS_MAX} times at one moment without coming to rest")
 
