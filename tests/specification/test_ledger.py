@@ -842,17 +842,17 @@ def test_of_several_processes_one_gets_the_lease(file: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from fairpool.cluster.ledger import Entry, Ledger
+from fairpool.cluster.ledger import Ledger, LedgerEntry
 from fairpool.model.ids import Instant, Revision
-from tests.specification.test_ledger import NOON, event, life
+from tests.specification.test_ledger import NOON, event, record
 
 ledger = Ledger(Path(sys.argv[1]))
 token = ledger.acquire("writer", NOON)
 turn = ledger.load().cursor or 0
 while True:
     turn += 1
-    lives = tuple(life("w", index, turn, detail="x" * 200) for index in range(10))
-    entry = Entry(lives=lives, events=(event(turn), event(turn)), cursor=Revision(turn))
+    pods = tuple(record("w", index, turn, detail="x" * 200) for index in range(10))
+    entry = LedgerEntry(pods=pods, events=(event(turn), event(turn)), cursor=Revision(turn))
     ledger.record(entry, token, NOON)
     print(turn, flush=True)
 """
