@@ -306,7 +306,7 @@ with a_machine(folder / "machine") as machine:
     while guard._reserve.held_bytes < 32 << 20:
         assert time.monotonic() < until
         time.sleep(0.01)
-    filler = machine.up("filler", sys.executable, "-c", filling)
+    filler = machine.up("filler", "python3", "-c", filling)
     end = machine.until_exited(filler)
     (folder / "proof").write_bytes(os.urandom(1 << 20))
     print(json.dumps([end.words, machine.see(quiet).state.value]))
