@@ -13,8 +13,9 @@ from itertools import pairwise
 
 import pytest
 
-from fairpool.cluster.expand import ExpandInput, Expansion, expand, slots_of
+from fairpool.cluster.expand import ExpandInput, Expansion, expand
 from fairpool.cluster.outstanding_orders import outstanding_order
+from fairpool.cluster.pod_slots import latest_pods
 from fairpool.cluster.settle import Evidence, settle
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, pod_id
@@ -446,7 +447,7 @@ def test_the_dice_reach_every_corner() -> None:
     for seed in range(42):
         world = lived(seed, steps=20)
         seen.update(f"{each.outcome} {each.cause}" for each in world.pods if each.is_over)
-        seen.update(["two lives at once"] if len(slots_of(world.pods)) < len(holding(world.pods)) else [])
+        seen.update(["two lives at once"] if len(latest_pods(world.pods)) < len(holding(world.pods)) else [])
         seen.update([world.state.halt.phase.value] if world.state.halt is not None else [])
     causes = {"ok exited", "error exited", "error refused", "lost node-lost", "lost vanished", "evicted preempted"}
     causes |= {"evicted moved", "evicted peer", "evicted node-drained", "stopped suspended", "stopped scaled-down"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from fairpool.cluster.expand import is_rigid, slots_of
 from fairpool.cluster.ledger_cache import LedgerCache
+from fairpool.cluster.pod_slots import is_rigid, latest_pods
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
@@ -83,7 +83,7 @@ def gangs_are_whole(books: LedgerCache, rigid_since: Mapping[WorkloadId, Instant
     A pod that was missing already while the others did without it has the grace of broken gangs to come back.
     """
     for workload, spec in books.specs.items():
-        lives = slots_of(books.pods.get(workload, ()))
+        lives = latest_pods(books.pods.get(workload, ()))
         current = [life for index, life in sorted(lives.items()) if index < spec.pods]
         if not is_rigid(spec) or len(current) < spec.pods:
             continue
@@ -114,7 +114,7 @@ def done_work_is_not_done_again(books: LedgerCache) -> Iterator[Wrong]:
         if spec.arrangement is Arrangement.REPLICAS or spec.end_rule.restart is RestartPolicy.ALWAYS:
             continue
         lives = books.pods.get(workload, ())
-        latest = slots_of(lives)
+        latest = latest_pods(lives)
         for life in lives:
             again = latest[life.index]
             # One that was born before this was known, for a move, may be there, as long as it goes.

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from fairpool.api.clusters import EventReport
-from fairpool.cluster.expand import slots_of
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger import AFTER_COMMIT, Ledger, LedgerEntry
 from fairpool.cluster.ledger_cache import LedgerCache
+from fairpool.cluster.pod_slots import latest_pods
 from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -203,7 +203,7 @@ def overtaken(books: LedgerCache, entry: LedgerEntry, now: Instant) -> Iterator[
 def _latest(books: LedgerCache, changed: Mapping[PodId, PodRecord], workload: WorkloadId) -> PodRecord | None:
     lives = {life.id: life for life in books.pods.get(workload, ())}
     lives.update((pod, life) for pod, life in changed.items() if life.workload == workload)
-    return slots_of(tuple(lives.values())).get(0)
+    return latest_pods(tuple(lives.values())).get(0)
 
 
 def _could_start(life: PodRecord, now: Instant) -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairpool.cluster.expand import wanted_slots
 from fairpool.cluster.ledger_cache import LedgerCache
+from fairpool.cluster.pod_slots import counted_pods
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
@@ -55,7 +55,7 @@ def part_of_device(shape: PodShape, node: Node) -> int:
 def could_run(books: LedgerCache, workload: WorkloadId, engine: SimulatedEngine) -> bool:
     """Whether the pods it needs fit into the empty nodes, and its project may have so much."""
     spec = books.specs[workload]
-    done = {index for index, life in wanted_slots(spec, books.pods[workload]).items() if life.outcome is Outcome.OK}
+    done = {index for index, life in counted_pods(spec, books.pods[workload]).items() if life.outcome is Outcome.OK}
     needed = max(spec.needed - len(done), 1)
     first = [0] if spec.leader is not None and 0 not in done else []
     most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from fairpool.cluster.dependencies import WorkloadOutcome, outcome_of
-from fairpool.cluster.expand import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
+from fairpool.cluster.failures import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
 from fairpool.cluster.workload_state import Halt
 from fairpool.model.pod_record import Cause
 from fairpool.model.spec import Want, WorkloadSpec

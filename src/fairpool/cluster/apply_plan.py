@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fairpool.cluster.expand import is_rigid, slots_of
 from fairpool.cluster.ledger_cache import EntryDraft
+from fairpool.cluster.pod_slots import is_rigid, latest_pods, workload_of
 from fairpool.cluster.snapshot_builder import snapshot_part
 from fairpool.cluster.workload_state import GroupDates, WorkloadState
 from fairpool.model.ids import GroupId, Instant, PodId, QueueId, WorkloadId, pod_id
@@ -21,11 +21,6 @@ from fairpool.scheduler.decision import Bind, Evict, Plan, Promise, Withdraw
 from fairpool.scheduler.explain import explain_eviction, names_for
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
-
-
-def workload_of(group: GroupId) -> WorkloadId:
-    """The workload a pod group belongs to; replicas have groups of their own, named `workload/index`."""
-    return WorkloadId(group.partition("/")[0])
 
 
 @dataclass(slots=True)
@@ -180,7 +175,7 @@ def _remember_dates(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> set[Wo
 
 def _alive(draft: EntryDraft, workload: WorkloadId, group: PodGroup) -> set[GroupId]:
     """Groups whose dates are worth keeping: a replica that was scaled away leaves nothing behind."""
-    return {pod.group for pod in slots_of(draft.pods_of(workload)).values() if not pod.is_over} | {group.id}
+    return {pod.group for pod in latest_pods(draft.pods_of(workload)).values() if not pod.is_over} | {group.id}
 
 
 def _dated(state: WorkloadState, dates: GroupDates, alive: set[GroupId]) -> WorkloadState:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fairpool.api.clusters import DesiredWorkload, PullAnswer
-from fairpool.cluster.apply_plan import apply_plan, workload_of
+from fairpool.cluster.apply_plan import apply_plan
 from fairpool.cluster.dependencies import WorkloadOutcome, outcome_of
-from fairpool.cluster.expand import ExpandInput, expand, group_of, pod_set_of, slots_of
+from fairpool.cluster.expand import ExpandInput, expand
 from fairpool.cluster.grace_period import capped_grace_s, with_capped_graces
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger_cache import MESSAGES_S, NO_NODES, NO_PODS, EntryDraft, LedgerCache
 from fairpool.cluster.outstanding_orders import outstanding_order, record_of_order
+from fairpool.cluster.pod_slots import group_of, latest_pods, pod_set_of, workload_of
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.settle import Evidence, settle
 from fairpool.cluster.snapshot_builder import SnapshotBuilder, current_pool, pooled_nodes, snapshot_part
@@ -544,4 +545,4 @@ def _needed(spec: WorkloadSpec, pods: Sequence[PodRecord]) -> set[PodId]:
     """Of each pod the life that has done its work, else the latest, whose number must not be used again."""
     comes_back = spec.end_rule.restart is RestartPolicy.ALWAYS
     done = {} if comes_back else {pod.index: pod for pod in pods if pod.outcome is Outcome.OK}
-    return {pod.id for pod in (slots_of(pods) | done).values()}
+    return {pod.id for pod in (latest_pods(pods) | done).values()}

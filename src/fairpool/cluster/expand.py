@@ -1,7 +1,7 @@
-"""Which pods should exist: births and deaths of one workload, with their reasons.
+"""Which pods of a workload should exist: pods to stop and pods to create, with the reasons.
 
-Called for a workload whenever something about it may have changed: its declaration, one of its pods, its node, or the
-hour. It says when the hour alone can change the answer (`wake_at`).
+Called for a workload whenever its declaration, one of its pods, one of their nodes or the time may have changed the
+answer. The result says when time alone can change it (`wake_at`).
 """
 
 from __future__ import annotations
@@ -9,51 +9,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fairpool.cluster.dependencies import (
-    OutcomeOf,
-    WorkloadOutcome,
-    failed_dependency,
-    unmet_dependencies,
-    with_met_dependencies,
-)
-from fairpool.cluster.workload_state import AvoidedNode, Halt, WorkloadState
-from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, pod_id
+from fairpool.cluster.dependencies import OutcomeOf, WorkloadOutcome, with_met_dependencies
+from fairpool.cluster.failures import back_off_until, pod_label, with_failures
+from fairpool.cluster.gates import may_have_pods, should_run
+from fairpool.cluster.pod_slots import counted_pods, group_of, is_rigid, latest_pods, pod_set_of
+from fairpool.cluster.workload_end import UNPLACED, end_of_workload, expires_at, time_limits
+from fairpool.cluster.workload_state import WorkloadState
+from fairpool.model.ids import Instant, NodeName, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodRecord
-from fairpool.model.quantity import length_text
 from fairpool.model.spec import Arrangement, RestartPolicy, Want, WorkloadSpec
-from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 
-FIRST_BACK_OFF_S = 10
-LONGEST_BACK_OFF_S = 300
-LONG_RUN_S = 600
-"""A pod that ran this long before it failed is tried again after the shortest back-off."""
-REFUSALS_MAX = 10
-"""Starts that nodes may refuse before a workload is given up."""
-AVOID_S = 600
-"""How long a node that refused a pod is left alone by its workload."""
-
 Drains = Callable[[NodeName], Sequence[Taint]]
-"""The taints of a node that drive pods away."""
+"""The taints of a node that evict pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpandInput:
-    """One workload and all its lives. No declaration: nobody wants it (any more)."""
+    """One workload and all its pods."""
 
     spec: WorkloadSpec | None
+    """None: not declared, or not any more."""
     state: WorkloadState
     pods: tuple[PodRecord, ...]
-    """In the order of their birth."""
+    """In the order of their creation."""
     ended: tuple[PodRecord, ...] = ()
-    """Those of them that came to their end just now: each is counted once."""
+    """Those of them that ended in this cycle: each is counted once."""
     rules: ProjectRules = ProjectRules()
     drains: Drains = lambda node: ()
     outcomes: OutcomeOf = lambda workload: WorkloadOutcome.GONE
-    """What became of the workloads it waits for."""
+    """Of the workloads it depends on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,265 +53,91 @@ class Expansion:
     """All of them, the new ones last."""
     wake_at: Instant | None = None
     gone: bool = False
-    """Nothing is left and nothing will come: the declaration may go."""
+    """No pod is left and none will be created: the declaration may be removed."""
 
 
-def expand(case: ExpandInput, now: Instant) -> Expansion:
-    """Who should exist, who should leave, and why."""
-    spec = case.spec
+def expand(given: ExpandInput, now: Instant) -> Expansion:
+    """Update the state of a workload, then stop and create pods."""
+    spec, pods = given.spec, given.pods
     if spec is None:
-        pods = tuple(pod.leave(now, Cause.UNWANTED, "its workload no longer exists") for pod in case.pods)
-        return Expansion(state=case.state, pods=pods)
-    case = replace(case, pods=_of_this_run(case.pods, spec))
-    state = _this_run(case.state, spec)  # 1. what is remembered
-    state = _counted(state, case, now)
-    state = _activated(state, case.pods)
-    state = with_met_dependencies(spec, state, case.pods, case.outcomes)
-    if state.halt is None and spec.want is Want.RUN:  # 2. whether it came to an end
-        state = replace(state, halt=_halt(spec, state, case, now))
-    pods = _stop_pods(spec, state, case, now)  # 3. who leaves
-    if state.halt is None and spec.want is Want.RUN and not unmet_dependencies(spec, state):
-        pods += _create_pods(spec, state, pods, now)  # 4. who comes
+        stopped = tuple(pod.leave(now, Cause.UNWANTED, "its workload no longer exists") for pod in pods)
+        return Expansion(state=given.state, pods=stopped)
+    pods = _in_this_run(pods, spec)
+    state = _updated(given, spec, pods, now)
+    pods = _stop_pods(spec, state, pods, given.drains, now)
+    if may_have_pods(spec, state):
+        pods += _create_pods(spec, state, pods, now)
     return Expansion(
         state=state,
         pods=pods,
-        wake_at=_wake_at(spec, state, pods, case.rules, now),
+        wake_at=_wake_at(spec, state, pods, given.rules, now),
         gone=_is_gone(spec, state, pods, now),
     )
 
 
-def slots_of(pods: Sequence[PodRecord]) -> dict[int, PodRecord]:
-    """The latest life of each pod, by its place in the workload."""
-    latest: dict[int, PodRecord] = {}
-    for pod in pods:
-        if pod.index not in latest or latest[pod.index].incarnation < pod.incarnation:
-            latest[pod.index] = pod
-    return latest
+# --- the state of the workload -------------------------------------------------------------------------------------
 
 
-def wanted_slots(spec: WorkloadSpec, pods: Sequence[PodRecord]) -> dict[int, PodRecord]:
-    """The same for the places that are declared now: what became of pods that were scaled away does not matter.
-
-    Where a life has done the work, that one counts, even if a later one was born before this was known.
-    """
-    most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods
-    slots = {index: pod for index, pod in slots_of(pods).items() if index < most}
-    if spec.end_rule.restart is not RestartPolicy.ALWAYS:
-        slots.update((pod.index, pod) for pod in pods if pod.outcome is Outcome.OK and pod.index < most)
-    return slots
-
-
-def group_of(spec: WorkloadSpec, index: int) -> GroupId:
-    """The pod group a pod belongs to: replicas are each their own."""
-    return GroupId(f"{spec.id}/{index}" if spec.arrangement is Arrangement.REPLICAS else spec.id)
-
-
-def is_rigid(spec: WorkloadSpec) -> bool:
-    """Whether its pods can only run all together, so that one that ends takes the others with it."""
-    return spec.arrangement is Arrangement.TOGETHER and spec.pods > 1 and not spec.is_elastic
-
-
-# --- what is remembered --------------------------------------------------------------------------------------------
-
-
-def _this_run(state: WorkloadState, spec: WorkloadSpec) -> WorkloadState:
-    """A workload that was resumed starts with a clean slate."""
-    if spec.run <= state.run:
+def _updated(given: ExpandInput, spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> WorkloadState:
+    state = given.state
+    if spec.run > state.run:  # resumed: it starts without failures
+        state = replace(state, run=spec.run, failures=0, refusals=0, failure="", halt=None, active_since=None)
+    state = with_failures(state, spec, given.ended, now)
+    state = _activated(state, pods)
+    state = with_met_dependencies(spec, state, pods, given.outcomes)
+    if not should_run(spec, state):
         return state
-    return replace(state, run=spec.run, failures=0, refusals=0, failure="", halt=None, active_since=None)
+    halt = end_of_workload(spec, state, pods, ended=given.ended, rules=given.rules, outcomes=given.outcomes, now=now)
+    return replace(state, halt=halt)
 
 
-def _of_this_run(pods: tuple[PodRecord, ...], spec: WorkloadSpec) -> tuple[PodRecord, ...]:
-    """Suspended and resumed before anybody noticed: who was only waiting waits in the new run."""
-    if all(pod.run == spec.run or pod.phase not in NEW for pod in pods):
+def _in_this_run(pods: tuple[PodRecord, ...], spec: WorkloadSpec) -> tuple[PodRecord, ...]:
+    """Pods that wait belong to the current run, also if the workload was suspended and resumed between two cycles."""
+    if all(pod.run == spec.run or pod.phase not in UNPLACED for pod in pods):
         return pods
-    return tuple(replace(pod, run=spec.run) if pod.phase in NEW else pod for pod in pods)
-
-
-def _counted(state: WorkloadState, case: ExpandInput, now: Instant) -> WorkloadState:
-    """Failures and refusals of lives that ended just now, and the nodes to keep away from."""
-    failed = [pod for pod in case.ended if pod.outcome is Outcome.ERROR and pod.run == state.run]
-    refused = [pod for pod in failed if pod.cause is Cause.REFUSED]
-    unstarted = [pod for pod in failed if pod.cause in UNSTARTED]
-    avoided = tuple(each for each in state.avoided if each.until > now)
-    for pod in refused:
-        assert pod.node is not None
-        avoided = (
-            *(each for each in avoided if each.node != pod.node),
-            AvoidedNode(pod.node, Instant(now + AVOID_S * SECOND_MS)),
-        )
-    if not failed and avoided == state.avoided:
-        return state
-    failures = len(failed) - len(unstarted)
-    if case.spec is not None and case.spec.arrangement is Arrangement.TOGETHER:
-        failures = min(failures, 1)  # one of them drags the others down: that is one failure
-    return replace(
-        state,
-        failures=state.failures + failures,
-        refusals=state.refusals + len({pod.node for pod in unstarted}),  # one bad node is one refusal
-        failure=failure_text(case.spec, state, failed[-1]) if failed else state.failure,
-        avoided=avoided,
-    )
-
-
-UNSTARTED = frozenset({Cause.REFUSED, Cause.IMAGE})
-"""Failures before the program was started: they do not count against the workload's own retries."""
-
-
-def failure_text(spec: WorkloadSpec | None, state: WorkloadState, pod: PodRecord) -> str:
-    """How a life failed, in words for people: `pod 1 of sweep3 (try 2) failed with exit code 3`."""
-    words = pod.detail or "how it ended is not known"
-    if pod.cause not in UNSTARTED:
-        words = f"failed with {words}" if words.startswith("exit code") else f"failed: {words}"
-    if spec is None or max(spec.pods, spec.completions or 1) == 1:
-        return words
-    return f"{pod_label(spec, state, pod)}{':' if pod.cause in UNSTARTED else ''} {words}"
-
-
-def pod_label(spec: WorkloadSpec, state: WorkloadState, pod: PodRecord) -> str:
-    """What people call one life of a pod; ids are for programs."""
-    first = state.first_incarnation if pod.incarnation >= state.first_incarnation else 0
-    return f"pod {pod.index} of {spec.name} (try {pod.incarnation - first + 1})"
+    return tuple(replace(pod, run=spec.run) if pod.phase in UNPLACED else pod for pod in pods)
 
 
 def _activated(state: WorkloadState, pods: Sequence[PodRecord]) -> WorkloadState:
-    """When it first ran in this run. Whoever runs has been let in: earlier refusals are forgiven."""
+    """Note when it first ran in this run. Once a pod runs, earlier refusals no longer count."""
     if state.refusals and any(pod.phase is PodPhase.RUNNING for pod in pods):
         state = replace(state, refusals=0)
     if state.active_since is not None:
         return state
-    # Who runs on from a run that was suspended and resumed before anybody noticed has begun, too.
-    begun = [pod for pod in pods if pod.run == state.run or pod.phase is PodPhase.RUNNING]
-    starts = [pod.started_at for pod in begun if pod.started_at is not None]
+    # A pod that still runs although the workload was suspended and resumed between two cycles counts for this run.
+    of_this_run = [pod for pod in pods if pod.run == state.run or pod.phase is PodPhase.RUNNING]
+    starts = [pod.started_at for pod in of_this_run if pod.started_at is not None]
     return replace(state, active_since=min(starts)) if starts else state
 
 
-# --- whether it came to an end -------------------------------------------------------------------------------------
+# --- pods to stop --------------------------------------------------------------------------------------------------
 
 
-def _halt(spec: WorkloadSpec, state: WorkloadState, case: ExpandInput, now: Instant) -> Halt | None:
-    """The end of a workload, and why; None while it goes on."""
-    if spec.after and (failure := failed_dependency(spec, state, case.outcomes, now)) is not None:
-        return failure
-    slots = wanted_slots(spec, case.pods)
-    if _is_complete(spec, state, slots):
-        return Halt(WorkloadPhase.COMPLETED, Cause.FINISHED, now)
-    failure = _used_up(spec, state, case.ended, now)
-    if failure is not None:
-        return failure
-    if spec.kind is WorkloadKind.BUILD:
-        for pod in case.ended:
-            lost = pod.outcome in (Outcome.LOST, Outcome.EVICTED) and pod.cause is not Cause.PEER
-            if lost and pod.run == state.run:
-                cause = pod.cause if pod.cause is not None else Cause.NODE_LOST
-                return Halt(WorkloadPhase.STOPPED, Cause.PREEMPTED if cause in PREEMPTIONS else cause, now, pod.detail)
-    return _out_of_time(spec, state, case.rules, now)
-
-
-PREEMPTIONS = frozenset({Cause.PREEMPTED, Cause.STALE, Cause.MOVED})
-
-
-def _is_complete(spec: WorkloadSpec, state: WorkloadState, slots: dict[int, PodRecord]) -> bool:
-    done = sum(pod.outcome is Outcome.OK for pod in slots.values())
-    match spec.arrangement:
-        case Arrangement.REPLICAS:
-            return False
-        case Arrangement.SWEEP:
-            return done >= spec.runs_needed
-    if spec.end_rule.restart is RestartPolicy.ALWAYS:
-        return False
-    if spec.leader is not None:
-        return 0 in slots and slots[0].outcome is Outcome.OK
-    unfinished = any(
-        pod.outcome is not Outcome.OK and (pod.phase not in NEW or pod.incarnation > state.first_incarnation)
-        for pod in slots.values()
-    )
-    return done >= spec.needed and not unfinished
-
-
-NEW = (PodPhase.WAITING, PodPhase.PROMISED)
-"""A pod that is still so in its first life has never run, and nothing is lost if it never does."""
-
-
-def _used_up(spec: WorkloadSpec, state: WorkloadState, ended: Sequence[PodRecord], now: Instant) -> Halt | None:
-    """Failed more often than is forgiven, with the words of the last failure."""
-    failed = [pod for pod in ended if pod.outcome is Outcome.ERROR and pod.run == state.run]
-    if state.refusals > REFUSALS_MAX and failed:
-        cause = Cause.IMAGE if failed[-1].cause is Cause.IMAGE else Cause.REFUSED
-        return Halt(WorkloadPhase.FAILED, cause, now, f"{failed[-1].detail}; gave up after {state.refusals} tries")
-    failed = [pod for pod in failed if pod.cause not in UNSTARTED]
-    if not failed:
-        return None
-    rule = spec.end_rule
-    last = failure_text(spec, state, failed[-1])
-    if rule.restart is RestartPolicy.NEVER:
-        return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)
-    if rule.retries is not None and state.failures > rule.retries:
-        if rule.retries == 0:
-            return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)
-        return Halt(WorkloadPhase.FAILED, Cause.RETRIES, now, f"{last}; no retries left ({rule.retries} allowed)")
-    return None
-
-
-def _out_of_time(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules, now: Instant) -> Halt | None:
-    if state.active_since is None:
-        return None
-    for moment, halt in _time_limits(spec, state.active_since, rules):
-        if moment <= now:
-            return replace(halt, at=now)
-    return None
-
-
-def _time_limits(spec: WorkloadSpec, since: Instant, rules: ProjectRules) -> Iterator[tuple[Instant, Halt]]:
-    limits = {
-        WorkloadKind.BUILD: ("interactive jobs", rules.interactive_limit_s),
-        WorkloadKind.TRAIN: ("training jobs", rules.training_limit_s),
-    }
-    noun, limit_s = limits.get(spec.kind, ("", None))
-    if limit_s is not None:
-        moment = Instant(since + limit_s * SECOND_MS)
-        words = f"reached the time limit of {length_text(limit_s)} for {noun} in project {spec.project}"
-        yield moment, Halt(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, moment, words)
-    if spec.deadline_s is not None:
-        moment = Instant(since + spec.deadline_s * SECOND_MS)
-        yield (
-            moment,
-            Halt(
-                WorkloadPhase.FAILED,
-                Cause.DEADLINE,
-                moment,
-                f"reached its time limit of {length_text(spec.deadline_s)}",
-            ),
-        )
-
-
-# --- who leaves ----------------------------------------------------------------------------------------------------
-
-
-def _stop_pods(spec: WorkloadSpec, state: WorkloadState, case: ExpandInput, now: Instant) -> tuple[PodRecord, ...]:
+def _stop_pods(
+    spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], drains: Drains, now: Instant
+) -> tuple[PodRecord, ...]:
     if spec.want is Want.DELETE:
-        return tuple(pod.leave(now, Cause.DELETED) for pod in case.pods)
+        return tuple(pod.leave(now, Cause.DELETED) for pod in pods)
     if state.halt is not None:
         halt = state.halt
-        return tuple(pod.leave(now, halt.cause, halt.detail) for pod in case.pods)
+        return tuple(pod.leave(now, halt.cause, halt.detail) for pod in pods)
     if spec.want is Want.STOP:
-        return tuple(pod.leave(now, Cause.SUSPENDED) for pod in case.pods)
-    pods = _without_the_done(spec, case.pods, now)
-    pods = tuple(_drained(pod, case.drains, now) for pod in pods)
-    pods = _scaled_down(spec, pods, now)
-    return _with_peers(spec, state, pods, now) if is_rigid(spec) else pods
+        return tuple(pod.leave(now, Cause.SUSPENDED) for pod in pods)
+    pods = _stop_superfluous(spec, pods, now)
+    pods = tuple(_stop_if_drained(pod, drains, now) for pod in pods)
+    pods = _scale_down(spec, pods, now)
+    return _stop_broken_gang(spec, state, pods, now) if is_rigid(spec) else pods
 
 
-def _without_the_done(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
-    """A pod that moves is given its next life at once; if the old one ends well after all, the next has no work."""
-    slots = wanted_slots(spec, pods)
-    done = {index for index, pod in slots.items() if pod.outcome is Outcome.OK}
+def _stop_superfluous(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
+    """Stop replacements of pods that succeeded: a pod that is moved has a replacement before its own end."""
+    done = {index for index, pod in counted_pods(spec, pods).items() if pod.outcome is Outcome.OK}
     if spec.end_rule.restart is RestartPolicy.ALWAYS or not done:
         return pods
     return tuple(pod.leave(now, Cause.FINISHED) if pod.index in done else pod for pod in pods)
 
 
-def _drained(pod: PodRecord, drains: Drains, now: Instant) -> PodRecord:
+def _stop_if_drained(pod: PodRecord, drains: Drains, now: Instant) -> PodRecord:
     if pod.node is None or pod.phase not in (PodPhase.BOUND, PodPhase.RUNNING):
         return pod
     for taint in drains(pod.node):
@@ -332,8 +146,8 @@ def _drained(pod: PodRecord, drains: Drains, now: Instant) -> PodRecord:
     return pod
 
 
-def _scaled_down(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
-    """Whoever is beyond the declared number leaves; of a sweep those that have done least."""
+def _scale_down(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
+    """Stop pods beyond the declared number; of a sweep those that have done least."""
     if spec.arrangement is not Arrangement.SWEEP:
         surplus = {pod.id for pod in pods if pod.index >= spec.pods}
     else:
@@ -347,11 +161,11 @@ def _scaled_down(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) 
     return tuple(pod.leave(now, Cause.SCALED_DOWN, words) if pod.id in surplus else pod for pod in pods)
 
 
-def _with_peers(
+def _stop_broken_gang(
     spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], now: Instant
 ) -> tuple[PodRecord, ...]:
-    """A gang restarts as a whole: when one pod has left or must leave, the others follow."""
-    broken = next((pod for pod in wanted_slots(spec, pods).values() if _breaks_gang(pod)), None)
+    """A gang restarts as a whole: when one pod has ended or must stop, the others are stopped too."""
+    broken = next((pod for pod in counted_pods(spec, pods).values() if _breaks_gang(pod)), None)
     if broken is None:
         return pods
     verb = "ended" if broken.is_over else "is stopping"
@@ -367,67 +181,59 @@ def _breaks_gang(pod: PodRecord) -> bool:
     return pod.phase is PodPhase.RELEASING and pod.cause in EVICTIONS | LOSSES
 
 
-# --- who comes -----------------------------------------------------------------------------------------------------
+# --- pods to create ------------------------------------------------------------------------------------------------
 
 
 def _create_pods(
     spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], now: Instant
 ) -> tuple[PodRecord, ...]:
-    latest = slots_of(pods)
-    born = []
-    for index in _missing(spec, latest | wanted_slots(spec, pods)):
-        last = latest.get(index)
-        incarnation = state.next_incarnation(last)
-        template = spec.template_of(index)
-        born.append(
-            PodRecord(
-                id=pod_id(spec.id, index, incarnation),
-                workload=spec.id,
-                index=index,
-                incarnation=incarnation,
-                group=group_of(spec, index),
-                pod_set=pod_set_of(spec, index),
-                shape=template.shape,
-                run=spec.run,
-                since=now,
-                born_at=now,
-                not_before=_not_before(state, last, now),
-                nominated=_old_place(spec, state, last),
-                grace_s=spec.grace_s,
-            )
-        )
-    return tuple(born)
+    latest = latest_pods(pods)
+    missing = _missing(spec, latest | counted_pods(spec, pods))
+    return tuple(_new_pod(spec, state, index, latest.get(index), now) for index in missing)
 
 
-def _old_place(spec: WorkloadSpec, state: WorkloadState, last: PodRecord | None) -> NodeName | None:
-    """A person who comes back to their work finds it where it was, if that is possible."""
+def _new_pod(spec: WorkloadSpec, state: WorkloadState, index: int, last: PodRecord | None, now: Instant) -> PodRecord:
+    """The next pod of an index, after `last` if there was one."""
+    incarnation = state.next_incarnation(last)
+    return PodRecord(
+        id=pod_id(spec.id, index, incarnation),
+        workload=spec.id,
+        index=index,
+        incarnation=incarnation,
+        group=group_of(spec, index),
+        pod_set=pod_set_of(spec, index),
+        shape=spec.template_of(index).shape,
+        run=spec.run,
+        since=now,
+        born_at=now,
+        not_before=back_off_until(state, last, now),
+        nominated=_preferred_node(spec, state, last),
+        grace_s=spec.grace_s,
+    )
+
+
+def _preferred_node(spec: WorkloadSpec, state: WorkloadState, last: PodRecord | None) -> NodeName | None:
+    """A restarted interactive job returns to its node, if there is room."""
     if last is None or spec.kind is not WorkloadKind.BUILD or any(each.node == last.node for each in state.avoided):
         return None
     return last.node
 
 
-def pod_set_of(spec: WorkloadSpec, index: int) -> str:
-    """The set a pod counts in: leaders and workers are counted apart."""
-    if spec.arrangement is not Arrangement.TOGETHER or spec.leader is None:
-        return "default"
-    return "leader" if index == 0 else "worker"
-
-
-def _missing(spec: WorkloadSpec, slots: dict[int, PodRecord]) -> Iterator[int]:
-    """Places whose pod is not there and should be."""
+def _missing(spec: WorkloadSpec, current: dict[int, PodRecord]) -> Iterator[int]:
+    """Indexes that need a new pod."""
     if spec.arrangement is not Arrangement.SWEEP:
-        yield from (index for index in range(spec.pods) if _may_return(spec, slots.get(index)))
+        yield from (index for index in range(spec.pods) if _needs_pod(spec, current.get(index)))
         return
-    room = spec.pods - sum(not pod.is_over for pod in slots.values())
+    room = spec.pods - sum(not pod.is_over for pod in current.values())
     for index in range(spec.runs_needed):
         if room <= 0:
             return
-        if _may_return(spec, slots.get(index)):
+        if _needs_pod(spec, current.get(index)):
             room -= 1
             yield index
 
 
-def _may_return(spec: WorkloadSpec, last: PodRecord | None) -> bool:
+def _needs_pod(spec: WorkloadSpec, last: PodRecord | None) -> bool:
     if last is None:
         return True
     if not last.is_over:
@@ -435,44 +241,26 @@ def _may_return(spec: WorkloadSpec, last: PodRecord | None) -> bool:
     return last.outcome is not Outcome.OK or spec.end_rule.restart is RestartPolicy.ALWAYS
 
 
-def _not_before(state: WorkloadState, last: PodRecord | None, now: Instant) -> Instant:
-    """After a failure it waits, twice as long each time."""
-    fell = last is not None and (last.outcome in (Outcome.ERROR, Outcome.OK) or last.cause is Cause.VANISHED)
-    if last is None or last.run != state.run or not fell:
-        return Instant(0)
-    ran_long = last.started_at is not None and last.since - last.started_at >= LONG_RUN_S * SECOND_MS
-    tries = state.refusals if last.cause in UNSTARTED else state.failures
-    doublings = 0 if ran_long else max(tries - 1, 0)
-    wait_s = min(FIRST_BACK_OFF_S << min(doublings, 10), LONGEST_BACK_OFF_S)
-    return Instant(now + wait_s * SECOND_MS)
-
-
-# --- when to look again --------------------------------------------------------------------------------------------
+# --- timers --------------------------------------------------------------------------------------------------------
 
 
 def _wake_at(
     spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord], rules: ProjectRules, now: Instant
 ) -> Instant | None:
+    """When time alone may change the answer; None: never."""
     moments = [pod.not_before for pod in pods if not pod.is_over]
     moments += [pod.retry_at for pod in pods if pod.phase is PodPhase.BOUND]
     moments += [each.until for each in state.avoided]
-    if state.halt is None and state.active_since is not None:
-        moments += [moment for moment, _ in _time_limits(spec, state.active_since, rules)]
-    expiry = _expires_at(spec, state)
+    if state.halt is None:
+        moments += [halt.at for halt in time_limits(spec, state, rules)]
+    expiry = expires_at(spec, state)
     if expiry is not None:
         moments.append(expiry)
     return min((moment for moment in moments if moment > now), default=None)
 
 
-def _expires_at(spec: WorkloadSpec, state: WorkloadState) -> Instant | None:
-    finished = (WorkloadPhase.COMPLETED, WorkloadPhase.FAILED)
-    if spec.ttl_s is None or state.halt is None or state.halt.phase not in finished:
-        return None
-    return Instant(state.halt.at + spec.ttl_s * SECOND_MS)
-
-
 def _is_gone(spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord], now: Instant) -> bool:
     if any(not pod.is_over for pod in pods):
         return False
-    expiry = _expires_at(spec, state)
+    expiry = expires_at(spec, state)
     return spec.want is Want.DELETE or (expiry is not None and expiry <= now)

@@ -13,9 +13,10 @@ A life is not started while an earlier life of the same pod has not ended.
 
 from __future__ import annotations
 
+from fairpool.cluster.gates import may_start
 from fairpool.cluster.grace_period import capped_grace_s
-from fairpool.cluster.settle import LONGEST_RETRY_S, Evidence, Observed
-from fairpool.model.ids import Instant, is_ahead
+from fairpool.cluster.settle import Evidence, Observed
+from fairpool.model.ids import Instant
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import anonymous
 from fairpool.model.observation import ForgetOrder, Order, StartOrder, StopOrder
@@ -36,7 +37,7 @@ def outstanding_order(
 ) -> Order | None:
     """The order that is owed for one life, if any. `alone`: every earlier life of the pod has ended."""
     match pod.phase, evidence.observed_phase(pod):
-        case PodPhase.BOUND, Observed.ABSENT if spec is not None and alone and not _put_off(pod, now):
+        case PodPhase.BOUND, Observed.ABSENT if spec is not None and may_start(pod, now, alone=alone):
             return start_order(pod, spec, graces)
         case (
             PodPhase.RELEASING,
@@ -48,10 +49,6 @@ def outstanding_order(
         case PodPhase.ENDED, Observed.EXITED if acknowledged:
             return ForgetOrder(pod=pod.id, node=pod.node)
     return None
-
-
-def _put_off(pod: PodRecord, now: Instant) -> bool:
-    return is_ahead(pod.retry_at, now, LONGEST_RETRY_S)
 
 
 def start_order(pod: PodRecord, spec: WorkloadSpec, graces: GraceRules = DEFAULT_GRACES) -> StartOrder:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from fairpool.api.clusters import PodReport, WorkloadReport
 from fairpool.cluster.dependencies import unmet_dependencies, waiting_text
-from fairpool.cluster.expand import LONGEST_BACK_OFF_S, REFUSALS_MAX, is_rigid, wanted_slots
+from fairpool.cluster.failures import REFUSALS_MAX
+from fairpool.cluster.gates import is_backing_off
 from fairpool.cluster.grace_period import grace_text
+from fairpool.cluster.pod_slots import counted_pods, is_rigid
 from fairpool.cluster.settle import IMAGE_TROUBLES
 from fairpool.cluster.snapshot_builder import current_pool
 from fairpool.cluster.workload_state import Halt, WorkloadState
-from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, is_ahead
+from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.observation import ObservedNode
@@ -45,7 +47,7 @@ def rollup(
     now: Instant,
 ) -> WorkloadReport:
     """The level of one workload."""
-    slots = wanted_slots(spec, pods)
+    slots = counted_pods(spec, pods)
     shown = [pod for pod in pods if not pod.is_over or slots.get(pod.index) is pod]
     shown.sort(key=lambda pod: (pod.index, pod.incarnation))  # told alike, in whatever order they came
     status = workload_status(spec, state, shown, verdicts=verdicts, nodes=nodes, now=now)
@@ -146,7 +148,7 @@ def _pending(
             return Status(WorkloadPhase.PENDING, Pause.IMAGE, first.detail)
         return Status(WorkloadPhase.PENDING, Pause.EVICTED, f"{first.detail}; {_time_left(leaving)}")
     waiting = [pod for pod in pods if not pod.is_over]
-    held_back = [pod for pod in waiting if is_ahead(pod.not_before, now, LONGEST_BACK_OFF_S)]
+    held_back = [pod for pod in waiting if is_backing_off(pod, now)]
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
         return _backing_off(spec, state, held_back)
     said = [verdicts[pod.group] for pod in waiting if pod.group in verdicts]

@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from fairpool.cluster.expand import LONGEST_BACK_OFF_S, wanted_slots
+from fairpool.cluster.gates import is_backing_off
+from fairpool.cluster.pod_slots import counted_pods
 from fairpool.cluster.workload_state import WorkloadState
-from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, QueueId, is_ahead
+from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
 from fairpool.model.observation import ObservedNode
@@ -97,7 +98,7 @@ def _workers_needed(spec: WorkloadSpec, pods: Sequence[PodRecord]) -> int:
     set to need somebody."""
     if spec.leader is None or spec.arrangement is not Arrangement.TOGETHER:
         return 0
-    done = sum(pod.outcome is Outcome.OK and pod.index > 0 for pod in wanted_slots(spec, pods).values())
+    done = sum(pod.outcome is Outcome.OK and pod.index > 0 for pod in counted_pods(spec, pods).values())
     return spec.needed - 1 - done
 
 
@@ -114,7 +115,7 @@ def _pod(spec: WorkloadSpec | None, pod: PodRecord, pod_set: str, now: Instant) 
         leader=spec is not None and spec.leader is not None and pod.index == 0,
         order=-pod.index,
         created_at=pod.born_at,
-        gated=is_ahead(pod.not_before, now, LONGEST_BACK_OFF_S),
+        gated=is_backing_off(pod, now),
         nominated=pod.nominated,
         promised_at=pod.promised_at,
     )
@@ -129,7 +130,7 @@ def _group(
     spec: WorkloadSpec, state: WorkloadState, group: GroupId, pods: Sequence[PodRecord], now: Instant
 ) -> PodGroup:
     dates = state.dates(group)
-    members = [pod for pod in wanted_slots(spec, pods).values() if pod.group == group]
+    members = [pod for pod in counted_pods(spec, pods).values() if pod.group == group]
     done = [pod for pod in members if pod.outcome is Outcome.OK]
     return PodGroup(
         id=group,

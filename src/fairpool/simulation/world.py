@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairpool.api.clusters import EventReport, WorkloadReport
-from fairpool.cluster.apply_plan import workload_of
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.cycle import SnapshotHook
 from fairpool.cluster.ledger import DiskTrouble, Ledger, LedgerProblem
 from fairpool.cluster.loop import Loop
+from fairpool.cluster.pod_slots import workload_of
 from fairpool.cluster.rollup import gpus_held_milli
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import Behaviour
