@@ -271,11 +271,11 @@ def test_a_file_that_was_removed_and_is_held_open_is_found(tmp_path: Path) -> No
 def test_a_pod_that_was_evicted_has_failed_with_the_reason() -> None:
     running = life(phase=RUNNING, on="n1")
     words = "stopped: Evicted: it filled the disk: 2.0 GiB written to its scratch, and killed after its grace period"
-    seen = pod_sight(running, PodState.EXITED, exit_code=137, words=words, after_notice=True)
+    seen = pod_sight(running, PodState.EXITED, exit_code=137, message=words, after_notice=True)
     after = settle(running, Look(pod=seen, node=node_sight()), at(60))
     assert (after.outcome, after.cause) == (Outcome.ERROR, Cause.EXITED), "so that its retries are counted"
     assert after.detail == "Evicted: it filled the disk: 2.0 GiB written to its scratch"
-    other = replace(seen, words="stopped: down --stop-pods")
+    other = replace(seen, message="stopped: down --stop-pods")
     assert settle(running, Look(pod=other, node=node_sight()), at(60)).outcome is Outcome.LOST
 
 

@@ -14,7 +14,7 @@ from fairpool.cluster.dependencies import Course, course_of
 from fairpool.cluster.expand import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
 from fairpool.cluster.workload_state import Halt
 from fairpool.model.pod_record import Cause
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from tests.lives import Story, at, life, standing, tell
 from tests.lives import spec as spec_of
@@ -1408,9 +1408,12 @@ def test_at_its_time_limit_it_says_so() -> None:
         pytest.param(SPEC, WorkloadPhase.COMPLETED, Course.COMPLETED, id="completed"),
         pytest.param(SPEC, WorkloadPhase.FAILED, Course.FAILED, id="failed"),
         pytest.param(replace(SPEC, run=1), WorkloadPhase.FAILED, Course.OPEN, id="resumed, which nobody noticed yet"),
-        pytest.param(replace(SPEC, want=Want.DELETE), None, Course.GONE, id="deleted before its end"),
+        pytest.param(replace(SPEC, want=DesiredState.DELETE), None, Course.GONE, id="deleted before its end"),
         pytest.param(
-            replace(SPEC, want=Want.DELETE), WorkloadPhase.COMPLETED, Course.COMPLETED, id="deleted after it completed"
+            replace(SPEC, want=DesiredState.DELETE),
+            WorkloadPhase.COMPLETED,
+            Course.COMPLETED,
+            id="deleted after it completed",
         ),
         pytest.param(None, None, Course.GONE, id="not declared any more"),
         pytest.param(None, WorkloadPhase.COMPLETED, Course.COMPLETED, id="removed after it completed"),

@@ -24,7 +24,15 @@ from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.observation import Answer, ForgetOrder, Observation, ObservedPod, PodState, StartOrder, StopOrder
+from fairpool.model.observation import (
+    ForgetOrder,
+    Observation,
+    ObservedPod,
+    OrderResult,
+    PodState,
+    StartOrder,
+    StopOrder,
+)
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import RestartPolicy, WorkloadSpec
@@ -48,7 +56,7 @@ class View:
     now: Instant
     observation: Observation
     pulled: PullAnswer | None = None
-    answers: Mapping[PodId, Answer] = field(default_factory=dict)
+    answers: Mapping[PodId, OrderResult] = field(default_factory=dict)
     """To the orders of the turn before, except those that were simply done."""
     policy: Policy = field(default_factory=Policy.product)
     recovered: bool = False
@@ -206,7 +214,7 @@ def _is_orphan(draft: Draft, pod: PodId) -> bool:
 
 def _keep_place(draft: Draft, order: StartOrder) -> None:
     """Until it has left, the scheduler counts with it."""
-    leaving = adopted(order, draft.now).leave(draft.now, Cause.UNWANTED)
+    leaving = adopted(order, draft.now).release(draft.now, Cause.UNWANTED)
     draft.intruder_rows.append(rows_of(None, WorkloadState(workload=order.workload), (leaving,), draft.now))
 
 
@@ -541,6 +549,6 @@ def _clear_away(draft: Draft, touched: set[WorkloadId]) -> None:
 
 def _needed(spec: WorkloadSpec, lives: Sequence[PodRecord]) -> set[PodId]:
     """Of each pod the life that has done its work, else the latest, whose number must not be used again."""
-    comes_back = spec.end_rule.restart is RestartPolicy.ALWAYS
+    comes_back = spec.restart_rule.restart is RestartPolicy.ALWAYS
     done = {} if comes_back else {life.index: life for life in lives if life.outcome is Outcome.OK}
     return {life.id for life in (slots_of(lives) | done).values()}

@@ -79,7 +79,7 @@ def _whole_gang(draft: Draft, workload: WorkloadId, lives: tuple[PodRecord, ...]
         return lives
     words = "other pods of its gang must stop, and all of them restart together"
     return tuple(
-        life.leave(draft.now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life
+        life.release(draft.now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life
         for life in lives
     )
 
@@ -90,7 +90,7 @@ def _next(draft: Draft, life: PodRecord, decided: Decided) -> list[PodRecord]:
     promise = decided.promise.get(life.id)
     evict = decided.evict.get(life.id)
     if evict is not None:
-        leaving = life.leave(now, _cause(evict), _words(draft, life, evict))
+        leaving = life.release(now, _cause(evict), _words(draft, life, evict))
         return [leaving] if promise is None else [leaving, _promised(_next_life(draft, life), promise, now)]
     bind = decided.bind.get(life.id)
     if bind is not None:

@@ -17,7 +17,7 @@ from fairpool.model.node import Taint
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodRecord
 from fairpool.model.quantity import length_text
-from fairpool.model.spec import Arrangement, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, DesiredState, RestartPolicy, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 
@@ -66,17 +66,17 @@ def expand(case: Case, now: Instant) -> Expansion:
     """Who should exist, who should leave, and why."""
     spec = case.spec
     if spec is None:
-        lives = tuple(life.leave(now, Cause.UNWANTED, "its workload no longer exists") for life in case.lives)
+        lives = tuple(life.release(now, Cause.UNWANTED, "its workload no longer exists") for life in case.lives)
         return Expansion(standing=case.standing, lives=lives)
     case = replace(case, lives=_of_this_run(case.lives, spec))
     standing = _this_run(case.standing, spec)  # 1. what is remembered
     standing = _counted(standing, case, now)
     standing = _activated(standing, case.lives)
     standing = with_met(spec, standing, case.lives, case.courses)
-    if standing.halt is None and spec.want is Want.RUN:  # 2. whether it came to an end
+    if standing.halt is None and spec.want is DesiredState.RUN:  # 2. whether it came to an end
         standing = replace(standing, halt=_halt(spec, standing, case, now))
     lives = _deaths(spec, standing, case, now)  # 3. who leaves
-    if standing.halt is None and spec.want is Want.RUN and not unmet(spec, standing):
+    if standing.halt is None and spec.want is DesiredState.RUN and not unmet(spec, standing):
         lives += _births(spec, standing, lives, now)  # 4. who comes
     return Expansion(
         standing=standing,
@@ -102,7 +102,7 @@ def wanted_slots(spec: WorkloadSpec, lives: Sequence[PodRecord]) -> dict[int, Po
     """
     most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods
     slots = {index: life for index, life in slots_of(lives).items() if index < most}
-    if spec.end_rule.restart is not RestartPolicy.ALWAYS:
+    if spec.restart_rule.restart is not RestartPolicy.ALWAYS:
         slots.update((life.index, life) for life in lives if life.outcome is Outcome.OK and life.index < most)
     return slots
 
@@ -224,7 +224,7 @@ def _is_complete(spec: WorkloadSpec, standing: WorkloadState, slots: dict[int, P
             return False
         case Arrangement.SWEEP:
             return done >= spec.runs_needed
-    if spec.end_rule.restart is RestartPolicy.ALWAYS:
+    if spec.restart_rule.restart is RestartPolicy.ALWAYS:
         return False
     if spec.leader is not None:
         return 0 in slots and slots[0].outcome is Outcome.OK
@@ -248,7 +248,7 @@ def _used_up(spec: WorkloadSpec, standing: WorkloadState, ended: Sequence[PodRec
     failed = [life for life in failed if life.cause not in UNSTARTED]
     if not failed:
         return None
-    rule = spec.end_rule
+    rule = spec.restart_rule
     last = failure_words(spec, standing, failed[-1])
     if rule.restart is RestartPolicy.NEVER:
         return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)
@@ -295,13 +295,13 @@ def _time_limits(spec: WorkloadSpec, since: Instant, rules: ProjectRules) -> Ite
 
 
 def _deaths(spec: WorkloadSpec, standing: WorkloadState, case: Case, now: Instant) -> tuple[PodRecord, ...]:
-    if spec.want is Want.DELETE:
-        return tuple(life.leave(now, Cause.DELETED) for life in case.lives)
+    if spec.want is DesiredState.DELETE:
+        return tuple(life.release(now, Cause.DELETED) for life in case.lives)
     if standing.halt is not None:
         halt = standing.halt
-        return tuple(life.leave(now, halt.cause, halt.detail) for life in case.lives)
-    if spec.want is Want.STOP:
-        return tuple(life.leave(now, Cause.SUSPENDED) for life in case.lives)
+        return tuple(life.release(now, halt.cause, halt.detail) for life in case.lives)
+    if spec.want is DesiredState.STOP:
+        return tuple(life.release(now, Cause.SUSPENDED) for life in case.lives)
     lives = _without_the_done(spec, case.lives, now)
     lives = tuple(_drained(life, case.drains, now) for life in lives)
     lives = _scaled_down(spec, lives, now)
@@ -312,9 +312,9 @@ def _without_the_done(spec: WorkloadSpec, lives: tuple[PodRecord, ...], now: Ins
     """A pod that moves is given its next life at once; if the old one ends well after all, the next has no work."""
     slots = wanted_slots(spec, lives)
     done = {index for index, life in slots.items() if life.outcome is Outcome.OK}
-    if spec.end_rule.restart is RestartPolicy.ALWAYS or not done:
+    if spec.restart_rule.restart is RestartPolicy.ALWAYS or not done:
         return lives
-    return tuple(life.leave(now, Cause.FINISHED) if life.index in done else life for life in lives)
+    return tuple(life.release(now, Cause.FINISHED) if life.index in done else life for life in lives)
 
 
 def _drained(life: PodRecord, drains: Drains, now: Instant) -> PodRecord:
@@ -322,7 +322,7 @@ def _drained(life: PodRecord, drains: Drains, now: Instant) -> PodRecord:
         return life
     for taint in drains(life.node):
         if not any(each.covers(taint) for each in life.shape.tolerations):
-            return life.leave(now, Cause.NODE_DRAINED, f"{life.node} is being drained ({taint})")
+            return life.release(now, Cause.NODE_DRAINED, f"{life.node} is being drained ({taint})")
     return life
 
 
@@ -338,7 +338,7 @@ def _scaled_down(spec: WorkloadSpec, lives: tuple[PodRecord, ...], now: Instant)
     if not surplus:
         return lives
     words = f"scaled down to {spec.pods} {'pod' if spec.pods == 1 else 'pods'}"
-    return tuple(life.leave(now, Cause.SCALED_DOWN, words) if life.id in surplus else life for life in lives)
+    return tuple(life.release(now, Cause.SCALED_DOWN, words) if life.id in surplus else life for life in lives)
 
 
 def _with_peers(
@@ -351,7 +351,7 @@ def _with_peers(
     verb = "ended" if broken.is_over else "is stopping"
     words = f"{pod_words(spec, standing, broken)} {verb}; all pods of {spec.name} restart together"
     return tuple(
-        life.leave(now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life
+        life.release(now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life
         for life in lives
     )
 
@@ -427,7 +427,7 @@ def _may_return(spec: WorkloadSpec, last: PodRecord | None) -> bool:
         return True
     if not last.is_over:
         return False
-    return last.outcome is not Outcome.OK or spec.end_rule.restart is RestartPolicy.ALWAYS
+    return last.outcome is not Outcome.OK or spec.restart_rule.restart is RestartPolicy.ALWAYS
 
 
 def _not_before(standing: WorkloadState, last: PodRecord | None, now: Instant) -> Instant:
@@ -470,4 +470,4 @@ def _is_gone(spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRec
     if any(not life.is_over for life in lives):
         return False
     expiry = _expires_at(spec, standing)
-    return spec.want is Want.DELETE or (expiry is not None and expiry <= now)
+    return spec.want is DesiredState.DELETE or (expiry is not None and expiry <= now)

@@ -19,8 +19,8 @@ from dataclasses import replace
 from fairpool.model.ids import PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import GraceRules
-from fairpool.model.pod_record import HURRIED, Cause, PodRecord
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.pod_record import EVICTION_GRACE_CAUSES, Cause, PodRecord
+from fairpool.model.spec import DesiredState, WorkloadSpec
 
 
 def within(graces: GraceRules, asked_s: int, *, hurried: bool = False) -> int:
@@ -34,7 +34,7 @@ def noticed(
     """The lives of one workload; those who leave have no more time than they may. `owed`: in whose place others may
     be, with the words for it. Who has no more already is the same value as before."""
     leaving = [life for life in lives if life.phase is PodPhase.RELEASING]
-    gang_is_hurried = any(life.cause in HURRIED for life in leaving)
+    gang_is_hurried = any(life.cause in EVICTION_GRACE_CAUSES for life in leaving)
     return tuple(
         _cut(life, spec, graces, gang_is_hurried, owed.get(life.id, "")) if life.phase is PodPhase.RELEASING else life
         for life in lives
@@ -42,9 +42,9 @@ def noticed(
 
 
 def _cut(life: PodRecord, spec: WorkloadSpec | None, graces: GraceRules, gang_is_hurried: bool, owed: str) -> PodRecord:
-    hurried = life.cause in HURRIED or (life.cause is Cause.PEER and gang_is_hurried)
+    hurried = life.cause in EVICTION_GRACE_CAUSES or (life.cause is Cause.PEER and gang_is_hurried)
     grace_s = within(graces, life.grace_s, hurried=hurried or bool(owed))
-    if spec is not None and spec.want is Want.DELETE:
+    if spec is not None and spec.want is DesiredState.DELETE:
         grace_s = min(grace_s, spec.grace_s)
     if grace_s == life.grace_s:
         return life

@@ -18,8 +18,8 @@ from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.observation import ObservedNode
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.precedence import gpus_charged_milli
-from fairpool.model.spec import Arrangement, Want, WorkloadSpec
-from fairpool.model.status import Pause, Reason, WorkloadPhase
+from fairpool.model.spec import Arrangement, DesiredState, WorkloadSpec
+from fairpool.model.status import Reason, WaitReason, WorkloadPhase
 from fairpool.scheduler.decision import Verdict
 from fairpool.scheduler.explain import explain, names_for
 
@@ -50,7 +50,7 @@ def rollup(
     shown.sort(key=lambda life: (life.index, life.incarnation))  # told alike, in whatever order they came
     status = status_of(spec, standing, shown, verdicts=verdicts, nodes=nodes, now=now)
     pool = pool_of(spec, standing, pools)
-    if status.reason is Pause.QUEUED and pool not in pools:
+    if status.reason is WaitReason.QUEUED and pool not in pools:
         status = Status(
             status.phase,
             status.reason,
@@ -88,13 +88,13 @@ def status_of(
 ) -> Status:
     """The phase of a workload, from what is wanted of it and how its pods are. The first that holds counts."""
     placed = [life for life in lives if life.is_placed]
-    if spec.want is Want.DELETE:
+    if spec.want is DesiredState.DELETE:
         return Status(WorkloadPhase.DELETING, Cause.DELETED, _time_left(placed))
-    if standing.halt is not None or spec.want is Want.STOP:
+    if standing.halt is not None or spec.want is DesiredState.STOP:
         halt = standing.halt or Halt(WorkloadPhase.STOPPED, Cause.SUSPENDED, now)
         if placed:
             words = (halt.detail or f"stopping: {halt.cause.value}", _time_left(placed))
-            return Status(WorkloadPhase.RUNNING, Pause.STOPPING, "; ".join(filter(None, words)))
+            return Status(WorkloadPhase.RUNNING, WaitReason.STOPPING, "; ".join(filter(None, words)))
         return Status(halt.phase, halt.cause, halt.detail)
     running = [life for life in lives if life.phase is PodPhase.RUNNING]
     done = sum(life.outcome is Outcome.OK for life in lives)
@@ -104,7 +104,7 @@ def status_of(
         return _starting(placed)
     awaited = unmet(spec, standing)
     if awaited:
-        return Status(WorkloadPhase.PENDING, Pause.DEPENDENCY, waiting_words(awaited))
+        return Status(WorkloadPhase.PENDING, WaitReason.DEPENDENCY, waiting_words(awaited))
     return _pending(spec, standing, lives, verdicts, now)
 
 
@@ -118,9 +118,9 @@ def _going(spec: WorkloadSpec, running: Sequence[PodRecord], nodes: Mapping[Node
     for life in running:
         observed = nodes.get(life.node) if life.node is not None else None
         if observed is not None and observed.silent_since is not None:
-            return Status(WorkloadPhase.DEGRADED, Pause.NODE_SILENT, f"node {life.node} does not respond")
+            return Status(WorkloadPhase.DEGRADED, WaitReason.NODE_SILENT, f"node {life.node} does not respond")
     if spec.arrangement is Arrangement.REPLICAS and len(running) < spec.pods:
-        return Status(WorkloadPhase.DEGRADED, Pause.SHORT, f"{len(running)} of {spec.pods} replicas running")
+        return Status(WorkloadPhase.DEGRADED, WaitReason.SHORT, f"{len(running)} of {spec.pods} replicas running")
     if spec.is_elastic and len(running) < spec.pods:
         return Status(WorkloadPhase.RUNNING, None, f"{len(running)} of up to {spec.pods} pods running")
     return Status(WorkloadPhase.RUNNING)
@@ -130,8 +130,8 @@ def _starting(placed: Sequence[PodRecord]) -> Status:
     for life in placed:
         if life.trouble:
             image = life.trouble.startswith(IMAGE_TROUBLES)
-            return Status(WorkloadPhase.INITIALIZING, Pause.IMAGE if image else Pause.STARTING, life.trouble)
-    return Status(WorkloadPhase.INITIALIZING, Pause.STARTING)
+            return Status(WorkloadPhase.INITIALIZING, WaitReason.IMAGE if image else WaitReason.STARTING, life.trouble)
+    return Status(WorkloadPhase.INITIALIZING, WaitReason.STARTING)
 
 
 def _pending(
@@ -145,15 +145,15 @@ def _pending(
     if leaving:
         first = min(leaving, key=lambda life: life.cause is Cause.PEER)  # the one for which the others have to leave
         if first.cause is Cause.IMAGE:
-            return Status(WorkloadPhase.PENDING, Pause.IMAGE, first.detail)
-        return Status(WorkloadPhase.PENDING, Pause.EVICTED, f"{first.detail}; {_time_left(leaving)}")
+            return Status(WorkloadPhase.PENDING, WaitReason.IMAGE, first.detail)
+        return Status(WorkloadPhase.PENDING, WaitReason.EVICTED, f"{first.detail}; {_time_left(leaving)}")
     waiting = [life for life in lives if not life.is_over]
     held_back = [life for life in waiting if is_ahead(life.not_before, now, LONGEST_BACK_OFF_S)]
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
         return _backing_off(spec, standing, held_back)
     said = [verdicts[life.group] for life in waiting if life.group in verdicts]
     words = explain(said[0], called=names_for(spec.project)) if said else "has not been considered by the scheduler yet"
-    return Status(WorkloadPhase.PENDING, Pause.QUEUED, words)
+    return Status(WorkloadPhase.PENDING, WaitReason.QUEUED, words)
 
 
 def _backing_off(spec: WorkloadSpec, standing: WorkloadState, held_back: Sequence[PodRecord]) -> Status:
@@ -163,7 +163,7 @@ def _backing_off(spec: WorkloadSpec, standing: WorkloadState, held_back: Sequenc
     words = standing.failure or "ended"
     of_image = standing.refusals > 0 and any(trouble in words for trouble in IMAGE_TROUBLES)
     detail = f"{words}; waiting for {_next_try(spec, standing)}; it holds no GPU until then"
-    return Status(WorkloadPhase.PENDING, Pause.IMAGE if of_image else Pause.BACK_OFF, detail, next_try_at)
+    return Status(WorkloadPhase.PENDING, WaitReason.IMAGE if of_image else WaitReason.BACK_OFF, detail, next_try_at)
 
 
 def _next_try(spec: WorkloadSpec, standing: WorkloadState) -> str:
@@ -171,7 +171,7 @@ def _next_try(spec: WorkloadSpec, standing: WorkloadState) -> str:
         return f"try {standing.refusals + 1} of {REFUSALS_MAX + 1}"
     if not standing.failures:
         return "a restart"
-    retries = spec.end_rule.retries
+    retries = spec.restart_rule.retries
     of = "" if retries is None else f" of {retries}"
     if spec.arrangement is not Arrangement.TOGETHER:
         return f"retry {standing.failures}{of}"  # of all its pods together

@@ -21,7 +21,7 @@ from enum import StrEnum
 
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.observation import EVICTED, Answer, ObservedNode, ObservedPod, Reply
+from fairpool.model.observation import EVICTED, ObservedNode, ObservedPod, OrderResult, OrderStatus
 from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodRecord
 
 FIRST_RETRY_S = 1
@@ -51,7 +51,7 @@ class Look:
 
     pod: ObservedPod | None = None
     node: ObservedNode | None = None
-    answer: Answer | None = None
+    answer: OrderResult | None = None
     """To the last order about it, if one came since."""
     stop_confirmed: bool = False
     confirmed_grace_s: int = 0
@@ -88,11 +88,11 @@ def settle(life: PodRecord, look: Look, now: Instant) -> PodRecord:
         case PodPhase.BOUND, Seen.STARTING:
             return _troubled(life, look.pod, now)
         case PodPhase.BOUND, Seen.NOTHING if look.node is not None and not look.node.node.offers(life.devices):
-            return life.leave(now, Cause.NODE_LOST, f"node {life.node} no longer has {_gpus(life)} available")
+            return life.release(now, Cause.NODE_LOST, f"node {life.node} no longer has {_gpus(life)} available")
         case PodPhase.BOUND, Seen.NOTHING:
             return _answered(life, look.answer, now)
         case PodPhase.RUNNING, Seen.NOTHING:
-            return life.leave(now, Cause.VANISHED, "its process disappeared")
+            return life.release(now, Cause.VANISHED, "its process disappeared")
         case PodPhase.RELEASING, Seen.NOTHING | Seen.UNOFFERED if look.stop_confirmed:
             return life.end(now, _when_told(life), life.cause or Cause.UNWANTED)
         case PodPhase.RELEASING, Seen.GONE:
@@ -106,7 +106,7 @@ def _homeless(life: PodRecord, pod: ObservedPod | None, now: Instant) -> PodReco
     """Its node was taken away and it may run on: it is stopped, and has ended when the engine says so."""
     if pod is not None and life.started_at is None:
         life = replace(life, started_at=pod.running_since)
-    return life.leave(now, Cause.NODE_LOST, f"node {life.node} was removed")
+    return life.release(now, Cause.NODE_LOST, f"node {life.node} was removed")
 
 
 def _gpus(life: PodRecord) -> str:
@@ -122,9 +122,9 @@ def _exited(life: PodRecord, pod: ObservedPod | None, now: Instant) -> PodRecord
         return life.end(now, _when_told(life), life.cause or Cause.UNWANTED, exit_code=code)
     words = _why_evicted(pod)
     if pod.after_notice and not words:
-        return life.end(now, Outcome.LOST, Cause.NODE_LOST, pod.words or "its node stopped it", code)
+        return life.end(now, Outcome.LOST, Cause.NODE_LOST, pod.message or "its node stopped it", code)
     outcome = Outcome.OK if code == 0 and not words else Outcome.ERROR
-    words = words or pod.words or (f"exit code {code}" if code is not None else "exit code unknown")
+    words = words or pod.message or (f"exit code {code}" if code is not None else "exit code unknown")
     ended = life.move(
         PodPhase.ENDED, now, outcome=outcome, cause=Cause.EXITED, detail=words, exit_code=code, trouble=""
     )
@@ -133,7 +133,7 @@ def _exited(life: PodRecord, pod: ObservedPod | None, now: Instant) -> PodRecord
 
 def _why_evicted(pod: ObservedPod) -> str:
     """What the engine says of a pod that it stopped for what it did; empty: it did not."""
-    _, evicted, words = pod.words.partition(EVICTED)
+    _, evicted, words = pod.message.partition(EVICTED)
     return f"{EVICTED}{words.partition(', and killed')[0]}" if pod.after_notice and evicted else ""
 
 
@@ -146,22 +146,22 @@ def _when_told(life: PodRecord) -> Outcome:
 
 
 def _troubled(life: PodRecord, pod: ObservedPod | None, now: Instant) -> PodRecord:
-    words = pod.words if pod is not None else ""
+    words = pod.message if pod is not None else ""
     if words.startswith(IMAGE_TROUBLES):
-        return life.leave(now, Cause.IMAGE, words)
+        return life.release(now, Cause.IMAGE, words)
     return life if words == life.trouble else replace(life, trouble=words)
 
 
-def _answered(life: PodRecord, answer: Answer | None, now: Instant) -> PodRecord:
+def _answered(life: PodRecord, answer: OrderResult | None, now: Instant) -> PodRecord:
     """A start that did not happen: ask again after a while, or give this place up."""
-    if answer is None or answer.reply is Reply.DONE:
+    if answer is None or answer.status is OrderStatus.DONE:
         return life
-    if answer.reply is Reply.REFUSED:
-        return life.end(now, Outcome.ERROR, Cause.REFUSED, f"node {life.node} could not start it: {answer.words}")
+    if answer.status is OrderStatus.REFUSED:
+        return life.end(now, Outcome.ERROR, Cause.REFUSED, f"node {life.node} could not start it: {answer.message}")
     wait_s = min(FIRST_RETRY_S << min(life.attempts, 10), LONGEST_RETRY_S)
     return replace(
         life,
         attempts=life.attempts + 1,
         retry_at=Instant(now + wait_s * SECOND_MS),
-        trouble=answer.words or "the engine did not answer",
+        trouble=answer.message or "the engine did not answer",
     )

@@ -23,30 +23,30 @@ def is_over_limit(queues: QueueTable, queue: int, need: Vector) -> bool:
 def is_over_quota(queues: QueueTable, queue: int, need: Vector) -> bool:
     """Whether `need` more that may not be preempted would be beyond the quota of a queue on the path."""
     for level in queues.path[queue]:
-        held, quota = queues.held_firm[level], queues.quota[level]
+        held, quota = queues.held_non_preemptible[level], queues.quota[level]
         for resource in RESOURCES:
             if need[resource] > 0 and held[resource] + need[resource] > quota[resource]:
                 return True
     return False
 
 
-def passes(queues: QueueTable, queue: int, need: Vector, *, firm: bool) -> bool:
-    """Whether limits and, for what may not be preempted (`firm`), quotas allow `need` more."""
-    return not is_over_limit(queues, queue, need) and not (firm and is_over_quota(queues, queue, need))
+def passes(queues: QueueTable, queue: int, need: Vector, *, non_preemptible: bool) -> bool:
+    """Whether limits and, for what may not be preempted (`non_preemptible`), quotas allow `need` more."""
+    return not is_over_limit(queues, queue, need) and not (non_preemptible and is_over_quota(queues, queue, need))
 
 
-def refusal(queues: QueueTable, queue: int, need: Vector, *, firm: bool) -> OverLimit | OverQuota | None:
+def refusal(queues: QueueTable, queue: int, need: Vector, *, non_preemptible: bool) -> OverLimit | OverQuota | None:
     """What the gate objects to, nearest queue first, with the figures."""
     for above, level in enumerate(reversed(queues.path[queue])):
         name = queues.ids[level]
         for resource in RESOURCES:
             asked = need[resource]
             limit, quota = queues.limit[level][resource], queues.quota[level][resource]
-            held, held_firm = queues.held[level][resource], queues.held_firm[level][resource]
+            held, held_non_preemptible = queues.held[level][resource], queues.held_non_preemptible[level][resource]
             if asked <= 0:
                 continue
             if limit < math.inf and held + asked > limit:
                 return OverLimit(name, above, NAMES[resource], int(limit), int(held), int(asked))
-            if firm and quota < math.inf and held_firm + asked > quota:
-                return OverQuota(name, above, NAMES[resource], int(quota), int(held_firm), int(asked))
+            if non_preemptible and quota < math.inf and held_non_preemptible + asked > quota:
+                return OverQuota(name, above, NAMES[resource], int(quota), int(held_non_preemptible), int(asked))
     return None

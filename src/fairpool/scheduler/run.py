@@ -78,7 +78,7 @@ def _kind(placer: Placer, group: int) -> tuple[int, int] | None:
         return None
     shape = board.shape_of[pods[0]]
     facts = board.facts[shape]
-    if not facts.whole or facts.others or board.is_firm(group):
+    if not facts.whole or facts.others or board.is_non_preemptible(group):
         return None
     for pod in pods:
         if board.shape_of[pod] != shape or board.pods[pod].nominated is not None or placer.fit.is_particular(pod):

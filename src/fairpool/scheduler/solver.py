@@ -442,4 +442,4 @@ def may_start(placer: Placer, group: int, chunk: Iterable[int]) -> bool:
         if not board.policy.charge_memory_at_gate and board.shape(pod).gpu.kind is GpuKind.MEMORY:
             amounts = (0, amounts[1], amounts[2])
         need = plus(need, amounts)
-    return gate.passes(board.queues, board.queue_of[group], need, firm=board.is_firm(group))
+    return gate.passes(board.queues, board.queue_of[group], need, non_preemptible=board.is_non_preemptible(group))

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fairpool.model.empty_node import copies_when_empty
 from fairpool.model.ids import Instant, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DRAIN, Node
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, memory_portion_milli
-from fairpool.model.room import copies_when_empty
 from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
 from fairpool.scheduler import gate
 from fairpool.scheduler.allocate import promised_at
@@ -206,7 +206,9 @@ class _Inquiry:
 
     def _refused(self, chunk: Sequence[int]) -> OverLimit | OverQuota | None:
         need = chunk_need(self.board, chunk)
-        return gate.refusal(self.board.queues, self.queue, need, firm=self.board.is_firm(self.group))
+        return gate.refusal(
+            self.board.queues, self.queue, need, non_preemptible=self.board.is_non_preemptible(self.group)
+        )
 
     def _nowhere(self, chunk: Sequence[int]) -> NoNodeMatches | None:
         """Some pod would not be taken by any node, however empty."""
@@ -335,7 +337,7 @@ class _Inquiry:
         if not self.seen.anybody_is_protected:
             return None
         need = chunk_need(board, chunk)
-        takes = may_reclaim(board.queues, self.queue, need, board.is_firm(self.group))
+        takes = may_reclaim(board.queues, self.queue, need, board.is_non_preemptible(self.group))
         pods, gpus, until = 0, 0, None
         for group in range(len(board.groups)):
             by = self._would_take_by(group, takes, need)
@@ -355,7 +357,7 @@ class _Inquiry:
 
     def _would_take_by(self, group: int, takes_back: bool, need: Vector) -> Pass | None:
         board = self.board
-        if group == self.group or board.is_firm(group) or board.queue_of[group] == NOWHERE:
+        if group == self.group or board.is_non_preemptible(group) or board.queue_of[group] == NOWHERE:
             return None
         if board.queue_of[group] == self.queue:
             return Pass.PREEMPT if board.rules[group].priority < board.rules[self.group].priority else None
@@ -373,7 +375,7 @@ class _Inquiry:
             found=self._found(chunk),
             free_milli=self._free(chunk).total_milli,
             ahead=self._ahead(),
-            may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_firm(self.group)),
+            may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_non_preemptible(self.group)),
             obstacle=self._obstacle(need),
         )
 
@@ -389,7 +391,7 @@ class _Inquiry:
                     return self._as_obstacle(level, resource, need, mine=True)
         sides: Counter[int] = Counter()
         for leaf in range(len(queues.ids)):
-            lent = queues.held[leaf][GPU] - queues.held_firm[leaf][GPU]
+            lent = queues.held[leaf][GPU] - queues.held_non_preemptible[leaf][GPU]
             if leaf == self.queue or queues.children[leaf] or lent <= 0:
                 continue
             side = parting(queues, self.queue, leaf)[1]

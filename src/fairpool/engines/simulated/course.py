@@ -139,13 +139,13 @@ def observed(course: Course, at: Instant) -> ObservedPod:
             order=course.order,
             state=PodState.EXITED,
             exit_code=course.exit_code,
-            words=course.words,
+            message=course.words,
             running_since=course.running_at,
             after_notice=course.notice_at is not None,
         )
     if course.has_run(at):
         return ObservedPod(order=course.order, state=PodState.RUNNING, running_since=course.running_at)
-    return ObservedPod(order=course.order, state=PodState.STARTING, words=_trouble(course, at))
+    return ObservedPod(order=course.order, state=PodState.STARTING, message=_trouble(course, at))
 
 
 def next_change(course: Course, at: Instant) -> Instant | None:

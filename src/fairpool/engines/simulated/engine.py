@@ -36,11 +36,11 @@ from fairpool.engines.simulated.witness import Witness
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Token
 from fairpool.model.node import Node
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     Observation,
     Order,
-    Reply,
+    OrderResult,
+    OrderStatus,
     StartOrder,
     StopOrder,
 )
@@ -99,7 +99,7 @@ class SimulatedEngine:
         self._obey(token)
         return self._view.observation(self._now, self._token)
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         """Do these, or make sure that they were done. All answers are durable before any is given."""
         self._pass_time()
         self._obey(token)
@@ -252,12 +252,12 @@ class SimulatedEngine:
         if self._draft.has("meta", "token"):
             self._save()
 
-    def _answer(self, order: Order, token: Token) -> Answer:
+    def _answer(self, order: Order, token: Token) -> OrderResult:
         course = self._courses.get(order.pod)
         at_home = self._hosts.get(course.order.node) if course is not None else None
         addressed = self._hosts.get(order.node) if order.node is not None else None
         if any(host is not None and host.is_silent for host in (at_home, addressed)):
-            return Answer(order.pod, Reply.UNKNOWN, NO_ANSWER)
+            return OrderResult(order.pod, OrderStatus.UNKNOWN, NO_ANSWER)
         self._witness.acted(token)
         self._find(order.pod)
         course = self._courses.get(order.pod)
@@ -269,13 +269,13 @@ class SimulatedEngine:
             case ForgetOrder():
                 return self._forget(order, course)
 
-    def _start(self, order: StartOrder, course: Course | None, host: Host | None) -> Answer:
+    def _start(self, order: StartOrder, course: Course | None, host: Host | None) -> OrderResult:
         if course is not None:
             if course.order.node != order.node:
                 self._witness.ordered_elsewhere(course.order, order)
-            return Answer(order.pod, Reply.DONE)
+            return OrderResult(order.pod, OrderStatus.DONE)
         if order.pod in self._tombstones:
-            return Answer(order.pod, Reply.REFUSED, self._tombstones[order.pod])
+            return OrderResult(order.pod, OrderStatus.REFUSED, self._tombstones[order.pod])
         if host is None or not host.offered:
             return self._refuse(order, f"there is no node {order.node}")
         if order.boot_id != host.boot_id:
@@ -288,26 +288,26 @@ class SimulatedEngine:
         self._witness.started(order, host.node)
         self._on_node[order.node][order.pod] = None
         self._set_course(begin(self._numbers, order, self._behaviour_of(order), done_ms, self._now))
-        return Answer(order.pod, Reply.DONE)
+        return OrderResult(order.pod, OrderStatus.DONE)
 
-    def _refuse(self, order: StartOrder, words: str) -> Answer:
+    def _refuse(self, order: StartOrder, words: str) -> OrderResult:
         """Refused is refused for good: an earlier copy of the order, still on its way, must not start it either."""
         self._bury(order.pod, words)
-        return Answer(order.pod, Reply.REFUSED, words)
+        return OrderResult(order.pod, OrderStatus.REFUSED, words)
 
-    def _stop(self, order: StopOrder, course: Course | None) -> Answer:
+    def _stop(self, order: StopOrder, course: Course | None) -> OrderResult:
         if course is not None:
             self._set_course(stopped(course, self._now, order.grace_s, order.reason))
         elif order.pod not in self._tombstones:
             self._bury(order.pod, STOPPED_BEFORE)
-        return Answer(order.pod, Reply.DONE)
+        return OrderResult(order.pod, OrderStatus.DONE)
 
-    def _forget(self, order: ForgetOrder, course: Course | None) -> Answer:
+    def _forget(self, order: ForgetOrder, course: Course | None) -> OrderResult:
         if course is not None and not course.is_over(self._now):
-            return Answer(order.pod, Reply.LATER, "it has not ended yet")
+            return OrderResult(order.pod, OrderStatus.LATER, "it has not ended yet")
         if course is not None or order.pod not in self._tombstones:
             self._vanish(order.pod, ENDED_BEFORE)
-        return Answer(order.pod, Reply.DONE)
+        return OrderResult(order.pod, OrderStatus.DONE)
 
     # --- lives and nodes change ---
 

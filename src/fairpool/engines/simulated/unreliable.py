@@ -13,7 +13,7 @@ from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
 from fairpool.engines.simulated.mishaps import Mishaps
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Token
-from fairpool.model.observation import Answer, Observation, Order, Reply, StartOrder, StopOrder
+from fairpool.model.observation import Observation, Order, OrderResult, OrderStatus, StartOrder, StopOrder
 
 LATE_S = 30
 DROPPED_S = 60
@@ -81,7 +81,7 @@ class FaultyEngine:
             raise Away("no response")
         return self._engine.observe(token)
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         self.catch_up()
         self._dawdle()
         if self._happens(self._faults.away_before):
@@ -144,19 +144,19 @@ class FaultyEngine:
         )
         return next((fate for fate, chance in chances if self._happens(chance)), Fate.ARRIVES)
 
-    def _reply(self, trip: Trip, answers: Iterator[Answer]) -> Answer:
+    def _reply(self, trip: Trip, answers: Iterator[OrderResult]) -> OrderResult:
         answer = next(answers) if trip.arriving is not None else None
         pod = trip.order.pod
         if trip.fate is Fate.PUT_OFF:
-            return Answer(pod, Reply.LATER, "the node is busy")
+            return OrderResult(pod, OrderStatus.LATER, "the node is busy")
         if answer is None:
-            return Answer(pod, Reply.UNKNOWN, "no response")
-        if isinstance(trip.arriving, StartOrder) and answer.reply is Reply.DONE:
+            return OrderResult(pod, OrderStatus.UNKNOWN, "no response")
+        if isinstance(trip.arriving, StartOrder) and answer.status is OrderStatus.DONE:
             self._perhaps_hold_up(pod)
         if trip.fate is Fate.ANSWER_LOST:
-            return Answer(pod, Reply.UNKNOWN, "no response")
-        if trip.fate is Fate.REFUSED and answer.reply is Reply.DONE:
-            return Answer(pod, Reply.REFUSED, "the node could not start it")
+            return OrderResult(pod, OrderStatus.UNKNOWN, "no response")
+        if trip.fate is Fate.REFUSED and answer.status is OrderStatus.DONE:
+            return OrderResult(pod, OrderStatus.REFUSED, "the node could not start it")
         return answer
 
     def _perhaps_hold_up(self, pod: PodId) -> None:
