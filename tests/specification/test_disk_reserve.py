@@ -309,7 +309,7 @@ with a_machine(folder / "machine") as machine:
     filler = machine.up("filler", sys.executable, "-c", filling)
     end = machine.until_exited(filler)
     (folder / "proof").write_bytes(os.urandom(1 << 20))
-    print(json.dumps([end.words, machine.see(quiet).state.value]))
+    print(json.dumps([end.message, machine.see(quiet).state.value]))
     guard.stop(10)
 '''
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from fairpool.model.empty_node import matches
 from fairpool.model.node import MigStrategy, Node, TaintEffect
-from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, PodAffinityTerm, PodShape
 from fairpool.scheduler import gate
 from fairpool.scheduler.board import COMING, LEAVING, REAL, RELEASING, STAYING, Board
@@ -132,7 +131,7 @@ class Fit:
         facts = self.board.facts[self.board.shape_of[pod]]
         if not self.amounts_fit(facts, node):
             return None
-        if self.board.policy.predicates and not (self.within_limits(pod, node) and self._suits(pod, node)):
+        if self.board.policy.predicates and not (gate.pod_passes(self.board, pod, node) and self._suits(pod, node)):
             return None
         return self.seats(pod, node)
 
@@ -176,17 +175,6 @@ class Fit:
         ):
             return False
         return not facts.others or all(amount <= nodes.other_idle[name][node] for name, amount in facts.others)
-
-    def within_limits(self, pod: int, node: int) -> bool:
-        """Whether limits and quotas allow a pod, as it is charged on this node."""
-        board = self.board
-        group = board.group_of[pod]
-        if not board.policy.fair_order:
-            return True
-        need = board.placed_need(pod, node)
-        if not board.policy.charge_all_devices_per_node and board.shape(pod).gpu.kind is GpuKind.WHOLE:
-            need = (min(need[0], WHOLE_GPU_MILLI), need[1], need[2])
-        return gate.passes(board.queues, board.queue_of[group], need, non_preemptible=board.is_non_preemptible(group))
 
     def _suits(self, pod: int, node: int) -> bool:
         board = self.board

@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from fairpool.scheduler import gate
 from fairpool.scheduler.board import NOWHERE, RELEASING, Board
 from fairpool.scheduler.chunk import chunk_need
 from fairpool.scheduler.policy import Pass
@@ -125,7 +126,7 @@ def may_reclaim(queues: QueueTable, queue: int, need: Vector, non_preemptible: b
     """Whether a group may try: its queue stays within its fair share, and within its quota if it is not preemptible."""
     if not within(plus(queues.held[queue], need), queues.fair[queue]):
         return False
-    return not non_preemptible or within(plus(queues.held_non_preemptible[queue], need), queues.quota[queue])
+    return not non_preemptible or gate.is_within_quota(queues.held_non_preemptible[queue], need, queues.quota[queue])
 
 
 def _candidates(solver: Solver, taker: int) -> Candidates:
@@ -215,7 +216,7 @@ def is_justified(
             losses[level] = plus(losses.get(level, NONE), amounts)
     return all(
         _stays_less_saturated(queues, level, need, left, losses, max(multiplier, 1.0))
-        and not (non_preemptible and not within(plus(before.held_non_preemptible[level], need), queues.quota[level]))
+        and (not non_preemptible or gate.is_within_quota(before.held_non_preemptible[level], need, queues.quota[level]))
         for level in queues.path[queue]
     )
 

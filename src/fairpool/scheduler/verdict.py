@@ -14,9 +14,10 @@ from fairpool.model.empty_node import copies_when_empty
 from fairpool.model.ids import Instant, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DRAIN, Node
-from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, memory_portion_milli
+from fairpool.model.precedence import gpus_charged_milli
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
-from fairpool.scheduler import gate
+from fairpool.scheduler import equivalence, gate
 from fairpool.scheduler.allocate import promised_at
 from fairpool.scheduler.board import COMING, NOWHERE, RELEASING, STAYING, Board
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
@@ -110,12 +111,10 @@ class _Seen:
         board = self.placer.board
         number = board.sets_of[group][0]
         pods = board.sets.pods[number]
-        if not board.is_plain[group] or board.sets.waiting[number] != len(pods) or board.queue_of[group] == NOWHERE:
+        if board.sets.waiting[number] != len(pods) or board.queue_of[group] == NOWHERE:
             return None
-        if any(self.placer.fit.is_particular(pod) for pod in pods):
-            return None
-        shapes = tuple(board.shape_of[pod] for pod in pods)
-        return (board.queue_of[group], shapes, board.sets.minimum[number], board.rules[group])
+        kind = equivalence.equivalence_class(self.placer, group, pods)
+        return None if kind is None else (kind, board.sets.minimum[number])
 
     def free(self, nodes: Sequence[int], key: Hashable, one_device: bool) -> FreeBlocks:
         """What is free on some nodes, and the largest block of it on one node or one device."""
@@ -451,11 +450,8 @@ def _copies_now(board: Board, node: int, row: Node, shape: PodShape) -> int:
 
 
 def _fits_beside(board: Board, node: int, shape: PodShape) -> bool:
-    device_mib, gpu = board.nodes.device_mib[node], shape.gpu
-    portion = gpu.portion_milli
-    if gpu.memory_mib:
-        portion = memory_portion_milli(gpu.memory_mib, device_mib) if device_mib else WHOLE_GPU_MILLI
-    return gpu.devices == 1 and portion <= largest_on_a_device(board, node)
+    asked_milli = gpus_charged_milli(shape.gpu, board.nodes.device_mib[node])
+    return shape.gpu.devices == 1 and asked_milli <= largest_on_a_device(board, node)
 
 
 def _different(board: Board, chunk: Iterable[int]) -> list[PodShape]:
