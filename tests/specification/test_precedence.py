@@ -69,7 +69,7 @@ def test_what_the_api_shows_is_what_the_scheduler_does(
     body, spec = _admitted(submit, {"gpu": "1"}, **said)
     shown = items.facts(body, spec, department="default", cluster="c", submitted_by="ann")
     board = _board(spec)
-    assert shown["preemptible"] is not board.is_firm(0)
+    assert shown["preemptible"] is not board.is_non_preemptible(0)
     assert shown["priority"] == board.rules[0].priority
     assert PRIORITY_CLASSES[shown["priorityClassName"]] == shown["priority"]
     assert priority_class in (None, shown["priorityClassName"])

@@ -9,7 +9,7 @@ import pytest
 
 from fairpool.cluster.settle import LONGEST_RETRY_S, Evidence, settle
 from fairpool.model.ids import SECOND_MS
-from fairpool.model.observation import Answer, ObservedNode, ObservedPod, PodState, Reply
+from fairpool.model.observation import ObservedNode, ObservedPod, OrderResult, OrderStatus, PodState
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from tests.pod_records import (
     BOUND,
@@ -170,9 +170,9 @@ def sight_of_node(engine: str) -> ObservedNode | None:
     return observed_node("n1", gone="gone" in engine, silent_since=at(30) if "silent" in engine else None)
 
 
-def reply(engine: str) -> Answer | None:
+def reply(engine: str) -> OrderResult | None:
     word = engine.split(", ")[-1]
-    return answer(Reply(word), "the disk is full") if word in list(Reply) else None
+    return answer(OrderStatus(word), "the disk is full") if word in list(OrderStatus) else None
 
 
 def in_words(before: PodRecord, after: PodRecord) -> str:
@@ -210,7 +210,7 @@ def test_one_that_was_over_before_anybody_saw_it_run_still_has_run() -> None:
     ("engine", "detail", "exit_code"),
     [
         pytest.param({"exit_code": 3}, "exit code 3", 3, id="the exit code, if the engine says no more"),
-        pytest.param({"exit_code": 137, "words": "out of memory"}, "out of memory", 137, id="what the engine says"),
+        pytest.param({"exit_code": 137, "message": "out of memory"}, "out of memory", 137, id="what the engine says"),
         pytest.param({}, "exit code unknown", None, id="that nobody knows the exit code"),
     ],
 )
@@ -255,20 +255,20 @@ def test_trouble_is_forgotten_when_it_is_over() -> None:
 def test_a_start_that_is_put_off_is_asked_for_again_after_1_2_4_8_16_and_then_always_30_seconds() -> None:
     bound, waits = record("a-0-0", BOUND, on="n1"), []
     for _ in range(12):
-        bound = settle(bound, Evidence(None, observed_node(), answer(Reply.LATER, "the disk is full")), NOW)
+        bound = settle(bound, Evidence(None, observed_node(), answer(OrderStatus.LATER, "the disk is full")), NOW)
         waits.append((bound.retry_at - NOW) // SECOND_MS)
     assert waits == [1, 2, 4, 8, 16, *([LONGEST_RETRY_S] * 7)]
     assert bound.trouble == "the disk is full"
 
 
 def test_no_answer_at_all_is_trouble_too() -> None:
-    after = settle(record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(Reply.UNKNOWN)), NOW)
+    after = settle(record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(OrderStatus.UNKNOWN)), NOW)
     assert after.trouble == "the engine did not answer"
 
 
 def test_a_refusal_says_who_refused_and_why() -> None:
     after = settle(
-        record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(Reply.REFUSED, "no GPU 7")), NOW
+        record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(OrderStatus.REFUSED, "no GPU 7")), NOW
     )
     assert after.detail == "node n1 could not start it: no GPU 7"
 

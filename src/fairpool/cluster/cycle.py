@@ -25,7 +25,15 @@ from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.observation import Answer, ForgetOrder, Observation, ObservedPod, PodState, StartOrder, StopOrder
+from fairpool.model.observation import (
+    ForgetOrder,
+    Observation,
+    ObservedPod,
+    OrderResult,
+    PodState,
+    StartOrder,
+    StopOrder,
+)
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import RestartPolicy, WorkloadSpec
@@ -49,7 +57,7 @@ class CycleInput:
     now: Instant
     observation: Observation
     pulled: PullAnswer | None = None
-    answers: Mapping[PodId, Answer] = field(default_factory=dict)
+    answers: Mapping[PodId, OrderResult] = field(default_factory=dict)
     """To the orders of the turn before, except those that were simply done."""
     policy: Policy = field(default_factory=Policy.product)
     recovered: bool = False
@@ -207,7 +215,7 @@ def _is_orphan(draft: EntryDraft, observed: PodId) -> bool:
 
 def _keep_place(draft: EntryDraft, order: StartOrder) -> None:
     """Until it has left, the scheduler counts with it."""
-    leaving = record_of_order(order, draft.now).leave(draft.now, Cause.UNWANTED)
+    leaving = record_of_order(order, draft.now).release(draft.now, Cause.UNWANTED)
     draft.orphan_parts.append(snapshot_part(None, WorkloadState(workload=order.workload), (leaving,), draft.now))
 
 
@@ -543,6 +551,6 @@ def _collect_garbage(draft: EntryDraft, touched: set[WorkloadId]) -> None:
 
 def _needed(spec: WorkloadSpec, pods: Sequence[PodRecord]) -> set[PodId]:
     """Of each pod the life that has done its work, else the latest, whose number must not be used again."""
-    comes_back = spec.end_rule.restart is RestartPolicy.ALWAYS
+    comes_back = spec.restart_rule.restart is RestartPolicy.ALWAYS
     done = {} if comes_back else {pod.index: pod for pod in pods if pod.outcome is Outcome.OK}
     return {pod.id for pod in (latest_pods(pods) | done).values()}

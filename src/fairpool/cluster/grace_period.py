@@ -19,8 +19,8 @@ from dataclasses import replace
 from fairpool.model.ids import PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import GraceRules
-from fairpool.model.pod_record import HURRIED, Cause, PodRecord
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.pod_record import EVICTION_GRACE_CAUSES, Cause, PodRecord
+from fairpool.model.spec import DesiredState, WorkloadSpec
 
 
 def capped_grace_s(graces: GraceRules, asked_s: int, *, hurried: bool = False) -> int:
@@ -34,7 +34,7 @@ def with_capped_graces(
     """The lives of one workload; those who leave have no more time than they may. `owed`: in whose place others may
     be, with the words for it. Who has no more already is the same value as before."""
     leaving = [pod for pod in pods if pod.phase is PodPhase.RELEASING]
-    gang_is_hurried = any(pod.cause in HURRIED for pod in leaving)
+    gang_is_hurried = any(pod.cause in EVICTION_GRACE_CAUSES for pod in leaving)
     return tuple(
         _cut(pod, spec, graces, gang_is_hurried, owed.get(pod.id, "")) if pod.phase is PodPhase.RELEASING else pod
         for pod in pods
@@ -42,9 +42,9 @@ def with_capped_graces(
 
 
 def _cut(pod: PodRecord, spec: WorkloadSpec | None, graces: GraceRules, gang_is_hurried: bool, owed: str) -> PodRecord:
-    hurried = pod.cause in HURRIED or (pod.cause is Cause.PEER and gang_is_hurried)
+    hurried = pod.cause in EVICTION_GRACE_CAUSES or (pod.cause is Cause.PEER and gang_is_hurried)
     grace_s = capped_grace_s(graces, pod.grace_s, hurried=hurried or bool(owed))
-    if spec is not None and spec.want is Want.DELETE:
+    if spec is not None and spec.want is DesiredState.DELETE:
         grace_s = min(grace_s, spec.grace_s)
     if grace_s == pod.grace_s:
         return pod

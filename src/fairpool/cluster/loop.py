@@ -17,7 +17,16 @@ from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.pending_reports import PendingReports
 from fairpool.engines.port import Engine, EngineUnreachable, Fenced
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
-from fairpool.model.observation import Answer, ForgetOrder, Observation, Order, PodState, Reply, StartOrder, StopOrder
+from fairpool.model.observation import (
+    ForgetOrder,
+    Observation,
+    Order,
+    OrderResult,
+    OrderStatus,
+    PodState,
+    StartOrder,
+    StopOrder,
+)
 from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.policy import Policy
 
@@ -73,7 +82,7 @@ class Loop:
         self.token = ledger.acquire(holder, now, at_least=Token(now if self._ledger_was_new else 0))
         self._load()
         self._pending = PendingReports()
-        self._answers: dict[PodId, Answer] = {}
+        self._answers: dict[PodId, OrderResult] = {}
         self._news = True
         self._act_again_at: Instant | None = None
         self._renewed_at = now
@@ -239,8 +248,8 @@ class Loop:
                 self._note_answer(now, order, answer)
             self._on_step("acted")
 
-    def _note_answer(self, now: Instant, order: Order, answer: Answer) -> None:
-        if answer.reply is not Reply.DONE:
+    def _note_answer(self, now: Instant, order: Order, answer: OrderResult) -> None:
+        if answer.status is not OrderStatus.DONE:
             if isinstance(order, StartOrder):
                 self._answers[order.pod] = answer
             else:

@@ -39,7 +39,7 @@ from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.precedence import PRIORITY_CLASSES
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.upload import Upload
 
 # Of two routes that fit, the first counts: so the lists come before the one, because `count` could be an id.
@@ -514,9 +514,9 @@ async def _operate(
 
 
 WANTS = {
-    wire.BatchAction.SUSPEND: Want.STOP,
-    wire.BatchAction.RESUME: Want.RUN,
-    wire.BatchAction.DELETE: Want.DELETE,
+    wire.BatchAction.SUSPEND: DesiredState.STOP,
+    wire.BatchAction.RESUME: DesiredState.RUN,
+    wire.BatchAction.DELETE: DesiredState.DELETE,
 }
 
 

@@ -302,7 +302,7 @@ class Platform:
                     "name": observed.node.name,
                     "gpus": observed.node.gpus,
                     "withheld": list(observed.node.gpus_withheld),
-                    "words": observed.words,
+                    "words": observed.message,
                     "is_simulated": observed.node.labels.get(SIMULATED_LABEL) == "true",
                 }
                 for observed in observed_pods

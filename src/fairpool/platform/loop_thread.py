@@ -167,11 +167,11 @@ class Runner:
             old, new = before.get(name), self._nodes.get(name)
             if new is None:
                 log.warning("node left", extra={"fields": {"node": name}})
-            elif old is None or (old.words, old.gone, old.node) != (new.words, new.gone, new.node):
+            elif old is None or (old.message, old.gone, old.node) != (new.message, new.gone, new.node):
                 fields = {"node": name, "gpus": new.node.gpus, "withheld": len(new.node.gpus_withheld) or None}
                 log.info(
                     "node joined" if old is None else "node changed",
-                    extra={"fields": {**fields, "gone": new.gone or None, "words": new.words}},
+                    extra={"fields": {**fields, "gone": new.gone or None, "words": new.message}},
                 )
 
     def _note_trouble(self, trouble: str) -> None:
