@@ -222,14 +222,14 @@ def test_a_failure_keeps_the_words_of_the_engine(engine: dict[str, object], deta
 
 def test_one_that_was_told_to_leave_keeps_the_reason_for_which_it_was_told() -> None:
     leaving = record("a-0-0", RELEASING, on="n1", cause=Cause.PREEMPTED, detail="for b")
-    exited = observed_pod(leaving, PodState.EXITED, exit_code=143, after_notice=True, words="terminated")
+    exited = observed_pod(leaving, PodState.EXITED, exit_code=143, after_notice=True, message="terminated")
     after = settle(leaving, Evidence(exited, observed_node()), NOW)
     assert (after.cause, after.detail, after.exit_code) == (Cause.PREEMPTED, "for b", 143)
 
 
 def test_trouble_with_the_start_is_written_down_once() -> None:
     bound = record("a-0-0", BOUND, on="n1")
-    evidence = Evidence(observed_pod(bound, PodState.STARTING, words="the disk is full"), observed_node())
+    evidence = Evidence(observed_pod(bound, PodState.STARTING, message="the disk is full"), observed_node())
     troubled = settle(bound, evidence, NOW)
     assert (troubled.phase, troubled.trouble) == (BOUND, "the disk is full")
     assert settle(troubled, evidence, NOW) is troubled
@@ -238,7 +238,7 @@ def test_trouble_with_the_start_is_written_down_once() -> None:
 @pytest.mark.parametrize("words", ["ErrImagePull: no such image", "ImagePullBackOff"])
 def test_one_whose_image_cannot_be_had_gives_its_devices_back(words: str) -> None:
     bound = record("a-0-0", BOUND, on="n1")
-    evidence = Evidence(observed_pod(bound, PodState.STARTING, words=words), observed_node())
+    evidence = Evidence(observed_pod(bound, PodState.STARTING, message=words), observed_node())
     leaving = settle(bound, evidence, NOW)
     assert (leaving.phase, leaving.cause, leaving.detail) == (RELEASING, Cause.IMAGE, words)
     assert settle(leaving, evidence, NOW) is leaving, "it holds its devices until the engine has confirmed the stop"

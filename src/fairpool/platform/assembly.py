@@ -47,7 +47,7 @@ from fairpool.platform.http_server import Server
 from fairpool.platform.in_process import Inside
 from fairpool.platform.loop_thread import Alarm, Runner, note_event, now
 from fairpool.platform.node_set import Offer, summary
-from fairpool.platform.pod_access import LocalDoors
+from fairpool.platform.pod_access import LocalPodAccess
 
 log = logging.getLogger("fairpool.up")
 
@@ -173,7 +173,7 @@ class Platform:
             protected=(self._data_directory.root, default_config(), default_data()),
         )
         self._not_isolated = engine.supervisor.forbidden.get("isolation", "")
-        doors = LocalDoors(engine.supervisor)
+        pod_access = LocalPodAccess(engine.supervisor)
         disk = self._disk = DiskGuard(self._data_directory.reserve, self._disk_reserve_bytes, engine.supervisor)
         host = self._address.host
         # A pod is a process of this machine, and its ports are the machine's own.
@@ -187,7 +187,7 @@ class Platform:
             first_password=self._first_password,
             first_project=FIRST_PROJECT,
         )
-        app = self._app = create_app(settings, doors=doors)
+        app = self._app = create_app(settings, pod_access=pod_access)
         app.state.is_ready = lambda: self._is_settled and self._cluster is not None and self._cluster.runner.is_alive
         try:
             async with app.router.lifespan_context(app), self._cluster_of(app, engine) as self._cluster:
@@ -197,7 +197,7 @@ class Platform:
                 await self._answer_people(app, on_ready, question)
         finally:
             disk.stop(LOOP_ENDS_S)
-            doors.close()
+            pod_access.close()
             if self._cluster is None or not self._cluster.is_left_behind:
                 engine.close()  # pods run on
 
