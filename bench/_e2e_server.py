@@ -29,7 +29,7 @@ from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import SECOND_MS, NodeName
 from fairpool.model.node import Node
 from fairpool.platform.assembly import REST_S, TELL_WITHIN_MS
-from fairpool.platform.in_process import Inside
+from fairpool.platform.in_process import InProcessControl
 from fairpool.platform.loop_thread import Alarm, Runner, now
 
 STARTS_S = 0.01
@@ -63,7 +63,7 @@ async def serve(folder: Path, nodes: int) -> None:
     async with app.router.lifespan_context(app):
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
-        direct, waiting = (Inside(app.state.plane, own.uuid, home) for _ in range(2))
+        direct, waiting = (InProcessControl(app.state.plane, own.uuid, home) for _ in range(2))
         alarm = Bedside(engine)
         mailbox = LongPoll(direct, waiting, alarm.poke)
         ledger = await asyncio.to_thread(Ledger, folder / "ledger.db")

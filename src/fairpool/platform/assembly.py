@@ -44,7 +44,7 @@ from fairpool.platform.admin_socket import open_admin_socket, owners_socket
 from fairpool.platform.data_directory import DataDirectory, Unusable, default_config, default_data
 from fairpool.platform.disk_guard import DiskGuard
 from fairpool.platform.http_server import Server
-from fairpool.platform.in_process import Inside
+from fairpool.platform.in_process import InProcessControl
 from fairpool.platform.loop_thread import Alarm, Runner, note_event, now
 from fairpool.platform.node_set import Offer, summary
 from fairpool.platform.pod_access import LocalPodAccess
@@ -75,7 +75,7 @@ class Cluster:
     ledger: Ledger
     alarm: Alarm
     mailbox: LongPoll
-    calls: tuple[Inside, Inside]
+    calls: tuple[InProcessControl, InProcessControl]
     runner: Runner
     is_left_behind: bool = False
     """Its thread is stuck: nothing that it may still use can be let go."""
@@ -205,7 +205,7 @@ class Platform:
     async def _cluster_of(self, app: FastAPI, engine: LocalEngine) -> AsyncIterator[Cluster]:
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
-        direct, waiting = (Inside(app.state.plane, own.uuid, home) for _ in range(2))
+        direct, waiting = (InProcessControl(app.state.plane, own.uuid, home) for _ in range(2))
         alarm = Alarm(engine.supervisor.wake_descriptors())
         mailbox = LongPoll(direct, waiting, alarm.poke)
         ledger = await asyncio.to_thread(Ledger, self._data_directory.ledger)
