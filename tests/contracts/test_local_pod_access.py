@@ -8,7 +8,7 @@ from typing import Any, cast
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.supervisor import Supervisor
 from fairpool.control.pod_access import Excerpt, PodAddress
-from fairpool.platform.pod_access import LocalDoors
+from fairpool.platform.local_pod_access import LocalPodAccess
 
 
 class Rotating:
@@ -27,7 +27,7 @@ class Rotating:
 
 def test_a_follower_that_was_too_slow_sees_where_output_is_missing() -> None:
     async def read() -> bytes:
-        doors = LocalDoors(cast(Supervisor, Rotating()))
+        doors = LocalPodAccess(cast(Supervisor, Rotating()))
         wanted = Excerpt(0, None, None, False)
         pieces = [piece async for piece in doors.read_log(PodAddress("local", "p", None, "w"), wanted, follow=True)]
         doors.close()
