@@ -8,7 +8,7 @@ from typing import Any, cast
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.supervisor import Supervisor
 from fairpool.control.pod_access import LogRange, PodAddress
-from fairpool.platform.pod_access import LocalPodAccess
+from fairpool.platform.local_pod_access import LocalPodAccess
 
 
 class Rotating:

@@ -28,7 +28,7 @@ from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, Worklo
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.problem import Problem
-from fairpool.model.status import Pause, WorkloadPhase
+from fairpool.model.status import WaitReason, WorkloadPhase
 from tests.control.house import CHEAP, choose_password
 from tests.end_to_end.typist import Typist
 
@@ -155,7 +155,7 @@ class Server(Typist):
         self.report(workload, WorkloadPhase.RUNNING, pods=lives, gpus_milli=int(gpus * 1000))
 
     def waits(self, project: str, name: str, detail: str) -> None:
-        self.report(self.id_of(project, name), WorkloadPhase.PENDING, reason=Pause.QUEUED, detail=detail)
+        self.report(self.id_of(project, name), WorkloadPhase.PENDING, reason=WaitReason.QUEUED, detail=detail)
 
     def fails(self, project: str, name: str) -> None:
         workload = self.id_of(project, name)

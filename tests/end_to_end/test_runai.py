@@ -38,7 +38,7 @@ from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.ids import Instant, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
-from fairpool.model.status import Pause, WorkloadPhase
+from fairpool.model.status import WaitReason, WorkloadPhase
 from tests.end_to_end.runai_server import DANGEROUS, LOG, Server, real_environment, serving
 
 pytestmark = pytest.mark.slow
@@ -442,7 +442,9 @@ def test_a_job_that_backs_off_says_which_try_is_next_and_when(server: Server, pr
     server.runs(project, "fails")
     detail = "failed with exit code 3; waiting for try 2 of 7; it holds no GPU until then"
     at = Instant(time.time_ns() // 1_000_000 + 1_000_000)
-    server.waits_again(project, "fails", exit_code=3, reason=Pause.BACK_OFF, detail=detail, failures=1, next_try_at=at)
+    server.waits_again(
+        project, "fails", exit_code=3, reason=WaitReason.BACK_OFF, detail=detail, failures=1, next_try_at=at
+    )
     when = rf"{datetime.fromtimestamp(at // 1000, UTC).astimezone():%H:%M:%S} \(in 16m\)"
     assert re.search(r"^fails +Error ", server.typed("runai list"), re.MULTILINE)
     said = server.typed("runai why fails")
@@ -464,7 +466,7 @@ def test_a_job_whose_image_cannot_be_had_says_why_there_is_no_output(server: Ser
     server.report(
         server.id_of(project, "unpulled"),
         WorkloadPhase.PENDING,
-        reason=Pause.IMAGE,
+        reason=WaitReason.IMAGE,
         detail="ErrImagePull: no such image; waiting for try 2 of 11; it holds no GPU until then",
         next_try_at=Instant(time.time_ns() // 1_000_000 + 1_000_000),
     )

@@ -14,7 +14,14 @@ from fairpool.model.array import Array
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Arrangement, Dependency, Program, Volume, WorkloadSpec
-from fairpool.model.workload import GpuRequest, LabelOperator, LabelRule, gpu_memory, gpu_portion, whole_gpus
+from fairpool.model.workload import (
+    GpuRequest,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    gpu_memory,
+    gpu_portion,
+    whole_gpus,
+)
 
 PROJECT = ProjectRequest(name="team-a")
 UPLOAD = "0190c1f0-0000-7000-8000-000000000000"
@@ -94,7 +101,7 @@ def test_cpu_and_memory_follow_from_the_gpus_unless_said() -> None:
 
 def test_the_project_says_which_nodes_its_work_may_use() -> None:
     project = ProjectRequest(name="team-a", node_types=NodeTypes(training=["dgx-2"], workspace=["v100"]))
-    rule = LabelRule("run.ai/type", LabelOperator.IN, ("dgx-2",))
+    rule = NodeSelectorRequirement("run.ai/type", NodeSelectorOperator.IN, ("dgx-2",))
     assert declared(project=project).template.shape.node_rules == ((rule,),)
     assert complaints("build", project, nodeType="dgx-2") == ["spec.node_type"]
 

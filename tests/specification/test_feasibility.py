@@ -13,8 +13,8 @@ from fairpool.model.organization import Entitlement, OverQuota, Queue, departmen
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.workload import (
     GpuRequest,
-    LabelOperator,
-    LabelRule,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
     PodShape,
     WorkloadKind,
     gpu_memory,
@@ -52,7 +52,9 @@ def place(nodes: tuple[Node, ...] | None = TWO, *owners: Queue, pool: PoolName =
 
 
 def on(value: str) -> PodShape:
-    return PodShape(gpu=whole_gpus(1), node_rules=((LabelRule("run.ai/type", LabelOperator.IN, (value,)),),))
+    return PodShape(
+        gpu=whole_gpus(1), node_rules=((NodeSelectorRequirement("run.ai/type", NodeSelectorOperator.IN, (value,)),),)
+    )
 
 
 BUILD = {"kind": WorkloadKind.BUILD}

@@ -32,18 +32,18 @@ from fairpool.model.spec import (
     DEFAULT_GRACE_S,
     Arrangement,
     Dependency,
+    DesiredState,
     PodTemplate,
     Program,
     RestartPolicy,
     Volume,
-    Want,
     WorkloadSpec,
 )
 from fairpool.model.workload import (
     NO_GPU,
     GpuRequest,
-    LabelOperator,
-    LabelRule,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
     PodShape,
     Toleration,
     WorkloadKind,
@@ -204,7 +204,7 @@ def admit(
         ttl_s=spec.auto_deletion_time_after_completion_seconds,
         grace_s=_or(spec.termination_grace_period_seconds, DEFAULT_GRACE_S),
         pools=pools,
-        want=Want.STOP if submit.suspended else Want.RUN,
+        want=DesiredState.STOP if submit.suspended else DesiredState.RUN,
         after=after,
         array=size.array,
     )
@@ -466,30 +466,32 @@ def bytes_of(text: str) -> int | None:
 
 def _node_rules(
     spec: wire.CommonSpec, kind: wire.Kind, context: AdmissionContext, complaints: _Complaints
-) -> tuple[tuple[LabelRule, ...], ...]:
+) -> tuple[tuple[NodeSelectorRequirement, ...], ...]:
     types = context.project.node_types
     permitted = types.workspace if kind is wire.Kind.WORKSPACE else types.training
-    always: list[LabelRule] = []
+    always: list[NodeSelectorRequirement] = []
     if spec.node_type is not None:
         if permitted and spec.node_type not in permitted:
             what = f"project {context.project.name} may not use nodes of type {spec.node_type}"
             complaints.add("spec.node_type", what, f"use one of {', '.join(permitted)}", "spec.nodeType")
-        always.append(LabelRule(NODE_TYPE_LABEL, LabelOperator.IN, (spec.node_type,)))
+        always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, (spec.node_type,)))
     elif permitted:
-        always.append(LabelRule(NODE_TYPE_LABEL, LabelOperator.IN, tuple(sorted(permitted))))
+        always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, tuple(sorted(permitted))))
     alternatives = _affinity(spec.node_affinity_required, complaints)
     if not alternatives:
         return (tuple(always),) if always else ()
     return tuple((*always, *rules) for rules in alternatives)
 
 
-def _affinity(document: dict[str, Any] | None, complaints: _Complaints) -> list[tuple[LabelRule, ...]]:
+def _affinity(document: dict[str, Any] | None, complaints: _Complaints) -> list[tuple[NodeSelectorRequirement, ...]]:
     if not document:
         return []
     try:
         return [
             tuple(
-                LabelRule(str(each["key"]), LabelOperator(each["operator"]), tuple(map(str, each.get("values") or ())))
+                NodeSelectorRequirement(
+                    str(each["key"]), NodeSelectorOperator(each["operator"]), tuple(map(str, each.get("values") or ()))
+                )
                 for each in term["matchExpressions"]
             )
             for term in document["nodeSelectorTerms"]

@@ -22,11 +22,11 @@ from fairpool.model.organization import (
     OverQuota,
     ProjectRules,
     Queue,
+    children_over_quota,
     department_queue,
     gpu_entitlement,
     name_of_queue,
-    promised_beyond,
-    together,
+    total_quota,
 )
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
@@ -96,10 +96,10 @@ def department_as_queue(department: Department, pool: str, projects: Iterable[Qu
     children = list(projects)
     said = next((each for each in department.resources if each.pool == pool), wire.DepartmentResources())
     off = said.gpu.over_quota is wire.OverQuotaChoice.OFF
-    gpu = together([each.gpu for each in children]) if said.gpu.deserved is None else _gpu_quota(said.gpu.deserved)
+    gpu = total_quota([each.gpu for each in children]) if said.gpu.deserved is None else _gpu_quota(said.gpu.deserved)
     unit = MEMORY_UNITS[said.memory.units]
-    cpu = _plain(said.cpu, said.cpu.deserved, 1, off, together([each.cpu for each in children]))
-    memory = _plain(said.memory, said.memory.deserved, unit, off, together([each.memory for each in children]))
+    cpu = _plain(said.cpu, said.cpu.deserved, 1, off, total_quota([each.cpu for each in children]))
+    memory = _plain(said.memory, said.memory.deserved, unit, off, total_quota([each.memory for each in children]))
     return Queue(
         id=department_queue(department.name),
         priority=DEFAULT_QUEUE_PRIORITY if said.priority is None else said.priority,
@@ -217,7 +217,7 @@ def warnings_below(queues_by_pool: Mapping[str, Iterable[Queue]]) -> dict[str, l
     """By department: pools in which its projects are together owed more GPUs than it is."""
     warnings: dict[str, list[str]] = {}
     for pool, queues in sorted(queues_by_pool.items()):
-        for queue, children in promised_beyond(queues):
+        for queue, children in children_over_quota(queues):
             name = name_of_queue(queue.id)
             warnings.setdefault(name, []).append(
                 f"the quotas of the projects in department {name} add up to {gpus_text(children)} GPUs in node pool "

@@ -129,7 +129,7 @@ def _node(document: str, marks: str | None) -> tuple[str, Node]:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class OrganizationTree:
     """Departments and projects as they are declared, with what they hold and what there is: read once for a list."""
 
     projects: tuple[declared.Unit, ...]
@@ -160,7 +160,7 @@ class Books:
         return {department: list(dict.fromkeys(lines)) for department, lines in said.items()}
 
 
-def books(connection: Connection) -> Books:
+def organization_tree(connection: Connection) -> OrganizationTree:
     """As they are now."""
     rows = store.all_projects(connection)
     gpus: dict[str, dict[str, int]] = {}
@@ -169,7 +169,7 @@ def books(connection: Connection) -> Books:
         pools = gpus.setdefault(node.cluster, {})
         pool = report.pool or DEFAULT_POOL
         pools[pool] = pools.get(pool, 0) + report.gpus
-    return Books(
+    return OrganizationTree(
         projects=tuple(project_unit(row) for row in rows),
         departments=tuple(department_unit(row) for row in store.all_departments(connection)),
         clusters={row.name: row.cluster for row in rows},

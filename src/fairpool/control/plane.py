@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from fairpool.api.wire import Answer
 from fairpool.control import rbac
-from fairpool.control.change_feed import Tail
+from fairpool.control.change_feed import ChangeFeedCache
 from fairpool.control.notifier import Notifier
 from fairpool.control.pod_access import NoPodAccess, PodAccess
 from fairpool.control.refusal import Refused, denied, refused
@@ -132,7 +132,7 @@ class Plane:
     settings: Settings
     database: Database
     notifier: Notifier = field(default_factory=Notifier)
-    tail: Tail = field(default_factory=Tail)
+    change_feed: ChangeFeedCache = field(default_factory=ChangeFeedCache)
     pod_access: PodAccess = field(default_factory=NoPodAccess)
     callers: Callers = field(default_factory=Callers)
     """Emptied whenever users, rules or tokens change."""

@@ -13,7 +13,7 @@ from fairpool.api.problems import ProblemItem, item
 from fairpool.api.wire import Count
 from fairpool.control import declarations, declared
 from fairpool.control.moments import iso
-from fairpool.control.organization import books, changed, cluster_of, pool_names
+from fairpool.control.organization import changed, cluster_of, organization_tree, pool_names
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -293,7 +293,7 @@ def visible_projects(connection: Connection, caller: Caller) -> list[wire.Projec
 
 def _warnings(connection: Connection, caller: Caller) -> Mapping[str, list[str]]:
     """Quotas that add up to more than there is, by department: for those who may see all of them."""
-    return books(connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
+    return organization_tree(connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
 
 
 def _check(connection: Connection, body: wire.ProjectRequest) -> None:

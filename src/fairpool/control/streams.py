@@ -23,7 +23,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from fairpool.api import shell
 from fairpool.api.problems import ProblemItem
 from fairpool.api.workloads import PodItem, pod_called, pod_to_read, pods_there
-from fairpool.control.change_feed import Told, told_after
+from fairpool.control.change_feed import FeedEntry, entries_after
 from fairpool.control.discretion import told_to
 from fairpool.control.guard import identify
 from fairpool.control.moments import moment_or_ago
@@ -114,7 +114,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         except Refused:
             listening.cancel()
             return
-        found = await plane.tail.after(plane.read, plane.notifier.rings, heard, AT_ONCE)
+        found = await plane.change_feed.after(plane.read, plane.notifier.rings, heard, AT_ONCE)
         if found is not None:
             text, heard = _text_of(caller, found, heard)
         else:
@@ -134,12 +134,12 @@ def _text_after(caller: Caller, read: int) -> Callable[[Connection], tuple[bytes
         if changes.is_forgotten(connection, read):
             now = changes.current(connection)
             return _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"}).encode(), now
-        return _text_of(caller, told_after(connection, read, AT_ONCE), read)
+        return _text_of(caller, entries_after(connection, read, AT_ONCE), read)
 
     return unit
 
 
-def _text_of(caller: Caller, found: Sequence[Told], read: int) -> tuple[bytes, int]:
+def _text_of(caller: Caller, found: Sequence[FeedEntry], read: int) -> tuple[bytes, int]:
     """What of this a caller may hear, and up to where they have heard everything then."""
     if not found:
         return b"", read
@@ -151,7 +151,7 @@ def _text_of(caller: Caller, found: Sequence[Told], read: int) -> tuple[bytes, i
     return b"".join(lines), last
 
 
-def _heard(places: Places | None, told: Told) -> bytes:
+def _heard(places: Places | None, told: FeedEntry) -> bytes:
     """What somebody is told: where it was theirs then, that it changed; how it stands only if it is theirs now."""
     if places is None or told.change.noun in NOT_A_PROJECTS:
         return told.line

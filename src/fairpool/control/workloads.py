@@ -40,7 +40,7 @@ from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.precedence import PRIORITY_CLASSES
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.upload import Upload
 
 routes = Routes("workloads")
@@ -532,9 +532,9 @@ async def _operate(
 
 
 WANTS = {
-    wire.BatchAction.SUSPEND: Want.STOP,
-    wire.BatchAction.RESUME: Want.RUN,
-    wire.BatchAction.DELETE: Want.DELETE,
+    wire.BatchAction.SUSPEND: DesiredState.STOP,
+    wire.BatchAction.RESUME: DesiredState.RUN,
+    wire.BatchAction.DELETE: DesiredState.DELETE,
 }
 
 

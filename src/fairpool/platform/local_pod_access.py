@@ -74,11 +74,11 @@ class LocalPodAccess:
             attached = await self._in_thread(lambda: self._supervisor.attach(life))
             if isinstance(attached, Problem):
                 raise PodAccessError(attached)
-            return AttachedEnd(attached, self._in_thread)
+            return AttachShell(attached, self._in_thread)
         begun = await self._in_thread(lambda: self._supervisor.execute(life, command, tty=tty))
         if isinstance(begun, Problem):
             raise PodAccessError(begun)
-        return ExecutedEnd(begun, is_terminal=tty)
+        return ExecShell(begun, is_terminal=tty)
 
     async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
         """What the job says about itself; read when somebody asks, so it costs nothing while nobody does."""
@@ -135,7 +135,7 @@ class LocalPodAccess:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
-class ExecutedEnd:
+class ExecShell:
     """A command that runs beside a pod's program."""
 
     def __init__(self, execution: Execution, *, is_terminal: bool) -> None:
@@ -194,7 +194,7 @@ class ExecutedEnd:
                 return  # it reads no more
 
 
-class AttachedEnd:
+class AttachShell:
     """The program of a pod itself, seen and typed for. Who leaves does not end it."""
 
     def __init__(self, attachment: Attachment, in_thread: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
