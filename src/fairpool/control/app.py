@@ -35,10 +35,12 @@ from fairpool.control import (
     organization,
     overview,
     pages,
+    pods,
     preferences,
     projects,
     sign_in,
     streams,
+    submit,
     uploads,
     users,
     workloads,
@@ -66,7 +68,7 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(streams, uploads, cluster_sync, clusters, projects, departments, nodes, overview, claims),
     *(sign_in, users, applications, access_rules, audit, preferences),
-    *(workloads, classic, older_paths, description, pages),
+    *(workloads, submit, pods, classic, older_paths, description, pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 

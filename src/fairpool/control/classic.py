@@ -19,10 +19,11 @@ from fairpool.control.filters import Filter, Operator
 from fairpool.control.plane import Caller, Done, Plane
 from fairpool.control.projects import known_project, visible_projects
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, problems_of, unknown
+from fairpool.control.refusal import Refused, unknown, validation_problems
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
+from fairpool.control.submit import submit as submit_workload
 
 routes = Routes("researcher (legacy)")
 
@@ -73,7 +74,7 @@ async def jobs(project: str, plane: Plane, caller: Caller) -> list[wire.ClassicJ
 @routes.post(JOBS, action=Action.WORKLOAD_SUBMIT, answer=wire.ClassicJob, status=202, summary="Submit a job")
 async def submit(request: Request, plane: Plane, caller: Caller, body: wire.ClassicSubmit) -> Response:
     try:
-        answer = await workloads.submit(request, plane, caller, _newer(body))
+        answer = await submit_workload(request, plane, caller, _newer(body))
     except Refused as refusal:
         raise Refused(refusal.status, [_older(each) for each in refusal.problems], choices=refusal.choices) from refusal
     shown = job(json.loads(bytes(answer.body)))
@@ -253,7 +254,7 @@ def _newer(body: wire.ClassicSubmit) -> workload_spec.SubmitAny:
     try:
         return kind.model_validate({**head, "spec": _given(said)})
     except ValidationError as error:
-        raise Refused(422, problems_of(error.errors())) from error
+        raise Refused(422, validation_problems(error.errors())) from error
 
 
 def _compute(body: wire.ClassicSubmit) -> dict[str, Any]:

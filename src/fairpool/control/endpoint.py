@@ -21,7 +21,7 @@ from fairpool.control.discretion import MARK, answer_told_to
 from fairpool.control.guard import guard
 from fairpool.control.plane import plane_of
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, problems_of, refused
+from fairpool.control.refusal import Refused, refused, validation_problems
 from fairpool.control.routes import WEBSOCKET, Parameters, Route
 
 JSON = re.compile(r"application/([\w.-]+\+)?json", re.IGNORECASE)
@@ -89,7 +89,7 @@ class Endpoint:
             except ValidationError as error:
                 errors += _located("body", error)
         if errors:
-            raise Refused(422, problems_of(errors))
+            raise Refused(422, validation_problems(errors))
         return arguments
 
 

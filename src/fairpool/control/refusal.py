@@ -70,7 +70,7 @@ def denied(
     return refusal
 
 
-def problems_of(errors: Sequence[Mapping[str, Any]]) -> list[ProblemItem]:
+def validation_problems(errors: Sequence[Mapping[str, Any]]) -> list[ProblemItem]:
     """What is wrong with the form of something, each once."""
     return list(dict.fromkeys(_item(each) for each in errors))
 

@@ -29,13 +29,13 @@ from fairpool.control.guard import identify
 from fairpool.control.moments import moment_or_ago
 from fairpool.control.plane import Caller, Done, Places, Plane
 from fairpool.control.pod_access import LogRange, PodAccessError, PodAddress, ShellSession
+from fairpool.control.pods import pod_items_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Header, Parameter, Routes
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
-from fairpool.control.workloads import pod_items_of
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 

@@ -25,7 +25,7 @@ from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
-from fairpool.control.workloads import new_id
+from fairpool.control.submit import new_id
 from fairpool.model.upload import Bounds, Upload
 
 log = logging.getLogger("fairpool.control")
