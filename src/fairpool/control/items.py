@@ -39,10 +39,34 @@ def facts(
     submit: wire.SubmitAny, spec: WorkloadSpec, *, department: str, cluster: str, submitted_by: str, pod_host: str = ""
 ) -> dict[str, Any]:
     """What does not change as long as nobody changes the declaration."""
-    kind = admission.KIND_OF_SUBMIT[type(submit)]
+    stated = facts_of_spec(
+        spec,
+        admission.KIND_OF_SUBMIT[type(submit)],
+        department=department,
+        cluster=cluster,
+        submitted_by=submitted_by,
+        source=submit.source,
+        labels=submit.spec.labels,
+    )
+    if pod_host:
+        stated["addresses"] = [f"http://{pod_host}:{port}" for port in asked_ports(submit)]
+    framework = submit.spec.distributed_framework if isinstance(submit, wire.SubmitDistributed) else None
+    return {**stated, "distributedFramework": framework} if framework else stated
+
+
+def facts_of_spec(
+    spec: WorkloadSpec,
+    kind: wire.Kind,
+    *,
+    department: str,
+    cluster: str,
+    submitted_by: str,
+    source: wire.Source,
+    labels: Mapping[str, str],
+) -> dict[str, Any]:
+    """Those that follow from the declaration itself."""
     gpu = spec.template.shape.gpu
     rule = precedence(spec.kind, spec.priority, spec.preemptible)
-    framework = submit.spec.distributed_framework if isinstance(submit, wire.SubmitDistributed) else None
     requested = {
         "gpu": admission.requested_gpus_milli(spec) / WHOLE_GPU_MILLI,
         "cpu": spec.template.shape.cpu_milli * spec.pods / 1000,
@@ -50,7 +74,7 @@ def facts(
     }
     if gpu.kind is GpuKind.MEMORY:
         requested["gpuMemoryMib"] = gpu.memory_mib * gpu.devices * spec.pods
-    stated: dict[str, Any] = {
+    return {
         "id": spec.id,
         "name": spec.name,
         "type": kind.value,
@@ -60,7 +84,7 @@ def facts(
         "departmentName": department,
         "clusterId": cluster,
         "submittedBy": submitted_by,
-        "labels": dict(submit.spec.labels),
+        "labels": dict(labels),
         "createdAt": iso(spec.created_at),
         "requestedPods": spec.pods,
         "workloadRequestedResources": requested,
@@ -68,12 +92,11 @@ def facts(
         "preemptible": rule.preemptible,
         "priorityClassName": class_name(rule.priority),
         "priority": rule.priority,
-        "source": submit.source.value,
+        "source": source.value,
         "modelKind": spec.kind.value,
         "retries": spec.end_rule.retries,
-        "addresses": [f"http://{pod_host}:{port}" for port in asked_ports(submit)] if pod_host else [],
+        "addresses": [],
     }
-    return {**stated, "distributedFramework": framework} if framework else stated
 
 
 def asked_ports(submit: wire.SubmitAny) -> list[int]:
@@ -187,12 +210,14 @@ def detail(item: str, request: str) -> str:
 
 def details(submit: wire.SubmitAny, spec: WorkloadSpec, submitted_by: str) -> str:
     """What only the details of a workload show."""
-    shown = {
-        "workloadId": spec.id,
-        "createdBy": submitted_by,
-        "commandLine": submit.command_line,
-    }
-    return f'{compact(shown)[:-1]},"spec":{submit.spec.model_dump_json(by_alias=True, exclude_unset=True)}}}'
+    asked = submit.spec.model_dump_json(by_alias=True, exclude_unset=True)
+    return details_of(spec.id, submitted_by, submit.command_line, asked)
+
+
+def details_of(workload: str, submitted_by: str, command_line: str, asked: str) -> str:
+    """The same of what was asked for as JSON text."""
+    shown = {"workloadId": workload, "createdBy": submitted_by, "commandLine": command_line}
+    return f'{compact(shown)[:-1]},"spec":{asked}}}'
 
 
 def started_at(report: WorkloadReport | None) -> int | None:

@@ -14,6 +14,7 @@ from fairpool.api.wire import Count
 from fairpool.control.items import pod_name
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.organization import add_pool, override_node
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
@@ -90,8 +91,7 @@ async def mark_node(
     def unit(connection: Connection) -> Done:
         before = _known_node(connection, node)
         check_match(request, before.revision)
-        revision = changes.record(connection, "node", node, "updated", plane.now(), kept=plane.settings.changes_kept)
-        store.set_marks(connection, before.cluster_uuid, node, body.model_dump_json(by_alias=True), revision)
+        revision = override_node(plane, connection, before.cluster_uuid, node, body)
         made = _known_node(connection, node)
         return Done(body=made, action="update", entity_type="node", entity_id=node, revision=revision)
 
@@ -124,21 +124,7 @@ async def create_pool(request: Request, plane: PlaneDep, caller: CallerDep, body
     caller.require(Action.POOL_WRITE)
 
     def unit(connection: Connection) -> Done:
-        if store.node_pool(connection, body.name) is not None:
-            what = f"node pool {body.name} already exists"
-            raise refused(409, "pool.exists", what, "choose another name", "name")
-        now = plane.now()
-        revision = _changed(plane, connection, body.name, "created")
-        document = body.model_dump_json(by_alias=True)
-        store.add(
-            connection,
-            node_pools,
-            name=body.name,
-            document=document,
-            created_at=now,
-            updated_at=now,
-            revision=revision,
-        )
+        revision = add_pool(plane, connection, body)
         made = _pool(connection, store.node_pool(connection, body.name))
         return Done(
             body=made, status=201, action="create", entity_type="node-pool", entity_id=body.name, revision=revision

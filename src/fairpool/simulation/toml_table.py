@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from fairpool.api.wire import NAME_PATTERN
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 from fairpool.model.spelling import did_you_mean
@@ -94,6 +95,15 @@ class Table:
         name = self.text(key)
         if name and not NAME.fullmatch(name):
             fix = "use letters, digits, dots and dashes, 63 at most, a letter or digit first and last"
+            self._not(key, name, "a name", fix)
+            return ""
+        return name
+
+    def declared_name(self, key: str, longest: int) -> str:
+        """The same of what the control plane declares: projects, departments and pools."""
+        name = self.name(key)
+        if name and (len(name) > longest or not re.fullmatch(NAME_PATTERN, name)):
+            fix = f"use lowercase letters, digits and dashes, {longest} at most, a letter first"
             self._not(key, name, "a name", fix)
             return ""
         return name
