@@ -19,7 +19,7 @@ from bench._philly import Job, Meter
 from bench._worlds import gpus
 from fairpool.api.clusters import EventReport, PullAnswer
 from fairpool.api.declarations import OrganizationWire
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.history import EventKind
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
@@ -29,7 +29,7 @@ from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node
 from fairpool.model.observation import StartOrder
-from fairpool.model.organization import NodeMarks, Organization, Queue
+from fairpool.model.organization import NodeOverrides, Organization, Queue
 from fairpool.model.spec import PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.scheduler.snapshot import Snapshot
@@ -77,7 +77,7 @@ class _Control(ControlDriver):
     def remember_use(self, queues: tuple[Queue, ...]) -> None:
         """Tell the cluster at the next pull: a revision is made by a label of a node that there is not."""
         self._used = queues
-        self.override_node(NodeName("usage"), NodeMarks(labels=(("revision", str(self.revision)),)))
+        self.override_node(NodeName("usage"), NodeOverrides(labels=(("revision", str(self.revision)),)))
 
     def pull(self, after: Revision, wait_s: float = 0.0) -> PullAnswer:
         answer = super().pull(after, wait_s)
@@ -114,18 +114,18 @@ class ThroughLoop:
         self.loop = Loop(
             Ledger(None),
             self.engine,
-            Link(self.control, CLUSTER),
+            ControlLink(self.control, CLUSTER),
             self.clock.now,
             policy=knobs.policy,
-            watch=self._note_plan,
-            between=self._laps.end,
+            on_snapshot=self._note_plan,
+            on_step=self._laps.end,
         )
 
     @property
     def next_s(self) -> int:
         """When the loop turns next."""
         # What the loop only has to tell, such as the use of nodes, can wait for the next turn.
-        moments = [self.engine.next_change_at, self.loop.books.next_wake() if self.moments else None]
+        moments = [self.engine.next_change_at, self.loop.cache.next_wake() if self.moments else None]
         seconds = [-(-moment // SECOND_MS) for moment in moments if moment is not None]
         if self._coming < len(self.jobs):
             seconds.append(self.jobs[self._coming].submit_s)
@@ -160,10 +160,10 @@ class ThroughLoop:
 
     def leftovers(self) -> list[str]:
         """What should not be there in the end, or ever."""
-        books = self.loop.books
+        books = self.loop.cache
         left = [f"{len(self.engine.alive())} pods run"] if self.engine.alive() else []
         left += [
-            f"{len(rows)} {name} are left" for name, rows in (("lives", books.lives), ("levels", books.levels)) if rows
+            f"{len(rows)} {name} are left" for name, rows in (("lives", books.pods), ("levels", books.reports)) if rows
         ]
         return [*self.faults[:3], *self.engine.violations[:3], *left]
 
@@ -196,7 +196,7 @@ class ThroughLoop:
         for _ in range(TURNS_MAX):
             self.turns += 1
             self._laps.start()
-            went_on = self.loop.turn()
+            went_on = self.loop.run_cycle()
             assert not self.loop.trouble, self.loop.trouble
             if not went_on:
                 return
@@ -217,7 +217,7 @@ class ThroughLoop:
                 self.faults.append(f"job {number}: {event.detail}")
             case EventKind.BOUND if event.pod is not None:
                 if number not in self._stays:
-                    course = self.engine.course(event.pod)
+                    course = self.engine.timeline(event.pod)
                     ends_at = course.ends_at if course is not None else None
                     self._stays[number] = Stay(self.now_s, ends_at // SECOND_MS if ends_at is not None else NEVER)
                     yield self.now_s, partial(self.meter.started, self.jobs[number], self.now_s)

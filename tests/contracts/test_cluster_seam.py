@@ -10,7 +10,7 @@ from fairpool.api.clusters import EventReport, GoneReport, NodeReport, PodReport
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause
-from fairpool.model.spec import Want
+from fairpool.model.spec import DesiredState
 from fairpool.model.status import WorkloadPhase
 from tests.contracts.seam import SEAMS, Seam, seam_of
 
@@ -87,7 +87,7 @@ def test_a_cluster_that_has_read_nothing_known_here_is_told_everything(seam: Sea
     seam.suspend(a)
     answer = seam.pull(after)
     assert answer.whole
-    assert {(each.id, each.want) for each in answer.workloads} == {(a, Want.STOP), (b, Want.RUN)}
+    assert {(each.id, each.want) for each in answer.workloads} == {(a, DesiredState.STOP), (b, DesiredState.RUN)}
     assert answer.organization is not None
 
 
@@ -273,6 +273,6 @@ def test_a_forced_delete_is_a_declaration_without_grace_also_of_what_is_being_de
     assert seam.pull().workloads[0].grace_s > 0
     assert seam.delete(a, force=True) == ""
     (told,) = seam.pull().workloads
-    assert (told.want, told.grace_s) == (Want.DELETE, 0)
+    assert (told.want, told.grace_s) == (DesiredState.DELETE, 0)
     before = seam.pull().revision
     assert (seam.delete(a, force=True), seam.pull().revision) == ("", before)

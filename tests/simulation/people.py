@@ -7,8 +7,8 @@ from random import Random
 from fairpool.api.organization import ProjectRequest
 from fairpool.model.ids import NodeName, QueueId, WorkloadId
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.organization import NodeMarks, ProjectRules
-from fairpool.model.spec import Arrangement, Want, WorkloadSpec
+from fairpool.model.organization import NodeOverrides, ProjectRules
+from fairpool.model.spec import Arrangement, DesiredState, WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING
 from fairpool.simulation.control_driver import ControlDriver
 
@@ -35,7 +35,7 @@ class People:
         if self._dice.random() < 0.4:
             self._mark()
         for spec in self.control.specs().values():
-            if spec.want is Want.STOP:
+            if spec.want is DesiredState.STOP:
                 self.control.resume(spec.id)
 
     def _some(self) -> WorkloadSpec | None:
@@ -44,14 +44,14 @@ class People:
 
     def _suspend(self) -> None:
         spec = self._some()
-        if spec is not None and spec.want is Want.RUN:
+        if spec is not None and spec.want is DesiredState.RUN:
             self.control.suspend(spec.id)
 
     def _resume(self) -> None:
         for workload in sorted(self.control.specs()):
             spec, level = self.control.spec(workload), self.control.workload(workload)
             halted = level is not None and level.phase in HOLDS_NOTHING
-            if spec is not None and (spec.want is Want.STOP or halted) and self._dice.random() < 0.5:
+            if spec is not None and (spec.want is DesiredState.STOP or halted) and self._dice.random() < 0.5:
                 self.control.resume(workload)
                 return
 
@@ -99,9 +99,9 @@ class People:
 
     def _mark(self) -> None:
         name = self._dice.choice(self._nodes)
-        marks = NodeMarks(taints=(DRAIN,)) if self._dice.random() < 0.5 else NodeMarks(cordoned=True)
+        marks = NodeOverrides(taints=(DRAIN,)) if self._dice.random() < 0.5 else NodeOverrides(cordoned=True)
         self.control.override_node(name, marks)
 
     def _unmark(self) -> None:
         for node in self.control.organization().marks:
-            self.control.override_node(node, NodeMarks())
+            self.control.override_node(node, NodeOverrides())

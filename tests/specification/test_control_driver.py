@@ -21,7 +21,7 @@ from fairpool.model.node import DEFAULT_POOL, NodePool, Placement, Taint, TaintE
 from fairpool.model.organization import (
     Entitlement,
     GraceRules,
-    NodeMarks,
+    NodeOverrides,
     Organization,
     OverQuota,
     ProjectRules,
@@ -30,7 +30,7 @@ from fairpool.model.organization import (
     gpu_entitlement,
 )
 from fairpool.model.problem import Problem
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.simulation.control_driver import ControlDriver
 
@@ -48,7 +48,7 @@ ORGANIZATION = Organization(
     },
     rules={VISION: ProjectRules(interactive_limit_s=60)},
     pools=(NodePool(name=BIG, label_key="pool", label_value="big", gpu_placement=Placement.SPREAD), NodePool()),
-    marks={NodeName("n1"): NodeMarks(cordoned=True, taints=(Taint("runai", "drain", TaintEffect.NO_EXECUTE),))},
+    marks={NodeName("n1"): NodeOverrides(cordoned=True, taints=(Taint("runai", "drain", TaintEffect.NO_EXECUTE),))},
     graces=GraceRules(most_s=100, eviction_s=10),
 )
 
@@ -118,7 +118,7 @@ def test_what_is_asked_of_a_workload_or_a_queue_is_declared() -> None:
     control.set_quota(LAB, 5000)
     now = control.spec(A)
     assert now is not None
-    assert (now.want, now.run, now.pods, now.minimum) == (Want.RUN, 1, 4, 2)
+    assert (now.want, now.run, now.pods, now.minimum) == (DesiredState.RUN, 1, 4, 2)
     quotas = {queue.id: queue.gpu.quota for queue in control.organization().queues[DEFAULT_POOL]}
     assert quotas == {OTHERS: 0, LAB: 5000, VISION: 2500, SPEECH: 1500}
 
@@ -164,11 +164,11 @@ def test_a_deleted_project_takes_its_work_along_or_leaves_it_to_another() -> Non
     assert control.delete_project(VISION, move_to=SPEECH) is None
     moved = control.spec(A)
     assert moved is not None
-    assert (moved.project, moved.want, control.projects()) == (SPEECH, Want.RUN, [SPEECH])
+    assert (moved.project, moved.want, control.projects()) == (SPEECH, DesiredState.RUN, [SPEECH])
     assert control.delete_project(SPEECH) is None
     left = control.spec(A)
     assert left is not None
-    assert (left.want, control.projects()) == (Want.DELETE, [])
+    assert (left.want, control.projects()) == (DesiredState.DELETE, [])
     assert code(control.submit(replace(spec(B), project=SPEECH))) == "project.deleting"
 
 

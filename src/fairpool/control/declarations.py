@@ -15,7 +15,7 @@ from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
 if TYPE_CHECKING:
@@ -61,26 +61,28 @@ def name_taken(name: str) -> Refused:
     return refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
 
 
-VERBS = {Want.STOP: "suspended", Want.DELETE: "deleted"}
+VERBS = {DesiredState.STOP: "suspended", DesiredState.DELETE: "deleted"}
 
 
-def set_want(plane: Plane, connection: Connection, row: Any, want: Want, by: str = "", *, force: bool = False) -> bool:
+def set_want(
+    plane: Plane, connection: Connection, row: Any, want: DesiredState, by: str = "", *, force: bool = False
+) -> bool:
     """Run, stop or delete it, at the wish of somebody; False: it is so already. `force`: delete it without grace, which
     is declared as such, so that it can be asked for when it is being deleted already."""
     spec = declaration_of(row)
-    if want is Want.DELETE and force and spec.grace_s > 0:
+    if want is DesiredState.DELETE and force and spec.grace_s > 0:
         _declare(plane, connection, row, spec.model_copy(update={"want": want, "grace_s": 0}), VERBS[want])
         return True
-    if spec.want is Want.DELETE:
-        if want is Want.DELETE:
+    if spec.want is DesiredState.DELETE:
+        if want is DesiredState.DELETE:
             return False
         what = f"{row.name} is being deleted"
         raise refused(409, "workload.being_deleted", what, "submit it again")
-    if want is Want.RUN:
+    if want is DesiredState.RUN:
         return _resume(plane, connection, row, spec)
     if spec.want is want:
         return False
-    if want is Want.STOP and by:
+    if want is DesiredState.STOP and by:
         facts = items.text(items.suspended(json.loads(row.facts), by, plane.now()))
         store.change(connection, row.id, facts=facts)
         row = store.one(connection, row.id)
@@ -156,11 +158,11 @@ def _resume(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire) 
     report = report_of(row)
     over = Over.of_report(report) if report is not None else None
     ended = over is not None and over.run == spec.run
-    if spec.want is Want.RUN and not ended:
+    if spec.want is DesiredState.RUN and not ended:
         return False  # it runs, or waits for its turn: what was asked for is so
     if ended and over is not None and over.phase is WorkloadPhase.COMPLETED:
         raise refused(409, "workload.completed", f"{row.name} has completed", "to run it again, submit it again")
-    _declare(plane, connection, row, spec.model_copy(update={"want": Want.RUN, "run": spec.run + 1}), "resumed")
+    _declare(plane, connection, row, spec.model_copy(update={"want": DesiredState.RUN, "run": spec.run + 1}), "resumed")
     return True
 
 
@@ -179,7 +181,7 @@ def _declare(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire,
         declaration=spec.to_json(),
         want=spec.want.value,
         run=spec.run,
-        name_key=None if spec.want is Want.DELETE else f"{spec.project}/{spec.name}",
+        name_key=None if spec.want is DesiredState.DELETE else f"{spec.project}/{spec.name}",
         phase=item["phase"],
         item=items.text(item),
         revision=revision,

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from fairpool.api import nodes as nodes_wire
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
 from fairpool.api.problems import ProblemItem
 from fairpool.control import declarations, declared, preferences
-from fairpool.control.feasibility import Place
+from fairpool.control.feasibility import PoolView
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
@@ -63,14 +64,14 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
     return declared.organization(
         [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
         [department_unit(row) for row in store.all_departments(connection)],
-        [wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
-        {node: wire.NodeMarksRequest.model_validate_json(document) for node, document in marks.items()},
+        [nodes_wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
+        {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in marks.items()},
         use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
         graces=preferences.graces(plane.settings, connection),
     )
 
 
-def place_of(plane: Plane, connection: Connection, project: Any, pool: str) -> Place:
+def pool_view(plane: Plane, connection: Connection, project: Any, pool: str) -> PoolView:
     """A node pool as work of one project meets it."""
     departments = [department_unit(row) for row in store.all_departments(connection)]
     used = bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS))
@@ -80,7 +81,7 @@ def place_of(plane: Plane, connection: Connection, project: Any, pool: str) -> P
         above = next(each for each in departments if each.name == project.department)
         rows = store.all_projects(connection, names=(), parents=(project.department,))
         siblings = [project_unit(row) for row in rows if row.cluster == project.cluster]
-    return Place(
+    return PoolView(
         pool=PoolName(pool),
         nodes=_nodes_in(plane, connection, project.cluster, pool),
         owners=declared.owners(project_unit(project), pool, above, siblings),
@@ -93,7 +94,7 @@ def _nodes_in(plane: Plane, connection: Connection, cluster: str, pool: str) -> 
     heard_at = known.heard_at if known is not None else None
     if heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS:
         return None
-    state = (cluster_store.state_of_nodes(connection, cluster), store.state_of_marks(connection))
+    state = (cluster_store.state_of_nodes(connection, cluster), store.state_of_node_overrides(connection))
     kept = plane.pools.get(cluster)
     if kept is None or kept[0] != state:
         kept = plane.pools[cluster] = (state, _nodes_by_pool(connection, cluster))
@@ -113,7 +114,11 @@ def _nodes_by_pool(connection: Connection, cluster: str) -> dict[str, tuple[Node
 def _node(document: str, marks: str | None) -> tuple[str, Node]:
     """A reported node and its pool; what was not reported of it is no bound."""
     report = NodeReport.from_json(document)
-    said = wire.NodeMarksRequest.model_validate_json(marks) if marks is not None else wire.NodeMarksRequest()
+    said = (
+        nodes_wire.NodeOverridesRequest.model_validate_json(marks)
+        if marks is not None
+        else nodes_wire.NodeOverridesRequest()
+    )
     node = Node(
         name=report.name,
         cpu_milli=report.cpu_milli or NO_BOUND,
@@ -183,7 +188,7 @@ def make_first_organization(plane: Plane, connection: Connection) -> None:
         body = wire.DepartmentRequest(name=DEFAULT_DEPARTMENT)
         _add(plane, connection, "department", departments_table, body, now)
     if store.node_pool(connection, "default") is None:
-        pool = wire.NodePoolRequest(name="default", label_key="-", label_value="-")
+        pool = nodes_wire.NodePoolRequest(name="default", label_key="-", label_value="-")
         _add(plane, connection, "node-pool", node_pools, pool, now)
 
 
@@ -235,7 +240,7 @@ def change_project(plane: Plane, connection: Connection, row: Any, body: wire.Pr
     return revision
 
 
-def add_pool(plane: Plane, connection: Connection, body: wire.NodePoolRequest) -> int:
+def add_pool(plane: Plane, connection: Connection, body: nodes_wire.NodePoolRequest) -> int:
     """Declare a node pool; its revision."""
     if store.node_pool(connection, body.name) is not None:
         what = f"node pool {body.name} already exists"
@@ -243,10 +248,12 @@ def add_pool(plane: Plane, connection: Connection, body: wire.NodePoolRequest) -
     return _add(plane, connection, "node-pool", node_pools, body, plane.now())
 
 
-def override_node(plane: Plane, connection: Connection, cluster: str, node: str, body: wire.NodeMarksRequest) -> int:
+def declare_overrides(
+    plane: Plane, connection: Connection, cluster: str, node: str, body: nodes_wire.NodeOverridesRequest
+) -> int:
     """Declare the cordon, taints and labels of a node; the new revision."""
     revision = changes.record(connection, "node", node, "updated", plane.now(), kept=plane.settings.changes_kept)
-    store.set_marks(connection, cluster, node, body.model_dump_json(by_alias=True), revision)
+    store.set_node_overrides(connection, cluster, node, body.model_dump_json(by_alias=True), revision)
     return revision
 
 
@@ -255,7 +262,7 @@ def _add(
     connection: Connection,
     noun: str,
     table: Table,
-    body: wire.DepartmentRequest | wire.ProjectRequest | wire.NodePoolRequest,
+    body: wire.DepartmentRequest | wire.ProjectRequest | nodes_wire.NodePoolRequest,
     now: Instant,
     **columns: object,
 ) -> int:

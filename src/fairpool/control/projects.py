@@ -16,7 +16,7 @@ from fairpool.control.moments import iso
 from fairpool.control.organization import add_project, change_project, organization_tree
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
-from fairpool.control.pod_access import Shut
+from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import Fate, delete_project_with_work
@@ -87,9 +87,9 @@ async def _set_aside_claims(plane: Plane, name: str) -> None:
     if await plane.read(lambda connection: store.project(connection, name)) is not None:
         return
     try:
-        await plane.doors.set_aside_claims(name)
-    except Shut as shut:
-        raise Refused(503, [item(shut.problem)]) from shut
+        await plane.pod_access.set_aside_claims(name)
+    except PodAccessError as error:
+        raise Refused(503, [item(error.problem)]) from error
 
 
 def first_of(connection: Connection, names: Sequence[str]) -> str:

@@ -23,7 +23,8 @@ from fairpool.api.clusters import (
     WorkloadReport,
 )
 from fairpool.api.declarations import WorkloadWire
-from fairpool.api.workloads import Kind, Source
+from fairpool.api.nodes import ClusterRequest
+from fairpool.api.workload_spec import Kind, Source
 from fairpool.control import admission, cluster_sync, clusters, declarations, items, organization, preferences, removal
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused, unknown
@@ -37,9 +38,9 @@ from fairpool.control.store.migrations import create_in_memory, upgrade
 from fairpool.control.store.trouble import Unavailable as Unavailable
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
-from fairpool.model.organization import GraceRules, NodeMarks, Organization, ProjectRules, name_of_queue
+from fairpool.model.organization import GraceRules, NodeOverrides, Organization, ProjectRules, name_of_queue
 from fairpool.model.problem import Problem
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.workload import WorkloadKind
 from fairpool.simulation.quota_requests import (
     Followers,
@@ -86,7 +87,7 @@ class ControlDriver:
         if known:
             return str(known[0].id)
         cluster, _ = clusters.add_cluster(
-            self._plane, connection, wire.ClusterRequest(name=self._plane.settings.cluster_name)
+            self._plane, connection, ClusterRequest(name=self._plane.settings.cluster_name)
         )
         return cluster
 
@@ -125,17 +126,17 @@ class ControlDriver:
         return self._write(unit)
 
     def suspend(self, workload: WorkloadId) -> Problem | None:
-        return self._set_want(workload, Want.STOP)
+        return self._set_want(workload, DesiredState.STOP)
 
     def resume(self, workload: WorkloadId) -> Problem | None:
         """Run what was suspended, or came to an end before its work was done."""
-        return self._set_want(workload, Want.RUN)
+        return self._set_want(workload, DesiredState.RUN)
 
     def delete(self, workload: WorkloadId, *, force: bool = False) -> Problem | None:
         """Its pods leave, without grace if forced; the declaration goes once the cluster reports that none is left."""
-        return self._set_want(workload, Want.DELETE, force=force)
+        return self._set_want(workload, DesiredState.DELETE, force=force)
 
-    def _set_want(self, workload: WorkloadId, want: Want, *, force: bool = False) -> Problem | None:
+    def _set_want(self, workload: WorkloadId, want: DesiredState, *, force: bool = False) -> Problem | None:
         return self._write(
             lambda connection: declarations.set_want(
                 self._plane, connection, self._known(connection, workload), want, USER, force=force
@@ -148,7 +149,7 @@ class ControlDriver:
         def unit(connection: Connection) -> None:
             row = self._known(connection, workload)
             spec = declarations.declaration_of(row)
-            if spec.want is Want.DELETE:
+            if spec.want is DesiredState.DELETE:
                 raise refused(409, "workload.being_deleted", f"{row.name} is being deleted", "submit it again")
             changed = _resized(spec, pods, minimum)
             if changed != spec:
@@ -234,7 +235,7 @@ class ControlDriver:
 
         return self._write(unit)
 
-    def override_node(self, node: NodeName, overrides: NodeMarks) -> Problem | None:
+    def override_node(self, node: NodeName, overrides: NodeOverrides) -> Problem | None:
         """Declare the cordon, taints and labels of a node."""
         return self._write(lambda connection: self._override(connection, node, overrides))
 
@@ -252,11 +253,11 @@ class ControlDriver:
         elif wire.ProjectRequest.model_validate_json(row.document) != body:
             organization.change_project(self._plane, connection, row, body)
 
-    def _override(self, connection: Connection, node: NodeName, overrides: NodeMarks) -> None:
-        known = organization.organization_of(self._plane, connection, self._cluster).marks.get(node, NodeMarks())
+    def _override(self, connection: Connection, node: NodeName, overrides: NodeOverrides) -> None:
+        known = organization.organization_of(self._plane, connection, self._cluster).marks.get(node, NodeOverrides())
         if known != overrides:
             body = overrides_request(overrides)
-            organization.override_node(self._plane, connection, self._cluster, node, body)
+            organization.declare_overrides(self._plane, connection, self._cluster, node, body)
 
     def _set_graces(self, connection: Connection, graces: GraceRules) -> None:
         chosen = {preferences.GRACE: graces.most_s, preferences.EVICTION_GRACE: graces.eviction_s}

@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fairpool.api import nodes as nodes_wire
 from fairpool.api import organization as wire
 from fairpool.model.ids import PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import (
     DEPARTMENT_PREFIX,
     Entitlement,
-    NodeMarks,
+    NodeOverrides,
     Organization,
     ProjectRules,
     Queue,
@@ -30,7 +31,7 @@ MIB = 1024 * 1024
 class Requests:
     """In the order in which they can be carried out."""
 
-    pools: tuple[wire.NodePoolRequest, ...]
+    pools: tuple[nodes_wire.NodePoolRequest, ...]
     departments: tuple[wire.DepartmentRequest, ...]
     projects: tuple[wire.ProjectRequest, ...]
 
@@ -44,11 +45,13 @@ def requests_of(organization: Organization, followers: Followers = ()) -> Reques
             rows.setdefault(queue.id, []).append((pool, queue))
     return Requests(
         pools=tuple(
-            wire.NodePoolRequest(
+            nodes_wire.NodePoolRequest(
                 name=pool.name,
                 label_key=pool.label_key,
                 label_value=pool.label_value,
-                placement_strategy=wire.PlacementStrategy(gpu=pool.gpu_placement.value, cpu=pool.cpu_placement.value),
+                placement_strategy=nodes_wire.PlacementStrategy(
+                    gpu=pool.gpu_placement.value, cpu=pool.cpu_placement.value
+                ),
             )
             for pool in organization.pools
             if pool.name != DEFAULT_POOL
@@ -73,10 +76,10 @@ def rules_request(rules: ProjectRules) -> wire.SchedulingRules:
     )
 
 
-def overrides_request(overrides: NodeMarks) -> wire.NodeMarksRequest:
-    return wire.NodeMarksRequest(
+def overrides_request(overrides: NodeOverrides) -> nodes_wire.NodeOverridesRequest:
+    return nodes_wire.NodeOverridesRequest(
         cordoned=overrides.cordoned,
-        taints=[wire.TaintWire(key=each.key, value=each.value, effect=each.effect) for each in overrides.taints],
+        taints=[nodes_wire.TaintWire(key=each.key, value=each.value, effect=each.effect) for each in overrides.taints],
         labels=dict(overrides.labels),
     )
 

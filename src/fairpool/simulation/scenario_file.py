@@ -21,7 +21,7 @@ from fairpool.model.organization import (
     department_queue,
     gpu_entitlement,
     name_of_queue,
-    with_followers,
+    with_derived_quotas,
 )
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED
@@ -195,7 +195,7 @@ def _organization(top: Table, nodes: Sequence[Node]) -> tuple[Organization, list
         what = f"there are two projects or departments {name!r}"
         top.complain("projects", "twice", what, "give each its own name")
     queues = {
-        pool: with_followers(each, {name for where, name in owners.followers if where == pool})
+        pool: with_derived_quotas(each, {name for where, name in owners.followers if where == pool})
         for pool, each in owners.queues.items()
     }
     leaves = [QueueId(str(table.values["name"])) for table in projects if "name" in table]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fairpool.model.ids import SECOND_MS, Instant, WorkloadId
 from fairpool.model.mentions import in_full
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.organization import NodeMarks
+from fairpool.model.organization import NodeOverrides
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
 from fairpool.simulation.checkpoint import Check, Checkpoint
@@ -22,21 +22,21 @@ from fairpool.simulation.scenario import (
     Condition,
     Expect,
     NodeEvent,
-    Pause,
     Phase,
     Resize,
     SetQuota,
     Strike,
     Submit,
     Until,
+    WaitReason,
     Wish,
 )
 from fairpool.simulation.world import Stage
 
 DRAIN = Taint("fairpool/drain", "", TaintEffect.NO_EXECUTE)
 OVERRIDES = {
-    NodeEvent.CORDON: NodeMarks(cordoned=True),
-    NodeEvent.DRAIN: NodeMarks(cordoned=True, taints=(DRAIN,)),
+    NodeEvent.CORDON: NodeOverrides(cordoned=True),
+    NodeEvent.DRAIN: NodeOverrides(cordoned=True, taints=(DRAIN,)),
 }
 PHASES = {
     Condition.RUNNING: WorkloadPhase.RUNNING,
@@ -96,7 +96,7 @@ class Script:
         match action:
             case Until():
                 return _after(START, action.offset_s)
-            case Pause():
+            case WaitReason():
                 return _after(position.since, action.seconds)
             case Await():
                 return _after(position.since, action.within_s)
@@ -114,7 +114,7 @@ class Script:
     def _performed(self, phase: Phase, action: Action) -> bool:
         """False: not yet."""
         match action:
-            case Until() | Pause():
+            case Until() | WaitReason():
                 due = self.wakes_at()
                 if due is not None and self._stage.now < due:
                     return False
@@ -186,7 +186,7 @@ class Script:
             return Problem("node.gone", f"the node {name} is not there", "let it return first")
         match action.event:
             case NodeEvent.CORDON | NodeEvent.DRAIN | NodeEvent.UNCORDON:
-                return control.override_node(name, OVERRIDES.get(action.event, NodeMarks()))
+                return control.override_node(name, OVERRIDES.get(action.event, NodeOverrides()))
             case NodeEvent.LOSE:
                 engine.silence(name)
             case NodeEvent.REBOOT:
@@ -195,7 +195,7 @@ class Script:
                 if name in engine.nodes:
                     engine.remove_node(name)
             case NodeEvent.RETURN:
-                control.override_node(name, NodeMarks())
+                control.override_node(name, NodeOverrides())
                 if name in engine.nodes:
                     engine.end_silence(name)
                 else:

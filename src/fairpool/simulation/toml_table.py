@@ -21,7 +21,7 @@ from fairpool.model.typed_text import bytes_amount, duration_s, or_unlimited, th
 
 Word = TypeVar("Word", bound=StrEnum)
 Read = TypeVar("Read")
-Place = tuple[str | int, ...]
+PoolView = tuple[str | int, ...]
 
 LONGEST_S = 10 * 365 * 86_400
 MOST = 100_000
@@ -36,7 +36,7 @@ class Findings:
     text: str
     problems: list[Problem] = field(default_factory=list)
 
-    def add(self, place: Place, code: str, what: str, fix: str) -> None:
+    def add(self, place: PoolView, code: str, what: str, fix: str) -> None:
         line = line_of(self.text, place)
         at = "" if line is None else f"line {line}: "
         self.problems.append(Problem(f"scenario.{code}", f"{at}{what}", fix))
@@ -50,7 +50,7 @@ class Table:
     values: Mapping[str, Any]
     where: str
     """In words, for people: `phase '4.8', step 3`."""
-    place: Place = ()
+    place: PoolView = ()
     asked: set[str] = field(default_factory=set)
 
     # --- what is there ---
@@ -262,7 +262,7 @@ def _shown(value: object) -> str:
 # --- lines ----------------------------------------------------------------------------------------------------------
 
 
-def line_of(text: str, place: Place) -> int | None:
+def line_of(text: str, place: PoolView) -> int | None:
     """The line that a place in the file is in, counted from 1, as far as it can be found."""
     lines = text.splitlines()
     first, last = 0, len(lines)
