@@ -376,7 +376,7 @@ OTHERS: dict[str, set[str]] = {
     "MemoryResource": {"deserved"},
     "DepartmentMemory": {"deserved"},
     "PoolReference": {"id", "name"},
-    "PoolTerms": {"node_pool", "priority"},
+    "PoolTerms": {"node_pool", "priority", "preempt_min_runtime_seconds", "reclaim_min_runtime_seconds"},
     "PoolResources": {"gpu", "cpu", "memory"},
     "DepartmentResources": {"gpu", "cpu", "memory"},
     "ResourcesUpdate": {"resources"},

@@ -67,21 +67,32 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float) -> 
             listening.cancel()
             break
         await plane.notifier.hear(listening, left_s)
-    answer = await plane.read(lambda connection: pull_answer(plane, connection, cluster, after))
-    # Where there is news a report follows at once, which is noted anyway: nobody waits for the disk here without need.
-    if not answer.says_something or await plane.read(lambda connection: _was_silent(plane, connection, cluster)):
+    answer, is_noted = await plane.read(lambda connection: _pull(plane, connection, cluster, after))
+    if is_noted:
         await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))
     return answer
 
 
-def _was_silent(plane: Plane, connection: Connection, cluster: str) -> bool:
-    known = store.cluster(connection, cluster)
-    heard_at = known.heard_at if known is not None else None
-    return heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS / 2
+def pull_now(plane: Plane, cluster: str, after: Revision) -> link.PullAnswer:
+    """The same without an event loop, and without waiting."""
+    answer, is_noted = plane.database.read_now(lambda connection: _pull(plane, connection, cluster, after))
+    if is_noted:
+        plane.database.write_now(lambda connection: store.heard_at(connection, cluster, plane.now()))
+    return answer
 
 
-def pull_answer(plane: Plane, connection: Connection, cluster: str, after: Revision) -> link.PullAnswer:
-    """What changed after a revision; everything to whoever has read nothing, too little or more than there is."""
+def _pull(plane: Plane, connection: Connection, cluster: str, after: Revision) -> tuple[link.PullAnswer, bool]:
+    """The answer, and whether the call is to be noted: an answer with news is followed by a report, which is."""
+    known = known_cluster(connection, cluster)
+    answer = pull_answer(plane, connection, known, after)
+    silent_ms = None if known.heard_at is None else plane.now() - known.heard_at
+    was_silent = silent_ms is None or silent_ms > plane.settings.cluster_away_s * SECOND_MS / 2
+    return answer, was_silent or not answer.says_something
+
+
+def pull_answer(plane: Plane, connection: Connection, heard: Any, after: Revision) -> link.PullAnswer:
+    """What changed after a revision. Everything, if none was read yet, or one that is not or no longer known here."""
+    cluster = heard.id
     revision = changes.current_declared(connection)
     whole = not 0 < after <= revision or changes.is_forgotten(connection, after)
     if whole:
@@ -89,13 +100,12 @@ def pull_answer(plane: Plane, connection: Connection, cluster: str, after: Revis
         removed: list[str] = []
         organization_is_news = True
     else:
-        news = changes.declared_after(connection, after)
+        news = changes.declared_after(connection, after) if after < revision else []
         ids = [name for noun, name in news if noun == "workload"]
         found = workload_store.some(connection, ids)
         rows = [found[name] for name in ids if name in found and _is_for(found[name], cluster)]
         removed = [name for name in ids if name not in found or not _is_for(found[name], cluster)]
         organization_is_news = any(noun in ORGANIZATION for noun, _ in news)
-    heard = known_cluster(connection, cluster)
     return link.PullAnswer(
         after=after,
         revision=revision,
@@ -117,7 +127,7 @@ def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorklo
     desired = []
     for row in rows:
         report = declarations.report_of(row)
-        over = link.Over.of_report(report) if report is not None else None
+        over = link.Over.of_report(report) if report is not None and report.run == row.run else None
         workload = link.DesiredWorkload.from_json(row.declaration)
         done = report.done if report is not None else ()
         desired.append(workload.heard(over, incarnations.get(row.id, {}), done))
@@ -146,6 +156,11 @@ async def push(request: Request, plane: Plane, caller: Caller) -> Response:
 async def pushed(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:
     """Take in a report; when this returns, it survives a power cut."""
     return await plane.write(lambda connection: take_in(plane, connection, cluster, report))
+
+
+def push_now(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:
+    """The same without an event loop."""
+    return plane.database.write_now(lambda connection: take_in(plane, connection, cluster, report))
 
 
 def take_in(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> link.PushAnswer:

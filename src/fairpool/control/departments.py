@@ -16,8 +16,9 @@ from fairpool.control.moments import iso
 from fairpool.control.organization import (
     DEFAULT_DEPARTMENT,
     OrganizationTree,
+    add_department,
+    change_department,
     changed,
-    check_resources,
     organization_tree,
 )
 from fairpool.control.paging import Field, FilterBy, ListQuery, Search, chosen, counting, gpus, moment, page, text
@@ -79,22 +80,7 @@ async def create_department(request: Request, plane: Plane, caller: Caller, body
     caller.require(Action.DEPARTMENT_WRITE)
 
     def unit(connection: Connection) -> Done:
-        now = plane.now()
-        if store.department(connection, body.name) is not None:
-            what = f"department {body.name} already exists"
-            raise refused(409, "department.exists", what, "choose another name", "name")
-        check_resources(connection, body.resources)
-        revision = changed(plane, connection, "department", body.name, "created", now)
-        document = body.model_dump_json(by_alias=True)
-        store.add(
-            connection,
-            departments_table,
-            name=body.name,
-            document=document,
-            created_at=now,
-            updated_at=now,
-            revision=revision,
-        )
+        revision = add_department(plane, connection, body)
         made = _department(connection, store.department(connection, body.name), caller)
         return Done(
             body=made, status=201, action="create", entity_type="department", entity_id=body.name, revision=revision
@@ -166,14 +152,10 @@ async def _change_department(
     caller.require(Action.DEPARTMENT_WRITE)
 
     def unit(connection: Connection) -> Done:
-        now = plane.now()
         row = _known_department(connection, department_id)
         check_match(request, row.revision)
         body = change(wire.DepartmentRequest.model_validate_json(row.document))
-        check_resources(connection, body.resources)
-        revision = changed(plane, connection, "department", department_id, "updated", now)
-        document = body.model_dump_json(by_alias=True)
-        store.change(connection, departments_table, department_id, now, document=document, revision=revision)
+        revision = change_department(plane, connection, body)
         made = _department(connection, store.department(connection, department_id), caller)
         return Done(body=made, action="update", entity_type="department", entity_id=department_id, revision=revision)
 

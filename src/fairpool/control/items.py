@@ -47,10 +47,34 @@ def facts(
     pod_host: str = "",
 ) -> dict[str, Any]:
     """What does not change as long as nobody changes the declaration."""
-    kind = admission.KIND_OF_SUBMIT[type(submit)]
+    stated = facts_of_spec(
+        spec,
+        admission.KIND_OF_SUBMIT[type(submit)],
+        department=department,
+        cluster=cluster,
+        submitted_by=submitted_by,
+        source=submit.source,
+        labels=submit.spec.labels,
+    )
+    if pod_host:
+        stated["addresses"] = [f"http://{pod_host}:{port}" for port in asked_ports(submit)]
+    framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
+    return {**stated, "distributedFramework": framework} if framework else stated
+
+
+def facts_of_spec(
+    spec: WorkloadSpec,
+    kind: workload_spec.Kind,
+    *,
+    department: str,
+    cluster: str,
+    submitted_by: str,
+    source: workload_spec.Source,
+    labels: Mapping[str, str],
+) -> dict[str, Any]:
+    """Those that follow from the declaration itself."""
     gpu = spec.template.shape.gpu
     rule = precedence(spec.kind, spec.priority, spec.preemptible)
-    framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
     requested = {
         "gpu": requested_gpus_milli(spec) / WHOLE_GPU_MILLI,
         "cpu": spec.template.shape.cpu_milli * spec.pods / 1000,
@@ -58,7 +82,7 @@ def facts(
     }
     if gpu.kind is GpuKind.MEMORY:
         requested["gpuMemoryMib"] = gpu.memory_mib * gpu.devices * spec.pods
-    stated: dict[str, Any] = {
+    return {
         "id": spec.id,
         "name": spec.name,
         "type": kind.value,
@@ -68,7 +92,7 @@ def facts(
         "departmentName": department,
         "clusterId": cluster,
         "submittedBy": submitted_by,
-        "labels": dict(submit.spec.labels),
+        "labels": dict(labels),
         "createdAt": iso(spec.created_at),
         "requestedPods": spec.pods,
         "workloadRequestedResources": requested,
@@ -76,12 +100,11 @@ def facts(
         "preemptible": rule.preemptible,
         "priorityClassName": class_name(rule.priority),
         "priority": rule.priority,
-        "source": submit.source.value,
+        "source": source.value,
         "modelKind": spec.kind.value,
         "retries": spec.restart_rule.retries,
-        "addresses": [f"http://{pod_host}:{port}" for port in asked_ports(submit)] if pod_host else [],
+        "addresses": [],
     }
-    return {**stated, "distributedFramework": framework} if framework else stated
 
 
 def asked_ports(submit: workload_spec.SubmitAny) -> list[int]:
@@ -197,12 +220,14 @@ def detail(item: str, request: str) -> str:
 
 def details(submit: workload_spec.SubmitAny, spec: WorkloadSpec, submitted_by: str) -> str:
     """What only the details of a workload show."""
-    shown = {
-        "workloadId": spec.id,
-        "createdBy": submitted_by,
-        "commandLine": submit.command_line,
-    }
-    return f'{compact(shown)[:-1]},"spec":{submit.spec.model_dump_json(by_alias=True, exclude_unset=True)}}}'
+    asked = submit.spec.model_dump_json(by_alias=True, exclude_unset=True)
+    return details_of(spec.id, submitted_by, submit.command_line, asked)
+
+
+def details_of(workload: str, submitted_by: str, command_line: str, asked: str) -> str:
+    """The same of what was asked for as JSON text."""
+    shown = {"workloadId": workload, "createdBy": submitted_by, "commandLine": command_line}
+    return f'{compact(shown)[:-1]},"spec":{asked}}}'
 
 
 def started_at(report: WorkloadReport | None) -> int | None:

@@ -15,6 +15,7 @@ from fairpool.api.clusters import NodeReport
 from fairpool.api.wire import Count
 from fairpool.control.items import pod_name
 from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.organization import add_pool, declare_overrides
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -111,8 +112,7 @@ async def override_node(
     def unit(connection: Connection) -> Done:
         before = _known_node(connection, node)
         check_match(request, before.revision)
-        revision = changes.record(connection, "node", node, "updated", plane.now(), kept=plane.settings.changes_kept)
-        store.set_node_overrides(connection, before.cluster_uuid, node, body.model_dump_json(by_alias=True), revision)
+        revision = declare_overrides(plane, connection, before.cluster_uuid, node, body)
         made = _known_node(connection, node)
         return Done(body=made, action="update", entity_type="node", entity_id=node, revision=revision)
 
@@ -148,21 +148,7 @@ async def create_pool(request: Request, plane: Plane, caller: Caller, body: wire
     caller.require(Action.POOL_WRITE)
 
     def unit(connection: Connection) -> Done:
-        if store.node_pool(connection, body.name) is not None:
-            what = f"node pool {body.name} already exists"
-            raise refused(409, "pool.exists", what, "choose another name", "name")
-        now = plane.now()
-        revision = _changed(plane, connection, body.name, "created")
-        document = body.model_dump_json(by_alias=True)
-        store.add(
-            connection,
-            node_pools,
-            name=body.name,
-            document=document,
-            created_at=now,
-            updated_at=now,
-            revision=revision,
-        )
+        revision = add_pool(plane, connection, body)
         made = _pool(connection, store.node_pool(connection, body.name))
         return Done(
             body=made, status=201, action="create", entity_type="node-pool", entity_id=body.name, revision=revision

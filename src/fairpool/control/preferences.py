@@ -203,9 +203,7 @@ async def _choose(request: Request, plane: Plane, caller: Caller, key: str, valu
         before = _one(plane, connection, key)
         check_match(request, before.revision)
         _check_value(key, preference, value)
-        now, kept = plane.now(), plane.settings.changes_kept
-        revision = changes.record(connection, "setting", key, "updated", now, declared=preference.declared, kept=kept)
-        store.put(connection, key, json.dumps(value), now, caller.name, revision)
+        revision = choose_value(plane, connection, key, value, caller.name)
         made = _one(plane, connection, key)
         name = f"{key} = {json.dumps(value)}"
         return Done(
@@ -213,6 +211,14 @@ async def _choose(request: Request, plane: Plane, caller: Caller, key: str, valu
         )
 
     return await plane.perform(request, caller, unit)
+
+
+def choose_value(plane: Plane, connection: Connection, key: str, value: wire.SettingValue, by: str) -> int:
+    """Change a setting; its new revision."""
+    now, kept, is_declared = plane.now(), plane.settings.changes_kept, PREFERENCES[key].declared
+    revision = changes.record(connection, "setting", key, "updated", now, declared=is_declared, kept=kept)
+    store.put(connection, key, json.dumps(value), now, by, revision)
+    return revision
 
 
 def _check_key(request: Request, key: str) -> Preference:

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import organization as wire
-from fairpool.api.problems import ProblemItem, item
+from fairpool.api.problems import item
 from fairpool.api.wire import Count
-from fairpool.control import declarations, declared
+from fairpool.control import declared
 from fairpool.control.moments import iso
-from fairpool.control.organization import changed, cluster_of, organization_tree, pool_names
+from fairpool.control.organization import add_project, change_project, organization_tree
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -33,10 +33,8 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import Fate, delete_project_with_work
 from fairpool.control.routes import Parameter, Routes
-from fairpool.control.store import claims as claim_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
-from fairpool.control.store.tables import projects as projects_table
 
 routes = Routes("projects")
 
@@ -87,30 +85,7 @@ async def create_project(request: Request, plane: Plane, caller: Caller, body: w
     await _set_aside_claims(plane, body.name)
 
     def unit(connection: Connection) -> Done:
-        now = plane.now()
-        before = store.project(connection, body.name)
-        if before is not None:
-            what = f"project {body.name} already exists"
-            if before.phase == "Deleting":
-                what = f"project {body.name} is still being deleted"
-            raise refused(409, "project.exists", what, "choose another name, or wait until it is gone", "name")
-        _check(connection, body)
-        cluster = cluster_of(connection, body.cluster_id)
-        claim_store.forget(connection, body.name)
-        revision = changed(plane, connection, "project", body.name, "created", now)
-        store.add(
-            connection,
-            projects_table,
-            name=body.name,
-            department=body.parent_id,
-            cluster=cluster,
-            phase="Ready",
-            document=body.model_dump_json(by_alias=True),
-            created_at=now,
-            created_by=caller.name,
-            updated_at=now,
-            revision=revision,
-        )
+        revision = add_project(plane, connection, body, caller.name)
         made = _project(store.project(connection, body.name), {}, _warnings(connection, caller))
         return Done(
             body=made, status=201, action="create", entity_type="project", entity_id=body.name, revision=revision
@@ -139,22 +114,8 @@ FIRST_PROJECT_GPUS = 2
 
 def make_first_project(plane: Plane, connection: Connection) -> None:
     """On an empty installation: a project to submit to at once."""
-    now, name = plane.now(), plane.settings.first_project
-    owed = {"name": name, "resources": [{"gpu": {"deserved": FIRST_PROJECT_GPUS}}]}
-    body = wire.ProjectRequest.model_validate(owed)
-    store.add(
-        connection,
-        projects_table,
-        name=name,
-        department=body.parent_id,
-        cluster=cluster_of(connection, None),
-        phase="Ready",
-        document=body.model_dump_json(by_alias=True),
-        created_at=now,
-        created_by="",
-        updated_at=now,
-        revision=changed(plane, connection, "project", name, "created", now),
-    )
+    owed = {"name": plane.settings.first_project, "resources": [{"gpu": {"deserved": FIRST_PROJECT_GPUS}}]}
+    add_project(plane, connection, wire.ProjectRequest.model_validate(owed), by="")
 
 
 @routes.put(PROJECTS + "/{project_id}", action=Action.PROJECT_WRITE, answer=wire.Project, summary="Replace a project")
@@ -239,7 +200,6 @@ async def _change_project(
     change: Callable[[wire.ProjectRequest], wire.ProjectRequest],
 ) -> Response:
     def unit(connection: Connection) -> Done:
-        now = plane.now()
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
         check_match(request, row.revision)
         before = wire.ProjectRequest.model_validate_json(row.document)
@@ -248,14 +208,7 @@ async def _change_project(
             _require_quota(caller, row.department)
         if body.parent_id != row.department:
             caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # what it is owed comes out of there
-        _check(connection, body)
-        revision = changed(plane, connection, "project", project_id, "updated", now)
-        document = body.model_dump_json(by_alias=True)
-        store.change(
-            connection, projects_table, project_id, now, document=document, department=body.parent_id, revision=revision
-        )
-        if body.parent_id != row.department:
-            declarations.follow_department(plane, connection, project_id, body.parent_id)
+        revision = change_project(plane, connection, row, body)
         use = store.use_by_project(connection)
         made = _project(store.project(connection, project_id), use, _warnings(connection, caller))
         return Done(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
@@ -294,26 +247,6 @@ def visible_projects(connection: Connection, caller: Caller) -> list[wire.Projec
 def _warnings(connection: Connection, caller: Caller) -> Mapping[str, list[str]]:
     """Quotas that add up to more than there is, by department: for those who may see all of them."""
     return organization_tree(connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
-
-
-def _check(connection: Connection, body: wire.ProjectRequest) -> None:
-    """Everything that is wrong with a project, at once."""
-    pools = pool_names(connection)
-    problems = declared.resource_problems(body.resources, pools)
-    if store.department(connection, body.parent_id) is None:
-        what, fix = f"there is no department {body.parent_id}", "create it first, or use default"
-        problems.append(ProblemItem(code="department.unknown", what=what, fix=fix, field="parentId"))
-    for name in body.default_node_pools:
-        if name not in pools:
-            fix = f"use one of {', '.join(sorted(pools))}"
-            what = f"there is no node pool {name}"
-            problems.append(ProblemItem(code="pool.unknown", what=what, fix=fix, field="defaultNodePools"))
-    if body.requested_namespace not in (None, f"runai-{body.name}"):
-        fix = f"remove it, or use runai-{body.name}"
-        what = "a project's namespace is derived from its name"
-        problems.append(ProblemItem(code="project.namespace", what=what, fix=fix, field="requestedNamespace"))
-    if problems:
-        raise Refused(422, problems)
 
 
 def _department_of(connection: Connection, project: str) -> str:

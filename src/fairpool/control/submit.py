@@ -25,7 +25,6 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.routes import Parameter, Routes
-from fairpool.control.store import changes
 from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as organization_store
@@ -148,13 +147,8 @@ def _declared(
     details = items.details(body, spec, caller.name)
     if dry_run:
         return Done(body=items.detail(items.text(items.state({**facts, "id": ""}, spec.want, None, 0)), details))
-    now, kept = spec.created_at, plane.settings.changes_kept
-    revision = changes.record(connection, "workload", spec.id, "created", now, project=project.name, kept=kept)
-    item = items.text(items.state(facts, spec.want, None, revision))
-    shown = {"request": details, "facts": items.text(facts), "item": item, "revision": revision}
-    if not store.add(connection, {**_row(spec, facts), **shown}):
-        raise _name_taken(spec.name)
-    claims.make(connection, body, project.name, caller.name, now)
+    item, revision = declarations.declare(plane, connection, spec, facts, details)
+    claims.make(connection, body, project.name, caller.name, spec.created_at)
     return Done(
         body=items.detail(item, details),
         status=202,
@@ -164,28 +158,6 @@ def _declared(
         entity_name=f"{project.name}/{spec.name}",
         revision=revision,
     )
-
-
-def _row(spec: WorkloadSpec, facts: dict[str, Any]) -> dict[str, Any]:
-    """A new workload as its row, but for what is shown of it."""
-    return {
-        "id": spec.id,
-        "name": spec.name,
-        "name_key": f"{spec.project}/{spec.name}",
-        "project": spec.project,
-        "department": facts["departmentId"],
-        "cluster": facts["clusterId"],
-        "kind": facts["type"],
-        "submitted_by": facts["submittedBy"],
-        "created_at": spec.created_at,
-        "requested_gpus_milli": requested_gpus_milli(spec),
-        "want": spec.want.value,
-        "run": 0,
-        "declaration": WorkloadWire.of(spec).to_json(),
-        "phase": "Creating",
-        "allocated_gpus_milli": 0,
-        "running_pods": 0,
-    }
 
 
 def _admitted(
@@ -204,7 +176,7 @@ def _admitted(
     # A folder that was uploaded lies under the id of the workload that it is for.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
     spec = admission.admit(body, context, workload_id=workload_id, name=name, now=now)
-    taken = _name_taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
+    taken = declarations.name_taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
     if isinstance(spec, list):
         raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])
     if taken is not None:
@@ -217,11 +189,6 @@ def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: Worklo
     problems = never_starts(spec, [pool_view(plane, connection, project, pool) for pool in pools])
     if problems:
         raise Refused(422, [problem_item(each, "spec") for each in problems])
-
-
-def _name_taken(name: str) -> Refused:
-    what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
-    return refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
 
 
 def _context(
