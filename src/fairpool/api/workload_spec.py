@@ -24,7 +24,7 @@ ARGUMENTS_MAX = 10_000
 
 PODS_MAX = 5_000
 
-"""Pods of one workload. Where it stands is told as a whole, so that more would hold up everybody else."""
+"""Pods of one workload. It is reported as a whole, so that more pods would delay other reports."""
 
 Argument = Annotated[str, StringConstraints(max_length=ENVIRONMENT_VALUE_MAX, pattern=r"^[^\x00]*$")]
 
@@ -391,7 +391,7 @@ WorkloadSpecWire = WorkspaceSpec | TrainingSpec | DistributedSpec | InferenceSpe
 
 
 class Submit(Request):
-    """What every submit says."""
+    """Fields of every submit."""
 
     name: Annotated[str, StringConstraints(max_length=256)] | None = Field(
         default=None, description="Default: generated, `job-0` and so on", examples=["train-1"]

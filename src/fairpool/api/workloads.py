@@ -159,38 +159,38 @@ class PodItem(Answer):
         return self.started_at is not None or (self.exit_code is not None and self.cause != "image-pull")
 
 
-def pod_to_read(lives: Sequence[PodItem]) -> PodItem | None:
+def pod_to_read(pods: Sequence[PodItem]) -> PodItem | None:
     """Whose log is meant by the log of a workload: of the first pod that runs; else of the pod that failed last; else
-    of the first pod's newest life that has one; else of its newest. Lives come by pod, each from its first to its
+    of the first index's newest pod that has one; else of its newest. Pods are ordered by index, then from first to
     newest."""
-    running = next((life for life in lives if life.current and life.phase == "running"), None)
-    if running is not None or not lives:
+    running = next((pod for pod in pods if pod.current and pod.phase == "running"), None)
+    if running is not None or not pods:
         return running
-    newest = {life.index: life for life in lives if life.has_log}
-    failed = [life for life in newest.values() if life.outcome == "error"]
+    newest = {pod.index: pod for pod in pods if pod.has_log}
+    failed = [pod for pod in newest.values() if pod.outcome == "error"]
     if failed:
-        return max(failed, key=lambda life: (life.since, -life.index))
-    return newest.get(lives[0].index) or [life for life in lives if life.index == lives[0].index][-1]
+        return max(failed, key=lambda pod: (pod.since, -pod.index))
+    return newest.get(pods[0].index) or [pod for pod in pods if pod.index == pods[0].index][-1]
 
 
-def pod_called(lives: Sequence[PodItem], called: str) -> PodItem | None:
-    """The life that somebody means by an id, by a name such as `train-1-0-2`, or by the number of its pod."""
-    exact = next((life for life in lives if called in (life.id, life.name)), None)
+def pod_called(pods: Sequence[PodItem], called: str) -> PodItem | None:
+    """The pod with an id, a name such as `train-1-0-2`, or an index; of an index, the newest that has a log."""
+    exact = next((pod for pod in pods if called in (pod.id, pod.name)), None)
     if exact is not None or not called.isdecimal():
         return exact
-    of_pod = [life for life in lives if str(life.index) == called]
-    return next((life for life in reversed(of_pod) if life.has_log), of_pod[-1] if of_pod else None)
+    of_pod = [pod for pod in pods if str(pod.index) == called]
+    return next((pod for pod in reversed(of_pod) if pod.has_log), of_pod[-1] if of_pod else None)
 
 
 PODS_NAMED = 20
 
 
-def pods_there(lives: Sequence[PodItem]) -> str:
-    """Which pods can be named, by their number or by the name of their newest life."""
-    current = [life for life in lives if life.current]
+def pods_there(pods: Sequence[PodItem]) -> str:
+    """The current pods, by index and name, for an error message."""
+    current = [pod for pod in pods if pod.current]
     if not current:
         return "the job has no pods yet"
-    named = ", ".join(f"{life.index} ({life.name})" for life in current[:PODS_NAMED])
+    named = ", ".join(f"{pod.index} ({pod.name})" for pod in current[:PODS_NAMED])
     more = f" and {len(current) - PODS_NAMED} more" if len(current) > PODS_NAMED else ""
     return f"existing pods: {named}{more}"
 

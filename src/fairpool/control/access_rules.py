@@ -1,4 +1,4 @@
-"""Roles, and who has which of them where."""
+"""HTTP routes for roles and access rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import rbac
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import Caller, Done, Plane
+from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Parameter, Routes
@@ -142,7 +142,7 @@ async def create_access_rule(request: Request, plane: Plane, caller: Caller, bod
 async def create_access_rules(
     request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatchCreate
 ) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         return _each((str(at), partial(_given, plane, connection, caller, one)) for at, one in enumerate(body.payload))
 
     answer = await plane.perform(request, caller, unit)
@@ -157,7 +157,7 @@ async def create_access_rules(
     summary="Delete several access rules; each succeeds or fails on its own",
 )
 async def delete_access_rules(request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatch) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         return _each((rule_id, partial(_taken_away, connection, rule_id)) for rule_id in dict.fromkeys(body.ids))
 
     answer = await plane.perform(request, caller, unit)
@@ -177,20 +177,20 @@ async def delete_access_rule(rule_id: str, request: Request, plane: Plane, calle
     return answer
 
 
-def _each(deeds: Iterable[tuple[str, Callable[[], Done]]]) -> Done:
+def _each(actions: Iterable[tuple[str, Callable[[], ActionResult]]]) -> ActionResult:
     """Do what can be done; whatever is refused has changed nothing."""
-    done: list[Done] = []
+    done: list[ActionResult] = []
     failed = []
-    for name, deed in deeds:
+    for name, action in actions:
         try:
-            done.append(deed())
+            done.append(action())
         except Refused as refusal:
             failed.append(wire.AccessRuleBatchFailure(id=name, code=refusal.status, message=refusal.message))
     answer = wire.AccessRuleBatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
-    return Done(body=answer, also=tuple(done))
+    return ActionResult(body=answer, also=tuple(done))
 
 
-def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.AccessRuleRequest) -> Done:
+def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.AccessRuleRequest) -> ActionResult:
     subject_id = _subject(connection, body)
     problems = _scope_problems(connection, body)
     if subject_id is None:
@@ -206,7 +206,7 @@ def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.Acce
         raise refused(409, "access.rule_exists", f"{name} already", "nothing to do")
     rule_id = str(uuid.uuid4())
     store.add_rule(connection, rule_id, subject_id, body.subject_type, grant, plane.now(), caller.name)
-    return Done(
+    return ActionResult(
         body=rule_answer(store.rule(connection, rule_id)),
         status=201,
         action="create",
@@ -234,13 +234,13 @@ def _scope_problems(connection: Connection, body: wire.AccessRuleRequest) -> lis
     return problems
 
 
-def _taken_away(connection: Connection, rule_id: str) -> Done:
+def _taken_away(connection: Connection, rule_id: str) -> ActionResult:
     if store.rule(connection, rule_id) is None:
         raise unknown("access rule", rule_id)
     if not store.has_other_administrator(connection, rule_id=rule_id):
         raise last_administrator()
     store.delete_rule(connection, rule_id)
-    return Done(action="delete", entity_type="access-rule", entity_id=rule_id)
+    return ActionResult(action="delete", entity_type="access-rule", entity_id=rule_id)
 
 
 def rule_answer(row: Any) -> wire.AccessRule:
@@ -268,7 +268,7 @@ def _role(name: wire.RoleName) -> wire.Role:
 
 
 def last_administrator() -> Refused:
-    """Somebody must be left who can give roles."""
+    """At least one administrator must remain."""
     what = "this would remove the last administrator"
     return refused(409, "access.last_administrator", what, "make another user an administrator first")
 

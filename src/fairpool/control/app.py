@@ -1,4 +1,4 @@
-"""The application: its routes, its guard, and how problems become answers. `create_app` is where to begin.
+"""The ASGI application: routes, middleware, exception handlers, start-up. `create_app` is the entry point.
 
 app = create_app(Settings(data=Path("data")))
 uvicorn.run(app, host="127.0.0.1", port=8080)
@@ -79,7 +79,7 @@ def create_app(
     """The control plane. Opens its database when it starts and closes it when it stops."""
     database = Database(settings.data / "control.sqlite")
     plane = Plane(settings=settings, database=database, pod_access=pod_access or NoPodAccess())
-    database.after_commit = plane.notifier.ring
+    database.after_commit = plane.notifier.notify
     router = Router(ROUTES, Endpoint, _lifespan)
     app = Starlette(
         middleware=[

@@ -1,4 +1,4 @@
-"""Volume claims of projects: made by the submit that asks for a new one, listed for those who may submit there."""
+"""Volume claims of projects: listed, and created by the submit that asks for a new one."""
 
 from __future__ import annotations
 

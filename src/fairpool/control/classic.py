@@ -1,4 +1,4 @@
-"""The older API for researchers: jobs and projects, in older words. Every deed is done by the newer handlers."""
+"""HTTP routes of the legacy researcher API: jobs and projects, translated to and from the current API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control import workloads
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.plane import Caller, Done, Plane
+from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.projects import known_project, visible_projects
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, unknown, validation_problems
@@ -122,8 +122,8 @@ async def _operate(
     *,
     force: bool = False,
 ) -> Response:
-    def unit(connection: Connection) -> Done:
-        done: list[Done] = []
+    def unit(connection: Connection) -> ActionResult:
+        done: list[ActionResult] = []
         outcomes = []
         for each in named:
             try:
@@ -139,14 +139,14 @@ async def _operate(
                 done.append(workloads.operated(plane, connection, row, action, caller.name, force=force))
                 outcomes.append(wire.ClassicOutcome(name=each.name, ok=True))
         text = ",".join(each.model_dump_json(by_alias=True, exclude_none=True) for each in outcomes)
-        return Done(body=f"[{text}]", also=tuple(done))
+        return ActionResult(body=f"[{text}]", also=tuple(done))
 
     return await plane.perform(request, caller, unit)
 
 
-def _tried(named: wire.ClassicJobName, action: work.BatchAction) -> Done:
-    """The line in the audit log of what somebody may not do."""
-    return Done(
+def _tried(named: wire.ClassicJobName, action: work.BatchAction) -> ActionResult:
+    """The audit entry of a denied action."""
+    return ActionResult(
         action="delete" if action is work.BatchAction.DELETE else "update",
         entity_type="workload",
         entity_id=f"{named.project}/{named.name}",

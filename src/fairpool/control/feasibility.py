@@ -1,8 +1,8 @@
-"""What can never start as things are, told at submit: larger than any node, than the pool, than a limit or quota. Pure.
+"""Feasibility check at submit: workloads that could never start with the current nodes, limits and quotas. Pure.
 
-A pool is looked at as it would be with nothing in it: drained, cordoned and silent nodes count as there, and what the
-control plane is not told of (MIG instances, extended resources, taints) is left to the scheduler. A workload is refused
-when no pool that it names could ever take it.
+A pool is considered empty: drained, cordoned and silent nodes count as available, and what clusters do not report (MIG
+instances, extended resources, taints) is left to the scheduler. A workload is refused if none of its pools could ever
+run it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What people are shown of a workload: what was declared and what was last reported, in one item. Pure."""
+"""Workloads and pods as the API shows them: the declaration and the last report in one item. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DESIRED = {
 UNSHOWN = frozenset({"modelKind", "addresses", "retries", "suspensions"})
 """Facts that an item is made from and that are not in it."""
 REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
-"""Reported values that are shown, and letters of each; a job may write what it likes."""
+"""Reported values that are shown, and letters of each; a job may report anything."""
 NOTHING: Mapping[str, Any] = {}
 SUSPENSIONS_KEPT = 20
 CLOCKS_DIFFER_MS = 5_000
@@ -46,7 +46,7 @@ def facts(
     submitted_by: str,
     pod_host: str = "",
 ) -> dict[str, Any]:
-    """What does not change as long as nobody changes the declaration."""
+    """Fields that change only with the declaration."""
     stated = facts_of_spec(
         spec,
         admission.KIND_OF_SUBMIT[type(submit)],
@@ -194,9 +194,9 @@ def suspended(known: dict[str, Any], by: str, at: int) -> dict[str, Any]:
 
 
 def suspended_by(known: Mapping[str, Any], at: int | None = None) -> str | None:
-    """Who suspended it last, or last before a moment in the cluster's time; None: nobody knows any more."""
-    told = [by for when, by in known.get("suspensions", []) if at is None or when <= at + CLOCKS_DIFFER_MS]
-    return str(told[-1]) if told else None
+    """The user who suspended it last, or last before an instant of the cluster; None: not recorded any more."""
+    earlier = [by for when, by in known.get("suspensions", []) if at is None or when <= at + CLOCKS_DIFFER_MS]
+    return str(earlier[-1]) if earlier else None
 
 
 def _held(report: WorkloadReport) -> dict[str, float]:
@@ -263,7 +263,7 @@ def _who(known: Mapping[str, Any], cause: str, at: int) -> str:
 
 
 def pod_name(workload_name: str, index: int, incarnation: int) -> str:
-    """What people call one life of one pod: `hello-0-2`."""
+    """The name of a pod: `hello-0-2`."""
     return f"{workload_name}-{index}-{incarnation}"
 
 
@@ -275,7 +275,7 @@ def pod_item(
     current: bool,
     known: Mapping[str, Any] = NOTHING,
 ) -> wire.PodItem:
-    """One life of one pod."""
+    """A pod as the API shows it."""
     return wire.PodItem(
         id=report.id,
         name=pod_name(workload_name, report.index, report.incarnation),
@@ -297,7 +297,7 @@ def pod_item(
 
 
 def with_reports(item: wire.PodItem, reports: Mapping[str, Any]) -> wire.PodItem:
-    """A life with what its job says about itself. Nothing of it is trusted: what makes no sense is left out."""
+    """A pod with the metrics and parameters that its job reported; invalid values are left out."""
     metrics = {name: float(value) for name, value in _reported(reports, "metrics") if _is_number(value)}
     shown = {
         "metrics": metrics,

@@ -1,7 +1,7 @@
-"""What the user who runs the platform gets without a password: a session for `runai`, and one-time sign-in links.
+"""Sign-in of the platform's owner without a password: a session for `runai`, and one-time links for a browser.
 
-Both are asked for over the admin socket in the data directory, which only that user can open. A link is valid once and
-for ten minutes. Links are kept in memory as hashes, and are never written anywhere.
+Both are requested over the admin socket in the data directory, which only that user can open. A link works once, for
+ten minutes. Links are kept in memory as hashes and never written to disk.
 """
 
 from __future__ import annotations

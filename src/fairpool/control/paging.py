@@ -1,7 +1,7 @@
-"""What every list can be asked for, and lists that are short enough to be filtered and sorted here.
+"""Query parameters of lists, and filtering, sorting and paging of short lists in memory.
 
-Workloads and the audit log are many, so they are filtered in the database. Projects, departments, pools and nodes are
-few, and half of what people filter them by is worked out and in no column.
+Workloads and audit entries are many and are filtered in the database. Projects, departments, pools and nodes are few,
+and many of their fields are computed and not in a column.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Projects: handler and transaction."""
+"""HTTP routes for projects."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from fairpool.control.paging import (
     page,
     text,
 )
-from fairpool.control.plane import Caller, Done, Plane, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
-from fairpool.control.removal import Fate, delete_project_with_work
+from fairpool.control.removal import RemainingWorkloads, delete_project_with_work
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
@@ -76,7 +76,7 @@ async def project(project_id: str, plane: Plane, caller: Caller) -> Response:
         return _project(row, store.use_by_project(connection), _warnings(connection, caller))
 
     found = await plane.read(unit)
-    return answered(Done(body=found, revision=found.revision))
+    return answered(ActionResult(body=found, revision=found.revision))
 
 
 @routes.post(PROJECTS, action=Action.PROJECT_WRITE, answer=wire.Project, status=201, summary="Create a project")
@@ -84,10 +84,10 @@ async def create_project(request: Request, plane: Plane, caller: Caller, body: w
     caller.require(Action.PROJECT_WRITE, department=body.parent_id)
     await _set_aside_claims(plane, body.name)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         revision = add_project(plane, connection, body, caller.name)
         made = _project(store.project(connection, body.name), {}, _warnings(connection, caller))
-        return Done(
+        return ActionResult(
             body=made, status=201, action="create", entity_type="project", entity_id=body.name, revision=revision
         )
 
@@ -113,7 +113,7 @@ FIRST_PROJECT_GPUS = 2
 
 
 def make_first_project(plane: Plane, connection: Connection) -> None:
-    """On an empty installation: a project to submit to at once."""
+    """Create the project of an empty installation."""
     owed = {"name": plane.settings.first_project, "resources": [{"gpu": {"deserved": FIRST_PROJECT_GPUS}}]}
     add_project(plane, connection, wire.ProjectRequest.model_validate(owed), by="")
 
@@ -174,13 +174,13 @@ async def delete_project(
     plane: Plane,
     caller: Caller,
     workloads: Annotated[
-        Fate | None, Parameter(description="What to do with workloads that are still in the project")
+        RemainingWorkloads | None, Parameter(description="What to do with workloads that are still in the project")
     ] = None,
     to: Annotated[str | None, Parameter(description="With `move`: the target project", max_length=64)] = None,
 ) -> Response:
     """Returns 409 with the possible `choices` if the project has workloads and `workloads` is not set."""
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
         check_match(request, row.revision)
         if to is not None:
@@ -199,7 +199,7 @@ async def _change_project(
     project_id: str,
     change: Callable[[wire.ProjectRequest], wire.ProjectRequest],
 ) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
         check_match(request, row.revision)
         before = wire.ProjectRequest.model_validate_json(row.document)
@@ -211,7 +211,7 @@ async def _change_project(
         revision = change_project(plane, connection, row, body)
         use = store.use_by_project(connection)
         made = _project(store.project(connection, project_id), use, _warnings(connection, caller))
-        return Done(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
+        return ActionResult(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
 
     return await plane.perform(request, caller, unit)
 

@@ -14,12 +14,12 @@ from fairpool.api.access import RoleName, ScopeType
 
 
 class Action(StrEnum):
-    """What can be permitted."""
+    """An action that a role can permit."""
 
     OPEN = "open"
-    """Needs no caller: health, sign-in, and pages that show nothing of the installation."""
+    """No caller needed: health, sign-in, and pages that show nothing about the installation."""
     SELF = "self"
-    """Everybody who is signed in, about themselves or about what is no secret."""
+    """Any signed-in caller: their own account, and what is not secret."""
     LINK = "cluster.link"
     """Only a cluster, about itself."""
     WORKLOAD_READ = "workload.read"
@@ -31,7 +31,7 @@ class Action(StrEnum):
     DEPARTMENT_READ = "department.read"
     DEPARTMENT_WRITE = "department.write"
     NODE_READ = "node.read"
-    NODE_MARK = "node.mark"
+    NODE_OVERRIDE = "node.mark"
     POOL_WRITE = "node-pool.write"
     CLUSTER_READ = "cluster.read"
     CLUSTER_WRITE = "cluster.write"
@@ -75,7 +75,7 @@ ANYWHERE = frozenset({Action.NODE_READ, Action.CLUSTER_READ, Action.DEPARTMENT_R
 EVERYBODYS = frozenset(
     {
         Action.DEPARTMENT_WRITE,
-        Action.NODE_MARK,
+        Action.NODE_OVERRIDE,
         Action.POOL_WRITE,
         Action.CLUSTER_WRITE,
         Action.ACCESS_READ,
@@ -85,7 +85,7 @@ EVERYBODYS = frozenset(
         Action.SETTING_WRITE,
     }
 )
-"""What concerns everybody: only a role over everything permits it, whatever that role permits in one project."""
+"""Actions on the whole installation: only a tenant-wide role permits them, never a role in one project."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Requests that failed on our side or took long, in the server's log. Wraps the application; knows no route."""
+"""Middleware that logs requests that failed with a server error or were slow."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def pool_names(connection: Connection) -> list[str]:
     return _POOL_NAMES.column(connection)
 
 
-def marks(connection: Connection) -> list[Row[Any]]:
+def node_overrides(connection: Connection) -> list[Row[Any]]:
     return list(connection.execute(select(node_marks).order_by(node_marks.c.cluster, node_marks.c.node)))
 
 
