@@ -30,9 +30,9 @@ Argument = Annotated[str, StringConstraints(max_length=ENVIRONMENT_VALUE_MAX, pa
 
 VariableName = Annotated[str, StringConstraints(pattern=r"^[^=\x00-\x1f\x7f]{1,1024}$"), Field(examples=["EPOCHS"])]
 
-Quantity = Annotated[
-    str, StringConstraints(pattern=r"^[0-9]{1,15}(\.[0-9]{1,6})?([kKMGTP]i?|m)?B?$"), Field(examples=["4Gi", "500M"])
-]
+QUANTITY_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,6})?)([kKMGTP]i?|m)?B?$"
+"""A number and a suffix."""
+Quantity = Annotated[str, StringConstraints(pattern=QUANTITY_PATTERN), Field(examples=["4Gi", "500M"])]
 
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 

@@ -288,18 +288,11 @@ def _gang(spec: wire.DistributedSpec, problems: ProblemList) -> _Size:
 
 
 def _replicas(spec: wire.InferenceSpec, problems: ProblemList) -> _Size:
-    scaling = spec.autoscaling
-    least = scaling.min_replicas
-    most = or_else(scaling.max_replicas, max(least, 1))
-    if most < least:
-        what = f"minReplicas ({least}) is greater than maxReplicas ({most})"
-        problems.add(
-            "spec.replica_range", what, "lower minReplicas or raise maxReplicas", "spec.autoscaling.maxReplicas"
-        )
+    """A fixed number: `unsupported.py` refuses a maximum or an initial number that differs from the minimum."""
     if spec.serving_port is None and not spec.ports:
         fix = "set the port that the model listens on, e.g. 8000"
         problems.add("spec.no_serving_port", "inference needs a serving port", fix, "spec.servingPort")
-    return _Size(Arrangement.REPLICAS, or_else(scaling.initial_replicas, max(least, 1)))
+    return _Size(Arrangement.REPLICAS, max(spec.autoscaling.min_replicas, 1))
 
 
 def _pools(spec: wire.CommonSpec, context: AdmissionContext, problems: ProblemList) -> tuple[PoolName, ...]:

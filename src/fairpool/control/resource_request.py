@@ -41,7 +41,7 @@ SUFFIXES: Mapping[str, int] = MappingProxyType(
     }
 )
 
-QUANTITY = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)(?P<suffix>[kKMGTP]i?|m)?B?")
+QUANTITY = re.compile(wire.QUANTITY_PATTERN)
 
 MIG_PROFILE = re.compile(r"[1-7]g\.[0-9]{1,3}gb(\+me)?")
 
@@ -147,9 +147,9 @@ def bytes_of(text: str) -> int | None:
     match = QUANTITY.fullmatch(text)
     if match is None:
         return None
-    suffix = match["suffix"] or ""
+    number, suffix = match[1], match[2] or ""
     factor = Decimal("0.001") if suffix == "m" else Decimal(SUFFIXES[suffix])
-    return int((Decimal(match["number"]) * factor).to_integral_value(ROUND_CEILING))
+    return int((Decimal(number) * factor).to_integral_value(ROUND_CEILING))
 
 
 def or_else(value: int | None, default: int) -> int:
