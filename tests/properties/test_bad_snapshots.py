@@ -16,10 +16,10 @@ from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.workload import GpuRequest, Pod, PodSet, SubGroup, TopologyConstraint, gpu_portion, whole_gpus
-from fairpool.scheduler.cleaning import check
 from fairpool.scheduler.decision import NoQueue, NotReady, Plan
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.snapshot import Snapshot
+from fairpool.scheduler.validation import check
 from tests.properties.occupancy import Occupancy
 from tests.properties.snapshots import seeded
 from tests.scenario import World

@@ -7,9 +7,9 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.workload import Claim, Pod, PodGroup, PodSet, PodShape, SubGroup
-from fairpool.scheduler.cleaning import check
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.snapshot import Snapshot
+from fairpool.scheduler.validation import check
 
 NOW = Instant(1_800_000_000_000)
 N1 = NodeName("n1")

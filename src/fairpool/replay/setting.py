@@ -26,9 +26,9 @@ from fairpool.model.typed_text import (
     within,
     word,
 )
-from fairpool.scheduler.cleaning import DEVICES_PER_NODE_MAX
 from fairpool.scheduler.row_codec import table_fields
 from fairpool.scheduler.snapshot import Snapshot
+from fairpool.scheduler.validation import DEVICES_PER_NODE_MAX
 
 FORMS = "project.NAME.quota=6, department.NAME.limit=20, node.NAME.cordoned=true, group.NAME.priority=80, "
 FORMS += "policy.FIELD=VALUE or pool.gpu_placement=spread"

@@ -20,7 +20,7 @@ Places = dict[ClaimId, tuple[int, tuple[str, ...]]]
 """By claim, its node and its devices there."""
 
 
-class ClaimBook:
+class ClaimTable:
     """All claims. Its two tables are replaced, never changed, so that a trial can keep the ones it may return to."""
 
     def __init__(self, claims: Iterable[Claim], nodes: list[Node], index: dict[NodeName, int]) -> None:

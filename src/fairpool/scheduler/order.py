@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fairpool.scheduler.board import Board
-from fairpool.scheduler.chunk import standing
+from fairpool.scheduler.chunk import versus_minimum
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import QueueTable, Vector, within
 
@@ -83,8 +83,8 @@ def _by_allocatable(queues: QueueTable, left: int, right: int) -> int:
     return 1 if within(theirs, mine) else 0
 
 
-def group_key(board: Board, group: int, gone: Collection[int] = ()) -> GroupKey:
+def group_key(columns: Columns, group: int, gone: Collection[int] = ()) -> GroupKey:
     """Order inside a queue: priority, below its minimum before at it before above it, age, id."""
-    key = board.plain_key[group]
-    stands = standing(board, group, gone) if board.policy.elastic_order else 0
+    key = columns.plain_key[group]
+    stands = versus_minimum(columns, group, gone) if columns.policy.elastic_order else 0
     return (key[0], stands, key[2], key[3]) if stands else key
