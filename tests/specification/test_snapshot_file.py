@@ -19,12 +19,12 @@ import pytest
 from fairpool.cli import plan_json
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.organization import Entitlement, Queue
+from fairpool.model.plain import Unreadable
 from fairpool.model.problem import Problem
 from fairpool.model.workload import Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
 from fairpool.replay.example import example_snapshot
 from fairpool.replay.planned import Replay, replay
 from fairpool.scheduler import snapshot_file
-from fairpool.scheduler.codec import Unreadable
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.row_codec import Table, from_tables, to_tables

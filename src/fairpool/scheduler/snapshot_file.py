@@ -21,8 +21,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from fairpool import __version__
+from fairpool.model.plain import Unreadable
 from fairpool.model.problem import Problem
-from fairpool.scheduler.codec import Unreadable
 from fairpool.scheduler.row_codec import Table, from_tables, to_tables
 from fairpool.scheduler.snapshot import Snapshot
 
@@ -39,9 +39,20 @@ Upgrade = Callable[[Tables], Tables]
 
 
 def _version_2(tables: Tables) -> Tables:
-    """Classes that were renamed, and their tables with them."""
+    """Tables have the present names of their classes, and mappings are objects, which were lists of pairs."""
+    mappings = {"nodes": ("labels", "extended", "mig_instances"), "Policy": ("kinds", "groups_per_queue")}
     renamed = {"LabelRule": "NodeSelectorRequirement", "Neighbourhood": "PodAffinityTerm"}
+    for name, columns in mappings.items():
+        if name in tables:
+            tables[name] = tables[name].replaced(columns, _object_of_pairs)
     return {renamed.get(name, name): table for name, table in tables.items()}
+
+
+def _object_of_pairs(pairs: Any) -> Any:
+    try:
+        return dict(pairs)
+    except (TypeError, ValueError):
+        return pairs  # refused when it is read
 
 
 UPGRADES: Mapping[int, Upgrade] = {1: _version_2}
