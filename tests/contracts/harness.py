@@ -12,8 +12,8 @@ from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.state_file import Journal
-from fairpool.engines.simulated.unreliable import FaultyEngine
+from fairpool.engines.simulated.faulty_engine import FaultyEngine
+from fairpool.engines.simulated.state_file import StateFile
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
 from fairpool.model.node import Node
 from fairpool.model.observation import Observation, Order, OrderResult, StartOrder
@@ -120,7 +120,7 @@ class ReopenedHarness(SimulatedHarness):
             [machine()],
             lambda order: self.behaviours.get(order.pod, Behaviour()),
             # The one before is not closed: nobody closes anything when they are killed.
-            Journal(self.path),
+            StateFile(self.path),
         )
         return self.simulated
 

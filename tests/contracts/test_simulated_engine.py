@@ -12,17 +12,17 @@ from random import Random
 
 import pytest
 
-from fairpool.engines.port import Away
+from fairpool.engines.port import EngineUnreachable
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always, seeded
 from fairpool.engines.simulated.clock import VirtualClock, WallClock
-from fairpool.engines.simulated.course import Course, observed
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.host import FENCE_S, GONE_S, Host
-from fairpool.engines.simulated.state_file import Journal
+from fairpool.engines.simulated.faulty_engine import FaultyEngine
+from fairpool.engines.simulated.invariants import InvariantChecker
+from fairpool.engines.simulated.simulated_node import FENCE_S, GONE_S, SimulatedNode
+from fairpool.engines.simulated.state_file import StateFile
+from fairpool.engines.simulated.timeline import PodTimeline, observed
 from fairpool.engines.simulated.traces import Trace, arrivals, read_trace
-from fairpool.engines.simulated.unreliable import FaultyEngine
-from fairpool.engines.simulated.witness import Witness
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, QueueId, Token
 from fairpool.model.node import Taint, TaintEffect
 from fairpool.model.observation import (
@@ -290,11 +290,11 @@ def test_looking_at_a_large_cluster_costs_what_has_changed(monkeypatch: pytest.M
     first = engine.observe(ONE)
     drawn: list[PodId] = []
 
-    def drawing(course: Course, at: Instant) -> ObservedPod:
+    def drawing(course: PodTimeline, at: Instant) -> ObservedPod:
         drawn.append(course.order.pod)
         return observed(course, at)
 
-    monkeypatch.setattr("fairpool.engines.simulated.engine.sight", drawing)
+    monkeypatch.setattr("fairpool.engines.simulated.engine.observed", drawing)
     clock.advance(49)
     assert engine.observe(ONE) is first
     clock.advance(1)
@@ -419,7 +419,7 @@ def test_a_fenced_node_holds_nothing() -> None:
 
 
 def test_the_witness_trusts_not_even_the_engine() -> None:
-    witness = Witness()
+    witness = InvariantChecker()
     witness.acted(Token(3))
     witness.acted(Token(2))
     order = start_order("a")
@@ -437,19 +437,19 @@ def test_the_witness_trusts_not_even_the_engine() -> None:
 
 def test_a_reopened_engine_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    first = SimulatedEngine(clock, [machine()], seeded(1), Journal(tmp_path / "journal"))
+    first = SimulatedEngine(clock, [machine()], seeded(1), StateFile(tmp_path / "journal"))
     first.carry_out([start_order("a"), start_order("b", devices=(1,))], ONE)
     clock.advance(3600)
-    reopened = SimulatedEngine(clock, [machine()], always(Behaviour()), Journal(tmp_path / "journal"))
+    reopened = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(tmp_path / "journal"))
     assert reopened.observe(ONE).pods == first.observe(ONE).pods
     assert reopened.alive() == first.alive()
 
 
 def test_violations_outlive_the_process(tmp_path: Path) -> None:
-    first = SimulatedEngine(VirtualClock(START), [machine()], journal=Journal(tmp_path / "journal"))
+    first = SimulatedEngine(VirtualClock(START), [machine()], state_file=StateFile(tmp_path / "journal"))
     first.carry_out([start_order("a"), start_order("b")], ONE)
     assert len(first.violations) == 1
-    reopened = SimulatedEngine(VirtualClock(START), [], journal=Journal(tmp_path / "journal"))
+    reopened = SimulatedEngine(VirtualClock(START), [], state_file=StateFile(tmp_path / "journal"))
     assert reopened.violations == first.violations
 
 
@@ -460,7 +460,7 @@ def test_an_engine_that_dies_between_any_two_calls_does_what_the_other_does(seed
     steady = SimulatedEngine(clock, nodes, seeded(seed))
 
     def reopened() -> SimulatedEngine:
-        return SimulatedEngine(clock, nodes, seeded(seed), Journal(tmp_path / "journal"))
+        return SimulatedEngine(clock, nodes, seeded(seed), StateFile(tmp_path / "journal"))
 
     dice = Random(seed)
     for step in range(20):
@@ -504,14 +504,14 @@ def some_act(dice: Random, step: int, engine: SimulatedEngine) -> Act:
 def test_a_journal_that_cannot_be_written_means_away_and_is_caught_up_later(
     tmp_path: Path,
 ) -> None:
-    journal = Journal(tmp_path / "journal")
-    engine = SimulatedEngine(VirtualClock(START), [machine()], journal=journal)
+    journal = StateFile(tmp_path / "journal")
+    engine = SimulatedEngine(VirtualClock(START), [machine()], state_file=journal)
     journal._database.execute("PRAGMA query_only = ON")
-    with pytest.raises(Away):
+    with pytest.raises(EngineUnreachable):
         engine.carry_out([start_order("a")], ONE)
     journal._database.execute("PRAGMA query_only = OFF")
     assert engine.carry_out([start_order("a")], ONE) == [OrderResult(PodId("a-0-0"), OrderStatus.DONE)]
-    reopened = SimulatedEngine(VirtualClock(START), journal=Journal(tmp_path / "journal"))
+    reopened = SimulatedEngine(VirtualClock(START), state_file=StateFile(tmp_path / "journal"))
     assert list(reopened.observe(ONE).pods) == ["a-0-0"]
 
 
@@ -528,7 +528,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     killed = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=False)
     assert killed.returncode == -signal.SIGKILL
     clock = VirtualClock(Instant(START + 59_000))
-    engine = SimulatedEngine(clock, [machine()], journal=Journal(tmp_path / "j"))
+    engine = SimulatedEngine(clock, [machine()], state_file=StateFile(tmp_path / "j"))
     assert engine.observe(Token(5)).pods[PodId("a-0-0")].state is PodState.RUNNING
     clock.advance(1)
     assert engine.observe(Token(5)).pods[PodId("a-0-0")].state is PodState.EXITED
@@ -543,16 +543,16 @@ def test_everything_an_order_or_a_node_can_hold_comes_back_from_the_journal() ->
         labels=(("app", "x"),),
         near=(PodAffinityTerm("rack", (("app", "x"),)),),
     )
-    course = Course(number=1, order=start_order("a", shape=shape), behaviour=Behaviour(), accepted_at=START)
-    assert decode(Course, encode(course)) == course
+    course = PodTimeline(number=1, order=start_order("a", shape=shape), behaviour=Behaviour(), accepted_at=START)
+    assert decode(PodTimeline, encode(course)) == course
     node = replace(machine(), labels={"a": "b"}, taints=(Taint("x"),), gpus_withheld=(3,), mig_instances={"mig-1g": 7})
-    host = Host(number=1, node=node, silent_since=START)
-    assert decode(Host, encode(host)) == host
+    host = SimulatedNode(number=1, node=node, silent_since=START)
+    assert decode(SimulatedNode, encode(host)) == host
 
 
 def test_a_journal_remembers_when_it_was_begun(tmp_path: Path) -> None:
-    assert Journal(tmp_path / "journal").begun_at(5) == 5
-    assert Journal(tmp_path / "journal").begun_at(9) == 5
+    assert StateFile(tmp_path / "journal").begun_at(5) == 5
+    assert StateFile(tmp_path / "journal").begun_at(9) == 5
 
 
 # --- faults
@@ -586,7 +586,7 @@ def test_an_order_meets_its_fault(faults: Faults, reply: OrderStatus | None, run
     try:
         (answer,) = faulty.carry_out([start_order("a")], ONE)
         assert answer.status is reply
-    except Away:
+    except EngineUnreachable:
         assert reply is None
     assert bool(world.look().pods) is runs
 
@@ -679,7 +679,7 @@ def starts(engine: SimulatedEngine) -> Iterable[Order]:
 def asked(question: Callable[[], object]) -> object:
     try:
         answer = question()
-    except Away as away:
+    except EngineUnreachable as away:
         return str(away)
     return (answer.nodes, answer.pods) if isinstance(answer, Observation) else answer
 
@@ -844,13 +844,13 @@ def test_a_pod_whose_shim_goes_on_in_time_leaves_by_itself() -> None:
 
 def test_a_journal_remembers_what_is_not_offered_not_seen_and_not_heard(tmp_path: Path) -> None:
     clock, path = VirtualClock(START), tmp_path / "journal"
-    first = SimulatedEngine(clock, [machine()], always(Behaviour()), Journal(path))
+    first = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(path))
     unseen, deaf = start_order("a"), start_order("b", devices=(1,))
     first.carry_out([unseen, deaf], ONE)
     first.lose_record(unseen.pod, Instant(START + 100 * SECOND_MS))
     first.stop_shim(deaf.pod, Instant(START + 100 * SECOND_MS))
     first.withdraw_node(NODE)
-    again = SimulatedEngine(clock, [machine()], always(Behaviour()), Journal(path))
+    again = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(path))
     assert (list(again.observe(ONE).nodes), list(again.observe(ONE).pods)) == ([], [deaf.pod])
     again.carry_out([StopOrder(pod=deaf.pod, node=NODE, grace_s=50, reason="test")], ONE)
     clock.advance(49)
@@ -861,7 +861,7 @@ def test_a_journal_remembers_what_is_not_offered_not_seen_and_not_heard(tmp_path
 @pytest.mark.parametrize("deaf", [0.0, 0.5])
 def test_those_who_do_not_listen_behave_as_before_in_all_else(deaf: float) -> None:
     orders = [start_order(f"w{number}") for number in range(60)]
-    heard, mixed = [seeded(7)(each) for each in orders], [seeded(7, deaf=deaf)(each) for each in orders]
+    heard, mixed = [seeded(7)(each) for each in orders], [seeded(7, ignores_stop=deaf)(each) for each in orders]
     assert [replace(each, stop_s=0) for each in heard] == [replace(each, stop_s=0) for each in mixed]
     assert any(each.stop_s > 3600 for each in mixed) == (deaf > 0)
 

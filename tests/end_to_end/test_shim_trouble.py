@@ -18,7 +18,7 @@ import pytest
 from fairpool.agent import pod_directory, process_table, reaper, supervisor
 from fairpool.agent.exec_client import Attachment, Execution
 from fairpool.agent.supervisor import Supervisor
-from fairpool.engines.port import Away
+from fairpool.engines.port import EngineUnreachable
 from fairpool.model.ids import PodId
 from fairpool.model.observation import OrderStatus, PodState, StopOrder
 from fairpool.platform import background
@@ -392,7 +392,7 @@ def test_a_damaged_token_is_said_in_words(machine: Machine) -> None:
     token = machine.root / "token"
     before = token.read_bytes() if token.exists() else b""
     token.write_bytes(b"\0\0\0\0")
-    with pytest.raises(Away, match="is damaged"):
+    with pytest.raises(EngineUnreachable, match="is damaged"):
         machine.engine.observe(TOKEN)
     token.write_bytes(before)
 

@@ -9,7 +9,7 @@ import pytest
 from fairpool.model.pod_record import Cause
 from fairpool.model.status import CLASSIC, Reason, WaitReason, WorkloadPhase, classic_word
 from fairpool.model.workload import WorkloadKind
-from tests.lives import cells, tell
+from tests.pod_records import cells, tell
 
 WORDS = """
 | phase and reason               | build              | train              | inference          |

@@ -219,7 +219,7 @@ class TaintWire(Wire):
     effect: TaintEffect
 
 
-class MarksWire(Wire):
+class NodeOverridesWire(Wire):
     mirrors: ClassVar[Any] = NodeOverrides
     cordoned: bool
     taints: tuple[TaintWire, ...]
@@ -255,7 +255,7 @@ class OrganizationWire(Wire):
     rules: dict[QueueId, RulesWire]
     pools: tuple[PoolWire, ...]
     topologies: tuple[TopologyWire, ...]
-    marks: dict[NodeName, MarksWire]
+    marks: dict[NodeName, NodeOverridesWire]
     graces: GracesWire = GracesWire.of(DEFAULT_GRACES)  # what was kept before lacks them
 
     @classmethod

@@ -71,7 +71,7 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
 
 def follow_department(plane: Plane, connection: Connection, project: str, department: str) -> None:
     """The work in a project goes with it to another department. What is gone keeps the words of its time."""
-    plane.database.when_committed(plane.tail.forget)
+    plane.database.when_committed(plane.change_feed.forget)
     store.set_department(connection, project, department)
     new = {"departmentId": department, "departmentName": department}
     for row in store.there_in(connection, project):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from fairpool.api import nodes
 from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem, item
 from fairpool.control.admission import quota_milli
@@ -57,8 +58,8 @@ class Department:
 def organization(
     projects: Iterable[Unit],
     departments: Iterable[Department],
-    pools: Iterable[wire.NodePoolRequest],
-    marks: Mapping[str, wire.NodeMarksRequest],
+    pools: Iterable[nodes.NodePoolRequest],
+    marks: Mapping[str, nodes.NodeOverridesRequest],
     *,
     use_departments: bool = True,
     graces: GraceRules = DEFAULT_GRACES,
@@ -140,7 +141,7 @@ def project_rules(said: wire.SchedulingRules) -> ProjectRules:
     )
 
 
-def node_pool(each: wire.NodePoolRequest) -> NodePool:
+def node_pool(each: nodes.NodePoolRequest) -> NodePool:
     is_default = each.name == DEFAULT_POOL
     return NodePool(
         name=PoolName(each.name),
@@ -151,7 +152,7 @@ def node_pool(each: wire.NodePoolRequest) -> NodePool:
     )
 
 
-def node_marks(each: wire.NodeMarksRequest) -> NodeOverrides:
+def node_marks(each: nodes.NodeOverridesRequest) -> NodeOverrides:
     taints = tuple(Taint(taint.key, taint.value, TaintEffect(taint.effect)) for taint in each.taints)
     return NodeOverrides(cordoned=each.cordoned, taints=taints, labels=tuple(sorted(each.labels.items())))
 

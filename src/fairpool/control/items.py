@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.api.wire import compact
@@ -36,13 +37,19 @@ FINISHED = frozenset({WorkloadPhase.COMPLETED, WorkloadPhase.FAILED})
 
 
 def facts(
-    submit: wire.SubmitAny, spec: WorkloadSpec, *, department: str, cluster: str, submitted_by: str, pod_host: str = ""
+    submit: workload_spec.SubmitAny,
+    spec: WorkloadSpec,
+    *,
+    department: str,
+    cluster: str,
+    submitted_by: str,
+    pod_host: str = "",
 ) -> dict[str, Any]:
     """What does not change as long as nobody changes the declaration."""
     kind = admission.KIND_OF_SUBMIT[type(submit)]
     gpu = spec.template.shape.gpu
     rule = precedence(spec.kind, spec.priority, spec.preemptible)
-    framework = submit.spec.distributed_framework if isinstance(submit, wire.SubmitDistributed) else None
+    framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
     requested = {
         "gpu": admission.requested_gpus_milli(spec) / WHOLE_GPU_MILLI,
         "cpu": spec.template.shape.cpu_milli * spec.pods / 1000,
@@ -76,11 +83,13 @@ def facts(
     return {**stated, "distributedFramework": framework} if framework else stated
 
 
-def asked_ports(submit: wire.SubmitAny) -> list[int]:
+def asked_ports(submit: workload_spec.SubmitAny) -> list[int]:
     """Ports of its pods that it wants an address for, each once."""
-    asked = [each.container for each in submit.spec.ports if each.service_type is not wire.ServiceType.CLUSTER_IP]
+    asked = [
+        each.container for each in submit.spec.ports if each.service_type is not workload_spec.ServiceType.CLUSTER_IP
+    ]
     asked += [each.container for each in submit.spec.exposed_urls]
-    if isinstance(submit, wire.SubmitInference) and submit.spec.serving_port is not None:
+    if isinstance(submit, workload_spec.SubmitInference) and submit.spec.serving_port is not None:
         asked.append(submit.spec.serving_port.container)
     return list(dict.fromkeys(asked))
 
@@ -185,7 +194,7 @@ def detail(item: str, request: str) -> str:
     return f'{item[:-1]},"actualPhase":"{phase}",{request[1:]}'
 
 
-def details(submit: wire.SubmitAny, spec: WorkloadSpec, submitted_by: str) -> str:
+def details(submit: workload_spec.SubmitAny, spec: WorkloadSpec, submitted_by: str) -> str:
     """What only the details of a workload show."""
     shown = {
         "workloadId": spec.id,

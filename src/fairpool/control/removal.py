@@ -56,7 +56,7 @@ def delete_project_with_work(plane: Plane, connection: Connection, row: Any, fat
 def remove_project(plane: Plane, connection: Connection, name: str, revision: int) -> None:
     """The project is no more, nor is what anybody was given over it. Its history stays, under a name of its own."""
     store.remove(connection, projects, name)
-    plane.database.when_committed(plane.tail.forget)
+    plane.database.when_committed(plane.change_feed.forget)
     workload_store.bury(connection, workloads.c.project, name, revision)
     changes.bury(connection, name, revision)
     access_store.delete_rules_of_scope(connection, ScopeType.PROJECT, name)

@@ -19,7 +19,7 @@ from fairpool.agent.devices import LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
 from fairpool.agent.nvml import Gpus, find_gpus
 from fairpool.agent.supervisor import Supervisor
-from fairpool.engines.port import Away, Fenced
+from fairpool.engines.port import EngineUnreachable, Fenced
 from fairpool.model.ids import Instant, NodeName, Token
 from fairpool.model.node import Node
 from fairpool.model.observation import (
@@ -98,7 +98,7 @@ class LocalEngine:
         try:
             fd = os.open(self._token_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise Away(f"this machine cannot be used: {error}") from error
+            raise EngineUnreachable(f"this machine cannot be used: {error}") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             highest = _token_in(os.pread(fd, 32, 0), self._token_path)
@@ -110,7 +110,7 @@ class LocalEngine:
                 os.fsync(fd)
             yield
         except OSError as error:
-            raise Away(f"this machine cannot be used: {error}") from error
+            raise EngineUnreachable(f"this machine cannot be used: {error}") from error
         finally:
             os.close(fd)
 
@@ -145,7 +145,9 @@ class LocalEngine:
 def _token_in(content: bytes, path: Path) -> Token:
     if content and not content.isdigit():
         # Not taken for none: a loop that was fenced would be obeyed again.
-        raise Away(f"{path} is damaged: it contains {content!r} instead of a number. Stop Fairpool and delete the file")
+        raise EngineUnreachable(
+            f"{path} is damaged: it contains {content!r} instead of a number. Stop Fairpool and delete the file"
+        )
     return Token(int(content or b"0"))
 
 

@@ -23,7 +23,7 @@ from fairpool.model.ids import Token
 from fairpool.model.observation import Observation, Order, OrderResult
 
 
-class Away(Exception):
+class EngineUnreachable(Exception):
     """The engine does not answer. Everything may be tried again later."""
 
 

@@ -6,7 +6,7 @@ from fairpool.model.ids import Instant, NodeName, PodId, Token
 from fairpool.model.observation import Observation, ObservedNode, ObservedPod
 
 
-class View:
+class ObservationCache:
     """The sights of nodes and pods. What has not changed stays the same object, from one sight up to the whole."""
 
     def __init__(self) -> None:
