@@ -1,4 +1,4 @@
-"""Device claims: nobody gets a device before it is free, and trying costs nobody theirs."""
+"""Device claims: no pod gets a device before it is free, and a failed try costs no pod its devices."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def table(name: str) -> dict[str, Any]:
         pytest.param(gzip.compress(b"hello\nworld\n"), "foreign", id="gzip of something else"),
         pytest.param(gzip.compress(b"[" * 100_000), "foreign", id="brackets without end"),
         pytest.param(gzip.compress(b"\xff\xfe\n"), "foreign", id="gzip of bytes that are no text"),
-        pytest.param(gzip.compress(b'{"format": "other"}\n'), "foreign", id="somebody else's header"),
+        pytest.param(gzip.compress(b'{"format": "other"}\n'), "foreign", id="another program's header"),
         pytest.param(gzip.compress(b'["fairpool-snapshot"]\n'), "foreign", id="a header that is a list"),
         pytest.param(GOOD[:2], "truncated", id="only the first two bytes"),
         pytest.param(GOOD[:40], "truncated", id="cut in the header"),

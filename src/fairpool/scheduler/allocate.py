@@ -1,4 +1,4 @@
-"""Place what hurts nobody: neediest queue first, nothing blocked by what does not fit."""
+"""The allocate pass: waiting groups get free places, neediest queue first. What does not fit blocks nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def allocate(placer: Placer) -> None:
 
 
 def place_next(placer: Placer, group: int) -> bool:
-    """Give places to the next chunk of a group, if limits allow and there is room; nobody has to go for it."""
+    """Give places to the next chunk of a group, if limits allow and there is room, without evicting anything."""
     chunk = next_chunk(placer.trial, group)
     if not chunk or placer.has_no_room(chunk[0]):
         return False
@@ -78,7 +78,7 @@ def keep_together(placer: Placer, group: int, chunk: Sequence[int]) -> None:
 
 
 def _honour_promises(placer: Placer) -> None:
-    """Pods that were promised a place get it, or keep the promise, or lose it, before anybody else is looked at."""
+    """Pods that were promised a place get it, or keep the promise, or lose it, before any other group is served."""
     columns = placer.columns
     promised: dict[int, list[int]] = {}
     for pod in placer.trial.was_promised:
@@ -89,14 +89,14 @@ def _honour_promises(placer: Placer) -> None:
         mark = placer.trial.mark()
         reason = _keep_promises(placer, group, pods)
         if reason is None:
-            placer.winners.add(group)  # somebody went for it in an earlier cycle
+            placer.winners.add(group)  # pods were evicted for it in an earlier cycle
         else:
             placer.trial.undo(mark)
             placer.withdrawn.update(dict.fromkeys(pods, reason))
 
 
 def promised_at(columns: Columns, pods: Sequence[int]) -> int:
-    """When the first of some promised pods got its promise."""
+    """When the first of some promised pods was promised its place."""
     return min(columns.pods[pod].promised_at or 0 for pod in pods)
 
 
@@ -125,7 +125,7 @@ def _keep_promises(placer: Placer, group: int, pods: Sequence[int]) -> WithdrawR
 
 
 def start_what_can(placer: Placer) -> None:
-    """Bind promised groups whose places turn out to be idle, because what was in the way was never started."""
+    """Bind promised groups whose places turn out to be idle, because what was to leave them was never started."""
     columns, trial = placer.columns, placer.trial
     promised: dict[int, list[int]] = {}
     for pod, node in enumerate(columns.promise_node):

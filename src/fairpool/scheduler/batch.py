@@ -1,8 +1,8 @@
-"""Batches of equal groups, decided together.
+"""Batches of equal groups, placed together.
 
-A full queue often holds thousands of groups that ask for the same. Whose turn it is among them follows from figures
-that grow step by step, and where they go from counts of free devices; both are worked out for the whole batch at once.
-The outcome is that of serving the groups one after the other; what this module cannot foresee it leaves to that.
+A full queue often holds thousands of groups that ask for the same. The order in which queues are served follows from
+figures that grow step by step, and places from counts of free devices; both are computed for the whole batch at once.
+The result is that of serving the groups one after the other; what this module cannot foresee is left to that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fairpool.scheduler.trial import WAITS
 from fairpool.scheduler.walk import Walk
 
 GROUPS_MIN = 16
-"""Shorter batches are served one by one."""
+"""Fewer groups than this are served one by one."""
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ def _kind(placer: Placer, group: int) -> tuple[int, int] | None:
 
 
 def _serve(placer: Placer, walk: Walk, batches: Sequence[Batch]) -> bool:
-    """Decide the batches until one ends that hides something else, or the room does. False if nothing was decided."""
+    """Place the batches until one ends that other groups follow, or the room does. False if nothing was placed."""
     columns = placer.columns
     shape, size = _kind(placer, batches[0].groups[0]) or (0, 0)
     need = walk.need(batches[0].groups[0])
@@ -105,7 +105,7 @@ def _serve(placer: Placer, walk: Walk, batches: Sequence[Batch]) -> bool:
 
 
 class _Turns:
-    """Whose turn it is among queues that all ask for the same again and again."""
+    """The order of turns among queues that all ask for the same again and again."""
 
     def __init__(self, queues: QueueTable, policy: Policy, batches: Sequence[Batch], need: Vector) -> None:
         self.queues = queues
@@ -129,7 +129,7 @@ class _Turns:
         return self.policy.fair_order
 
     def order(self) -> list[int]:
-        """Leaf queues in the order of their turns, up to the end of the first batch that hides something else."""
+        """Leaf queues in the order of their turns, up to the end of the first batch that other groups follow."""
         turns = self._below(self.queues.roots)
         counts = dict.fromkeys(self.batch_of, 0)
         for step, leaf in enumerate(turns):
@@ -143,7 +143,7 @@ class _Turns:
         return [queue for queue in queues if queue in self.length]
 
     def _below(self, queues: Sequence[int]) -> list[int]:
-        """Turns of the leaves below some siblings: siblings take turns by standing, each passes its turns on."""
+        """Turns of the leaves below some siblings: siblings take turns by precedence, each passes its turns on."""
         siblings = self._siblings(queues)
         turns_of = {
             queue: iter(self._below(self.queues.children[queue]))

@@ -1,6 +1,6 @@
-"""Which pods of a group are tried together, and which are taken together.
+"""Chunks: pods of a group that are placed together, and pods that are evicted together.
 
-First the whole missing part of the gang, over all pod sets; then, for elastic groups, one pod at a time. Taking goes
+First the whole missing part of the gang, over all pod sets; then, for elastic groups, one pod at a time. Eviction goes
 the other way round: surplus pods one by one, the minimum as a whole.
 """
 
@@ -13,7 +13,7 @@ from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.trial import Trial
 
 BELOW, AT, ABOVE = 0, 1, 2
-"""Where a group stands towards its minimum."""
+"""The pods of a group against its minimum."""
 
 
 def is_ready(columns: Columns, group: int) -> bool:
@@ -102,7 +102,7 @@ def chunk_need(columns: Columns, chunk: Collection[int]) -> Vector:
 
 
 def evictable_unit(trial: Trial, group: int, gone: Collection[int] = ()) -> list[int]:
-    """The pods that go next if this group must give: one surplus pod if there is one, else everything."""
+    """The pods that are evicted next if this group is a victim: one surplus pod if there is one, else all."""
     columns, sets = trial.columns, trial.columns.sets
     if len(columns.sets_of[group]) == 1:
         number = columns.sets_of[group][0]

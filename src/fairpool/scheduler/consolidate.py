@@ -1,4 +1,4 @@
-"""Make room by moving running pods together; nobody may lose."""
+"""The consolidate pass: make room by moving running pods; each of them gets another place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a queue for people: what it is owed, may fairly have and holds."""
+"""Figures of a queue for reports: quota, fair share and what it holds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where a pod fits, and why not elsewhere.
+"""Predicates: on which nodes a pod fits, and why not on others.
 
-`Fit.nodes` is what never changes during a plan (labels, taints, kind of node), worked out once for each shape.
-`Fit.room` is what does: amounts, shared devices, neighbours, limits.
+`Fit.nodes` is what never changes during a plan (labels, taints, kind of node), computed once for each shape.
+`Fit.room` is what does: amounts, shared devices, pod affinity, limits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Room:
 
 
 class Fit:
-    """Answers for one trial."""
+    """Predicates on one trial."""
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
@@ -87,7 +87,7 @@ class Fit:
         return sorted(self._with_free)
 
     def objection(self, shape: PodShape, node: int) -> str | None:
-        """What keeps a shape off a node whatever else is on it; None if nothing does."""
+        """Why a node excludes a shape whatever else is on it; None if it does not."""
         row = self.columns.nodes.rows[node]
         if not row.ready:
             return "not ready"
@@ -292,7 +292,7 @@ class Fit:
         return used > 0 and mib - used >= facts.occupied_mib(mib)
 
     def _open(self, pod: int, node: int, count: int) -> list[int]:
-        """Devices to open for sharing; an evicted pod gets its own back if everybody on them leaves."""
+        """Devices to open for sharing; an evicted pod gets its own back if all pods on them leave."""
         columns = self.columns
         own: list[int] = []
         was_here = columns.hold[pod] == RELEASING and columns.hold_node[pod] == node and self.trial.is_evicted(pod)
@@ -305,7 +305,7 @@ class Fit:
             ]
         return (own + [self.trial.open_device() for _ in range(count - len(own))])[:count]
 
-    # ---- neighbours
+    # ---- pod affinity
 
     def _matching(self, pod: int, term: PodAffinityTerm) -> list[int]:
         """Nodes of the other active pods that carry the labels of a term, in the same namespace."""
@@ -328,7 +328,7 @@ class Fit:
         return any(rows[other].labels.get(term.topology_key) == domain for other in self._matching(pod, term))
 
     def _breaks_anti_affinity(self, pod: int, node: int) -> bool:
-        """Whether a pod that is already there, or comes there, keeps apart from pods like this one."""
+        """Whether the anti-affinity of a pod that is there, or comes there, excludes this one."""
         columns, labels = self.columns, set(self.columns.shape(pod).labels)
         namespace = columns.groups[columns.group_of[pod]].namespace
         here = columns.nodes.rows[node].labels
@@ -344,7 +344,7 @@ class Fit:
         return False
 
     def _meets_affinity(self, pod: int, node: int, term: PodAffinityTerm) -> bool:
-        """Beside a pod it wants to be near; the first of its kind may go anywhere in the topology."""
+        """In the domain of a pod that the term selects; the first pod of its kind may go to any domain."""
         rows = self.columns.nodes.rows
         if rows[node].labels.get(term.topology_key) is None:
             return False
@@ -407,7 +407,7 @@ def _taint_objection(shape: PodShape, node: Node) -> str | None:
 
 
 def soft_taints(shape: PodShape, node: Node) -> int:
-    """How many taints that a shape does not tolerate would rather keep it away."""
+    """How many `PreferNoSchedule` taints a shape does not tolerate."""
     return sum(
         taint.effect is TaintEffect.PREFER_NO_SCHEDULE
         and not any(toleration.covers(taint) for toleration in shape.tolerations)

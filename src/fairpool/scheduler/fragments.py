@@ -1,9 +1,9 @@
-"""The placement strategy `fragmentation`: take the room whose loss hurts typical requests least.
+"""The placement strategy `fragmentation`: take the room that typical requests can use least.
 
 Idle GPUs are worth what people usually ask for can still use of them: a tenth of a device is worth little where most
 ask for whole ones, and so is a whole device beside two idle CPU cores. The *expected use* of a node is the mean, over
 the typical shapes of the policy, of the idle GPU that requests of that shape could take there; a placement costs what
-it removes from that, plus a price for nodes that few others could stand in for. Costs within one step are equal, and
+it removes from that, plus a price for nodes that few others could replace. Costs within one step are equal, and
 then the fullest node is taken.
 
 Everything is counted in integers, so that the same snapshot gives the same plan on every machine. `score.py` asks for
@@ -91,7 +91,7 @@ class Fragments:
         return known
 
     def _rooms(self, node: int) -> Rooms:
-        """What is idle or being released; a device that everybody leaves counts as whole."""
+        """What is idle or being released; a device that all pods leave counts as whole."""
         nodes = self.columns.nodes
         mib = nodes.device_mib[node]
         whole = (mib,) * (nodes.gpus_idle[node] + nodes.gpus_releasing[node])
@@ -207,7 +207,7 @@ class _State:
 
 
 class _Kinds:
-    """Nodes sorted by who may use them."""
+    """Nodes sorted by the shapes that may use them."""
 
     def __init__(
         self, columns: Columns, typical: Sequence[TypicalShape], nodes_for: Callable[[PodShape], Sequence[int]]
@@ -231,12 +231,14 @@ class _Kinds:
         different = list(dict.fromkeys(self.usable_by))
         known: dict[tuple[tuple[bool, ...], int], _Kind] = {}
         for node, mib in enumerate(self.columns.nodes.device_mib):
-            who = tuple(node in usable for usable in different)
-            kind = known.get((who, mib))
+            usable_by = tuple(node in usable for usable in different)
+            kind = known.get((usable_by, mib))
             if kind is None:
                 mine = [number for number, usable in enumerate(self.usable_by) if node in usable]
                 typical = [self.typical[number] for number in mine]
-                kind = known[who, mib] = _Kind(typical, self.columns.charges, mib, self.total_weight, self.most_cores)
+                kind = known[usable_by, mib] = _Kind(
+                    typical, self.columns.charges, mib, self.total_weight, self.most_cores
+                )
                 self.loads[kind] = self._load(mine)
             self.of_node.append(kind)
 

@@ -1,4 +1,4 @@
-"""The capacity gate: limits for everybody, quotas for what may not be preempted, at every level of the tree."""
+"""The capacity gate: limits for all groups, quotas for non-preemptible ones, at every level of the queue tree."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def is_within_quota(held_non_preemptible: Vector, need: Vector, quota: Vector) -
 
 
 def refusal(queues: QueueTable, queue: int, need: Vector, *, non_preemptible: bool) -> OverLimit | OverQuota | None:
-    """What the gate objects to, nearest queue first, with the figures."""
+    """Why the gate refuses, nearest queue first, with the figures."""
     for above, level in enumerate(reversed(queues.path[queue])):
         name = queues.ids[level]
         for resource in RESOURCES:

@@ -1,6 +1,6 @@
-"""Groups of one kind in order, by leaf queue, kept up to date as the plan goes.
+"""Sorted index of groups by leaf queue, kept up to date during a plan.
 
-Sorting all groups anew for every search would cost more than the searches. A index is sorted once; groups that have
+Sorting all groups anew for every search would cost more than the searches. An index is sorted once; groups that have
 changed since are few and kept apart. It is brought up to date between searches, never in the middle of one.
 """
 

@@ -1,4 +1,4 @@
-"""Nodes where one shape fits, best first: an index that follows the columns.
+"""Heap of the nodes where one shape fits, best first, kept up to date as nodes change.
 
 After a placement only one node has changed, so only that node is ranked anew. Entries carry the version of the node
 they were made for; an entry of another version is stale and dropped when it comes to the top.
@@ -64,7 +64,7 @@ class NodeIndex:
         self._read = len(self.nodes.changes)
 
     def _promising(self) -> list[int]:
-        """A quick look that leaves out most nodes of a full cluster."""
+        """A quick filter that leaves out most nodes of a full cluster."""
         idle, releasing, whole = self.nodes.gpus_idle, self.nodes.gpus_releasing, self.facts.whole
         if not whole:
             return self.allowed

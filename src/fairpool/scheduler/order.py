@@ -1,4 +1,4 @@
-"""Whose turn it is: how queues and pod groups compare. `walk.py` and `victims.py` go through them in this order.
+"""The order of queues and of pod groups. `walk.py` and `victims.py` go through them in this order.
 
 The comparison of queues is not transitive, so siblings are always scanned in id order and the better one kept.
 """
@@ -38,7 +38,7 @@ def compare_queues(
 def compare_precedence(
     queues: QueueTable, policy: Policy, left: int, one: Precedence, right: int, other: Precedence
 ) -> int:
-    """Negative if the left sibling is served first, given how both stand."""
+    """Negative if the left sibling is served first, given the precedence of both."""
     if policy.fair_order:
         if one != other:
             return -1 if one < other else 1
@@ -86,5 +86,5 @@ def _by_allocatable(queues: QueueTable, left: int, right: int) -> int:
 def group_key(columns: Columns, group: int, gone: Collection[int] = ()) -> GroupKey:
     """Order inside a queue: priority, below its minimum before at it before above it, age, id."""
     key = columns.plain_key[group]
-    stands = versus_minimum(columns, group, gone) if columns.policy.elastic_order else 0
-    return (key[0], stands, key[2], key[3]) if stands else key
+    against_minimum = versus_minimum(columns, group, gone) if columns.policy.elastic_order else 0
+    return (key[0], against_minimum, key[2], key[3]) if against_minimum else key

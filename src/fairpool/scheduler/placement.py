@@ -1,7 +1,7 @@
-"""Giving places to the pods of a chunk: all of them or none.
+"""Placement of a chunk of pods: all of them or none.
 
-Sub-groups nest: a child only sees the nodes chosen for its parent. There is no going back among siblings; if one finds
-no place, the parent moves on to its next set of nodes.
+Sub-groups nest: a child only sees the nodes chosen for its parent. Siblings are not tried again; if one finds no
+place, the parent moves on to its next set of nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Placer:
         self.fit = Fit(trial)
         self.free = FreeGpus(trial)
         self.winners: set[int] = set()
-        """Groups for which others go or went; what they got is not taken from them in the same plan."""
+        """Groups for which pods are or were evicted; what they got is not taken from them in the same plan."""
         self.withdrawn: dict[int, WithdrawReason] = {}
         self.expired: set[int] = set()
         """Groups that waited too long for a promise: they may start now, but get no other promise in this plan."""
@@ -102,7 +102,7 @@ class Placer:
         return self._place_pod(pod, self.everywhere, now=False)
 
     def has_no_room(self, pod: int) -> bool:
-        """Whether no node has room for a pod of this shape, whatever limits, neighbours or claims say."""
+        """Whether no node has room for a pod of this shape, limits, affinity and claims aside."""
         return self.index(self.columns.shape_of[pod]).best() is None
 
     def has_idle_place(self, pod: int) -> bool:

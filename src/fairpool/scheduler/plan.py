@@ -1,4 +1,4 @@
-"""The whole story: a snapshot in, a plan out. No clock, no log, no I/O; same snapshot, same plan, to the byte."""
+"""The scheduling cycle: a snapshot in, a plan out. No clock, no log, no I/O; same snapshot, same plan, to the byte."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plan(snapshot: Snapshot) -> Plan:
     builder = PlanBuilder(placer, problems)
     for each in columns.policy.passes:
         match each:
-            case Pass.ALLOCATE:  # 3. place what hurts nobody, neediest queue first
+            case Pass.ALLOCATE:  # 3. place what fits, neediest queue first
                 allocate(placer)
             case Pass.CONSOLIDATE:  # 4. make room by moving
                 builder.note(each, consolidate(solver))
@@ -46,13 +46,13 @@ def plan(snapshot: Snapshot) -> Plan:
                 builder.note_stale(end_stale(trial))
     if columns.policy.place_before_taking:  # 8. start what turns out to be free at once
         start_what_can(placer)
-    return builder.to_plan()  # 9. and say why the rest waits
+    return builder.to_plan()  # 9. with a verdict for each group that waits
 
 
 def next_pool(wanted: Sequence[PoolName], current: PoolName, verdict: Verdict | None) -> PoolName:
     """Where a group tries next: on to the next pool of its list after a verdict without a promise, and round again.
 
-    Each pool is planned by itself, so whoever plans them all moves groups along between cycles.
+    Each pool is planned by itself, so the caller, who plans them all, moves groups along between cycles.
     """
     if current not in wanted:
         return wanted[0] if wanted else current

@@ -1,4 +1,4 @@
-"""From a finished trial to a plan: what changed, why, and what waits."""
+"""Building a plan from a finished trial: what changed, why, and what waits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PlanBuilder:
         self.reasons: dict[int, EvictionReason] = {}
 
     def note(self, by: Pass, solutions: Iterable[Solution]) -> None:
-        """Remember for whom pods were taken or moved."""
+        """Remember for which group pods are evicted or moved."""
         for solution in solutions:
             for pod in solution.victims:
                 self.reasons[pod] = self._reason(by, solution, pod)

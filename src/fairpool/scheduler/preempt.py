@@ -1,4 +1,4 @@
-"""Priority inside one queue: a waiting group takes from groups of strictly lower priority."""
+"""The preempt pass: within a queue, a waiting group evicts groups of strictly lower priority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a plan stands: until when the passing of time alone cannot change it."""
+"""Until when a plan holds: the next moment at which time alone can change it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Take quota back from borrowers: move resources between queues towards fair share.
+"""The reclaim pass: take quota back from borrowers, towards fair shares.
 
 A queue may take when, with the group at hand, it stays within its fair share. Each unit it takes must be justified by
-what its owner's side holds too much, and in the end nobody may be more saturated than those it took from.
+what its owner's side holds too much, and in the end no queue may be more saturated than those it took from.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Losses:
     """What may be lost to one group at most, so that what cannot be enough need not be tried.
 
     Each unit that is lost must leave a side that still holds more than it should, so a side loses less than its excess
-    and one more unit. What is neither lost nor free is in nobody's gift: victims that move take up other room instead.
+    and one more unit. What is neither lost nor free cannot be gained: victims that move take up other room instead.
     """
 
     def __init__(self, solver: Solver, taker: int) -> None:
@@ -117,7 +117,7 @@ def _is_whole(columns: Columns, pod: int) -> bool:
 
 
 def is_owed_by(queues: QueueTable, queue: int, other: int, need: Vector) -> bool:
-    """Whether, as things stand, a queue that asks for so much may take anything from another."""
+    """Whether, as things are now, a queue that asks for so much may take anything from another."""
     mine, theirs = parting(queues, queue, other)
     return _unit_is_justified(queues, mine, theirs, need, queues.held, queues.held)
 
@@ -143,7 +143,7 @@ def _candidates(solver: Solver, taker: int) -> Candidates:
 
 
 class _Rules:
-    """The rules of reclaim for one search, with what everybody held before it."""
+    """The rules of reclaim for one search, with what queues held before it."""
 
     def __init__(self, solver: Solver) -> None:
         self.solver = solver
@@ -204,7 +204,7 @@ def is_justified(
     non_preemptible: bool,
     multiplier: float = 1.0,
 ) -> bool:
-    """Whether a group of this queue may take these units, given what everybody held before."""
+    """Whether a group of this queue may take these units, given what queues held before."""
     left: list[Vector] = list(before.held)
     losses: dict[int, Vector] = {}
     for victim, amounts in units:
@@ -271,7 +271,7 @@ def _saturation(held: float, fair: float) -> float:
 
 
 def is_moving(trial: Trial, group: int) -> bool:
-    """Whether pods of a group are moved already; who was moved for one is not taken for another in the same plan."""
+    """Whether pods of a group are moved already: what is moved for one group is not taken for another in one plan."""
     columns = trial.columns
     return any(
         columns.hold[pod] == RELEASING and columns.promise_node[pod] != NOWHERE

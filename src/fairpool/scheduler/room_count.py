@@ -1,4 +1,4 @@
-"""Victims by counting: when a gang of equal pods that take whole devices can find room at all.
+"""Counting of room: how many equal pods with whole devices fit once victims have left.
 
 Simulating after each victim would cost a simulation for each. For such pods it can be counted when a node has room for
 one more: attempts that cannot succeed are left out, and where every victim is lost for good, all victims of a gang are
@@ -21,8 +21,8 @@ def room(placer: Placer, shape: int) -> int:
     columns = placer.columns
     if placer.index(shape).best() is None:
         return 0
-    nobody = Freed(placer.trial)
-    return sum(nobody.copies(columns.facts[shape], node) for _, _, node in placer.index(shape).entries())
+    nothing = Freed(placer.trial)
+    return sum(nothing.copies(columns.facts[shape], node) for _, _, node in placer.index(shape).entries())
 
 
 class RoomCount:
@@ -96,9 +96,9 @@ class RoomCount:
 
 
 def propose(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> list[int] | None:
-    """Victims, in order, so that so many pods of a shape find room where none did; None if counting cannot tell.
+    """Victims, in order, so that so many pods of a shape find room where none did; None if counting does not show it.
 
-    An empty list says that all that may be taken is not enough.
+    An empty list means that all that may be taken is not enough.
     """
     count = RoomCount(placer, shape)
     victims: list[int] = []
@@ -159,7 +159,7 @@ class Freed:
         return max(0, copies)
 
     def _emptied(self, node: int) -> int:
-        """Shared devices that everybody leaves and that did not count as free before."""
+        """Shared devices that all pods leave and that did not count as free before."""
         freed = self.shared.get(node)
         if not freed:
             return 0

@@ -1,4 +1,4 @@
-"""Minimum runtimes: how long a group is left alone after it started, before others may take from it."""
+"""Minimum runtimes: how long a group is protected from eviction after it started."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def is_elastic(columns: Columns, group: int) -> bool:
 def keeps_minimum(columns: Columns, group: int, evicted: Iterable[int]) -> bool:
     """Whether a group keeps its minimum in every pod set that loses pods, asked once they are evicted.
 
-    In parity (B8) pods that leave count as there, and everybody who was considered counts as evicted.
+    In parity (B8) pods that leave count as there, and every pod that was considered counts as evicted.
     """
     sets = columns.sets
     if columns.policy.count_only_evicted:

@@ -1,4 +1,4 @@
-"""Which of the nodes where a pod fits is best.
+"""Scoring: which of the nodes where a pod fits is best.
 
 The terms are of different magnitude on purpose, so that a lower one only decides between nodes that are alike in the
 higher ones: nominated node, closeness in a topology, a device already shared, free at once, a node without GPUs for a
@@ -82,7 +82,7 @@ class Score:
         return not row.gpus and not row.mig_instances
 
     def _placement(self, node: int) -> float:
-        """Pack: fullest first. Spread: the largest free part first. Fragmentation: what hurts others least."""
+        """Pack: fullest first. Spread: the largest free part first. Fragmentation: what others can use least."""
         if self.fragments is not None:
             return self.fragments.rank(self.facts, node)
         columns, nodes = self.columns, self.columns.nodes

@@ -1,8 +1,8 @@
-"""The search for victims that consolidation, reclaim and preemption share.
+"""The search for victims, shared by consolidate, reclaim and preempt.
 
-Victims are added one unit at a time, in the order in which groups give, until a simulation shows that the waiting
-group gets its places. In the simulation victims are offered their places back in fair order, so whoever deserves the
-room more than the waiting group keeps it, and whatever still fits somewhere stays or is moved.
+Victims are added one unit at a time, in the order of `victims.py`, until a simulation shows that the waiting group gets
+its places. In the simulation victims are offered their places back in fair order, so a victim that comes before the
+waiting group keeps its place, and what still fits somewhere stays or is moved.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.room_count import RoomCount, propose
 from fairpool.scheduler.trial import Trial
 from fairpool.scheduler.victims import Candidates, Line, VictimWalk, possible_victims
-from fairpool.scheduler.walk import SimulatedWalk, waiting
+from fairpool.scheduler.walk import SimulatedWalk, waiting_index
 
 
 @dataclass(slots=True)
 class Solution:
-    """Who would lose a place so that a group gets one."""
+    """Victims that would be evicted so that a group gets its places."""
 
     group: int
     chunk: Sequence[int]
@@ -58,13 +58,13 @@ class Solver:
 
     @cached_property
     def possible_victims(self) -> GroupIndex:
-        """Everybody who may have to give, sorted when it is first asked for and kept for all passes."""
+        """Groups that may be victims, sorted at first use and kept for all passes."""
         return possible_victims(self.trial)
 
     @cached_property
     def waiting(self) -> GroupIndex:
-        """Everybody who waits, likewise."""
-        return waiting(self.trial)
+        """Groups that wait, likewise."""
+        return waiting_index(self.trial)
 
     def begin(self) -> None:
         """Get ready for a pass: what failed by the rules of another may succeed by those of this one."""
@@ -264,7 +264,7 @@ class Search:
         return None
 
     def attempt(self, victims: list[int]) -> Solution | None:
-        """Evict the victims, offer everybody a place in fair order, and see whether the rules hold."""
+        """Evict the victims, offer all of them and the group places in fair order, and check the rules."""
         if not self.could_do(self.chunk, victims):
             return None
         lost_from = {pod: self.trial.place(pod)[0] for pod in victims}

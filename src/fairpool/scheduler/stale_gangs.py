@@ -1,4 +1,4 @@
-"""Broken gangs: groups that lost pods they need and hold on to the rest for nothing."""
+"""Stale gangs: groups that lost pods they need and hold resources without running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping pods together: which sets of nodes a group may be tried on, and in which order.
+"""Topology constraints: which sets of nodes a group may be placed on, and in which order.
 
 A topology is a tree over nodes. Pods go into the tightest domain that has room for all of them, and inside it are
 drawn to the roomiest domain of the preferred level, so that as many as possible share one.

@@ -1,4 +1,4 @@
-"""Tentative moves on the columns: mark, try, undo, keep.
+"""Tentative moves with undo, on the columns of a snapshot.
 
 Every pass works through a trial, so gangs and victims need no special care: whatever does not work out is undone to
 the last mark. All accounting, of nodes, shared devices, pod sets and queues, follows from one primitive, `_become`;
@@ -32,7 +32,7 @@ class Trial:
         self.columns = columns
         self.journal: list[tuple[int, State]] = []
         self.touched: list[int] = []
-        """Groups whose pods moved, undone moves included; whoever keeps a list of groups reads on from there."""
+        """Groups whose pods moved, undone moves included; each index of groups reads on from there."""
         self.opened_devices = 0
         self._residents: dict[int, list[int]] | None = None
         self.claims = ClaimTable(columns.claims.values(), columns.nodes.rows, columns.nodes.index)
@@ -112,7 +112,7 @@ class Trial:
         self._move(pod, (REAL, columns.promise_node[pod], columns.promise_devices[pod], NOWHERE, ()))
 
     def evict(self, pod: int) -> None:
-        """Take a pod's place away. What this very plan gave is simply taken back, if the policy says so."""
+        """Take a pod's place away. What this very plan gave is simply taken back, if the policy allows it."""
         columns = self.columns
         if not self._is_given_here(pod):
             self._move(pod, (RELEASING, columns.hold_node[pod], columns.hold_devices[pod], NOWHERE, ()))
@@ -307,7 +307,7 @@ class Trial:
         """Change what is on a shared device, and what that makes of it as a whole device."""
         nodes = self.columns.nodes
         use = nodes.shared[node].setdefault(device, [0, 0, 0])
-        if device in nodes.rows[node].gpus_withheld:  # not counted as idle, whoever is on it
+        if device in nodes.rows[node].gpus_withheld:  # not counted as idle, whatever is on it
             use[how] += mib
             return
         idle, releasing = _as_whole(use)
@@ -326,17 +326,17 @@ class Trial:
     # ---- the beginning
 
     def _initial(self, pod: Pod) -> State:
-        """Promises of earlier cycles are kept, or not, by allocate; without durable ones they simply stand."""
-        stands = pod.phase is PodPhase.PROMISED and not self.columns.policy.durable_promises
+        """Promises of earlier cycles are kept, or not, by allocate; without durable ones they simply hold."""
+        is_kept = pod.phase is PodPhase.PROMISED and not self.columns.policy.durable_promises
         hold = PHYSICAL.get(pod.phase, NOTHING)
         node = self.columns.nodes.index.get(pod.node) if pod.node is not None else None
-        if node is None or (hold == NOTHING and not stands):
+        if node is None or (hold == NOTHING and not is_kept):
             return WAITS
         devices: tuple[int, ...] = ()
         if pod.shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY):
             missing = pod.shape.gpu.devices - len(pod.devices)
             devices = pod.devices + tuple(self.open_device() for _ in range(missing))
-        return (NOTHING, NOWHERE, (), node, devices) if stands else (hold, node, devices, NOWHERE, ())
+        return (NOTHING, NOWHERE, (), node, devices) if is_kept else (hold, node, devices, NOWHERE, ())
 
     def _load_pods(self) -> None:
         """As `_become` for every pod, but queues are charged once for each group."""

@@ -1,4 +1,4 @@
-"""The round that consolidate, reclaim and preempt make: every waiting group in its turn, each helped at most once."""
+"""Turns of the waiting groups in consolidate, reclaim and preempt: each gets one search for victims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairpool.scheduler.solver import Solution, Solver
 from fairpool.scheduler.walk import Walk
 
 Search = Callable[[int, Vector], Solution | None]
-"""What a pass does for one group that asks for so much."""
+"""The search of a pass for one group that asks for so much."""
 
 
 def every_group(_: int) -> bool:
@@ -24,7 +24,7 @@ def every_group(_: int) -> bool:
 def take_turns(
     solver: Solver, by: Pass, search: Search, takes_part: Callable[[int], bool] = every_group
 ) -> list[Solution]:
-    """Search for each waiting group that finds no place without taking from others; returns what was accepted."""
+    """Search victims for each waiting group that finds no free place; returns the accepted solutions."""
     columns, placer = solver.columns, solver.placer
     walk = Walk(solver.trial, (group for group in waiting_groups(placer, by) if takes_part(group)))
     solver.begin()

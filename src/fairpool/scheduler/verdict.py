@@ -1,6 +1,6 @@
-"""Why each group that is left waiting waits: the dominant reason, with the numbers used.
+"""Verdicts: why each group that is left waiting waits, with the numbers used.
 
-Looked at once everything is decided, on the columns as the plan leaves it. `explain.py` makes sentences of it.
+Made once everything is decided, on the columns as the plan leaves them. `explain.py` makes sentences of it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def verdicts(placer: Placer) -> Iterator[Verdict]:
 
 
 class _Findings:
-    """What was found out for one group and holds for others too."""
+    """Findings for one group that hold for others too."""
 
     def __init__(self, placer: Placer, leaving: Mapping[int, int]) -> None:
         self.placer = placer
@@ -144,7 +144,7 @@ class FreeBlocks:
 
 
 class _Diagnosis:
-    """Questions about one group."""
+    """Why one group waits."""
 
     def __init__(self, findings: _Findings, group: int) -> None:
         self.findings = findings
@@ -382,7 +382,7 @@ class _Diagnosis:
 
     def _obstacle(self, need: Vector) -> Obstacle | None:
         """What keeps a group within its project's quota from what that project is owed: its department's quota, or
-        the quota of those who hold it."""
+        the quota of the queues that hold it."""
         queues = self.columns.queues
         if not within(plus(queues.held[self.queue], need), queues.quota[self.queue]):
             return None
@@ -534,7 +534,7 @@ def largest_on_a_device(columns: Columns, node: int) -> int:
 
 
 def _free_part(columns: Columns, node: int, device: list[int]) -> int:
-    """Of a device that somebody stays on or comes to; one that everybody leaves counts as a whole."""
+    """Of a device that some pod stays on or comes to; one that all pods leave counts as a whole."""
     mib = columns.nodes.device_mib[node]
     used = device[STAYING] + device[COMING]
     return max(0, 1000 * (mib - used) // mib) if used else 0

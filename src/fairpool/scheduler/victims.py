@@ -1,4 +1,4 @@
-"""Groups in the order in which they give: the queue served last gives first, and in it the last group.
+"""The order of victims: the queue served last loses first, and in it the last group.
 
 A group gives one unit at a time and then takes part with what it has left.
 """
@@ -38,7 +38,7 @@ def possible_victims(trial: Trial) -> GroupIndex:
 
 
 def victim_key(trial: Trial, group: int, gone: Iterable[int] = ()) -> GroupKey:
-    """Lowest priority first, then whoever has more than its minimum, then the newest: the reverse of being served."""
+    """Lowest priority first, then groups above their minimum, then the newest: the reverse of being served."""
     priority, surplus, created_at, number = group_key(trial.columns, group, tuple(gone))
     return (-priority, -surplus, -created_at, -number)
 
@@ -60,7 +60,7 @@ class Candidates:
     are_lost: bool = True
     """They need not find another place."""
     could_do: Callable[[Sequence[int], Sequence[int]], bool] = always
-    """Whether a chunk could get its places by taking these pods, as far as counting tells."""
+    """Whether a chunk could get its places by taking these pods, as far as counting shows."""
 
 
 class VictimWalk:
@@ -86,7 +86,7 @@ class VictimWalk:
         self._precedences: dict[int, Precedence] = {}
 
     def pop(self) -> tuple[int, list[int]] | None:
-        """The group that gives next and the pods it gives. They count as taken once `take` says so."""
+        """The group that loses next and the pods it loses. They count as taken after `take`."""
         last = self._last(self.columns.queues.roots)
         if last == ABSENT:
             return None
@@ -127,7 +127,7 @@ class VictimWalk:
         return held
 
     def _last(self, siblings: list[int]) -> int:
-        """The queue among siblings that would be served last; NOBODY if none has a group."""
+        """The queue among siblings that would be served last; ABSENT if none has a group."""
         last = ABSENT
         for queue in siblings:
             if self._head(queue) == ABSENT:
@@ -179,12 +179,12 @@ class VictimWalk:
         return compare_precedence(self.columns.queues, self.columns.policy, queue, one, other, two) < 0
 
     def _precedence(self, queue: int) -> Precedence:
-        versus_minimum = self._precedences.get(queue)
-        if versus_minimum is None:
+        precedence = self._precedences.get(queue)
+        if precedence is None:
             given = self._given(self._heads[queue])
-            versus_minimum = queue_precedence(self.columns.queues, self.columns.policy, queue, NONE, given)
-            self._precedences[queue] = versus_minimum
-        return versus_minimum
+            precedence = queue_precedence(self.columns.queues, self.columns.policy, queue, NONE, given)
+            self._precedences[queue] = precedence
+        return precedence
 
     def _given(self, group: int) -> Vector:
         """What the queue of a group gives if this group is taken too."""

@@ -1,7 +1,7 @@
-"""Groups in the order in which they are served, looked at anew after each.
+"""The walk through waiting groups in the order in which they are served, which is computed anew after each.
 
 Going down the queue tree, at each level the best queue is taken, with the group at its head in mind; in a leaf, the
-best group. Heads and standings are kept until something they were worked out from changes.
+best group. Heads and precedences are kept until something they were computed from changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Walk:
         count = len(self.queues.ids)
         self._head_of: list[int] = [ABSENT] * count
         self._head_version: list[int] = [ABSENT] * count
-        """Version of the queue for which its head was found; NOBODY: look again."""
+        """Version of the queue for which its head was found; ABSENT: look again."""
         self._precedence_of: list[tuple[int, Vector, Precedence] | None] = [None] * count
         self._needs: dict[int, Vector] = {}
         self._read = len(trial.touched)
@@ -118,11 +118,11 @@ class Walk:
         self._read = len(touched)
 
     def below(self, queue: int) -> list[int]:
-        """The queues that take turns below a queue, or at the top (NOBODY)."""
+        """The queues that take turns below a queue, or at the top (ABSENT)."""
         return self.queues.roots if queue == ABSENT else self.queues.children[queue]
 
     def _best(self, siblings: list[int]) -> int:
-        """The best queue among siblings that have a group; NOBODY if none has."""
+        """The best queue among siblings that have a group; ABSENT if none has."""
         best = ABSENT
         for queue in siblings:
             if self._head(queue) == ABSENT:
@@ -145,7 +145,7 @@ class Walk:
         return head
 
     def first(self, leaf: int) -> int:
-        """The group at the head of a leaf queue; NOBODY if it is empty."""
+        """The group at the head of a leaf queue; ABSENT if it is empty."""
         heap = self.heaps.get(leaf)
         while heap:
             group = heap[0][-1]
@@ -164,9 +164,9 @@ class Walk:
         version = self.queues.version[queue]
         if known is not None and known[0] == version and known[1] == need:
             return known[2]
-        versus_minimum = queue_precedence(self.queues, self.columns.policy, queue, need, NONE)
-        self._precedence_of[queue] = (version, need, versus_minimum)
-        return versus_minimum
+        precedence = queue_precedence(self.queues, self.columns.policy, queue, need, NONE)
+        self._precedence_of[queue] = (version, need, precedence)
+        return precedence
 
     def need(self, group: int) -> Vector:
         """What the next chunk of a group asks for."""
@@ -252,7 +252,7 @@ def turns_that_matter(queues: QueueTable, leaves: set[int]) -> dict[int, list[in
     """By queue, those below it whose turns can change the order of what acts in some leaves.
 
     Where the paths of those leaves part, only the branches that hold one of them compare; the turns of the others pass
-    without effect. Inside such a branch everybody counts, because its head stands for it.
+    without effect. Inside such a branch every group counts, because its head represents it.
     """
     paths = [queues.path[leaf] for leaf in sorted(leaves)]
     common = 0
@@ -271,7 +271,7 @@ def turns_that_matter(queues: QueueTable, leaves: set[int]) -> dict[int, list[in
     return below
 
 
-def waiting(trial: Trial) -> GroupIndex:
+def waiting_index(trial: Trial) -> GroupIndex:
     """All groups with waiting pods, ready or not, in the order in which they are served."""
     columns = trial.columns
     sets = columns.sets
