@@ -204,7 +204,7 @@ def complete(marks: NodeOverridesRequest) -> NodeOverridesRequest:
 
 
 def _tainted(marks: NodeOverridesRequest, text: str) -> NodeOverridesRequest:
-    from fairpool.api.nodes import TaintWire
+    from fairpool.api.nodes import NodeTaint
 
     if text.endswith("-"):
         gone = text[:-1].partition("=")[0].partition(":")[0]
@@ -217,7 +217,7 @@ def _tainted(marks: NodeOverridesRequest, text: str) -> NodeOverridesRequest:
             f"--taint {text!r} is not a valid taint",
             f"write KEY=VALUE:EFFECT; EFFECT is one of {', '.join(EFFECTS)}",
         )
-    taint = TaintWire(key=key, value=value, effect=effect)
+    taint = NodeTaint(key=key, value=value, effect=effect)
     others = [each for each in marks.taints if (each.key, each.effect) != (key, effect)]
     return marks.model_copy(update={"taints": [*others, taint]})
 
