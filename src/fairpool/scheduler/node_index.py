@@ -1,4 +1,4 @@
-"""Nodes where one shape fits, best first: an index that follows the board.
+"""Heap of the nodes where one shape fits, best first, kept up to date as nodes change.
 
 After a placement only one node has changed, so only that node is ranked anew. Entries carry the version of the node
 they were made for; an entry of another version is stale and dropped when it comes to the top.
@@ -21,9 +21,9 @@ class NodeIndex:
 
     def __init__(self, fit: Fit, shape: int, nodes: Sequence[int] | None, closeness: Closeness) -> None:
         self.fit = fit
-        self.facts = fit.board.facts[shape]
+        self.facts = fit.columns.facts[shape]
         self.score = Score(fit, self.facts, closeness)
-        self.columns = fit.board.nodes
+        self.nodes = fit.columns.nodes
         self.allowed = fit.nodes(shape)
         self.is_allowed = fit.node_set(shape)
         if nodes is not None:
@@ -35,7 +35,7 @@ class NodeIndex:
     def best(self, among: Container[int] | None = None) -> int | None:
         """The best node, or the best among some."""
         self._catch_up()
-        heap, version = self.heap, self.columns.version
+        heap, version = self.heap, self.nodes.version
         aside: list[Entry] = []
         found = None
         while heap:
@@ -54,25 +54,25 @@ class NodeIndex:
     def entries(self) -> list[tuple[float, float, int]]:
         """Rank and number of every node where the shape fits."""
         self._catch_up()
-        version = self.columns.version
+        version = self.nodes.version
         self.heap = sorted(entry for entry in set(self.heap) if entry[3] == version[entry[2]])
         return [entry[:3] for entry in self.heap]
 
     def _rebuild(self) -> None:
         self.heap = [entry for node in self._promising() if (entry := self._entry(node)) is not None]
         heapify(self.heap)
-        self._read = len(self.columns.changes)
+        self._read = len(self.nodes.changes)
 
     def _promising(self) -> list[int]:
-        """A quick look that leaves out most nodes of a full cluster."""
-        idle, releasing, whole = self.columns.gpus_idle, self.columns.gpus_releasing, self.facts.whole
+        """A quick filter that leaves out most nodes of a full cluster."""
+        idle, releasing, whole = self.nodes.gpus_idle, self.nodes.gpus_releasing, self.facts.whole
         if not whole:
             return self.allowed
         allowed = self.is_allowed
         return [node for node in self.fit.with_free_gpus() if idle[node] + releasing[node] >= whole and node in allowed]
 
     def _catch_up(self) -> None:
-        changes = self.columns.changes
+        changes = self.nodes.changes
         fresh = len(changes) - self._read
         if not fresh:
             return
@@ -91,7 +91,7 @@ class NodeIndex:
         if not self.fit.amounts_fit(self.facts, node):
             return None
         points, placement = self.score.rank(node)
-        return points, placement, node, self.columns.version[node]
+        return points, placement, node, self.nodes.version[node]
 
 
 class NodeSet:

@@ -1,7 +1,7 @@
-"""The board: a snapshot as columns, numbered in id order so that ties go by number.
+"""A snapshot as columns, numbered in id order so that ties go by number.
 
-Building it is linear in what exists. Everything here that changes in the course of a plan (idle and releasing amounts,
-shared devices, what pods hold, what queues hold) is changed by `trial.py` and, for runs of equal groups, by `run.py`.
+Building it is linear in what exists. Everything here that changes during a plan (idle and releasing amounts,
+shared devices, what pods hold, what queues hold) is changed by `trial.py` and, for runs of equal groups, by `batch.py`.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ class NodeColumns:
         self.shared: list[dict[int, list[int]]] = [{} for _ in self.rows]
         """Shared devices by number: memory staying, leaving, coming. A trial opens devices with negative numbers."""
         self.unschedulable_pods: list[int] = [0] * count
-        """Active pods of a kind that must not be started; MIG pods stay away from them."""
+        """Active pods of a kind that must not be started; MIG pods are not placed beside them."""
         self.version: list[int] = [0] * count
         """Counts the changes of a node, so that what was worked out from it can be kept."""
         self.changes: list[int] = []
-        """Nodes that changed, in order; whoever keeps an index of nodes reads on from where it was."""
+        """Nodes that changed, in order; each index of nodes reads on from where it was."""
 
     def shared_devices(self, node: int) -> Iterable[list[int]]:
-        """What is on the shared devices of a node that are given out."""
+        """What is on the shared devices of a node that are schedulable."""
         withheld = self.rows[node].gpus_withheld
         if not withheld:
             return self.shared[node].values()
-        return [device for seat, device in self.shared[node].items() if seat not in withheld]
+        return [use for device, use in self.shared[node].items() if device not in withheld]
 
     def total(self, charges: Charges) -> Vector:
         """Capacity of the healthy nodes, in the three resources that quotas are about."""
@@ -116,18 +116,18 @@ class SetColumns:
     def waiting_groups(self) -> set[int]:
         """Groups with a pod that waits and enough pods, in every set, to run."""
         waiting = {group for group, pods in zip(self.group, self.waiting, strict=True) if pods}
-        columns = zip(self.group, self.active, self.waiting, self.minimum, strict=True)
-        return waiting - {group for group, active, pods, minimum in columns if active + pods < minimum}
+        rows = zip(self.group, self.active, self.waiting, self.minimum, strict=True)
+        return waiting - {group for group, active, pods, minimum in rows if active + pods < minimum}
 
     def broken_groups(self) -> set[int]:
         """Groups that hold something, but in some set less than they need."""
-        columns = list(zip(self.group, self.active, self.leaving, self.minimum, strict=True))
-        short = {group for group, active, leaving, minimum in columns if active + leaving < minimum}
-        return short & {group for group, active, leaving, _ in columns if active or leaving}
+        rows = list(zip(self.group, self.active, self.leaving, self.minimum, strict=True))
+        short = {group for group, active, leaving, minimum in rows if active + leaving < minimum}
+        return short & {group for group, active, leaving, _ in rows if active or leaving}
 
 
-class Board:
-    """A snapshot as columns. Expects rows that `cleaning.py` has been over."""
+class Columns:
+    """A snapshot as columns. Expects rows that `validation.clean` returned."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -163,7 +163,7 @@ class Board:
         """Leaf queue of each group; NOWHERE when it has none that can hold it."""
         self.rules: list[KindRule] = []
         self.plain_key: list[tuple[int, int, int, int]] = []
-        """Place of a group that has nothing yet among the groups of its queue; see `order.group_key`."""
+        """Sort key of a group that has nothing yet, among the groups of its queue; see `order.group_key`."""
         self.sets = SetColumns()
         self.sets_of: list[list[int]] = []
         self.set_index: dict[tuple[int, str], int] = {}
@@ -194,14 +194,14 @@ class Board:
             self.set_index[self.group_of[number], pod.pod_set] for number, pod in enumerate(self.pods)
         ]
         self.facts: list[ShapeFacts] = []
-        """Different shapes and what they come to."""
+        """Each different shape once, with its charges."""
         self.shape_of: list[int] = self._intern_shapes()
         self.claimed_gpus: list[int] = [self._claimed_gpus(pod) if pod.claims else 0 for pod in self.pods]
         self.hold: list[int] = [NOTHING] * count
         self.hold_node: list[int] = [NOWHERE] * count
-        self.hold_seats: list[tuple[int, ...]] = [()] * count
+        self.hold_devices: list[tuple[int, ...]] = [()] * count
         self.promise_node: list[int] = [NOWHERE] * count
-        self.promise_seats: list[tuple[int, ...]] = [()] * count
+        self.promise_devices: list[tuple[int, ...]] = [()] * count
         for number in range(count):
             self.sets.pods[self.set_of[number]].append(number)
         for pods in self.sets.pods:

@@ -1,7 +1,7 @@
-"""What is wrong with a snapshot, and how it is planned around.
+"""Validation of a snapshot: what is wrong with it, and a version that can safely be planned.
 
-Rows come from the outside world, and one bad row must not stop a cluster. Whatever cannot be trusted is left out or
-clamped so that the plan errs on the safe side: nothing is placed on it or for it, and what it holds stays held.
+Rows come from outside, and one bad row must not stop a cluster. What cannot be trusted is left out or clamped so that
+the plan errs on the safe side: nothing is placed on it or for it, and what it holds stays held.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fairpool.scheduler.snapshot import Snapshot
 
 DEVICES_PER_NODE_MAX = 1024
 NO_QUEUE = QueueId("")
-"""Queue of groups that stand for pods nobody knows: they hold what they hold, and nothing is done for them."""
+"""Queue of the groups made for orphans: they keep what they hold, and nothing else is scheduled for them."""
 
 Row = TypeVar("Row")
 
@@ -93,7 +93,7 @@ def _unique(rows: Iterable[Row], noun: str, name: Callable[[Row], Hashable], pro
 
 
 def _sound_policy(policy: Policy, problems: list[Problem]) -> Policy:
-    """Numbers that nothing can be worked out with are replaced by the usual ones."""
+    """Numbers that cannot be computed with are replaced by the product's."""
     usual = Policy.product()
     sound = {
         "usage_factor": math.isfinite(policy.usage_factor),
@@ -248,7 +248,7 @@ class _PodCleaning:
         return kept, list(self.orphans.values())
 
     def _note_crowded_devices(self, pods: list[Pod]) -> None:
-        """Devices whose sharers add up to more than there is; they have no room for anybody until some leave."""
+        """Devices whose sharers add up to more than there is; they have no room for other pods until some leave."""
         used: dict[tuple[NodeName, int], float] = {}
         for pod in pods:
             gpu = pod.shape.gpu
@@ -303,7 +303,7 @@ class _PodCleaning:
         return shape
 
     def _adopt(self, pod: Pod, holds: bool) -> Pod | None:
-        """A pod that belongs nowhere keeps what it holds, in a group of nobody's; if it waits it is left out."""
+        """An orphan keeps what it holds, in a group without a queue; if it waits it is left out."""
         known = pod.group in self.sets
         what = f"belongs to {pod.pod_set if known else pod.group}, which does not exist"
         self._note("pod.unknown_set" if known else "pod.unknown_group", pod, what, "it is left unchanged")

@@ -1,6 +1,6 @@
-"""Groups of one kind in order, by leaf queue, kept up to date as the plan goes.
+"""Sorted index of groups by leaf queue, kept up to date during a plan.
 
-Sorting all groups anew for every search would cost more than the searches. A roster is sorted once; groups that have
+Sorting all groups anew for every search would cost more than the searches. An index is sorted once; groups that have
 changed since are few and kept apart. It is brought up to date between searches, never in the middle of one.
 """
 
@@ -13,7 +13,7 @@ from fairpool.scheduler.order import GroupKey
 from fairpool.scheduler.trial import Trial
 
 
-class Roster:
+class GroupIndex:
     """Groups that belong, each with its key."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Roster:
         self.begins: dict[int, int] = {}
         """How many at the beginning of a sorted list are no longer there."""
         self._run_ends: dict[int, list[int]] = {}
-        queue_of = trial.board.queue_of
+        queue_of = trial.columns.queue_of
         for group in groups:
             mine = self.keys[group] = key(group)
             self.sorted.setdefault(queue_of[group], []).append(mine)
@@ -65,7 +65,7 @@ class Roster:
         return ends
 
     def _replace(self, group: int, was: GroupKey | None, now: GroupKey | None) -> None:
-        queue = self.trial.board.queue_of[group]
+        queue = self.trial.columns.queue_of[group]
         changed = self.changed.setdefault(queue, [])
         if was is not None:
             del self.keys[group]

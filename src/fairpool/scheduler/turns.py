@@ -1,4 +1,4 @@
-"""The round that consolidate, reclaim and preempt make: every waiting group in its turn, each helped at most once."""
+"""Turns of the waiting groups in consolidate, reclaim and preempt: each gets one search for victims."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
 from fairpool.scheduler.equivalence import are_equivalent
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import Vector
-from fairpool.scheduler.solver import Scenario, Solver
+from fairpool.scheduler.solver import Solution, Solver
 from fairpool.scheduler.walk import Walk
 
-Search = Callable[[int, Vector], Scenario | None]
-"""What a pass does for one group that asks for so much."""
+Search = Callable[[int, Vector], Solution | None]
+"""The search of a pass for one group that asks for so much."""
 
 
-def everybody(_: int) -> bool:
+def every_group(_: int) -> bool:
     return True
 
 
 def take_turns(
-    solver: Solver, by: Pass, search: Search, takes_part: Callable[[int], bool] = everybody
-) -> list[Scenario]:
-    """Search for each waiting group that finds no place without taking from others; returns what was accepted."""
-    board, placer = solver.board, solver.placer
+    solver: Solver, by: Pass, search: Search, takes_part: Callable[[int], bool] = every_group
+) -> list[Solution]:
+    """Search victims for each waiting group that finds no free place; returns the accepted solutions."""
+    columns, placer = solver.columns, solver.placer
     walk = Walk(solver.trial, (group for group in waiting_groups(placer, by) if takes_part(group)))
     solver.begin()
     accepted = []
     alike = partial(are_equivalent, placer)
     while (group := walk.pop()) is not None:
-        if board.policy.recheck_readiness and not is_ready(board, group):
+        if columns.policy.recheck_readiness and not is_ready(columns, group):
             continue
-        if board.policy.place_before_taking and place_next(placer, group):
+        if columns.policy.place_before_taking and place_next(placer, group):
             continue
         if group in placer.expired:
             continue
-        found = search(group, chunk_need(board, next_chunk(solver.trial, group)))
+        found = search(group, chunk_need(columns, next_chunk(solver.trial, group)))
         if found is not None:
             accepted.append(found)
         else:

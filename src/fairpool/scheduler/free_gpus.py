@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairpool.model.precedence import mig_milli
-from fairpool.scheduler.board import COMING, STAYING
+from fairpool.scheduler.columns import COMING, STAYING
 from fairpool.scheduler.trial import Trial
 
 
@@ -12,7 +12,7 @@ class FreeGpus:
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        self.board = trial.board
+        self.columns = trial.columns
         self._by_node: list[tuple[float, float]] = []
         self._free = 0.0
         self._promised = 0.0
@@ -26,12 +26,12 @@ class FreeGpus:
     def milli_for_moves(self) -> float:
         """What consolidation may hope for: the reference subtracts promised portions a second time."""
         self._catch_up()
-        return self._free - self._promised if self.board.policy.promised_portions_twice else self._free
+        return self._free - self._promised if self.columns.policy.promised_portions_twice else self._free
 
     def _catch_up(self) -> None:
-        changes = self.board.nodes.changes
+        changes = self.columns.nodes.changes
         if not self._by_node:
-            self._by_node = [self._on(node) for node in range(len(self.board.nodes.rows))]
+            self._by_node = [self._on(node) for node in range(len(self.columns.nodes.rows))]
             self._free = sum(free for free, _ in self._by_node)
             self._promised = sum(promised for _, promised in self._by_node)
         elif self._read < len(changes):
@@ -44,7 +44,7 @@ class FreeGpus:
 
     def _on(self, node: int) -> tuple[float, float]:
         """Free on one node, and portions promised there."""
-        board, nodes = self.board, self.board.nodes
+        columns, nodes = self.columns, self.columns.nodes
         free: float = 1000 * (nodes.gpus_idle[node] + nodes.gpus_releasing[node])
         if nodes.rows[node].claim_devices:
             claims = self.trial.claims
@@ -52,7 +52,7 @@ class FreeGpus:
         profiles = nodes.rows[node].mig_instances
         if profiles:
             left = ((name, nodes.other_idle[name][node] + nodes.other_releasing[name][node]) for name in profiles)
-            free += mig_milli(left, board.policy.mig_slices_per_gpu)
+            free += mig_milli(left, columns.policy.mig_slices_per_gpu)
         mib, promised = nodes.device_mib[node], 0.0
         for device in nodes.shared_devices(node):
             used = device[STAYING] + device[COMING]

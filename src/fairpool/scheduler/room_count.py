@@ -1,4 +1,4 @@
-"""Victims by counting: when a gang of equal pods that take whole devices can find room at all.
+"""Counting of room: how many equal pods with whole devices fit once victims have left.
 
 Simulating after each victim would cost a simulation for each. For such pods it can be counted when a node has room for
 one more: attempts that cannot succeed are left out, and where every victim is lost for good, all victims of a gang are
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fairpool.scheduler.board import COMING, STAYING
 from fairpool.scheduler.charge import ShapeFacts
+from fairpool.scheduler.columns import COMING, STAYING
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.trial import Trial
 from fairpool.scheduler.victims import VictimWalk
@@ -18,20 +18,20 @@ from fairpool.scheduler.victims import VictimWalk
 
 def room(placer: Placer, shape: int) -> int:
     """How many pods of a shape find room without any victim."""
-    board = placer.board
+    columns = placer.columns
     if placer.index(shape).best() is None:
         return 0
-    nobody = Freed(placer.trial)
-    return sum(nobody.copies(board.facts[shape], node) for _, _, node in placer.index(shape).entries())
+    nothing = Freed(placer.trial)
+    return sum(nothing.copies(columns.facts[shape], node) for _, _, node in placer.index(shape).entries())
 
 
-class Count:
+class RoomCount:
     """Counts the places that victims make for pods of one shape."""
 
     def __init__(self, placer: Placer, shape: int, recorded: Iterable[int] = ()) -> None:
         self.trial = placer.trial
-        self.board = placer.board
-        self.facts = placer.board.facts[shape]
+        self.columns = placer.columns
+        self.facts = placer.columns.facts[shape]
         self.allowed = placer.fit.node_set(shape)
         self.taken = Freed(self.trial)
         self.began_with = self.places = room(placer, shape)
@@ -83,7 +83,7 @@ class Count:
     def take(self, pods: Sequence[int]) -> None:
         """Take pods that were offered."""
         self._take(pods)
-        for group in {self.board.group_of[pod] for pod in pods}:
+        for group in {self.columns.group_of[pod] for pod in pods}:
             for pod in self.pods_of.pop(group, []):
                 self.groups_on[self.trial.place(pod)[0]].pop(group, None)
 
@@ -96,11 +96,11 @@ class Count:
 
 
 def propose(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> list[int] | None:
-    """Victims, in order, so that so many pods of a shape find room where none did; None if counting cannot tell.
+    """Victims, in order, so that so many pods of a shape find room where none did; None if counting does not show it.
 
-    An empty list says that all that may be taken is not enough.
+    An empty list means that all that may be taken is not enough.
     """
-    count = Count(placer, shape)
+    count = RoomCount(placer, shape)
     victims: list[int] = []
     if count.places:
         return None
@@ -109,10 +109,10 @@ def propose(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> list[int
         if given is None:
             return []
         group, unit = given
-        is_whole = len(unit) == sum(placer.board.sets.active[number] for number in placer.board.sets_of[group])
+        is_whole = len(unit) == sum(placer.columns.sets.active[number] for number in placer.columns.sets_of[group])
         walk.take(group, unit)
         nodes = count.offer(group, unit)
-        if len(nodes) > 1 or not is_whole or not placer.board.is_plain[group]:
+        if len(nodes) > 1 or not is_whole or not placer.columns.is_plain[group]:
             return None
         if count.gain(nodes[0]) > 0:
             victims += count.take_around(nodes[0])
@@ -124,28 +124,28 @@ class Freed:
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        self.board = trial.board
+        self.columns = trial.columns
         self.amounts: dict[int, list[int]] = {}
         """By node: whole devices, CPU, memory, pod slots."""
         self.shared: dict[int, dict[int, int]] = {}
         """By node and shared device: memory."""
 
     def add(self, pod: int, sign: int = 1) -> None:
-        board = self.board
-        node, seats = self.trial.place(pod)
-        facts = board.facts[board.shape_of[pod]]
+        columns = self.columns
+        node, devices = self.trial.place(pod)
+        facts = columns.facts[columns.shape_of[pod]]
         amounts = self.amounts.setdefault(node, [0, 0, 0, 0])
         amounts[0] += sign * facts.whole
         amounts[1] += sign * facts.cpu_milli
         amounts[2] += sign * facts.memory_bytes
         amounts[3] += sign
-        for seat in seats:
+        for device in devices:
             freed = self.shared.setdefault(node, {})
-            freed[seat] = freed.get(seat, 0) + sign * facts.occupied_mib(board.nodes.device_mib[node])
+            freed[device] = freed.get(device, 0) + sign * facts.occupied_mib(columns.nodes.device_mib[node])
 
     def copies(self, facts: ShapeFacts, node: int) -> int:
         """How many pods that take whole devices would find room on a node."""
-        nodes = self.board.nodes
+        nodes = self.columns.nodes
         gpus, cpu, memory, slots = self.amounts.get(node, (0, 0, 0, 0))
         gpus += nodes.gpus_idle[node] + nodes.gpus_releasing[node] + self._emptied(node)
         copies = gpus // facts.whole
@@ -154,18 +154,18 @@ class Freed:
         if facts.memory_bytes:
             memory += nodes.memory_idle[node] + nodes.memory_releasing[node]
             copies = min(copies, memory // facts.memory_bytes)
-        if self.board.policy.predicates:
+        if self.columns.policy.predicates:
             copies = min(copies, slots + nodes.slots_idle[node] + nodes.slots_releasing[node])
         return max(0, copies)
 
     def _emptied(self, node: int) -> int:
-        """Shared devices that everybody leaves and that did not count as free before."""
+        """Shared devices that all pods leave and that did not count as free before."""
         freed = self.shared.get(node)
         if not freed:
             return 0
         emptied = 0
-        for seat, mib in freed.items():
-            device = self.board.nodes.shared[node][seat]
-            used = device[STAYING] + device[COMING]
+        for device, mib in freed.items():
+            use = self.columns.nodes.shared[node][device]
+            used = use[STAYING] + use[COMING]
             emptied += 0 < used <= mib
         return emptied

@@ -1,8 +1,8 @@
-"""Runs of equal groups, decided together.
+"""Batches of equal groups, placed together.
 
-A full queue often holds thousands of groups that ask for the same. Whose turn it is among them follows from figures
-that grow step by step, and where they go from counts of free devices; both are worked out for the whole run at once.
-The outcome is that of serving the groups one after the other; what this module cannot foresee it leaves to that.
+A full queue often holds thousands of groups that ask for the same. The order in which queues are served follows from
+figures that grow step by step, and places from counts of free devices; both are computed for the whole batch at once.
+The result is that of serving the groups one after the other; what this module cannot foresee is left to that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fairpool.model.node import Placement
 from fairpool.scheduler import equivalence
-from fairpool.scheduler.board import REAL, Board
+from fairpool.scheduler.columns import REAL, Columns
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import CPU, GPU, MEMORY, RESOURCES, UNIT, QueueTable, Vector, within
@@ -25,12 +25,12 @@ from fairpool.scheduler.score import free_gpus_milli
 from fairpool.scheduler.trial import WAITS
 from fairpool.scheduler.walk import Walk
 
-WORTHWHILE = 16
-"""Shorter runs are served one by one."""
+GROUPS_MIN = 16
+"""Fewer groups than this are served one by one."""
 
 
 @dataclass(slots=True)
-class Run:
+class Batch:
     """Groups at the head of one leaf queue that ask for the same."""
 
     leaf: int
@@ -39,56 +39,60 @@ class Run:
     """Nothing else waits in this queue."""
 
 
-def serve_runs(placer: Placer, walk: Walk) -> None:
+def serve_batches(placer: Placer, walk: Walk) -> None:
     """Serve what is at the heads of all queues, as long as it asks for the same everywhere."""
-    if placer.board.gpu_placement is Placement.FRAGMENTATION:  # what a place costs changes with every pod
+    if placer.columns.gpu_placement is Placement.FRAGMENTATION:  # what a place costs changes with every pod
         return
     while True:
-        runs = _equal_heads(placer, walk)
-        if runs is None or not _serve(placer, walk, runs):
+        batches = _equal_heads(placer, walk)
+        if batches is None or not _serve(placer, walk, batches):
             return
 
 
-def _equal_heads(placer: Placer, walk: Walk) -> list[Run] | None:
-    """The runs at the heads of all queues, if all are of one kind."""
-    board = placer.board
-    runs: list[Run] = []
+def _equal_heads(placer: Placer, walk: Walk) -> list[Batch] | None:
+    """The batches at the heads of all queues, if all are of one kind."""
+    columns = placer.columns
+    batches: list[Batch] = []
     kind: tuple[int, int] | None = None
     for leaf in walk.leaves():
         head = _kind(placer, walk.first(leaf))
         kind = kind or head
-        if kind is None or head != kind or board.queues.limited[leaf]:
+        if kind is None or head != kind or columns.queues.limited[leaf]:
             return None
-        runs.append(Run(leaf, [], is_all=True))
-    for run in runs:
-        for group in walk.in_order(run.leaf):
+        batches.append(Batch(leaf, [], is_all=True))
+    for batch in batches:
+        for group in walk.in_order(batch.leaf):
             if _kind(placer, group) != kind:
-                run.is_all = False
+                batch.is_all = False
                 break
-            run.groups.append(group)
-    return runs if sum(len(run.groups) for run in runs) >= WORTHWHILE else None
+            batch.groups.append(group)
+    return batches if sum(len(batch.groups) for batch in batches) >= GROUPS_MIN else None
 
 
 def _kind(placer: Placer, group: int) -> tuple[int, int] | None:
     """Shape and number of the pods that a group starts with; None if it is not a simple one."""
-    board = placer.board
-    number = board.sets_of[group][0]
-    pods = board.sets.pods[number]
+    columns = placer.columns
+    number = columns.sets_of[group][0]
+    pods = columns.sets.pods[number]
     size = len(pods)
-    if board.sets.minimum[number] != size or board.sets.waiting[number] != size or board.is_non_preemptible(group):
+    if (
+        columns.sets.minimum[number] != size
+        or columns.sets.waiting[number] != size
+        or columns.is_non_preemptible(group)
+    ):
         return None
-    if any(board.pods[pod].nominated is not None for pod in pods):
+    if any(columns.pods[pod].nominated is not None for pod in pods):
         return None
     shape = equivalence.countable_shape(placer, group, pods)
     return None if shape is None else (shape, size)
 
 
-def _serve(placer: Placer, walk: Walk, runs: Sequence[Run]) -> bool:
-    """Decide the runs until one ends that hides something else, or the room does. False if nothing was decided."""
-    board = placer.board
-    shape, size = _kind(placer, runs[0].groups[0]) or (0, 0)
-    need = walk.need(runs[0].groups[0])
-    turns = _Turns(board.queues, board.policy, runs, need)
+def _serve(placer: Placer, walk: Walk, batches: Sequence[Batch]) -> bool:
+    """Place the batches until one ends that other groups follow, or the room does. False if nothing was placed."""
+    columns = placer.columns
+    shape, size = _kind(placer, batches[0].groups[0]) or (0, 0)
+    need = walk.need(batches[0].groups[0])
+    turns = _Turns(columns.queues, columns.policy, batches, need)
     if not turns.are_comparable():
         return False
     order = turns.order()
@@ -96,22 +100,22 @@ def _serve(placer: Placer, walk: Walk, runs: Sequence[Run]) -> bool:
     order = order[: len(places) // size]
     if not order:
         return False
-    _bind(placer, walk, runs, order, places, shape, size)
+    _bind(placer, walk, batches, order, places, shape, size)
     return True
 
 
 class _Turns:
-    """Whose turn it is among queues that all ask for the same again and again."""
+    """The order of turns among queues that all ask for the same again and again."""
 
-    def __init__(self, queues: QueueTable, policy: Policy, runs: Sequence[Run], need: Vector) -> None:
+    def __init__(self, queues: QueueTable, policy: Policy, batches: Sequence[Batch], need: Vector) -> None:
         self.queues = queues
         self.policy = policy
         self.need = need
-        self.run_of = {run.leaf: run for run in runs}
+        self.batch_of = {batch.leaf: batch for batch in batches}
         self.length: dict[int, int] = {}
-        for run in runs:
-            for level in queues.path[run.leaf]:
-                self.length[level] = self.length.get(level, 0) + len(run.groups)
+        for batch in batches:
+            for level in queues.path[batch.leaf]:
+                self.length[level] = self.length.get(level, 0) + len(batch.groups)
 
     def are_comparable(self) -> bool:
         """Whether ties between siblings always fall the same way, so that sorting finds what scanning would."""
@@ -125,13 +129,13 @@ class _Turns:
         return self.policy.fair_order
 
     def order(self) -> list[int]:
-        """Leaf queues in the order of their turns, up to the end of the first run that hides something else."""
+        """Leaf queues in the order of their turns, up to the end of the first batch that other groups follow."""
         turns = self._below(self.queues.roots)
-        counts = dict.fromkeys(self.run_of, 0)
+        counts = dict.fromkeys(self.batch_of, 0)
         for step, leaf in enumerate(turns):
             counts[leaf] += 1
-            run = self.run_of[leaf]
-            if counts[leaf] == len(run.groups) and not run.is_all:
+            batch = self.batch_of[leaf]
+            if counts[leaf] == len(batch.groups) and not batch.is_all:
                 return turns[: step + 1]
         return turns
 
@@ -139,7 +143,7 @@ class _Turns:
         return [queue for queue in queues if queue in self.length]
 
     def _below(self, queues: Sequence[int]) -> list[int]:
-        """Turns of the leaves below some siblings: siblings take turns by standing, each passes its turns on."""
+        """Turns of the leaves below some siblings: siblings take turns by precedence, each passes its turns on."""
         siblings = self._siblings(queues)
         turns_of = {
             queue: iter(self._below(self.queues.children[queue]))
@@ -152,13 +156,13 @@ class _Turns:
         ranked = sorted(
             siblings, key=lambda each: (tuple(self.queues.allocatable(each)), self.queues.created_at[each], each)
         )
-        columns = [self._standings(queue, rank) for rank, queue in enumerate(ranked)]
-        stacked = [np.concatenate(column) for column in zip(*columns, strict=True)]
+        criteria = [self._criteria(queue, rank) for rank, queue in enumerate(ranked)]
+        stacked = [np.concatenate(column) for column in zip(*criteria, strict=True)]
         owner = np.concatenate([np.full(self.length[queue], queue) for queue in ranked])
         order = owner[np.lexsort(stacked[::-1])].tolist()
         return [next(turns_of[queue]) for queue in order]
 
-    def _standings(self, queue: int, rank: int) -> list[npt.NDArray[np.float64]]:
+    def _criteria(self, queue: int, rank: int) -> list[npt.NDArray[np.float64]]:
         """The criteria of `order.queue_precedence`, for the first turn of a queue, the second, and so on."""
         queues, count = self.queues, self.length[queue]
         steps = np.arange(count, dtype=np.float64)
@@ -174,8 +178,8 @@ class _Turns:
         outside = np.logical_or.reduce([then[each] > quota[each] for each in RESOURCES])
         zero = np.logical_or.reduce([(then[each] > 0) & (not allocatable[each]) for each in RESOURCES])
         constant = np.full(count, -queues.priority[queue], dtype=np.float64)
-        columns = [is_over, outside, constant, zero, self._dominant(queue, then), self._dominant(queue, held)]
-        return [*(column.astype(np.float64) for column in columns), np.full(count, rank, dtype=np.float64)]
+        criteria = [is_over, outside, constant, zero, self._dominant(queue, then), self._dominant(queue, held)]
+        return [*(column.astype(np.float64) for column in criteria), np.full(count, rank, dtype=np.float64)]
 
     def _dominant(self, queue: int, amounts: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
         parts = []
@@ -190,27 +194,27 @@ class _Turns:
 
 def _places(placer: Placer, shape: int, count: int) -> list[int]:
     """Nodes for so many pods of a shape, one after the other, as long as they fit what is idle."""
-    board = placer.board
+    columns = placer.columns
     index = placer.index(shape)
-    whole = board.facts[shape].whole
-    entries = [(points, placement, node, _copies(board, shape, node)) for points, placement, node in index.entries()]
+    whole = columns.facts[shape].whole
+    entries = [(points, placement, node, _copies(columns, shape, node)) for points, placement, node in index.entries()]
     entries = [entry for entry in entries if entry[3] > 0]
     entries.sort()
-    if board.gpu_placement is Placement.BINPACK:
+    if columns.gpu_placement is Placement.BINPACK:
         places: list[int] = []
         for _, _, node, copies in entries:
             places += [node] * min(copies, count - len(places))
             if len(places) == count:
                 break
         return places
-    return _spread(board, entries, whole, count)
+    return _spread(columns, entries, whole, count)
 
 
-def _spread(board: Board, entries: list[tuple[float, float, int, int]], whole: int, count: int) -> list[int]:
+def _spread(columns: Columns, entries: list[tuple[float, float, int, int]], whole: int, count: int) -> list[int]:
     """The emptiest node each time."""
     places: list[int] = []
     heap = [
-        (points, placement, node, copies, free_gpus_milli(board, node)) for points, placement, node, copies in entries
+        (points, placement, node, copies, free_gpus_milli(columns, node)) for points, placement, node, copies in entries
     ]
     while heap and len(places) < count:
         points, _, node, copies, free = heap[0]
@@ -219,18 +223,18 @@ def _spread(board: Board, entries: list[tuple[float, float, int, int]], whole: i
             heappop(heap)
         else:
             left = free - 1000 * whole
-            heapreplace(heap, (points, -left / (1000 * board.nodes.gpus[node]), node, copies - 1, left))
+            heapreplace(heap, (points, -left / (1000 * columns.nodes.gpus[node]), node, copies - 1, left))
     return places
 
 
-def _copies(board: Board, shape: int, node: int) -> int:
+def _copies(columns: Columns, shape: int, node: int) -> int:
     """How many pods of a shape fit what is idle on a node, and stay within what is there in the end."""
-    nodes, facts = board.nodes, board.facts[shape]
+    nodes, facts = columns.nodes, columns.facts[shape]
     copies = min(nodes.gpus_idle[node], nodes.gpus_idle[node] + nodes.gpus_releasing[node]) // facts.whole
     for idle, releasing, amount in (
         (nodes.cpu_idle[node], nodes.cpu_releasing[node], facts.cpu_milli),
         (nodes.memory_idle[node], nodes.memory_releasing[node], facts.memory_bytes),
-        (nodes.slots_idle[node], nodes.slots_releasing[node], int(board.policy.predicates)),
+        (nodes.slots_idle[node], nodes.slots_releasing[node], int(columns.policy.predicates)),
     ):
         if amount:
             copies = min(copies, min(idle, idle + releasing) // amount)
@@ -240,23 +244,23 @@ def _copies(board: Board, shape: int, node: int) -> int:
 def _bind(
     placer: Placer,
     walk: Walk,
-    runs: Sequence[Run],
+    batches: Sequence[Batch],
     order: Sequence[int],
     places: Sequence[int],
     shape: int,
     size: int,
 ) -> None:
     """Carry out what was decided, counting once for each node and each queue."""
-    board, trial = placer.board, placer.trial
-    next_group = {run.leaf: iter(run.groups) for run in runs}
+    columns, trial = placer.columns, placer.trial
+    next_group = {batch.leaf: iter(batch.groups) for batch in batches}
     groups = [next(next_group[leaf]) for leaf in order]
-    pods = [pod for group in groups for pod in board.sets.pods[board.sets_of[group][0]]]
-    hold, hold_node, sets = board.hold, board.hold_node, board.sets
+    pods = [pod for group in groups for pod in columns.sets.pods[columns.sets_of[group][0]]]
+    hold, hold_node, sets = columns.hold, columns.hold_node, columns.sets
     for pod, node in zip(pods, places, strict=False):
         hold[pod] = REAL
         hold_node[pod] = node
     for group in groups:
-        number = board.sets_of[group][0]
+        number = columns.sets_of[group][0]
         sets.waiting[number] -= size
         sets.active[number] += size
     trial.journal.extend(zip(pods, repeat(WAITS)))
