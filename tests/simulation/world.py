@@ -15,10 +15,11 @@ from random import Random
 
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.cycle import POOL_PATIENCE_S, CycleInput, cycle
+from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, LeaseHeld, LedgerEntry
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
+from fairpool.cluster.planning import NEXT_POOL_S
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import seeded
@@ -233,7 +234,7 @@ class World:
         if self.loop is None or self.loop.cache.observation is None:
             return
         cache = self.loop.cache
-        soon = Instant(self.wall_now() + POOL_PATIENCE_S * SECOND_MS)
+        soon = Instant(self.wall_now() + NEXT_POOL_S * SECOND_MS)
         if cache.pools_tried and cache.quiet_until is not None and cache.quiet_until <= soon:
             return  # somebody is about to try the next pool, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)

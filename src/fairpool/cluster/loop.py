@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from fairpool.api.clusters import EventReport, PullAnswer
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.cycle import CycleInput, SnapshotHook, cycle
+from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.history import Event
 from fairpool.cluster.ledger import DiskTrouble, LeaseLost, Ledger
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.pending_reports import PendingReports
+from fairpool.cluster.planning import SnapshotHook
 from fairpool.engines.port import Engine, EngineUnreachable, Fenced
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.observation import Answer, ForgetOrder, Observation, Order, PodState, Reply, StartOrder, StopOrder
