@@ -29,10 +29,10 @@ from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, QueueId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node, Taint, TaintEffect
-from fairpool.model.observation import Answer, ObservedNode, ObservedPod, PodState, Reply, StartOrder
+from fairpool.model.observation import ObservedNode, ObservedPod, OrderResult, OrderStatus, PodState, StartOrder
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
-from fairpool.model.spec import Arrangement, Dependency, PodTemplate, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, Dependency, DesiredState, PodTemplate, RestartPolicy, WorkloadSpec
 from fairpool.model.status import classic_word
 from fairpool.model.workload import PodShape, Toleration, WorkloadKind, whole_gpus
 
@@ -101,8 +101,8 @@ def order_of(of: PodRecord) -> StartOrder:
     return start_order(placed, spec(name=of.workload))
 
 
-def answer(reply: Reply, words: str = "") -> Answer:
-    return Answer(PodId("a-0-0"), reply, words)
+def answer(reply: OrderStatus, words: str = "") -> OrderResult:
+    return OrderResult(PodId("a-0-0"), reply, words)
 
 
 def cells(table: str) -> Iterator[tuple[str, str, str]]:
@@ -191,11 +191,11 @@ class Story:
         assert self.spec is not None
         match verb:
             case "suspend":
-                self.spec = replace(self.spec, want=Want.STOP)
+                self.spec = replace(self.spec, want=DesiredState.STOP)
             case "resume":
-                self.spec = replace(self.spec, want=Want.RUN, run=self.spec.run + 1)
+                self.spec = replace(self.spec, want=DesiredState.RUN, run=self.spec.run + 1)
             case "delete":
-                self.spec = replace(self.spec, want=Want.DELETE)
+                self.spec = replace(self.spec, want=DesiredState.DELETE)
             case _:
                 self.spec = None
 
@@ -233,14 +233,14 @@ class Story:
                 self.settle(gone)  # it is told to stop, to make sure
                 self.settle(gone)
             case ["is" | "are", "preempted" | "moved" | "stale" as cause]:
-                self._set({each.id: each.leave(self.now, Cause(cause), "for b") for each in self._named(names)})
+                self._set({each.id: each.release(self.now, Cause(cause), "for b") for each in self._named(names)})
             case ["lacks", "its", "image"]:
-                self._see(names, PodState.STARTING, words="ErrImagePull: no such image")
+                self._see(names, PodState.STARTING, message="ErrImagePull: no such image")
             case ["is", "stopped"]:
                 looks = {each.id: Evidence(node=self._sight(each), stop_confirmed=True) for each in self._named(names)}
                 self.settle(looks)
             case ["is" | "are", "refused"]:
-                refused = answer(Reply.REFUSED, "no such image")
+                refused = answer(OrderStatus.REFUSED, "no such image")
                 self.settle({each.id: Evidence(node=self._sight(each), answer=refused) for each in self._named(names)})
             case _:
                 raise ValueError(f"a story does not know {' '.join(words)!r}")

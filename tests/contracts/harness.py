@@ -16,7 +16,7 @@ from fairpool.engines.simulated.faulty_engine import FaultyEngine
 from fairpool.engines.simulated.state_file import StateFile
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
 from fairpool.model.node import Node
-from fairpool.model.observation import Answer, Observation, Order, StartOrder
+from fairpool.model.observation import Observation, Order, OrderResult, StartOrder
 from fairpool.model.spec import Program
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 
@@ -134,7 +134,7 @@ class Reopened:
     def observe(self, token: Token) -> Observation:
         return self._open().observe(token)
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         return self._open().carry_out(orders, token)
 
 

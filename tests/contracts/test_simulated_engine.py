@@ -26,13 +26,13 @@ from fairpool.engines.simulated.traces import Trace, arrivals, read_trace
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, QueueId, Token
 from fairpool.model.node import Taint, TaintEffect
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     Observation,
     ObservedPod,
     Order,
+    OrderResult,
+    OrderStatus,
     PodState,
-    Reply,
     StartOrder,
     StopOrder,
 )
@@ -42,9 +42,9 @@ from fairpool.model.workload import (
     NO_GPU,
     GpuKind,
     GpuRequest,
-    LabelOperator,
-    LabelRule,
-    Neighbourhood,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    PodAffinityTerm,
     PodShape,
     Toleration,
     WorkloadKind,
@@ -72,7 +72,7 @@ def test_an_image_that_cannot_be_pulled_keeps_a_pod_from_starting_until_it_can()
     trouble = "ErrImagePull: no such image"
     world = World(Behaviour(pull_s=3, pull_error=trouble, pull_error_s=60, start_s=1, run_s=5))
     order = world.start("a")
-    words = [world.at(seconds).pods[order.pod].words for seconds in (2, 3, 62, 63)]
+    words = [world.at(seconds).pods[order.pod].message for seconds in (2, 3, 62, 63)]
     assert words == ["", trouble, trouble, ""]
     assert world.states(order, at_s=(63.9, 64, 69)) == ["starting", "running", "exited"]
 
@@ -83,7 +83,7 @@ def test_a_pod_that_never_gets_its_image_leaves_when_it_is_stopped() -> None:
     world.pass_time(10_000)
     assert world.look().pods[order.pod].state is PodState.STARTING
     world.stop(order, grace_s=30)
-    assert world.look().pods[order.pod].words == "stopped before it ran: test"
+    assert world.look().pods[order.pod].message == "stopped before it ran: test"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -184,7 +184,7 @@ def test_a_node_that_is_silent_for_long_stops_its_pods_itself() -> None:
     world.pass_time(60)
     world.engine.end_silence(NODE)
     observed = world.look().pods[order.pod]
-    assert (observed.state, observed.words, observed.exit_code) == (PodState.EXITED, "fenced", 137)
+    assert (observed.state, observed.message, observed.exit_code) == (PodState.EXITED, "fenced", 137)
 
 
 def test_a_silent_node_is_called_gone_after_it_has_stopped_its_pods_until_it_answers() -> None:
@@ -232,11 +232,11 @@ def test_a_node_that_leaves_takes_its_pods_with_it_and_returns_as_another_machin
     order = world.start("a")
     world.engine.remove_node(NODE)
     assert (world.look().nodes, world.look().pods) == ({}, {})
-    assert world.tell(StopOrder(pod=order.pod, node=NODE, grace_s=0, reason="test")).reply is Reply.DONE
-    assert world.tell(start_order("b")).reply is Reply.REFUSED
+    assert world.tell(StopOrder(pod=order.pod, node=NODE, grace_s=0, reason="test")).status is OrderStatus.DONE
+    assert world.tell(start_order("b")).status is OrderStatus.REFUSED
     world.engine.add_node(machine())
     assert world.look().nodes[NODE].boot_id == f"{NODE}/2"
-    assert world.tell(order).reply is Reply.REFUSED
+    assert world.tell(order).status is OrderStatus.REFUSED
 
 
 def test_a_node_may_get_labels_and_taints_while_pods_run() -> None:
@@ -256,7 +256,7 @@ def test_a_pod_that_is_lost_leaves_no_trace_and_does_not_start_again() -> None:
     order = world.start("a")
     world.engine.lose(order.pod)
     assert order.pod not in world.look().pods
-    assert world.tell(order) == Answer(order.pod, Reply.REFUSED, "this pod instance has ended")
+    assert world.tell(order) == OrderResult(order.pod, OrderStatus.REFUSED, "this pod instance has ended")
 
 
 # --- what changes and what stays the same object
@@ -510,7 +510,7 @@ def test_a_journal_that_cannot_be_written_means_away_and_is_caught_up_later(
     with pytest.raises(EngineUnreachable):
         engine.carry_out([start_order("a")], ONE)
     journal._database.execute("PRAGMA query_only = OFF")
-    assert engine.carry_out([start_order("a")], ONE) == [Answer(PodId("a-0-0"), Reply.DONE)]
+    assert engine.carry_out([start_order("a")], ONE) == [OrderResult(PodId("a-0-0"), OrderStatus.DONE)]
     reopened = SimulatedEngine(VirtualClock(START), state_file=StateFile(tmp_path / "journal"))
     assert list(reopened.observe(ONE).pods) == ["a-0-0"]
 
@@ -522,7 +522,7 @@ import os, signal
 from tests.contracts.test_simulated_engine import *
 journal = Journal({str(tmp_path / "j")!r})
 engine = SimulatedEngine(VirtualClock(START), [machine()], always(Behaviour(run_s=60)), journal)
-assert engine.carry_out([start_order("a")], Token(5))[0].reply is Reply.DONE
+assert engine.carry_out([start_order("a")], Token(5))[0].status is OrderStatus.DONE
 os.kill(os.getpid(), signal.SIGKILL)
 """
     killed = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=False)
@@ -538,10 +538,10 @@ def test_everything_an_order_or_a_node_can_hold_comes_back_from_the_journal() ->
     shape = PodShape(
         gpu=GpuRequest(mig=(("mig-1g", 2),)),
         extended=(("disks", 1),),
-        node_rules=((LabelRule("zone", LabelOperator.IN, ("a", "b")),),),
+        node_rules=((NodeSelectorRequirement("zone", NodeSelectorOperator.IN, ("a", "b")),),),
         tolerations=(Toleration("drain", effect=TaintEffect.NO_EXECUTE), Toleration()),
         labels=(("app", "x"),),
-        near=(Neighbourhood("rack", (("app", "x"),)),),
+        near=(PodAffinityTerm("rack", (("app", "x"),)),),
     )
     course = PodTimeline(number=1, order=start_order("a", shape=shape), behaviour=Behaviour(), accepted_at=START)
     assert decode(PodTimeline, encode(course)) == course
@@ -570,22 +570,22 @@ def test_seeds_choose_which_faults_there_are() -> None:
 @pytest.mark.parametrize(
     ("faults", "reply", "runs"),
     [
-        pytest.param(Faults(order_lost=1), Reply.UNKNOWN, False, id="order lost"),
-        pytest.param(Faults(answer_lost=1), Reply.UNKNOWN, True, id="answer lost"),
-        pytest.param(Faults(order_late=1), Reply.UNKNOWN, False, id="order late"),
-        pytest.param(Faults(order_twice=1), Reply.DONE, True, id="order twice"),
-        pytest.param(Faults(put_off=1), Reply.LATER, False, id="put off"),
-        pytest.param(Faults(refused=1), Reply.REFUSED, False, id="refused"),
+        pytest.param(Faults(order_lost=1), OrderStatus.UNKNOWN, False, id="order lost"),
+        pytest.param(Faults(answer_lost=1), OrderStatus.UNKNOWN, True, id="answer lost"),
+        pytest.param(Faults(order_late=1), OrderStatus.UNKNOWN, False, id="order late"),
+        pytest.param(Faults(order_twice=1), OrderStatus.DONE, True, id="order twice"),
+        pytest.param(Faults(put_off=1), OrderStatus.LATER, False, id="put off"),
+        pytest.param(Faults(refused=1), OrderStatus.REFUSED, False, id="refused"),
         pytest.param(Faults(away_before=1), None, False, id="away before"),
         pytest.param(Faults(away_after=1), None, True, id="away after"),
     ],
 )
-def test_an_order_meets_its_fault(faults: Faults, reply: Reply | None, runs: bool) -> None:
+def test_an_order_meets_its_fault(faults: Faults, reply: OrderStatus | None, runs: bool) -> None:
     world = World(Behaviour())
     faulty = FaultyEngine(world.engine, faults, Random(1), world.clock)
     try:
         (answer,) = faulty.carry_out([start_order("a")], ONE)
-        assert answer.reply is reply
+        assert answer.status is reply
     except EngineUnreachable:
         assert reply is None
     assert bool(world.look().pods) is runs
@@ -597,7 +597,7 @@ def test_an_image_may_not_be_there_for_some_minutes() -> None:
     order = start_order("a", devices=(1,))
     faulty.carry_out([order], ONE)
     held_up = faulty.observe(ONE).pods[order.pod]
-    assert (held_up.state, held_up.words[:12]) == (PodState.STARTING, "ErrImagePull")
+    assert (held_up.state, held_up.message[:12]) == (PodState.STARTING, "ErrImagePull")
     world.pass_time(301)
     assert faulty.observe(ONE).pods[order.pod].state is PodState.RUNNING
 
@@ -632,7 +632,7 @@ def test_refused_is_for_good_even_if_an_earlier_copy_is_still_on_its_way() -> No
     late = FaultyEngine(world.engine, Faults(order_late=1), Random(1), world.clock)
     late.carry_out([start_order("a")], ONE)
     late._faults = Faults(refused=1)
-    assert late.carry_out([start_order("a")], ONE)[0].reply is Reply.REFUSED
+    assert late.carry_out([start_order("a")], ONE)[0].status is OrderStatus.REFUSED
     world.pass_time(30)
     assert late.observe(ONE).pods == {}
 
@@ -662,7 +662,10 @@ def history(seed: int) -> list[object]:
     observation = faulty.observe(ONE)
     assert sorted(observation.nodes) == ["n0", "n1", "n2", "n3"]
     assert not any(observed.silent_since for observed in observation.nodes.values())
-    assert {answer.reply for answer in faulty.carry_out(list(starts(engine)), ONE)} <= {Reply.DONE, Reply.REFUSED}
+    assert {answer.status for answer in faulty.carry_out(list(starts(engine)), ONE)} <= {
+        OrderStatus.DONE,
+        OrderStatus.REFUSED,
+    }
     assert engine.violations == []
     return told
 
@@ -757,7 +760,7 @@ def test_a_node_that_is_taken_away_is_not_seen_and_its_pods_are() -> None:
     assert (list(seen.nodes), seen.pods[order.pod].state) == ([], PodState.RUNNING)
     assert world.engine.nodes == []
     later = start_order("b", boot_id=order.boot_id, devices=(1,))
-    assert world.tell(later).reply is Reply.REFUSED
+    assert world.tell(later).status is OrderStatus.REFUSED
     world.stop(order, grace_s=0)
     assert world.look().pods[order.pod].state is PodState.EXITED
 
@@ -786,11 +789,11 @@ def test_a_pod_whose_record_is_lost_is_found_by_whoever_looks_for_it(how: str) -
     world.engine.lose_record(order.pod, Instant(START + 1000 * SECOND_MS))
     match how:
         case "start":
-            assert world.tell(order).reply is Reply.DONE
+            assert world.tell(order).status is OrderStatus.DONE
         case "stop":
             world.stop(order, grace_s=30)
         case "forget":
-            assert world.tell(ForgetOrder(pod=order.pod, node=order.node)).reply is Reply.LATER
+            assert world.tell(ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.LATER
         case _:
             world.engine.find_all()
     assert world.look().pods[order.pod].state is PodState.RUNNING, "once, and until it has left"
@@ -803,7 +806,7 @@ def test_of_a_pod_that_ends_unseen_nobody_knows_how() -> None:
     world.engine.lose_record(order.pod, Instant(START + 100 * SECOND_MS))
     assert order.pod not in world.at(200).pods
     assert world.engine.alive() == []
-    assert world.tell(order).reply is Reply.REFUSED, "it has had its life"
+    assert world.tell(order).status is OrderStatus.REFUSED, "it has had its life"
 
 
 def test_whom_it_has_told_to_stop_an_engine_does_not_lose() -> None:
@@ -874,14 +877,14 @@ class World:
     def start(self, workload: str, incarnation: int = 0, device: int = 0) -> StartOrder:
         boot_id = self.engine.host(NODE).boot_id
         order = start_order(workload, 0, incarnation, boot_id=boot_id, devices=(device,))
-        assert self.tell(order).reply is Reply.DONE
+        assert self.tell(order).status is OrderStatus.DONE
         return order
 
     def stop(self, order: StartOrder, grace_s: int) -> None:
         told = StopOrder(pod=order.pod, node=order.node, grace_s=grace_s, reason="test")
-        assert self.tell(told).reply is Reply.DONE
+        assert self.tell(told).status is OrderStatus.DONE
 
-    def tell(self, order: Order) -> Answer:
+    def tell(self, order: Order) -> OrderResult:
         (answer,) = self.engine.carry_out([order], ONE)
         return answer
 

@@ -21,18 +21,18 @@ from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, pod_id
 from fairpool.model.lifecycle import HOLDS_DEVICES, NEXT
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     ObservedNode,
     ObservedPod,
     Order,
+    OrderResult,
+    OrderStatus,
     PodState,
-    Reply,
     StartOrder,
 )
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Cause, PodRecord
-from fairpool.model.spec import Arrangement, PodTemplate, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, DesiredState, PodTemplate, RestartPolicy, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 from tests.pod_records import BOUND, DRAIN, PROMISED, RELEASING, RUNNING, WAITING, at, observed_node, spec, state
@@ -57,16 +57,18 @@ def test_every_one_of_many_lives_keeps_the_laws(seeds: range) -> None:
         lived(seed)
 
 
-@pytest.mark.parametrize("want", [Want.STOP, Want.DELETE, None], ids=["stopped", "deleted", "undeclared"])
+@pytest.mark.parametrize(
+    "want", [DesiredState.STOP, DesiredState.DELETE, None], ids=["stopped", "deleted", "undeclared"]
+)
 @pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
-def test_whatever_is_not_wanted_ends_with_nothing_held(seeds: range, want: Want | None) -> None:
+def test_whatever_is_not_wanted_ends_with_nothing_held(seeds: range, want: DesiredState | None) -> None:
     for seed in seeds:
         world = lived(seed, steps=STEPS // 2)
         world.decree(want)
         assert holding(world.pods) == [], f"seed {seed}"
         assert not world.running(), f"seed {seed}"
         assert all(each.is_over for each in world.pods), f"seed {seed}"
-        assert world.gone or want is not Want.DELETE, f"seed {seed}"
+        assert world.gone or want is not DesiredState.DELETE, f"seed {seed}"
 
 
 @pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
@@ -85,7 +87,7 @@ def test_when_all_goes_well_training_is_completed(seeds: range) -> None:
     for seed in seeds:
         world = lived(seed)
         if not world.is_endless and world.state.halt is None:
-            world.decree(Want.RUN)
+            world.decree(DesiredState.RUN)
             assert world.has_completed(), f"seed {seed}: {world}"
 
 
@@ -130,7 +132,7 @@ def keeps_to_itself(pods: list[PodRecord]) -> None:
 def keeps_to_the_declaration(ours: WorkloadSpec | None, expansion: Expansion, now: Instant) -> None:
     """What holds whenever a workload was brought up to date."""
     staying = [each for each in expansion.pods if not each.is_over and each.phase is not RELEASING]
-    if ours is None or ours.want is not Want.RUN or expansion.state.halt is not None:
+    if ours is None or ours.want is not DesiredState.RUN or expansion.state.halt is not None:
         assert not staying, f"{staying[0].id} stays although nobody wants it"
         return
     assert len({each.index for each in staying}) <= ours.pods, "more pods than are wanted"
@@ -180,7 +182,7 @@ class World:
         self.forbidden: set[PodId] = set()
         """Told to stop before they started: they never will."""
         self.confirmed: set[PodId] = set()
-        self.answers: dict[PodId, Answer] = {}
+        self.answers: dict[PodId, OrderResult] = {}
         self.gone = False
         self.calm = False
 
@@ -204,12 +206,12 @@ class World:
         twice = {pod: count for pod, count in Counter(self.running()).items() if count > 1}
         assert not twice, f"{twice} run twice"
 
-    def decree(self, want: Want | None) -> None:
+    def decree(self, want: DesiredState | None) -> None:
         """From now on this is wanted (in a new run, without limits), and the world is calm."""
         if want is None:
             self.spec = None
         elif self.spec is not None:
-            run = self.spec.run + 1 if want is Want.RUN else self.spec.run
+            run = self.spec.run + 1 if want is DesiredState.RUN else self.spec.run
             self.spec = replace(self.spec, want=want, run=run, deadline_s=None)
         self.rules = ProjectRules()
         self.calm_down()
@@ -225,7 +227,7 @@ class World:
 
     @property
     def is_endless(self) -> bool:
-        return self.spec is not None and self.spec.end_rule.restart is RestartPolicy.ALWAYS
+        return self.spec is not None and self.spec.restart_rule.restart is RestartPolicy.ALWAYS
 
     def has_completed(self) -> bool:
         return self.state.halt is not None and self.state.halt.phase is WorkloadPhase.COMPLETED
@@ -277,9 +279,9 @@ class World:
             return
         match self.dice.randrange(6):
             case 0:
-                self.spec = replace(ours, want=Want.STOP) if ours.want is Want.RUN else ours
-            case 1 | 2 if ours.want is Want.STOP or self.state.halt is not None:
-                self.spec = replace(ours, want=Want.RUN, run=ours.run + 1)
+                self.spec = replace(ours, want=DesiredState.STOP) if ours.want is DesiredState.RUN else ours
+            case 1 | 2 if ours.want is DesiredState.STOP or self.state.halt is not None:
+                self.spec = replace(ours, want=DesiredState.RUN, run=ours.run + 1)
             case 3 | 4 if ours.arrangement is not Arrangement.TOGETHER or ours.is_elastic:
                 self.spec = replace(ours, pods=self.dice.randint(1, 4))
             case 5 if is_sweep(ours):
@@ -347,10 +349,10 @@ class World:
         if one.phase is PROMISED and self.chance(30):
             return [one.move(WAITING, self.now, node=None)]
         if one.phase in (BOUND, RUNNING) and self.chance(8):
-            leaving = one.leave(self.now, self.dice.choice([Cause.PREEMPTED, Cause.STALE]), "for b")
+            leaving = one.release(self.now, self.dice.choice([Cause.PREEMPTED, Cause.STALE]), "for b")
             return [leaving]
         if one.phase in (BOUND, RUNNING) and places and self.is_training and self.chance(8):
-            return [one.leave(self.now, Cause.MOVED, "for b"), self.next_life(one, self.dice.choice(places))]
+            return [one.release(self.now, Cause.MOVED, "for b"), self.next_life(one, self.dice.choice(places))]
         return [one]
 
     def is_its_turn(self) -> bool:
@@ -397,16 +399,20 @@ class World:
                 self.carry_out(order)
 
     def carry_out(self, order: Order) -> None:
-        reply = Reply.DONE if self.calm else self.dice.choice([*Reply, Reply.DONE, Reply.DONE, Reply.DONE])
-        done = reply is Reply.DONE or (reply is Reply.UNKNOWN and self.dice.random() < 0.5)
+        reply = (
+            OrderStatus.DONE
+            if self.calm
+            else self.dice.choice([*OrderStatus, OrderStatus.DONE, OrderStatus.DONE, OrderStatus.DONE])
+        )
+        done = reply is OrderStatus.DONE or (reply is OrderStatus.UNKNOWN and self.dice.random() < 0.5)
         process = self.processes.get(order.pod)
         match order:
             case StartOrder():
                 if order.pod in self.forbidden:
-                    reply, done = Reply.REFUSED, False
+                    reply, done = OrderStatus.REFUSED, False
                 if done and process is None and self.nodes[order.node].boot_id == order.boot_id:
                     self.processes[order.pod] = Process(order)
-                self.answers[order.pod] = Answer(order.pod, reply, "so the dice say")
+                self.answers[order.pod] = OrderResult(order.pod, reply, "so the dice say")
             case ForgetOrder():
                 if done:
                     self.processes.pop(order.pod, None)
@@ -414,7 +420,7 @@ class World:
                 self.forbidden.add(order.pod)
                 if process is not None and process.state is not PodState.EXITED:
                     process.exit(143, after_notice=True)
-                if reply is Reply.DONE:
+                if reply is OrderStatus.DONE:
                     self.confirmed.add(order.pod)
 
 

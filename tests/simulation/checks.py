@@ -111,7 +111,7 @@ def only_preemptible_work_is_taken(books: LedgerCache) -> Iterator[Wrong]:
 
 def done_work_is_not_done_again(books: LedgerCache) -> Iterator[Wrong]:
     for workload, spec in books.specs.items():
-        if spec.arrangement is Arrangement.REPLICAS or spec.end_rule.restart is RestartPolicy.ALWAYS:
+        if spec.arrangement is Arrangement.REPLICAS or spec.restart_rule.restart is RestartPolicy.ALWAYS:
             continue
         lives = books.pods.get(workload, ())
         latest = latest_pods(lives)

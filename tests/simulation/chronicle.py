@@ -15,7 +15,7 @@ from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, PodRecord
-from fairpool.model.spec import Arrangement, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, DesiredState, WorkloadSpec
 
 Wrong = tuple[str, WorkloadId | None]
 
@@ -225,7 +225,7 @@ def _was_free(books: LedgerCache, life: PodRecord, standings: Mapping[WorkloadId
 
 def _is_plain(spec: WorkloadSpec) -> bool:
     together = spec.arrangement is Arrangement.TOGETHER and spec.pods == 1 and spec.leader is None
-    return together and len(spec.pools) < 2 and spec.want is Want.RUN
+    return together and len(spec.pools) < 2 and spec.want is DesiredState.RUN
 
 
 def _asks_for(spec: WorkloadSpec) -> tuple[object, ...]:

@@ -70,15 +70,15 @@ def _fits_in(
     organization = books.organization
     nodes = [engine.host(name).node for name in engine.nodes]
     marks = organization.marks
-    nodes = [marks[node.name].upon(node) if node.name in marks else node for node in nodes]
+    nodes = [marks[node.name].applied_to(node) if node.name in marks else node for node in nodes]
     members = nodes_by_pool(nodes, organization.pools).get(pool, ())
     rooms = [Room(node) for node in members if node.is_healthy]
     if not all(any(room.take(shape) for room in rooms) for shape in shapes):
         return False
     milli = max((part_of_device(shape, nodes[0]) * shape.gpu.devices for shape in shapes), default=0) * len(shapes)
-    firm = not Policy.product().rule_for(spec.kind, spec.priority, spec.preemptible).preemptible
+    non_preemptible = not Policy.product().rule_for(spec.kind, spec.priority, spec.preemptible).preemptible
     path = _path(organization.queues_of(pool), spec.project)
-    return bool(path) and all(_allows(queue, milli, firm) for queue in path)
+    return bool(path) and all(_allows(queue, milli, non_preemptible) for queue in path)
 
 
 def _path(row: Iterable[Queue], name: QueueId) -> list[Queue]:
@@ -91,6 +91,6 @@ def _path(row: Iterable[Queue], name: QueueId) -> list[Queue]:
     return path
 
 
-def _allows(queue: Queue, milli: int, firm: bool) -> bool:
-    bounds = [queue.gpu.limit, queue.gpu.quota if firm else UNLIMITED]
+def _allows(queue: Queue, milli: int, non_preemptible: bool) -> bool:
+    bounds = [queue.gpu.limit, queue.gpu.quota if non_preemptible else UNLIMITED]
     return all(bound in (UNLIMITED,) or milli <= bound for bound in bounds)

@@ -20,7 +20,7 @@ from fairpool.engines.simulated.timeline import PodTimeline
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
-from fairpool.model.observation import Answer, Observation, ObservedPod, Order, PodState, StartOrder
+from fairpool.model.observation import Observation, ObservedPod, Order, OrderResult, PodState, StartOrder
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import WorkloadKind
 
@@ -145,11 +145,11 @@ class Record:
 
 def failures_forgiven(spec: WorkloadSpec) -> int | None:
     """How many failures a run of it survives; None: any number."""
-    return 0 if spec.end_rule.restart is RestartPolicy.NEVER else spec.end_rule.retries
+    return 0 if spec.restart_rule.restart is RestartPolicy.NEVER else spec.restart_rule.retries
 
 
 def _comes_back(spec: WorkloadSpec) -> bool:
-    return spec.arrangement is Arrangement.REPLICAS or spec.end_rule.restart is RestartPolicy.ALWAYS
+    return spec.arrangement is Arrangement.REPLICAS or spec.restart_rule.restart is RestartPolicy.ALWAYS
 
 
 class RecordedEngine(SimulatedEngine):
@@ -190,7 +190,7 @@ class RecordedNetwork(FaultyEngine):
         self._record = engine.record
         super().__init__(engine, faults, dice, clock)
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         for order in orders:
             if isinstance(order, StartOrder):
                 self._record.given(order)

@@ -13,7 +13,7 @@ from fairpool.model.node import DEFAULT_POOL, Node, TaintEffect, nodes_by_pool
 from fairpool.model.organization import Organization, ProjectRules
 from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.quantity import WHOLE_GPU_MILLI
-from fairpool.model.spec import Arrangement, Want
+from fairpool.model.spec import Arrangement, DesiredState
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 from tests.simulation.feasibility import part_of_device
@@ -125,7 +125,7 @@ def marked(world: World, name: NodeName) -> Node:
     """A node as it is, with what administrators said about it."""
     node = world.engine.host(name).node
     marks = world.desired.organization.marks.get(name)
-    return marks.upon(node) if marks is not None else node
+    return marks.applied_to(node) if marks is not None else node
 
 
 def failures_have_an_end(world: World) -> Iterator[Wrong]:
@@ -133,7 +133,7 @@ def failures_have_an_end(world: World) -> Iterator[Wrong]:
     for spec in world.desired.specs.values():
         most = failures_forgiven(spec)
         failures = world.record.failures[spec.id, spec.run]
-        if most is None or failures <= most or spec.want is not Want.RUN:
+        if most is None or failures <= most or spec.want is not DesiredState.RUN:
             continue
         level = world.control.workload(spec.id)
         # Of several pods, others may have done the work while the last one failed.

@@ -29,8 +29,8 @@ from fairpool.engines.simulated.random_faults import INSTEAD
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
 from fairpool.model.organization import Organization
-from fairpool.model.spec import RestartPolicy, Want, WorkloadSpec
-from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
+from fairpool.model.spec import DesiredState, RestartPolicy, WorkloadSpec
+from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 from fairpool.scheduler.decision import Verdict
 from tests.simulation import checks, rest
@@ -219,7 +219,7 @@ class World:
             level = self.control.workload(workload)
             if level is None or level != cache.reports.get(workload):
                 self.fail(f"the control plane does not know how {workload} stands", workload)
-            elif spec.want is Want.DELETE:
+            elif spec.want is DesiredState.DELETE:
                 self.fail(f"{workload} was deleted long ago and is still there", workload)
             elif level.phase is WorkloadPhase.PENDING and not _verdicts(cache, workload):
                 self.fail(f"{workload} waits and nobody says why", workload)
@@ -546,7 +546,7 @@ def _level(
     if level is None:
         return {}
     fields: dict[str, object] = dict(level)
-    if level.reason is Pause.QUEUED:
+    if level.reason is WaitReason.QUEUED:
         del fields["detail"]
     if spec is not None and len(spec.pools) > 1:
         del fields["pool"]

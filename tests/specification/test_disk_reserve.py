@@ -271,11 +271,11 @@ def test_a_file_that_was_removed_and_is_held_open_is_found(tmp_path: Path) -> No
 def test_a_pod_that_was_evicted_has_failed_with_the_reason() -> None:
     running = record(phase=RUNNING, on="n1")
     words = "stopped: Evicted: it filled the disk: 2.0 GiB written to its scratch, and killed after its grace period"
-    seen = observed_pod(running, PodState.EXITED, exit_code=137, words=words, after_notice=True)
+    seen = observed_pod(running, PodState.EXITED, exit_code=137, message=words, after_notice=True)
     after = settle(running, Evidence(pod=seen, node=observed_node()), at(60))
     assert (after.outcome, after.cause) == (Outcome.ERROR, Cause.EXITED), "so that its retries are counted"
     assert after.detail == "Evicted: it filled the disk: 2.0 GiB written to its scratch"
-    other = replace(seen, words="stopped: down --stop-pods")
+    other = replace(seen, message="stopped: down --stop-pods")
     assert settle(running, Evidence(pod=other, node=observed_node()), at(60)).outcome is Outcome.LOST
 
 
@@ -309,7 +309,7 @@ with a_machine(folder / "machine") as machine:
     filler = machine.up("filler", "python3", "-c", filling)
     end = machine.until_exited(filler)
     (folder / "proof").write_bytes(os.urandom(1 << 20))
-    print(json.dumps([end.words, machine.see(quiet).state.value]))
+    print(json.dumps([end.message, machine.see(quiet).state.value]))
     guard.stop(10)
 '''
 

@@ -14,7 +14,7 @@ from fairpool.cluster.dependencies import WorkloadOutcome, outcome_of
 from fairpool.cluster.failures import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
 from fairpool.cluster.workload_state import Halt
 from fairpool.model.pod_record import Cause
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from tests.pod_records import Story, at, record, state, tell
 from tests.pod_records import spec as spec_of
@@ -1410,9 +1410,9 @@ def test_at_its_time_limit_it_says_so() -> None:
         pytest.param(
             replace(SPEC, run=1), WorkloadPhase.FAILED, WorkloadOutcome.OPEN, id="resumed, which nobody noticed yet"
         ),
-        pytest.param(replace(SPEC, want=Want.DELETE), None, WorkloadOutcome.GONE, id="deleted before its end"),
+        pytest.param(replace(SPEC, want=DesiredState.DELETE), None, WorkloadOutcome.GONE, id="deleted before its end"),
         pytest.param(
-            replace(SPEC, want=Want.DELETE),
+            replace(SPEC, want=DesiredState.DELETE),
             WorkloadPhase.COMPLETED,
             WorkloadOutcome.COMPLETED,
             id="deleted after it completed",

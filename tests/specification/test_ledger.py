@@ -41,16 +41,16 @@ from fairpool.model import plain
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint, TaintEffect, Topology
-from fairpool.model.organization import Entitlement, NodeMarks, Organization, ProjectRules, Queue
+from fairpool.model.organization import Entitlement, NodeOverrides, Organization, ProjectRules, Queue
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.problem import Problem
-from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, DesiredState, PodTemplate, Program, RestartPolicy, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import (
     GpuRequest,
-    LabelOperator,
-    LabelRule,
-    Neighbourhood,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    PodAffinityTerm,
     PodShape,
     Toleration,
     TopologyConstraint,
@@ -66,10 +66,16 @@ SHAPE = PodShape(
     cpu_milli=4000,
     memory_bytes=2**40,
     extended=(("rdma/hca", 1),),
-    node_rules=((LabelRule("zone", LabelOperator.IN, ("a", "b")), LabelRule("ssd", LabelOperator.EXISTS)), ()),
+    node_rules=(
+        (
+            NodeSelectorRequirement("zone", NodeSelectorOperator.IN, ("a", "b")),
+            NodeSelectorRequirement("ssd", NodeSelectorOperator.EXISTS),
+        ),
+        (),
+    ),
     tolerations=(Toleration(), Toleration("runai", "drain", TaintEffect.NO_EXECUTE)),
     labels=(("app", "näive \u2603 \x00 '\"\\"),),
-    near=(Neighbourhood("zone", (("app", "x"),)),),
+    near=(PodAffinityTerm("zone", (("app", "x"),)),),
     schedulable=False,
 )
 TEMPLATE = PodTemplate(
@@ -120,7 +126,7 @@ FULL_SPEC = spec(
     grace_s=3,
     pools=(PoolName("a100"), PoolName("default")),
     constraint=TopologyConstraint(topology="racks", required="rack"),
-    want=Want.STOP,
+    want=DesiredState.STOP,
     run=7,
 )
 FULL_LIFE = record(
@@ -179,7 +185,7 @@ ORGANIZATION = Organization(
     rules={QueueId("p"): ProjectRules(interactive_limit_s=60), QueueId("q"): ProjectRules()},
     pools=(NodePool(), NodePool(name=PoolName("a"), label_key="k", label_value="v")),
     topologies=(Topology(name="racks", levels=("zone", "rack")),),
-    marks={NodeName("n1"): NodeMarks(cordoned=True, taints=(Taint("x"),), labels=(("a", "b"),))},
+    marks={NodeName("n1"): NodeOverrides(cordoned=True, taints=(Taint("x"),), labels=(("a", "b"),))},
 )
 FULL_ENTRY = LedgerEntry(
     specs=(spec(), FULL_SPEC),

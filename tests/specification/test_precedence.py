@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from fairpool.api import workloads as wire
+from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.cluster.rollup import gpus_held_milli
 from fairpool.cluster.snapshot_builder import snapshot_part
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.control import admission, items
-from fairpool.control.admission import KIND_OF_SUBMIT, Ground
+from fairpool.control.admission import KIND_OF_SUBMIT, AdmissionContext
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
@@ -69,7 +69,7 @@ def test_what_the_api_shows_is_what_the_scheduler_does(
     body, spec = _admitted(submit, {"gpu": "1"}, **said)
     shown = items.facts(body, spec, department="default", cluster="c", submitted_by="ann")
     board = _board(spec)
-    assert shown["preemptible"] is not board.is_firm(0)
+    assert shown["preemptible"] is not board.is_non_preemptible(0)
     assert shown["priority"] == board.rules[0].priority
     assert PRIORITY_CLASSES[shown["priorityClassName"]] == shown["priority"]
     assert priority_class in (None, shown["priorityClassName"])
@@ -126,8 +126,8 @@ def _admitted(kind: type[wire.SubmitAny], compute: dict[str, Any], **said: Any) 
     if kind is wire.SubmitDistributed:
         spec["numWorkers"] = 2
     body: Any = kind.model_validate({"name": "w", "projectId": "p", "spec": spec})
-    ground = Ground(project=ProjectRequest(name="p"), pools=frozenset())
-    made = admission.admit(body, ground, workload_id=WorkloadId("w"), name="w", now=Instant(0))
+    context = AdmissionContext(project=ProjectRequest(name="p"), pools=frozenset())
+    made = admission.admit(body, context, workload_id=WorkloadId("w"), name="w", now=Instant(0))
     assert isinstance(made, WorkloadSpec), made
     assert KIND_OF_SUBMIT[kind]
     return body, made

@@ -15,7 +15,7 @@ from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
 from fairpool.model.node import Node
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.precedence import gpus_charged_milli
-from fairpool.model.spec import Arrangement, PodTemplate, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, DesiredState, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import GpuRequest, PodShape, gpu_memory, gpu_portion, whole_gpus
 from fairpool.scheduler.decision import NotReady, Verdict
@@ -264,23 +264,23 @@ STATUSES = {
         then="Running, stopping: 60 s; it has at most 30 s to stop",
     ),
     "one that is to stop is running until it has left": When(
-        of=spec(want=Want.STOP),
+        of=spec(want=DesiredState.STOP),
         pods=(leaves("a-0-0", Cause.SUSPENDED),),
         then="Running, stopping: stopping: suspended; it has at most 30 s to stop",
     ),
     "one that is to stop and has left is stopped": When(
-        of=spec(want=Want.STOP),
+        of=spec(want=DesiredState.STOP),
         pods=(ended("a-0-0", Outcome.STOPPED),),
         then="Stopped, suspended",
     ),
     "one that has failed and is then suspended has failed": When(
-        of=spec(want=Want.STOP),
+        of=spec(want=DesiredState.STOP),
         pods=(ended("a-0-0", Outcome.ERROR),),
         stand=halted(WorkloadPhase.FAILED, Cause.EXITED),
         then="Failed, exited",
     ),
     "one that is to be deleted is deleting, whatever it was": When(
-        of=spec(want=Want.DELETE),
+        of=spec(want=DesiredState.DELETE),
         pods=(runs("a-0-0"),),
         stand=FINISHED,
         then="Deleting, deleted",

@@ -9,7 +9,7 @@ import pytest
 
 from fairpool.cluster.settle import LONGEST_RETRY_S, Evidence, settle
 from fairpool.model.ids import SECOND_MS
-from fairpool.model.observation import Answer, ObservedNode, ObservedPod, PodState, Reply
+from fairpool.model.observation import ObservedNode, ObservedPod, OrderResult, OrderStatus, PodState
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from tests.pod_records import (
     BOUND,
@@ -170,9 +170,9 @@ def sight_of_node(engine: str) -> ObservedNode | None:
     return observed_node("n1", gone="gone" in engine, silent_since=at(30) if "silent" in engine else None)
 
 
-def reply(engine: str) -> Answer | None:
+def reply(engine: str) -> OrderResult | None:
     word = engine.split(", ")[-1]
-    return answer(Reply(word), "the disk is full") if word in list(Reply) else None
+    return answer(OrderStatus(word), "the disk is full") if word in list(OrderStatus) else None
 
 
 def in_words(before: PodRecord, after: PodRecord) -> str:
@@ -210,7 +210,7 @@ def test_one_that_was_over_before_anybody_saw_it_run_still_has_run() -> None:
     ("engine", "detail", "exit_code"),
     [
         pytest.param({"exit_code": 3}, "exit code 3", 3, id="the exit code, if the engine says no more"),
-        pytest.param({"exit_code": 137, "words": "out of memory"}, "out of memory", 137, id="what the engine says"),
+        pytest.param({"exit_code": 137, "message": "out of memory"}, "out of memory", 137, id="what the engine says"),
         pytest.param({}, "exit code unknown", None, id="that nobody knows the exit code"),
     ],
 )
@@ -222,14 +222,14 @@ def test_a_failure_keeps_the_words_of_the_engine(engine: dict[str, object], deta
 
 def test_one_that_was_told_to_leave_keeps_the_reason_for_which_it_was_told() -> None:
     leaving = record("a-0-0", RELEASING, on="n1", cause=Cause.PREEMPTED, detail="for b")
-    exited = observed_pod(leaving, PodState.EXITED, exit_code=143, after_notice=True, words="terminated")
+    exited = observed_pod(leaving, PodState.EXITED, exit_code=143, after_notice=True, message="terminated")
     after = settle(leaving, Evidence(exited, observed_node()), NOW)
     assert (after.cause, after.detail, after.exit_code) == (Cause.PREEMPTED, "for b", 143)
 
 
 def test_trouble_with_the_start_is_written_down_once() -> None:
     bound = record("a-0-0", BOUND, on="n1")
-    evidence = Evidence(observed_pod(bound, PodState.STARTING, words="the disk is full"), observed_node())
+    evidence = Evidence(observed_pod(bound, PodState.STARTING, message="the disk is full"), observed_node())
     troubled = settle(bound, evidence, NOW)
     assert (troubled.phase, troubled.trouble) == (BOUND, "the disk is full")
     assert settle(troubled, evidence, NOW) is troubled
@@ -238,7 +238,7 @@ def test_trouble_with_the_start_is_written_down_once() -> None:
 @pytest.mark.parametrize("words", ["ErrImagePull: no such image", "ImagePullBackOff"])
 def test_one_whose_image_cannot_be_had_gives_its_devices_back(words: str) -> None:
     bound = record("a-0-0", BOUND, on="n1")
-    evidence = Evidence(observed_pod(bound, PodState.STARTING, words=words), observed_node())
+    evidence = Evidence(observed_pod(bound, PodState.STARTING, message=words), observed_node())
     leaving = settle(bound, evidence, NOW)
     assert (leaving.phase, leaving.cause, leaving.detail) == (RELEASING, Cause.IMAGE, words)
     assert settle(leaving, evidence, NOW) is leaving, "it holds its devices until the engine has confirmed the stop"
@@ -255,20 +255,20 @@ def test_trouble_is_forgotten_when_it_is_over() -> None:
 def test_a_start_that_is_put_off_is_asked_for_again_after_1_2_4_8_16_and_then_always_30_seconds() -> None:
     bound, waits = record("a-0-0", BOUND, on="n1"), []
     for _ in range(12):
-        bound = settle(bound, Evidence(None, observed_node(), answer(Reply.LATER, "the disk is full")), NOW)
+        bound = settle(bound, Evidence(None, observed_node(), answer(OrderStatus.LATER, "the disk is full")), NOW)
         waits.append((bound.retry_at - NOW) // SECOND_MS)
     assert waits == [1, 2, 4, 8, 16, *([LONGEST_RETRY_S] * 7)]
     assert bound.trouble == "the disk is full"
 
 
 def test_no_answer_at_all_is_trouble_too() -> None:
-    after = settle(record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(Reply.UNKNOWN)), NOW)
+    after = settle(record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(OrderStatus.UNKNOWN)), NOW)
     assert after.trouble == "the engine did not answer"
 
 
 def test_a_refusal_says_who_refused_and_why() -> None:
     after = settle(
-        record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(Reply.REFUSED, "no GPU 7")), NOW
+        record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(OrderStatus.REFUSED, "no GPU 7")), NOW
     )
     assert after.detail == "node n1 could not start it: no GPU 7"
 

@@ -15,7 +15,7 @@ from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, Queu
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint
 from fairpool.model.observation import Observation, ObservedNode
-from fairpool.model.organization import Entitlement, NodeMarks, Organization, Queue
+from fairpool.model.organization import Entitlement, NodeOverrides, Organization, Queue
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.workload import TopologyConstraint
@@ -228,16 +228,16 @@ def labelled(name: str) -> ObservedNode:
 @pytest.mark.parametrize(
     ("observed", "marks", "ready", "cordoned"),
     [
-        pytest.param(observed_node(), NodeMarks(), True, False, id="one that answers takes pods"),
+        pytest.param(observed_node(), NodeOverrides(), True, False, id="one that answers takes pods"),
         pytest.param(
-            observed_node(silent_since=at(30)), NodeMarks(), False, False, id="one that is silent takes nobody new"
+            observed_node(silent_since=at(30)), NodeOverrides(), False, False, id="one that is silent takes nobody new"
         ),
         pytest.param(
-            observed_node(), NodeMarks(cordoned=True), True, True, id="one that is cordoned is told of as such"
+            observed_node(), NodeOverrides(cordoned=True), True, True, id="one that is cordoned is told of as such"
         ),
     ],
 )
-def test_a_node(observed: ObservedNode, marks: NodeMarks, ready: bool, cordoned: bool) -> None:
+def test_a_node(observed: ObservedNode, marks: NodeOverrides, ready: bool, cordoned: bool) -> None:
     land = pooled_nodes({N1: observed}, Organization(marks={N1: marks}))
     assert [(node.ready, node.cordoned) for node in land.nodes[PoolName("default")]] == [(ready, cordoned)]
 
@@ -249,7 +249,7 @@ def test_a_node_that_is_gone_is_not_there() -> None:
 
 def test_a_node_has_the_taints_and_labels_that_an_administrator_gave_it() -> None:
     taint = Taint("runai", "drain")
-    marks = NodeMarks(taints=(taint,), labels=(("type", "a100"),))
+    marks = NodeOverrides(taints=(taint,), labels=(("type", "a100"),))
     land = pooled_nodes({N1: observed_node()}, Organization(marks={N1: marks}, pools=POOLS))
     assert land.pool_of == {N1: "a100"}
     assert land.nodes[A100.name][0].taints == (taint,)

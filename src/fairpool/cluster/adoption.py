@@ -80,7 +80,7 @@ def _keep(draft: EntryDraft, observed: ObservedPod) -> None:
 
 
 def _releasing(draft: EntryDraft, order: StartOrder) -> SnapshotPart:
-    pod = record_of_order(order, draft.now).leave(draft.now, Cause.UNWANTED)
+    pod = record_of_order(order, draft.now).release(draft.now, Cause.UNWANTED)
     return snapshot_part(None, WorkloadState(workload=order.workload), (pod,), draft.now)
 
 

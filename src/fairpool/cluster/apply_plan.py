@@ -74,7 +74,7 @@ def _whole_gang(draft: EntryDraft, workload: WorkloadId, pods: tuple[PodRecord, 
         return pods
     words = "other pods of its gang must stop, and all of them restart together"
     return tuple(
-        pod.leave(draft.now, Cause.PEER, words) if pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) else pod
+        pod.release(draft.now, Cause.PEER, words) if pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) else pod
         for pod in pods
     )
 
@@ -85,7 +85,7 @@ def _next(draft: EntryDraft, pod: PodRecord, decided: PodDecisions) -> list[PodR
     promise = decided.promise.get(pod.id)
     evict = decided.evict.get(pod.id)
     if evict is not None:
-        leaving = pod.leave(now, _cause(evict), _reason(draft, pod, evict))
+        leaving = pod.release(now, _cause(evict), _reason(draft, pod, evict))
         return [leaving] if promise is None else [leaving, _promised(_replacement(draft, pod), promise, now)]
     bind = decided.bind.get(pod.id)
     if bind is not None:

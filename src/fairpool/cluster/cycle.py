@@ -27,7 +27,7 @@ from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.observation import Answer, Observation
+from fairpool.model.observation import Observation, OrderResult
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Outcome, PodRecord
 from fairpool.model.spec import RestartPolicy, WorkloadSpec
@@ -41,7 +41,7 @@ class CycleInput:
     now: Instant
     observation: Observation
     pulled: PullAnswer | None = None
-    answers: Mapping[PodId, Answer] = field(default_factory=dict)
+    answers: Mapping[PodId, OrderResult] = field(default_factory=dict)
     """To the orders of the previous cycle, except those that were carried out."""
     policy: Policy = field(default_factory=Policy.product)
     recovered: bool = False
@@ -314,6 +314,6 @@ def _collect_garbage(draft: EntryDraft, concerned: set[WorkloadId]) -> None:
 
 def _needed(spec: WorkloadSpec, pods: Sequence[PodRecord]) -> set[PodId]:
     """Of each index the pod that succeeded, otherwise the latest, whose id must not be used again."""
-    always_restarts = spec.end_rule.restart is RestartPolicy.ALWAYS
+    always_restarts = spec.restart_rule.restart is RestartPolicy.ALWAYS
     done = {} if always_restarts else {pod.index: pod for pod in pods if pod.outcome is Outcome.OK}
     return {pod.id for pod in (latest_pods(pods) | done).values()}

@@ -13,7 +13,7 @@ from enum import StrEnum
 from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.pod_record import Cause, PodRecord
-from fairpool.model.spec import Dependency, Want, WorkloadSpec
+from fairpool.model.spec import Dependency, DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
 
@@ -37,7 +37,7 @@ def outcome_of(spec: WorkloadSpec | None, state: WorkloadState) -> WorkloadOutco
         return WorkloadOutcome.COMPLETED
     if halt is not None and halt.phase is WorkloadPhase.FAILED:
         return WorkloadOutcome.FAILED
-    return WorkloadOutcome.GONE if spec is None or spec.want is Want.DELETE else WorkloadOutcome.OPEN
+    return WorkloadOutcome.GONE if spec is None or spec.want is DesiredState.DELETE else WorkloadOutcome.OPEN
 
 
 def with_met_dependencies(

@@ -20,7 +20,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodRecord
-from fairpool.model.spec import Arrangement, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, DesiredState, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import WorkloadKind
 
 Drains = Callable[[NodeName], Sequence[Taint]]
@@ -60,7 +60,7 @@ def expand(given: ExpandInput, now: Instant) -> Expansion:
     """Update the state of a workload, then stop and create pods."""
     spec, pods = given.spec, given.pods
     if spec is None:
-        stopped = tuple(pod.leave(now, Cause.UNWANTED, "its workload no longer exists") for pod in pods)
+        stopped = tuple(pod.release(now, Cause.UNWANTED, "its workload no longer exists") for pod in pods)
         return Expansion(state=given.state, pods=stopped)
     pods = _in_this_run(pods, spec)
     state = _updated(given, spec, pods, now)
@@ -116,13 +116,13 @@ def _activated(state: WorkloadState, pods: Sequence[PodRecord]) -> WorkloadState
 def _stop_pods(
     spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], drains: Drains, now: Instant
 ) -> tuple[PodRecord, ...]:
-    if spec.want is Want.DELETE:
-        return tuple(pod.leave(now, Cause.DELETED) for pod in pods)
+    if spec.want is DesiredState.DELETE:
+        return tuple(pod.release(now, Cause.DELETED) for pod in pods)
     if state.halt is not None:
         halt = state.halt
-        return tuple(pod.leave(now, halt.cause, halt.detail) for pod in pods)
-    if spec.want is Want.STOP:
-        return tuple(pod.leave(now, Cause.SUSPENDED) for pod in pods)
+        return tuple(pod.release(now, halt.cause, halt.detail) for pod in pods)
+    if spec.want is DesiredState.STOP:
+        return tuple(pod.release(now, Cause.SUSPENDED) for pod in pods)
     pods = _stop_superfluous(spec, pods, now)
     pods = tuple(_stop_if_drained(pod, drains, now) for pod in pods)
     pods = _scale_down(spec, pods, now)
@@ -132,9 +132,9 @@ def _stop_pods(
 def _stop_superfluous(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
     """Stop replacements of pods that succeeded: a pod that is moved has a replacement before its own end."""
     done = {index for index, pod in counted_pods(spec, pods).items() if pod.outcome is Outcome.OK}
-    if spec.end_rule.restart is RestartPolicy.ALWAYS or not done:
+    if spec.restart_rule.restart is RestartPolicy.ALWAYS or not done:
         return pods
-    return tuple(pod.leave(now, Cause.FINISHED) if pod.index in done else pod for pod in pods)
+    return tuple(pod.release(now, Cause.FINISHED) if pod.index in done else pod for pod in pods)
 
 
 def _stop_if_drained(pod: PodRecord, drains: Drains, now: Instant) -> PodRecord:
@@ -142,7 +142,7 @@ def _stop_if_drained(pod: PodRecord, drains: Drains, now: Instant) -> PodRecord:
         return pod
     for taint in drains(pod.node):
         if not any(each.covers(taint) for each in pod.shape.tolerations):
-            return pod.leave(now, Cause.NODE_DRAINED, f"{pod.node} is being drained ({taint})")
+            return pod.release(now, Cause.NODE_DRAINED, f"{pod.node} is being drained ({taint})")
     return pod
 
 
@@ -158,7 +158,7 @@ def _scale_down(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -
     if not surplus:
         return pods
     words = f"scaled down to {spec.pods} {'pod' if spec.pods == 1 else 'pods'}"
-    return tuple(pod.leave(now, Cause.SCALED_DOWN, words) if pod.id in surplus else pod for pod in pods)
+    return tuple(pod.release(now, Cause.SCALED_DOWN, words) if pod.id in surplus else pod for pod in pods)
 
 
 def _stop_broken_gang(
@@ -171,7 +171,7 @@ def _stop_broken_gang(
     verb = "ended" if broken.is_over else "is stopping"
     words = f"{pod_label(spec, state, broken)} {verb}; all pods of {spec.name} restart together"
     return tuple(
-        pod.leave(now, Cause.PEER, words) if pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) else pod for pod in pods
+        pod.release(now, Cause.PEER, words) if pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) else pod for pod in pods
     )
 
 
@@ -238,7 +238,7 @@ def _needs_pod(spec: WorkloadSpec, last: PodRecord | None) -> bool:
         return True
     if not last.is_over:
         return False
-    return last.outcome is not Outcome.OK or spec.end_rule.restart is RestartPolicy.ALWAYS
+    return last.outcome is not Outcome.OK or spec.restart_rule.restart is RestartPolicy.ALWAYS
 
 
 # --- timers --------------------------------------------------------------------------------------------------------
@@ -263,4 +263,4 @@ def _is_gone(spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord]
     if any(not pod.is_over for pod in pods):
         return False
     expiry = expires_at(spec, state)
-    return spec.want is Want.DELETE or (expiry is not None and expiry <= now)
+    return spec.want is DesiredState.DELETE or (expiry is not None and expiry <= now)

@@ -21,12 +21,12 @@ from fairpool.cluster.settle import LONGEST_RETRY_S
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import Instant, is_ahead
 from fairpool.model.pod_record import PodRecord
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 
 
 def should_run(spec: WorkloadSpec, state: WorkloadState) -> bool:
     """Whether a workload is meant to run and has not ended in this run."""
-    return spec.want is Want.RUN and state.halt is None
+    return spec.want is DesiredState.RUN and state.halt is None
 
 
 def may_have_pods(spec: WorkloadSpec, state: WorkloadState) -> bool:

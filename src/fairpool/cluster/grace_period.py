@@ -19,8 +19,8 @@ from dataclasses import replace
 from fairpool.model.ids import PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import GraceRules
-from fairpool.model.pod_record import HURRIED, Cause, PodRecord
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.pod_record import EVICTION_GRACE_CAUSES, Cause, PodRecord
+from fairpool.model.spec import DesiredState, WorkloadSpec
 
 
 def capped_grace_s(graces: GraceRules, asked_s: int, *, hurried: bool = False) -> int:
@@ -36,7 +36,7 @@ def with_capped_graces(
     `promised`: pods whose place is promised to another project, with the message. Unchanged pods stay as they are.
     """
     stopping = [pod for pod in pods if pod.phase is PodPhase.RELEASING]
-    gang_is_hurried = any(pod.cause in HURRIED for pod in stopping)
+    gang_is_hurried = any(pod.cause in EVICTION_GRACE_CAUSES for pod in stopping)
     return tuple(
         _capped(pod, spec, graces, gang_is_hurried, promised.get(pod.id, ""))
         if pod.phase is PodPhase.RELEASING
@@ -48,9 +48,9 @@ def with_capped_graces(
 def _capped(
     pod: PodRecord, spec: WorkloadSpec | None, graces: GraceRules, gang_is_hurried: bool, promised: str
 ) -> PodRecord:
-    hurried = pod.cause in HURRIED or (pod.cause is Cause.PEER and gang_is_hurried)
+    hurried = pod.cause in EVICTION_GRACE_CAUSES or (pod.cause is Cause.PEER and gang_is_hurried)
     grace_s = capped_grace_s(graces, pod.grace_s, hurried=hurried or bool(promised))
-    if spec is not None and spec.want is Want.DELETE:
+    if spec is not None and spec.want is DesiredState.DELETE:
         grace_s = min(grace_s, spec.grace_s)
     if grace_s == pod.grace_s:
         return pod

@@ -18,7 +18,16 @@ from fairpool.cluster.pending_reports import PendingReports
 from fairpool.cluster.planning import SnapshotHook
 from fairpool.engines.port import Engine, EngineUnreachable, Fenced
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
-from fairpool.model.observation import Answer, ForgetOrder, Observation, Order, PodState, Reply, StartOrder, StopOrder
+from fairpool.model.observation import (
+    ForgetOrder,
+    Observation,
+    Order,
+    OrderResult,
+    OrderStatus,
+    PodState,
+    StartOrder,
+    StopOrder,
+)
 from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.policy import Policy
 
@@ -76,7 +85,7 @@ class Loop:
         self.token = ledger.acquire(holder, now, at_least=Token(now if self._ledger_was_new else 0))
         self._load()
         self._pending = PendingReports()
-        self._answers: dict[PodId, Answer] = {}
+        self._answers: dict[PodId, OrderResult] = {}
         self._run_again = True
         self._act_again_at: Instant | None = None
         self._renewed_at = now
@@ -242,8 +251,8 @@ class Loop:
                 self._note_answer(now, order, answer)
             self._on_step("acted")
 
-    def _note_answer(self, now: Instant, order: Order, answer: Answer) -> None:
-        if answer.reply is not Reply.DONE:
+    def _note_answer(self, now: Instant, order: Order, answer: OrderResult) -> None:
+        if answer.status is not OrderStatus.DONE:
             if isinstance(order, StartOrder):
                 self._answers[order.pod] = answer
             else:

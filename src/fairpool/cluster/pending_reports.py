@@ -44,7 +44,7 @@ class PendingReports:
                 memory_bytes=observed.node.memory_bytes,
                 gpu_memory_mib=observed.node.gpu_memory_mib,
                 gpus_withheld=observed.node.gpus_withheld,
-                words=observed.words,
+                words=observed.message,
                 labels=dict(observed.node.labels),
                 images=observed.images,
             )

@@ -28,7 +28,7 @@ def counted_pods(spec: WorkloadSpec, pods: Sequence[PodRecord]) -> dict[int, Pod
     """
     most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods
     counted = {index: pod for index, pod in latest_pods(pods).items() if index < most}
-    if spec.end_rule.restart is not RestartPolicy.ALWAYS:
+    if spec.restart_rule.restart is not RestartPolicy.ALWAYS:
         counted.update((pod.index, pod) for pod in pods if pod.outcome is Outcome.OK and pod.index < most)
     return counted
 

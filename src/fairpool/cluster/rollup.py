@@ -20,8 +20,8 @@ from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.observation import ObservedNode
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.precedence import gpus_charged_milli
-from fairpool.model.spec import Arrangement, Want, WorkloadSpec
-from fairpool.model.status import Pause, Reason, WorkloadPhase
+from fairpool.model.spec import Arrangement, DesiredState, WorkloadSpec
+from fairpool.model.status import Reason, WaitReason, WorkloadPhase
 from fairpool.scheduler.decision import Verdict
 from fairpool.scheduler.explain import explain, names_for
 
@@ -52,7 +52,7 @@ def rollup(
     shown.sort(key=lambda pod: (pod.index, pod.incarnation))  # the same report, in whatever order they were created
     status = workload_status(spec, state, shown, verdicts=verdicts, nodes=nodes, now=now)
     pool = current_pool(spec, state, pools)
-    if status.reason is Pause.QUEUED and pool not in pools:
+    if status.reason is WaitReason.QUEUED and pool not in pools:
         status = Status(
             status.phase,
             status.reason,
@@ -88,13 +88,13 @@ def workload_status(
 ) -> Status:
     """The phase of a workload, from its declaration and its pods. The first match counts."""
     placed = [pod for pod in pods if pod.is_placed]
-    if spec.want is Want.DELETE:
+    if spec.want is DesiredState.DELETE:
         return Status(WorkloadPhase.DELETING, Cause.DELETED, _grace_left(placed))
-    if state.halt is not None or spec.want is Want.STOP:
+    if state.halt is not None or spec.want is DesiredState.STOP:
         halt = state.halt or Halt(WorkloadPhase.STOPPED, Cause.SUSPENDED, now)
         if placed:
             words = (halt.detail or f"stopping: {halt.cause.value}", _grace_left(placed))
-            return Status(WorkloadPhase.RUNNING, Pause.STOPPING, "; ".join(filter(None, words)))
+            return Status(WorkloadPhase.RUNNING, WaitReason.STOPPING, "; ".join(filter(None, words)))
         return Status(halt.phase, halt.cause, halt.detail)
     running = [pod for pod in pods if pod.phase is PodPhase.RUNNING]
     done = sum(pod.outcome is Outcome.OK for pod in pods)
@@ -104,7 +104,7 @@ def workload_status(
         return _starting(placed)
     awaited = unmet_dependencies(spec, state)
     if awaited:
-        return Status(WorkloadPhase.PENDING, Pause.DEPENDENCY, waiting_text(awaited))
+        return Status(WorkloadPhase.PENDING, WaitReason.DEPENDENCY, waiting_text(awaited))
     return _pending(spec, state, pods, verdicts, now)
 
 
@@ -118,9 +118,9 @@ def _running(spec: WorkloadSpec, running: Sequence[PodRecord], nodes: Mapping[No
     for pod in running:
         observed = nodes.get(pod.node) if pod.node is not None else None
         if observed is not None and observed.silent_since is not None:
-            return Status(WorkloadPhase.DEGRADED, Pause.NODE_SILENT, f"node {pod.node} does not respond")
+            return Status(WorkloadPhase.DEGRADED, WaitReason.NODE_SILENT, f"node {pod.node} does not respond")
     if spec.arrangement is Arrangement.REPLICAS and len(running) < spec.pods:
-        return Status(WorkloadPhase.DEGRADED, Pause.SHORT, f"{len(running)} of {spec.pods} replicas running")
+        return Status(WorkloadPhase.DEGRADED, WaitReason.SHORT, f"{len(running)} of {spec.pods} replicas running")
     if spec.is_elastic and len(running) < spec.pods:
         return Status(WorkloadPhase.RUNNING, None, f"{len(running)} of up to {spec.pods} pods running")
     return Status(WorkloadPhase.RUNNING)
@@ -130,8 +130,8 @@ def _starting(placed: Sequence[PodRecord]) -> Status:
     for pod in placed:
         if pod.trouble:
             image = pod.trouble.startswith(IMAGE_TROUBLES)
-            return Status(WorkloadPhase.INITIALIZING, Pause.IMAGE if image else Pause.STARTING, pod.trouble)
-    return Status(WorkloadPhase.INITIALIZING, Pause.STARTING)
+            return Status(WorkloadPhase.INITIALIZING, WaitReason.IMAGE if image else WaitReason.STARTING, pod.trouble)
+    return Status(WorkloadPhase.INITIALIZING, WaitReason.STARTING)
 
 
 def _pending(
@@ -145,8 +145,8 @@ def _pending(
     if leaving:
         first = min(leaving, key=lambda pod: pod.cause is Cause.PEER)  # the pod that broke the gang, before its peers
         if first.cause is Cause.IMAGE:
-            return Status(WorkloadPhase.PENDING, Pause.IMAGE, first.detail)
-        return Status(WorkloadPhase.PENDING, Pause.EVICTED, f"{first.detail}; {_grace_left(leaving)}")
+            return Status(WorkloadPhase.PENDING, WaitReason.IMAGE, first.detail)
+        return Status(WorkloadPhase.PENDING, WaitReason.EVICTED, f"{first.detail}; {_grace_left(leaving)}")
     waiting = [pod for pod in pods if not pod.is_over]
     held_back = [pod for pod in waiting if is_backing_off(pod, now)]
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
@@ -155,7 +155,7 @@ def _pending(
     words = (
         explain(known[0], called=names_for(spec.project)) if known else "has not been considered by the scheduler yet"
     )
-    return Status(WorkloadPhase.PENDING, Pause.QUEUED, words)
+    return Status(WorkloadPhase.PENDING, WaitReason.QUEUED, words)
 
 
 def _backing_off(spec: WorkloadSpec, state: WorkloadState, held_back: Sequence[PodRecord]) -> Status:
@@ -165,7 +165,7 @@ def _backing_off(spec: WorkloadSpec, state: WorkloadState, held_back: Sequence[P
     words = state.failure or "ended"
     of_image = state.refusals > 0 and any(trouble in words for trouble in IMAGE_TROUBLES)
     detail = f"{words}; waiting for {_next_try(spec, state)}; it holds no GPU until then"
-    return Status(WorkloadPhase.PENDING, Pause.IMAGE if of_image else Pause.BACK_OFF, detail, next_try_at)
+    return Status(WorkloadPhase.PENDING, WaitReason.IMAGE if of_image else WaitReason.BACK_OFF, detail, next_try_at)
 
 
 def _next_try(spec: WorkloadSpec, state: WorkloadState) -> str:
@@ -173,7 +173,7 @@ def _next_try(spec: WorkloadSpec, state: WorkloadState) -> str:
         return f"try {state.refusals + 1} of {REFUSALS_MAX + 1}"
     if not state.failures:
         return "a restart"
-    retries = spec.end_rule.retries
+    retries = spec.restart_rule.retries
     of = "" if retries is None else f" of {retries}"
     if spec.arrangement is not Arrangement.TOGETHER:
         return f"retry {state.failures}{of}"  # of all its pods together

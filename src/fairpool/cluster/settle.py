@@ -21,7 +21,7 @@ from enum import StrEnum
 
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.observation import EVICTED, Answer, ObservedNode, ObservedPod, Reply
+from fairpool.model.observation import EVICTED, ObservedNode, ObservedPod, OrderResult, OrderStatus
 from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodRecord
 
 FIRST_RETRY_S = 1
@@ -51,7 +51,7 @@ class Evidence:
 
     pod: ObservedPod | None = None
     node: ObservedNode | None = None
-    answer: Answer | None = None
+    answer: OrderResult | None = None
     """To the last order for it, if there was one since."""
     stop_confirmed: bool = False
     confirmed_grace_s: int = 0
@@ -91,11 +91,11 @@ def settle(pod: PodRecord, evidence: Evidence, now: Instant) -> PodRecord:
         case PodPhase.BOUND, Observed.ABSENT if evidence.node is not None and not evidence.node.node.offers(
             pod.devices
         ):
-            return pod.leave(now, Cause.NODE_LOST, f"node {pod.node} no longer has {_gpus(pod)} available")
+            return pod.release(now, Cause.NODE_LOST, f"node {pod.node} no longer has {_gpus(pod)} available")
         case PodPhase.BOUND, Observed.ABSENT:
             return _start_answered(pod, evidence.answer, now)
         case PodPhase.RUNNING, Observed.ABSENT:
-            return pod.leave(now, Cause.VANISHED, "its process disappeared")
+            return pod.release(now, Cause.VANISHED, "its process disappeared")
         case PodPhase.RELEASING, Observed.ABSENT | Observed.NODE_REMOVED if evidence.stop_confirmed:
             return pod.end(now, _stopped_outcome(pod), pod.cause or Cause.UNWANTED)
         case PodPhase.RELEASING, Observed.NODE_GONE:
@@ -109,7 +109,7 @@ def _node_removed(pod: PodRecord, observed: ObservedPod | None, now: Instant) ->
     """The pod may still run: it is stopped, and has ended when the engine confirms that."""
     if observed is not None and pod.started_at is None:
         pod = replace(pod, started_at=observed.running_since)
-    return pod.leave(now, Cause.NODE_LOST, f"node {pod.node} was removed")
+    return pod.release(now, Cause.NODE_LOST, f"node {pod.node} was removed")
 
 
 def _gpus(pod: PodRecord) -> str:
@@ -125,16 +125,16 @@ def _exited(pod: PodRecord, observed: ObservedPod | None, now: Instant) -> PodRe
         return pod.end(now, _stopped_outcome(pod), pod.cause or Cause.UNWANTED, exit_code=code)
     words = _why_evicted(observed)
     if observed.after_notice and not words:
-        return pod.end(now, Outcome.LOST, Cause.NODE_LOST, observed.words or "its node stopped it", code)
+        return pod.end(now, Outcome.LOST, Cause.NODE_LOST, observed.message or "its node stopped it", code)
     outcome = Outcome.OK if code == 0 and not words else Outcome.ERROR
-    words = words or observed.words or (f"exit code {code}" if code is not None else "exit code unknown")
+    words = words or observed.message or (f"exit code {code}" if code is not None else "exit code unknown")
     ended = pod.move(PodPhase.ENDED, now, outcome=outcome, cause=Cause.EXITED, detail=words, exit_code=code, trouble="")
     return ended if ended.started_at is not None else replace(ended, started_at=observed.running_since)
 
 
 def _why_evicted(observed: ObservedPod) -> str:
     """The message of an engine that evicted a pod for what it did; empty: it did not."""
-    _, evicted, words = observed.words.partition(EVICTED)
+    _, evicted, words = observed.message.partition(EVICTED)
     return f"{EVICTED}{words.partition(', and killed')[0]}" if observed.after_notice and evicted else ""
 
 
@@ -147,22 +147,22 @@ def _stopped_outcome(pod: PodRecord) -> Outcome:
 
 
 def _starting(pod: PodRecord, observed: ObservedPod | None, now: Instant) -> PodRecord:
-    words = observed.words if observed is not None else ""
+    words = observed.message if observed is not None else ""
     if words.startswith(IMAGE_TROUBLES):
-        return pod.leave(now, Cause.IMAGE, words)
+        return pod.release(now, Cause.IMAGE, words)
     return pod if words == pod.trouble else replace(pod, trouble=words)
 
 
-def _start_answered(pod: PodRecord, answer: Answer | None, now: Instant) -> PodRecord:
+def _start_answered(pod: PodRecord, answer: OrderResult | None, now: Instant) -> PodRecord:
     """A start that did not happen: retry later, or end the pod if it was refused."""
-    if answer is None or answer.reply is Reply.DONE:
+    if answer is None or answer.status is OrderStatus.DONE:
         return pod
-    if answer.reply is Reply.REFUSED:
-        return pod.end(now, Outcome.ERROR, Cause.REFUSED, f"node {pod.node} could not start it: {answer.words}")
+    if answer.status is OrderStatus.REFUSED:
+        return pod.end(now, Outcome.ERROR, Cause.REFUSED, f"node {pod.node} could not start it: {answer.message}")
     wait_s = min(FIRST_RETRY_S << min(pod.attempts, 10), LONGEST_RETRY_S)
     return replace(
         pod,
         attempts=pod.attempts + 1,
         retry_at=Instant(now + wait_s * SECOND_MS),
-        trouble=answer.words or "the engine did not answer",
+        trouble=answer.message or "the engine did not answer",
     )

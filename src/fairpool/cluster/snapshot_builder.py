@@ -56,7 +56,7 @@ def _with_overrides(observed: ObservedNode, organization: Organization) -> Node:
     node = observed.node
     marks = organization.marks.get(node.name)
     if marks is not None:
-        node = marks.upon(node)
+        node = marks.applied_to(node)
     return replace(node, ready=False) if observed.silent_since is not None and node.ready else node
 
 

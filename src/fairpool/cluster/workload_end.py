@@ -53,7 +53,7 @@ def _is_complete(spec: WorkloadSpec, state: WorkloadState, counted: dict[int, Po
             return False
         case Arrangement.SWEEP:
             return done >= spec.runs_needed
-    if spec.end_rule.restart is RestartPolicy.ALWAYS:
+    if spec.restart_rule.restart is RestartPolicy.ALWAYS:
         return False
     if spec.leader is not None:
         return 0 in counted and counted[0].outcome is Outcome.OK
@@ -77,7 +77,7 @@ def _too_many_failures(
     failed = [pod for pod in failed if pod.cause not in UNSTARTED]
     if not failed:
         return None
-    rule = spec.end_rule
+    rule = spec.restart_rule
     last = failure_text(spec, state, failed[-1])
     if rule.restart is RestartPolicy.NEVER or rule.retries == 0:
         return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)

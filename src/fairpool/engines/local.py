@@ -23,11 +23,11 @@ from fairpool.engines.port import EngineUnreachable, Fenced
 from fairpool.model.ids import Instant, NodeName, Token
 from fairpool.model.node import Node
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     Observation,
     ObservedNode,
     Order,
+    OrderResult,
     StartOrder,
     StopOrder,
 )
@@ -71,7 +71,7 @@ class LocalEngine:
                 self._observed = last = Observation(at=_now(), nodes=nodes, pods=pods, token=token)
             return last
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         """Do these in turn; neighbours of one kind together, which is cheaper."""
         with self._obeying(token):
             return [answer for _, alike in groupby(orders, type) for answer in self._answers(list(alike))]
@@ -84,7 +84,7 @@ class LocalEngine:
         """Let go; the pods run on, and whoever opens the folder next finds them."""
         self.supervisor.close()
 
-    def _answers(self, orders: Sequence[Order]) -> Sequence[Answer]:
+    def _answers(self, orders: Sequence[Order]) -> Sequence[OrderResult]:
         """Answers to orders of one kind."""
         if isinstance(orders[0], StartOrder):
             return self.supervisor.start([order for order in orders if isinstance(order, StartOrder)])
@@ -125,7 +125,7 @@ class LocalEngine:
         seen = self._device_health.look(self._nodes, self._belongings)
         images = self.supervisor.images
         observed_pods = {
-            each.node.name: ObservedNode(node=each.node, boot_id=boot_id, words=each.words, images=images)
+            each.node.name: ObservedNode(node=each.node, boot_id=boot_id, message=each.words, images=images)
             for each in seen
         }
         observed_pods |= {name: self._observed_of_left(name, highest) for name, highest in left.items()}
@@ -139,7 +139,7 @@ class LocalEngine:
         node = Node(name=name, cpu_milli=0, memory_bytes=0, gpus=highest + 1)
         words = "this node was removed; its pods are being stopped"
         boot_id = self.supervisor.boot_id
-        return ObservedNode(node=node, boot_id=boot_id, silent_since=self._opened_at, words=words)
+        return ObservedNode(node=node, boot_id=boot_id, silent_since=self._opened_at, message=words)
 
 
 def _token_in(content: bytes, path: Path) -> Token:

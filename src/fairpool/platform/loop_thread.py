@@ -34,7 +34,7 @@ TROUBLED_S = 1.0
 LONGEST_REPAIR_S = 30.0
 
 
-class Alarm:
+class Waker:
     """Sleeps until somebody pokes, a descriptor has something to read, or time is over."""
 
     def __init__(self, descriptors: Sequence[int]) -> None:
@@ -43,7 +43,7 @@ class Alarm:
         for descriptor in (self._event, *descriptors):
             self._poll.register(descriptor, select.POLLIN)
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """From any thread."""
         os.eventfd_write(self._event, 1)
 
@@ -56,11 +56,11 @@ class Alarm:
         os.close(self._event)
 
 
-class Runner:
+class LoopThread:
     """Lets a loop turn until it is told to stop."""
 
-    def __init__(self, make_loop: Callable[[], Loop], alarm: Alarm, on_step_down: Callable[[str], None]) -> None:
-        self._make_loop, self._alarm, self._on_step_down = make_loop, alarm, on_step_down
+    def __init__(self, make_loop: Callable[[], Loop], waker: Waker, on_step_down: Callable[[str], None]) -> None:
+        self._make_loop, self._waker, self._on_step_down = make_loop, waker, on_step_down
         self.loop = make_loop()
         self.turns = 0
         self.turned_at = Instant(0)
@@ -79,7 +79,7 @@ class Runner:
     def stop(self, timeout_s: float) -> bool:
         """Finish the turn under way and no other; says whether it did."""
         self._stopping = True
-        self._alarm.poke()
+        self._waker.wake()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -122,7 +122,7 @@ class Runner:
 
     def _try_again(self, repair_s: float) -> float:
         """After a while, with another loop; says how long the next wait is."""
-        self._alarm.sleep(repair_s)
+        self._waker.sleep(repair_s)
         self._replace_loop()
         return min(2 * repair_s, LONGEST_REPAIR_S)
 
@@ -145,10 +145,10 @@ class Runner:
             link = self.loop.link_trouble
             self._note_trouble(self.loop.trouble or (f"no connection to the control plane: {link}" if link else ""))
             if self.loop.trouble:
-                self._alarm.sleep(TROUBLED_S)
+                self._waker.sleep(TROUBLED_S)
             elif not was_busy:
                 self.is_settled.set()
-                self._alarm.sleep(self._rest_s())
+                self._waker.sleep(self._rest_s())
 
     def _rest_s(self) -> float:
         wake = self.loop.next_wake()
@@ -167,11 +167,11 @@ class Runner:
             old, new = before.get(name), self._nodes.get(name)
             if new is None:
                 log.warning("node left", extra={"fields": {"node": name}})
-            elif old is None or (old.words, old.gone, old.node) != (new.words, new.gone, new.node):
+            elif old is None or (old.message, old.gone, old.node) != (new.message, new.gone, new.node):
                 fields = {"node": name, "gpus": new.node.gpus, "withheld": len(new.node.gpus_withheld) or None}
                 log.info(
                     "node joined" if old is None else "node changed",
-                    extra={"fields": {**fields, "gone": new.gone or None, "words": new.words}},
+                    extra={"fields": {**fields, "gone": new.gone or None, "words": new.message}},
                 )
 
     def _note_trouble(self, trouble: str) -> None:

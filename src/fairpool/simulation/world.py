@@ -29,7 +29,7 @@ from fairpool.model.mentions import in_full
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
-from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
+from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 from fairpool.scheduler.explain import explain
 from fairpool.simulation.scenario import Scenario
 
@@ -129,7 +129,7 @@ class Stage:
         if level is None:
             return ""
         verdicts = self.loop.cache.verdicts
-        waits = level.phase is WorkloadPhase.PENDING and level.reason is Pause.QUEUED
+        waits = level.phase is WorkloadPhase.PENDING and level.reason is WaitReason.QUEUED
         # What the level says may hold numbers of some seconds ago: those are told less often than they change.
         groups = [group for group in verdicts if workload_of(group) == workload] if waits else []
         return explain(verdicts[groups[0]]) if groups else in_full(level.detail)

@@ -36,11 +36,11 @@ from fairpool.engines.simulated.timeline import (
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Token
 from fairpool.model.node import Node
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     Observation,
     Order,
-    Reply,
+    OrderResult,
+    OrderStatus,
     StartOrder,
     StopOrder,
 )
@@ -99,7 +99,7 @@ class SimulatedEngine:
         self._check_token(token)
         return self._observed.observation(self._now, self._token)
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         """Do these, or make sure that they were done. All answers are durable before any is given."""
         self._pass_time()
         self._check_token(token)
@@ -252,12 +252,12 @@ class SimulatedEngine:
         if self._changes.has("meta", "token"):
             self._save()
 
-    def _answer(self, order: Order, token: Token) -> Answer:
+    def _answer(self, order: Order, token: Token) -> OrderResult:
         timeline = self._timelines.get(order.pod)
         at_home = self._hosts.get(timeline.order.node) if timeline is not None else None
         addressed = self._hosts.get(order.node) if order.node is not None else None
         if any(host is not None and host.is_silent for host in (at_home, addressed)):
-            return Answer(order.pod, Reply.UNKNOWN, NO_ANSWER)
+            return OrderResult(order.pod, OrderStatus.UNKNOWN, NO_ANSWER)
         self._invariants.acted(token)
         self._find(order.pod)
         timeline = self._timelines.get(order.pod)
@@ -269,13 +269,13 @@ class SimulatedEngine:
             case ForgetOrder():
                 return self._forget(order, timeline)
 
-    def _start(self, order: StartOrder, timeline: PodTimeline | None, host: SimulatedNode | None) -> Answer:
+    def _start(self, order: StartOrder, timeline: PodTimeline | None, host: SimulatedNode | None) -> OrderResult:
         if timeline is not None:
             if timeline.order.node != order.node:
                 self._invariants.ordered_elsewhere(timeline.order, order)
-            return Answer(order.pod, Reply.DONE)
+            return OrderResult(order.pod, OrderStatus.DONE)
         if order.pod in self._tombstones:
-            return Answer(order.pod, Reply.REFUSED, self._tombstones[order.pod])
+            return OrderResult(order.pod, OrderStatus.REFUSED, self._tombstones[order.pod])
         if host is None or not host.offered:
             return self._refuse(order, f"there is no node {order.node}")
         if order.boot_id != host.boot_id:
@@ -288,26 +288,26 @@ class SimulatedEngine:
         self._invariants.started(order, host.node)
         self._on_node[order.node][order.pod] = None
         self._set_timeline(start_timeline(self._numbers, order, self._behaviour_of(order), done_ms, self._now))
-        return Answer(order.pod, Reply.DONE)
+        return OrderResult(order.pod, OrderStatus.DONE)
 
-    def _refuse(self, order: StartOrder, words: str) -> Answer:
+    def _refuse(self, order: StartOrder, words: str) -> OrderResult:
         """Refused is refused for good: an earlier copy of the order, still on its way, must not start it either."""
         self._add_tombstone(order.pod, words)
-        return Answer(order.pod, Reply.REFUSED, words)
+        return OrderResult(order.pod, OrderStatus.REFUSED, words)
 
-    def _stop(self, order: StopOrder, timeline: PodTimeline | None) -> Answer:
+    def _stop(self, order: StopOrder, timeline: PodTimeline | None) -> OrderResult:
         if timeline is not None:
             self._set_timeline(stopped(timeline, self._now, order.grace_s, order.reason))
         elif order.pod not in self._tombstones:
             self._add_tombstone(order.pod, STOPPED_BEFORE)
-        return Answer(order.pod, Reply.DONE)
+        return OrderResult(order.pod, OrderStatus.DONE)
 
-    def _forget(self, order: ForgetOrder, timeline: PodTimeline | None) -> Answer:
+    def _forget(self, order: ForgetOrder, timeline: PodTimeline | None) -> OrderResult:
         if timeline is not None and not timeline.is_over(self._now):
-            return Answer(order.pod, Reply.LATER, "it has not ended yet")
+            return OrderResult(order.pod, OrderStatus.LATER, "it has not ended yet")
         if timeline is not None or order.pod not in self._tombstones:
             self._vanish(order.pod, ENDED_BEFORE)
-        return Answer(order.pod, Reply.DONE)
+        return OrderResult(order.pod, OrderStatus.DONE)
 
     # --- lives and nodes change ---
 

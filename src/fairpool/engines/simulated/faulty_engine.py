@@ -13,7 +13,7 @@ from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
 from fairpool.engines.simulated.random_faults import RandomFaults
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Token
-from fairpool.model.observation import Answer, Observation, Order, Reply, StartOrder, StopOrder
+from fairpool.model.observation import Observation, Order, OrderResult, OrderStatus, StartOrder, StopOrder
 
 LATE_S = 30
 DROPPED_S = 60
@@ -81,7 +81,7 @@ class FaultyEngine:
             raise EngineUnreachable("no response")
         return self._engine.observe(token)
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         self.catch_up()
         self._delay()
         if self._happens(self._faults.away_before):
@@ -144,19 +144,19 @@ class FaultyEngine:
         )
         return next((delivery for delivery, chance in chances if self._happens(chance)), Delivery.ARRIVES)
 
-    def _reply(self, dispatch: Dispatch, answers: Iterator[Answer]) -> Answer:
+    def _reply(self, dispatch: Dispatch, answers: Iterator[OrderResult]) -> OrderResult:
         answer = next(answers) if dispatch.arriving is not None else None
         pod = dispatch.order.pod
         if dispatch.delivery is Delivery.PUT_OFF:
-            return Answer(pod, Reply.LATER, "the node is busy")
+            return OrderResult(pod, OrderStatus.LATER, "the node is busy")
         if answer is None:
-            return Answer(pod, Reply.UNKNOWN, "no response")
-        if isinstance(dispatch.arriving, StartOrder) and answer.reply is Reply.DONE:
+            return OrderResult(pod, OrderStatus.UNKNOWN, "no response")
+        if isinstance(dispatch.arriving, StartOrder) and answer.status is OrderStatus.DONE:
             self._maybe_hold_up(pod)
         if dispatch.delivery is Delivery.ANSWER_LOST:
-            return Answer(pod, Reply.UNKNOWN, "no response")
-        if dispatch.delivery is Delivery.REFUSED and answer.reply is Reply.DONE:
-            return Answer(pod, Reply.REFUSED, "the node could not start it")
+            return OrderResult(pod, OrderStatus.UNKNOWN, "no response")
+        if dispatch.delivery is Delivery.REFUSED and answer.status is OrderStatus.DONE:
+            return OrderResult(pod, OrderStatus.REFUSED, "the node could not start it")
         return answer
 
     def _maybe_hold_up(self, pod: PodId) -> None:

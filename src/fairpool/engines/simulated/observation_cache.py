@@ -48,4 +48,4 @@ class ObservationCache:
 
 def _looks_like(old: ObservedPod | None, new: ObservedPod) -> bool:
     """Whether a life looks as before; its order is the same, and when it runs and how it ends go with the state."""
-    return old is not None and old.state is new.state and old.words == new.words
+    return old is not None and old.state is new.state and old.message == new.message

@@ -139,13 +139,13 @@ def observed(timeline: PodTimeline, at: Instant) -> ObservedPod:
             order=timeline.order,
             state=PodState.EXITED,
             exit_code=timeline.exit_code,
-            words=timeline.words,
+            message=timeline.words,
             running_since=timeline.running_at,
             after_notice=timeline.notice_at is not None,
         )
     if timeline.has_run(at):
         return ObservedPod(order=timeline.order, state=PodState.RUNNING, running_since=timeline.running_at)
-    return ObservedPod(order=timeline.order, state=PodState.STARTING, words=_trouble(timeline, at))
+    return ObservedPod(order=timeline.order, state=PodState.STARTING, message=_trouble(timeline, at))
 
 
 def next_change(timeline: PodTimeline, at: Instant) -> Instant | None:
