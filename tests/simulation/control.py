@@ -6,8 +6,8 @@ from random import Random
 
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
 from fairpool.control.stand_in import StandIn
-from fairpool.engines.simulated.faults import Faults
 from fairpool.model.ids import Revision
+from tests.fault_injection.faults import Faults
 
 
 class FaultyControl:

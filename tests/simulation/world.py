@@ -22,10 +22,6 @@ from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.cluster.planning import NEXT_POOL_S
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.control.stand_in import StandIn
-from fairpool.engines.simulated.behaviour import seeded
-from fairpool.engines.simulated.clock import VirtualClock
-from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.random_faults import INSTEAD
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
 from fairpool.model.organization import Organization
@@ -33,6 +29,10 @@ from fairpool.model.spec import DesiredState, RestartPolicy, WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 from fairpool.scheduler.decision import Verdict
+from tests.fault_injection.faults import Faults
+from tests.fault_injection.random_faults import INSTEAD
+from tests.fault_injection.random_workloads import seeded
+from tests.fault_injection.skewed_clock import SkewedClock
 from tests.simulation import checks, rest
 from tests.simulation.chronicle import Chronicle, WatchedLedger, overtaken, told_at_rest
 from tests.simulation.control import FaultyControl
@@ -92,7 +92,7 @@ class World:
         self.dice = Random(f"world {seed}")
         self.faults = Faults.swarm(seed) if faults is None else faults
         self.counts: Counter[str] = Counter()
-        self.clock = VirtualClock(START)
+        self.clock = SkewedClock(START)
         self.story = Story(START)
         self.record = Record()
         self.chronicle = Chronicle()

@@ -53,13 +53,6 @@ class StateFile:
                 self._database.execute("ROLLBACK")
             raise
 
-    def begun_at(self, now: int) -> int:
-        """When this file was first opened: now, if it is the first time. What a clock for it hangs on."""
-        begun = self.read("meta", int).get("begun_at")
-        if begun is None:
-            self.write({("meta", "begun_at"): now})
-        return now if begun is None else begun
-
     def close(self) -> None:
         self._database.close()
 
