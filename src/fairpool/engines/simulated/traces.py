@@ -1,4 +1,4 @@
-"""Who submits what and when: made up from a seed, or read from a table of what was submitted somewhere."""
+"""Traces: submitted jobs, read from a table."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a table says: who comes when, and how long each works."""
+    """The jobs of a table, and how long each works."""
 
     arrivals: tuple[Arrival, ...]
     work_s: Mapping[WorkloadId, float]
 
     def behaviour_of(self, order: StartOrder) -> Behaviour:
-        """Everything at once but the work itself, all of which is kept when the pod is moved."""
+        """No delay but the work itself, all of which is kept when the pod is moved."""
         return Behaviour(run_s=self.work_s[order.workload])
 
 
 def read_trace(lines: Iterable[str], start: Instant) -> Trace | tuple[Problem, ...]:
-    """A table with the columns job, project, submit_s, gpus, duration_s and, if it has it, kind. Or what is wrong."""
+    """Read a table with the columns job, project, submit_s, gpus, duration_s and, optionally, kind; or all problems."""
     found: list[Arrival] = []
     work_s: dict[WorkloadId, float] = {}
     problems: list[Problem] = []
@@ -82,7 +82,7 @@ def _arrival(row: Mapping[str, str], start: Instant, number: int) -> Arrival | P
 
 
 def _pods(gpu_milli: int) -> tuple[int, GpuRequest]:
-    """How many equal pods, and what each asks for, so that together they have just these GPUs."""
+    """How many equal pods, and the request of each, that together have exactly these GPUs."""
     if gpu_milli == 0:
         return 1, NO_GPU
     if gpu_milli < WHOLE_GPU_MILLI:
