@@ -248,7 +248,7 @@ def test_a_pod_that_is_lost_leaves_no_trace_and_does_not_start_again() -> None:
     order = world.start("a")
     world.engine.lose(order.pod)
     assert order.pod not in world.look().pods
-    assert world.tell(order) == OrderResult(order.pod, OrderStatus.REFUSED, "this pod instance has ended")
+    assert world.tell(order) == OrderResult(order.pod, OrderStatus.REFUSED, "this pod has ended")
 
 
 # --- what changes and what stays the same object

@@ -46,8 +46,8 @@ from fairpool.model.observation import (
 )
 
 NO_ANSWER = "the node does not respond"
-ENDED_BEFORE = "this pod instance has ended"
-STOPPED_BEFORE = "this pod instance was stopped before it started"
+ENDED_BEFORE = "this pod has ended"
+STOPPED_BEFORE = "this pod was stopped before it started"
 
 
 class SimulatedEngine:
