@@ -10,10 +10,10 @@ from random import Random
 from fairpool.engines.port import EngineUnreachable, Fenced
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.random_faults import RandomFaults
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Token
 from fairpool.model.observation import Observation, Order, OrderResult, OrderStatus, StartOrder, StopOrder
+from tests.fault_injection.faults import Faults
+from tests.fault_injection.random_faults import RandomFaults
 
 LATE_S = 30
 DROPPED_S = 60

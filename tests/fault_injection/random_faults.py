@@ -10,10 +10,10 @@ from random import Random
 from typing import TypeVar
 
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.faults import Faults
 from fairpool.engines.simulated.simulated_node import FENCE_S, GONE_S
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.node import Node
+from tests.fault_injection.faults import Faults
 
 HOUR_S = 3600
 UNSEEN_S = 900
