@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent import namespaces
-from fairpool.agent.state_directory import Unidentified
+from fairpool.agent.state_directory import UnknownInstallation
 from fairpool.engines.local import LocalEngine
 from fairpool.model.ids import Token
 from tests.local_machine import Machine, a_machine
@@ -22,7 +22,7 @@ def trouble_with(machine: Machine) -> str:
     """Why it does not start; empty: it does."""
     try:
         engine = LocalEngine(machine.root, nodes=machine.nodes)
-    except Unidentified as error:
+    except UnknownInstallation as error:
         return error.problem.what
     engine.observe(Token(2))
     engine.close()

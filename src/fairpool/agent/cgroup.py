@@ -49,7 +49,7 @@ def find_limiter(name: str) -> Limiter:
     if "cpu" in version_1 and "memory" in version_1:
         cpu = f"{_own_group(version_1['cpu'], 'cpu')}/{name}"
         memory = f"{_own_group(version_1['memory'], 'memory')}/{name}"
-        words = _try_folder(cpu) or _try_folder(memory)
+        words = _try_directory(cpu) or _try_directory(memory)
         if not words:
             return Limiter(cpu, memory, 1, "")
     return Limiter("", "", 0, words)
@@ -63,8 +63,8 @@ class Group:
         self._cpu, self._memory = f"{limiter['cpu']}/{name}", f"{limiter['memory']}/{name}"
 
     def make(self, cpu_limit_milli: int, memory_limit_bytes: int) -> None:
-        for folder in {self._cpu, self._memory}:
-            os.makedirs(folder, exist_ok=True)
+        for directory in {self._cpu, self._memory}:
+            os.makedirs(directory, exist_ok=True)
         if cpu_limit_milli:
             quota_us = max(1000, cpu_limit_milli * V1_PERIOD_US // 1000)
             if self._version == 2:
@@ -90,15 +90,15 @@ class Group:
 
     def enter(self) -> None:
         """Put the calling process, and whatever it starts, under the limits."""
-        for folder in {self._cpu, self._memory}:
-            _write(f"{folder}/cgroup.procs", "0")
+        for directory in {self._cpu, self._memory}:
+            _write(f"{directory}/cgroup.procs", "0")
 
     def members(self) -> list[int]:
         """Every process under the limits, whatever became of who started it, and in groups it made below."""
         found = []
-        for folder, _, _ in os.walk(self._memory):
+        for directory, _, _ in os.walk(self._memory):
             try:
-                found += _members(folder)
+                found += _members(directory)
             except OSError:  # it went away meanwhile
                 continue
         return found
@@ -122,10 +122,10 @@ class Group:
 
     def remove(self) -> None:
         """Remove the group; the kernel lets go of dead members a little late."""
-        for folder in {self._cpu, self._memory}:
+        for directory in {self._cpu, self._memory}:
             for _ in range(REMOVAL_TRIES):
                 try:
-                    os.rmdir(folder)
+                    os.rmdir(directory)
                 except FileNotFoundError:
                     break
                 except OSError:
@@ -145,9 +145,9 @@ def names_of_groups(limiter: Limiter) -> list[str]:
 
 def remove_if_empty(limiter: Limiter) -> None:
     """Remove what `find_limiter` made, unless pods still use it."""
-    for folder in {limiter.cpu, limiter.memory} - {""}:
+    for directory in {limiter.cpu, limiter.memory} - {""}:
         try:
-            os.rmdir(folder)
+            os.rmdir(directory)
         except OSError:
             continue
 
@@ -166,7 +166,7 @@ def _hierarchies() -> tuple[str, dict[str, str]]:
 
 
 def _own_group(mounted: str, controller: str) -> str:
-    """The folder of the group we are in: below it, limits that are set on us hold for our pods too."""
+    """The directory of the group we are in: below it, limits that are set on us hold for our pods too."""
     own = ""
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         for line in file:
@@ -230,16 +230,16 @@ def _is_delegated(group: str) -> bool:
     """Whether we may make groups here: systemd marks those that it leaves alone. Without it, nobody else does."""
     if not os.path.isdir("/run/systemd/system"):
         return True
-    for mark in ("user.delegate", "trusted.delegate"):
+    for attribute in ("user.delegate", "trusted.delegate"):
         try:
-            if os.getxattr(group, mark) == b"1":
+            if os.getxattr(group, attribute) == b"1":
                 return True
         except OSError:  # there is none, or we may not see it
             continue
     return False
 
 
-def _try_folder(base: str) -> str:
+def _try_directory(base: str) -> str:
     try:
         os.makedirs(base, exist_ok=True)
     except OSError as error:

@@ -1,7 +1,7 @@
 """What this machine offers: logical nodes with their GPUs, real ones through NVML, else a simulated pair.
 
 Several logical nodes may share the machine and so its boot: the simulated pair does, and so do groups of unlike GPUs,
-because a node's devices are alike to the scheduler. Which of them are withheld is looked at in `lookout.py`.
+because a node's devices are alike to the scheduler. Which of them are withheld is looked at in `device_health.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Files that are there whole or not at all, also when the disk fills up or the power fails.
 
-Writing is not enough for that. A disk may take less than it was given, the content may reach it after the name does,
-and the name may not reach it at all; so all is written, then flushed, then renamed, then the folder is flushed. Used by
-shims too, so it imports next to nothing.
+Writing is not enough for that. A write may be short, the content may reach the disk after the name does, and the name
+may not reach it at all; so all is written, then flushed, then renamed, then the directory is flushed. Used by shims, so
+it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READ_BYTES = 65536
 def write_durably(path: str | os.PathLike[str], content: bytes, mode: int = 0o600) -> None:
     """Put a file there, on the disk when this returns. On an OSError what was there before is still there, whole."""
     _replace(path, content, mode, is_flushed=True)
-    sync_folder(os.path.dirname(os.fspath(path)) or ".")
+    sync_directory(os.path.dirname(os.fspath(path)) or ".")
 
 
 def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o600) -> None:
@@ -33,8 +33,8 @@ def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o600
 
 
 def _replace(path: str | os.PathLike[str], content: bytes, mode: int, *, is_flushed: bool) -> None:
-    folder, name = os.path.split(os.fspath(path))
-    new = os.path.join(folder, f".{name}.{os.getpid()}.{get_ident()}.new")
+    directory, name = os.path.split(os.fspath(path))
+    new = os.path.join(directory, f".{name}.{os.getpid()}.{get_ident()}.new")
     try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         try:
@@ -84,9 +84,9 @@ def sync_file(path: str | os.PathLike[str]) -> None:
         os.close(handle)
 
 
-def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Let the disk know which names are in a folder."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync_directory(directory: str | os.PathLike[str]) -> None:
+    """Let the disk know which names are in a directory."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     except OSError as error:

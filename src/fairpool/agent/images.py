@@ -1,6 +1,6 @@
 """What an image name stands for where there are no containers: an alias table that the administrator edits.
 
-The table that ships is copied into the data folder once and read from there whenever it has changed. A name that is
+The table that ships is copied into the data directory once and read from there whenever it has changed. A name that is
 not in it is what a failed pull is elsewhere: the pod waits, and says so in the words people know.
 """
 
@@ -34,12 +34,12 @@ class Image:
     working_dir: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     files: tuple[tuple[str, str], ...] = ()
-    """Path in the pod, and the file or folder on the machine that is seen there."""
+    """Path in the pod, and the file or directory on the machine that is seen there."""
 
 
 @dataclass(slots=True)
 class ImageTable:
-    """The aliases in the data folder, as they are now."""
+    """The aliases in the data directory, as they are now."""
 
     path: Path
     support: Path

@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fairpool.agent.environment import Places
+from fairpool.agent.environment import PodPaths
 from fairpool.agent.mount_source import SourceRefused, open_source
-from fairpool.agent.view import HOME, HOMES, OWN
+from fairpool.agent.root_filesystem import HOME, HOMES, OWN
 from fairpool.model.problem import Problem
 
 TEMPORARY = ("/tmp", "/var/tmp")
@@ -46,7 +46,7 @@ class Isolation:
     """How pods of this machine are set apart; found out once, at the start."""
 
     protected: tuple[str, ...]
-    """Folders of the platform, as they really are."""
+    """Directories of the platform, as they really are."""
     kept: tuple[str, ...]
     """The interpreter, where it lies in a place that is hidden."""
     hidden: tuple[str, ...]
@@ -55,10 +55,10 @@ class Isolation:
 
 
 def find_isolation(root: Path, protected: Sequence[Path], *, counts_processes: bool) -> Isolation:
-    """For the pods in this data folder; `protected` is what else belongs to the platform."""
+    """For the pods in this data directory; `protected` is what else belongs to the platform."""
     own = sorted({os.path.realpath(path) for path in (root, *protected)})
-    places = [*own, HOMES, "/root", "/run", _home(os.geteuid())]
-    hidden = _outermost([os.path.realpath(place) for place in places if place not in NEVER_HIDDEN])
+    paths = [*own, HOMES, "/root", "/run", _home(os.geteuid())]
+    hidden = _outermost([os.path.realpath(place) for place in paths if place not in NEVER_HIDDEN])
     covered = (*hidden, *TEMPORARY)
     prefixes = {os.path.realpath(prefix) for prefix in (sys.base_prefix, sys.base_exec_prefix)}
     return Isolation(
@@ -70,27 +70,27 @@ def find_isolation(root: Path, protected: Sequence[Path], *, counts_processes: b
     )
 
 
-def seen_places(places: Places) -> Places:
+def paths_in_pod(paths: PodPaths) -> PodPaths:
     """Where the pod itself finds its places."""
     return replace(
-        places,
+        paths,
         support=f"{OWN}/support",
         checkpoints=f"{OWN}/checkpoints",
-        reporter=f"file:{HOME}/{os.path.basename(places.reporter)}",
+        reporter=f"file:{HOME}/{os.path.basename(paths.reporter)}",
         home=HOME,
     )
 
 
-def view_of(
-    isolation: Isolation, places: Places, user: User | None, volumes: Mapping[str, Any] | None, shm_bytes: int
+def pod_view(
+    isolation: Isolation, paths: PodPaths, user: User | None, volumes: Mapping[str, Any] | None, shm_bytes: int
 ) -> dict[str, Any]:
     """What the pod's first process does, as plain data; `volumes` is the rule for what is mounted with `-v`."""
-    seen = seen_places(places)
+    seen = paths_in_pod(paths)
     binds = [
-        {"source": places.home, "target": seen.home, "mode": "rw"},
-        *({"source": f"{places.home}/{TMP}", "target": place, "mode": "rw", "is_made": True} for place in TEMPORARY),
-        {"source": places.checkpoints, "target": seen.checkpoints, "mode": "rw"},
-        {"source": places.support, "target": seen.support, "mode": "ro"},
+        {"source": paths.home, "target": seen.home, "mode": "rw"},
+        *({"source": f"{paths.home}/{TMP}", "target": place, "mode": "rw", "is_made": True} for place in TEMPORARY),
+        {"source": paths.checkpoints, "target": seen.checkpoints, "mode": "rw"},
+        {"source": paths.support, "target": seen.support, "mode": "ro"},
         *({"source": prefix, "target": prefix, "mode": "ro"} for prefix in isolation.kept),
     ]
     return {
@@ -141,13 +141,13 @@ def user_name(uid: int) -> str:
         return "pod"
 
 
-def is_within(path: str, places: Sequence[str]) -> bool:
+def is_within(path: str, paths: Sequence[str]) -> bool:
     """Whether it is one of these places, or in one."""
-    return any(path == place or path.startswith(f"{place}/") for place in places)
+    return any(path == place or path.startswith(f"{place}/") for place in paths)
 
 
-def _outermost(places: Sequence[str]) -> tuple[str, ...]:
-    found = sorted(set(places))
+def _outermost(paths: Sequence[str]) -> tuple[str, ...]:
+    found = sorted(set(paths))
     return tuple(place for place in found if not is_within(place, [other for other in found if other != place]))
 
 

@@ -1,7 +1,7 @@
 """A pod's own view of the machine: its mounts, its host name, its /dev/shm, as far as the system permits.
 
 There is no image to unpack: a pod sees the machine's files. What it is given besides is bound over them in a mount
-namespace of its own. A place to bind to that does not exist is made in the pod's view only: the nearest folder that
+namespace of its own. A place to bind to that does not exist is made in the pod's view only: the nearest directory that
 exists is replaced by a mirror of itself in memory, so that nothing is left on the machine.
 
 Runs in shims, so it imports next to nothing.
@@ -49,7 +49,7 @@ _OCTAL = re.compile(rb"\\([0-7]{3})")
 """How mountinfo writes blanks."""
 
 MIRRORED_MAX = 2000
-"""Entries of a folder that we are willing to mirror, one mount each."""
+"""Entries of a directory that we are willing to mirror, one mount each."""
 
 
 @cache
@@ -103,7 +103,7 @@ def own_host_name(name: str) -> None:
     _set_host_name(name)
 
 
-def part_from_machine(host_name: str) -> None:
+def isolate_children(host_name: str) -> None:
     """From now on children of this process are in a process table of their own, with a host name and IPC of their own.
 
     The first child is process 1 there: when it ends, all of them do. This process itself stays where it is.
@@ -163,7 +163,7 @@ def join(pid: int) -> None:
         os.close(handle)
 
 
-def join_process_table(pid: int) -> None:
+def join_pid_namespace(pid: int) -> None:
     """Let children of ours be in the process table of another process; without privileges, in its user namespace."""
     for kind in ("pid",) if os.geteuid() == 0 else ("user", "pid"):
         handle = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
@@ -173,7 +173,7 @@ def join_process_table(pid: int) -> None:
             os.close(handle)
 
 
-def process_table_of_children() -> int:
+def pid_namespace_of_children() -> int:
     """The inode that names the process table of our children, once there is one."""
     return os.stat("/proc/self/ns/pid_for_children").st_ino
 
@@ -192,7 +192,7 @@ def act_as(uid: int, gid: int, groups: Sequence[int]) -> None:
     _libc().setfsuid(uid)
 
 
-def leave_key_rings() -> None:
+def new_session_keyring() -> None:
     """Have a session key ring of our own, instead of the one of whoever started the server; where there are any."""
     number = _SYS_KEYCTL.get(os.uname().machine)
     if number is not None:
@@ -209,7 +209,7 @@ def show_memory() -> None:
     _check(_libc().prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl")
 
 
-def renounce_privileges() -> None:
+def drop_privileges() -> None:
     """No program that is executed from here on can have more rights than its user has."""
     for number in range(CAPABILITIES_MAX):
         if _libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
@@ -249,7 +249,7 @@ def tried_in_child(trial: Callable[[], None]) -> str:
 
 
 def mount_view(mounts: Sequence[Mapping[str, str]], staging: str, inside_user_namespace: bool) -> None:
-    """Bind everything a pod is given into this process's own mount namespace. `staging` is an empty folder.
+    """Bind everything a pod is given into this process's own mount namespace. `staging` is an empty directory.
 
     Each mount has a `target` and either a `source` or a `size` (a fresh memory file system); `mode` is "ro" or "rw".
     """
@@ -272,7 +272,7 @@ def bind_all(
     *,
     is_isolated: bool = False,
 ) -> list[str]:
-    """Bind open sources to their targets; the answer is where folders had to be replaced by mirrors in memory.
+    """Bind open sources to their targets; the answer is where directories had to be replaced by mirrors in memory.
 
     In an isolated pod sources are copies of mounts (`copy_mounts`), and the machine's own file systems are read-only:
     a place is simply made if that is possible.
@@ -281,15 +281,15 @@ def bind_all(
     ordered = sorted(zip(mounts, sources, strict=True), key=lambda pair: pair[0]["target"])
     for each, source in ordered:
         if not any(each["target"].startswith(f"{other['target']}/") for other in mounts):
-            mirrors += _make_place(each["target"], _is_folder(source), staging, is_isolated)
+            mirrors += _make_place(each["target"], _is_directory(source), staging, is_isolated)
     for each, source in ordered:
         target = each["target"]
         if not os.path.lexists(target):
             around = [other for other in mounts if target.startswith(f"{other['target']}/")]
             if any(other.get("is_judged") for other in around):
-                # In a folder of the machine it would be made with our rights, and stay there.
+                # In a directory of the machine it would be made with our rights, and stay there.
                 raise OSError(errno.ENOENT, f"there is no {target} in the volume around it: create it there first")
-            _make_entry(target, _is_folder(source))
+            _make_entry(target, _is_directory(source))
         if source < 0:
             mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={each['size']}")
             continue
@@ -351,22 +351,22 @@ def _set_attributes(target: str, attributes: int, is_recursive: bool) -> None:
 def _mounts_below(target: str) -> list[str]:
     """The place itself, and every place below it at which something is mounted."""
     with open("/proc/self/mountinfo", "rb") as file:
-        places = [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), row.split()[4])) for row in file]
+        paths = [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), row.split()[4])) for row in file]
     prefix = target.rstrip("/")
-    return [place for place in dict.fromkeys(places) if place == target or place.startswith(f"{prefix}/")]
+    return [place for place in dict.fromkeys(paths) if place == target or place.startswith(f"{prefix}/")]
 
 
-def _is_folder(source: int) -> bool:
+def _is_directory(source: int) -> bool:
     return source < 0 or stat.S_ISDIR(os.fstat(source).st_mode)
 
 
-def _make_place(target: str, is_folder: bool, staging: str, is_read_only: bool) -> list[str]:
+def _make_place(target: str, is_directory: bool, staging: str, is_read_only: bool) -> list[str]:
     """Where it does not exist yet; the answer is what had to be mirrored for it."""
     if os.path.lexists(target):
         return []
     if is_read_only:
         try:
-            _make_entry(target, is_folder)  # in a file system of the pod's own: the machine's takes nothing
+            _make_entry(target, is_directory)  # in a file system of the pod's own: the machine's takes nothing
             return []
         except OSError:
             pass
@@ -374,22 +374,22 @@ def _make_place(target: str, is_folder: bool, staging: str, is_read_only: bool) 
     while not os.path.isdir(ancestor):
         ancestor = os.path.dirname(ancestor)
     _mirror(ancestor, staging)
-    _make_entry(target, is_folder)
+    _make_entry(target, is_directory)
     return [ancestor]
 
 
-def _make_entry(target: str, is_folder: bool) -> None:
-    os.makedirs(target if is_folder else os.path.dirname(target), exist_ok=True)
-    if not is_folder:
+def _make_entry(target: str, is_directory: bool) -> None:
+    os.makedirs(target if is_directory else os.path.dirname(target), exist_ok=True)
+    if not is_directory:
         open(target, "w").close()
 
 
-def _mirror(folder: str, staging: str) -> None:
-    """Replace a folder by a file system in memory in which everything it held is still there, and room for more."""
-    entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+def _mirror(directory: str, staging: str) -> None:
+    """Replace a directory by a file system in memory in which everything it held is still there, and room for more."""
+    entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     if len(entries) > MIRRORED_MAX:
-        raise OSError(f"{folder} holds {len(entries)} entries, too many to add a mount point")
-    mount("tmpfs", staging, "tmpfs", 0, f"mode={stat.S_IMODE(os.stat(folder).st_mode):o}")
+        raise OSError(f"{directory} holds {len(entries)} entries, too many to add a mount point")
+    mount("tmpfs", staging, "tmpfs", 0, f"mode={stat.S_IMODE(os.stat(directory).st_mode):o}")
     mount("none", staging, "", MS_UNBINDABLE)  # or it would be bound into itself
     for entry in entries:
         copy = f"{staging}/{entry.name}"
@@ -404,11 +404,11 @@ def _mirror(folder: str, staging: str) -> None:
             mount(entry.path, copy, "", MS_BIND | MS_REC)
         except OSError:  # gone meanwhile, or one we may not see
             continue
-    if folder == "/":
+    if directory == "/":
         _turn_root(staging)
     else:
-        mount(staging, folder, "", MS_MOVE)
-    mount("none", folder, "", MS_PRIVATE)
+        mount(staging, directory, "", MS_MOVE)
+    mount("none", directory, "", MS_PRIVATE)
 
 
 def _turn_root(staging: str) -> None:

@@ -16,7 +16,7 @@ from fairpool.model.observation import StartOrder
 NAME = "order.json"
 
 
-class KeptOrder(msgspec.Struct, frozen=True):
+class StoredOrder(msgspec.Struct, frozen=True):
     """What lies in `order.json`."""
 
     order: StartOrder
@@ -25,14 +25,14 @@ class KeptOrder(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-def read_order(folder: str) -> KeptOrder | None:
+def read_order(directory: str) -> StoredOrder | None:
     """None: there is no order here, or what is here cannot be read."""
     try:
-        return msgspec.json.decode(read_regular(f"{folder}/{NAME}", ORDER_MAX), type=KeptOrder)
+        return msgspec.json.decode(read_regular(f"{directory}/{NAME}", ORDER_MAX), type=StoredOrder)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def write_order(folder: str, kept: KeptOrder) -> None:
+def write_order(directory: str, kept: StoredOrder) -> None:
     """Write it whole or not at all. It need not survive a power cut: after another boot an order is void."""
-    replace_file(f"{folder}/{NAME}", msgspec.json.encode(kept))
+    replace_file(f"{directory}/{NAME}", msgspec.json.encode(kept))

@@ -25,7 +25,7 @@ class LogChunk:
 
 
 def read_log(
-    folder: Path,
+    directory: Path,
     *,
     is_over: bool,
     offset: int | None = None,
@@ -35,7 +35,7 @@ def read_log(
     timestamps: bool = False,
 ) -> LogChunk:
     """One piece of output. Without an offset it begins where the last lines, or what came since, begin."""
-    where = str(folder)
+    where = str(directory)
     if offset is None:
         begins = [0]
         if tail_lines is not None and tail_lines >= 0:
@@ -53,8 +53,8 @@ def read_log(
     return LogChunk(begin, _stamped(where, begin, data) if timestamps else data, after, is_complete)
 
 
-def _stamped(folder: str, begin: int, data: bytes) -> bytes:
-    entries = times(folder)
+def _stamped(directory: str, begin: int, data: bytes) -> bytes:
+    entries = times(directory)
     offsets = [offset for offset, _ in entries]
     lines, at = [], begin
     for line in data.splitlines(keepends=True):

@@ -26,10 +26,10 @@ OLDER = ".older"
 class Tombstones:
     """Which lives are over, and in a few words why."""
 
-    def __init__(self, folder: Path, boot_id: str, kept: int = KEPT) -> None:
-        folder.mkdir(exist_ok=True)
-        self._path, self._older = folder / boot_id, folder / f"{boot_id}{OLDER}"
-        for old in folder.iterdir():
+    def __init__(self, directory: Path, boot_id: str, kept: int = KEPT) -> None:
+        directory.mkdir(exist_ok=True)
+        self._path, self._older = directory / boot_id, directory / f"{boot_id}{OLDER}"
+        for old in directory.iterdir():
             if old not in (self._path, self._older):
                 old.unlink()
         self._kept = kept

@@ -23,7 +23,7 @@ from fastapi import FastAPI
 
 from fairpool import __version__
 from fairpool.agent.disk_reserve import RESERVE_BYTES
-from fairpool.agent.state_directory import Unidentified
+from fairpool.agent.state_directory import UnknownInstallation
 from fairpool.cluster.control_link import Link
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProblem
 from fairpool.cluster.loop import Loop
@@ -54,7 +54,7 @@ log = logging.getLogger("fairpool.up")
 Welcome = Mapping[str, Any]
 
 HOLDER = "fairpool up"
-"""The same for every process on one data folder: the lock of the folder says that there is only one."""
+"""The same for every process on one data directory: the lock of the directory says that there is only one."""
 ANSWERS_END_S = 2
 """How long those who are being answered may still be, when we leave: streams have no end of their own."""
 REST_S = 75
@@ -146,7 +146,7 @@ class Platform:
                 event_loop.run(self._serve(on_ready, question))
         except Unavailable as error:
             raise PlatformError(Problem(error.code, str(error), error.problem.fix)) from error
-        except (NotReady, LedgerProblem, DiskTrouble, Unidentified) as error:
+        except (NotReady, LedgerProblem, DiskTrouble, UnknownInstallation) as error:
             raise PlatformError(_in_command_words(error.problem)) from error
         except (LeaseHeld, Away) as error:
             what = f"the scheduling loop cannot start: {error}"
@@ -179,7 +179,7 @@ class Platform:
             nodes=self._node_set.nodes,
             protected=(self._data_directory.root, default_config(), default_data()),
         )
-        self._not_isolated = engine.supervisor.forbidden.get("isolation", "")
+        self._not_isolated = engine.supervisor.unavailable.get("isolation", "")
         doors = LocalPodAccess(engine.supervisor)
         disk = self._disk = DiskGuard(self._data_directory.reserve, self._disk_reserve_bytes, engine.supervisor)
         host = self._address.host
@@ -367,7 +367,7 @@ async def new_password(app: FastAPI, user: str) -> Mapping[str, Any] | Problem:
 
 
 def new_password_offline(data_directory: DataDirectory, user: str) -> Mapping[str, Any] | Problem:
-    """The same while nothing runs on the folder."""
+    """The same while nothing runs on the directory."""
 
     async def give() -> Mapping[str, Any] | Problem:
         app = create_app(Settings(data=data_directory.root))

@@ -12,11 +12,11 @@ import stat
 from collections.abc import Mapping, Sequence
 
 from fairpool.agent import namespaces
-from fairpool.agent.mount_source import judge, open_source
+from fairpool.agent.mount_source import check_source, open_source
 from fairpool.agent.namespaces import ATTR_NOSUID, ATTR_RDONLY, MS_BIND, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every shim's memory
+if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
     from typing import Any
 
 HOMES = "/home"
@@ -33,7 +33,7 @@ STREAMS = (("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"))
 DEVICE_LINKS = (("fd", "/proc/self/fd"), *STREAMS, ("ptmx", "pts/ptmx"))
 
 
-def make_view(view: Mapping[str, Any], mounts: Sequence[Mapping[str, Any]]) -> None:
+def make_root_filesystem(view: Mapping[str, Any], mounts: Sequence[Mapping[str, Any]]) -> None:
     """Replace what this process sees. Raises OSError, or `SourceRefused` for a volume that may not be mounted."""
     inside = os.geteuid() != 0
     namespaces.unshare(namespaces.CLONE_NEWNS)
@@ -60,14 +60,14 @@ def make_view(view: Mapping[str, Any], mounts: Sequence[Mapping[str, Any]]) -> N
         namespaces.restrict(place, ATTR_RDONLY | ATTR_NOSUID, inside, is_recursive=False)
 
 
-def _make_temporary(folder: str, user: Sequence[int] | None) -> None:
+def _make_temporary(directory: str, user: Sequence[int] | None) -> None:
     try:
-        os.mkdir(folder, 0o700)
+        os.mkdir(directory, 0o700)
     except FileExistsError:
         return
     if user is not None:
-        os.chown(folder, *user)
-    os.chmod(folder, 0o1777)
+        os.chown(directory, *user)
+    os.chmod(directory, 0o1777)
 
 
 def _source(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
@@ -83,12 +83,12 @@ def _source(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
         os.close(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     finally:
         namespaces.act_as(0, 0, ())
-    judge(fd, each["source"], rules)
+    check_source(fd, each["source"], rules)
     return fd
 
 
 def _devices() -> list[str]:
-    """Those that do no harm, and those of GPUs; a folder of them too."""
+    """Those that do no harm, and those of GPUs; a directory of them too."""
     found = [name for name in DEVICES if os.path.exists(f"/dev/{name}")]
     for name in sorted(os.listdir("/dev")):
         if name.startswith(GPU_DEVICES):
