@@ -17,7 +17,7 @@ from typing import Any
 
 from fairpool.agent import process_table
 from fairpool.api import organization as org
-from fairpool.api import workloads as work
+from fairpool.api import workload_spec as work
 from fairpool.api.client import Client, Unreachable
 from fairpool.model.problem import Problem
 from fairpool.platform import admin_socket, background

@@ -21,6 +21,7 @@ import pytest
 
 from fairpool.agent import process_table
 from fairpool.api import organization as org
+from fairpool.api import workload_spec
 from fairpool.api import workloads as work
 from fairpool.api.client import Refused, Unreachable
 from fairpool.platform.directory_lock import lock_holder
@@ -137,13 +138,15 @@ class Chaos:
         if len(self.jobs) < JOBS_MAX:
             spec = {**self.spec(manner), "compute": {"gpu": "1"}}
             body = {"name": self.name(), "projectId": project, "spec": spec}
-            self.keep(self.platform.client.submit(work.SubmitTraining.model_validate(body)).id, f"{manner} {project}")
+            self.keep(
+                self.platform.client.submit(workload_spec.SubmitTraining.model_validate(body)).id, f"{manner} {project}"
+            )
 
     def submit_gang(self) -> None:
         if len(self.jobs) < JOBS_MAX:
             spec = {**self.spec("polite"), "numWorkers": 2, "noMaster": True, "compute": {"gpu": "1"}}
             body = {"name": self.name(), "projectId": self.dice.choice(("team-a", "team-b")), "spec": spec}
-            self.keep(self.platform.client.submit(work.SubmitDistributed.model_validate(body)).id, "gang")
+            self.keep(self.platform.client.submit(workload_spec.SubmitDistributed.model_validate(body)).id, "gang")
 
     def spec(self, manner: str) -> dict[str, object]:
         return {

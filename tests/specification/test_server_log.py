@@ -16,7 +16,7 @@ from fairpool.model.pod_record import Outcome
 from fairpool.platform import server_log
 from fairpool.platform.loop_thread import note_event
 from fairpool.platform.server_log import LogFile
-from tests.lives import spec
+from tests.pod_records import spec
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a pod may see and be: decided here, carried out by the pod's first process (`pod_init.py`, `view.py`).
+"""What a pod may see and be: decided here, carried out by the pod's first process (`pod_init.py`, `root_filesystem.py`).
 
 A pod sees the machine's files read-only. The data directory, Fairpool's configuration, sockets in `/run`, temporary
 files and home directories are not there; what a pod needs from such places is bound in, its own writable.

@@ -68,7 +68,7 @@ class PodObserver:
             try:
                 observed = self._watch.observe(watched)
             except OSError as error:  # of this pod alone: the others are observed all the same
-                observed = replace(watched.observed, words=f"its directory cannot be read: {error}")
+                observed = replace(watched.observed, message=f"its directory cannot be read: {error}")
             if observed.state is PodState.EXITED and watched.generation > 0 and not self._reaper.kill([watched]):
                 observed = watched.observed  # its shim was killed, and the replacement has not found everything
             registry.set_observed(watched, observed)
@@ -87,7 +87,7 @@ class PodObserver:
         """Its directory was removed or cleared. It is not gone before its processes are."""
         self._registry.lost.add(watched.pod)
         words = "its directory was deleted; its remaining processes are being killed"
-        self._registry.set_observed(watched, replace(watched.observed, words=words))
+        self._registry.set_observed(watched, replace(watched.observed, message=words))
 
     def drop(self, pod: PodId) -> WatchedPod:
         """Stop watching it."""

@@ -14,7 +14,7 @@ from fairpool.agent.pod_registry import PodRegistry, WatchedPod
 from fairpool.agent.reaper import Reaper, kill_process
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import PodId
-from fairpool.model.observation import Answer, ForgetOrder, Reply
+from fairpool.model.observation import ForgetOrder, OrderResult, OrderStatus
 
 PRUNE_EVERY = 500
 """Pods forgotten between two prunings of old output: to look through all of it costs as much as forgetting dozens."""
@@ -37,7 +37,7 @@ class PodRemover:
         self._reaper, self._tombstones = reaper, tombstones
         self._forgotten = self._forgotten_bytes = 0
 
-    def forget(self, orders: Sequence[ForgetOrder]) -> list[Answer]:
+    def forget(self, orders: Sequence[ForgetOrder]) -> list[OrderResult]:
         """Forget those of these pods of which nothing runs any more."""
         known = {order.pod: self._registry.pods.get(order.pod) for order in orders}
         over = self._without_processes(known)
@@ -45,14 +45,14 @@ class PodRemover:
             self._tombstones.add("it has ended before", *over)
         except OSError as error:
             words = f"its end cannot be recorded: {error.strerror}"
-            return [Answer(order.pod, Reply.LATER, words) for order in orders]
+            return [OrderResult(order.pod, OrderStatus.LATER, words) for order in orders]
         forgotten = {pod for pod in over if self._forget(pod, known[pod])}
         self._prune_if_due(len(forgotten))
         self._collector.empty_trash()
         return [
-            Answer(order.pod, Reply.DONE)
+            OrderResult(order.pod, OrderStatus.DONE)
             if order.pod in forgotten
-            else Answer(order.pod, Reply.LATER, "it has not ended yet")
+            else OrderResult(order.pod, OrderStatus.LATER, "it has not ended yet")
             for order in orders
         ]
 

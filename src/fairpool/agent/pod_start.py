@@ -27,7 +27,7 @@ from fairpool.agent.reaper import Reaper
 from fairpool.agent.state_directory import StateDirectory, make_pod_directories
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import NodeName, PodId
-from fairpool.model.observation import Answer, Reply, StartOrder
+from fairpool.model.observation import OrderResult, OrderStatus, StartOrder
 from fairpool.model.problem import Problem
 
 
@@ -56,35 +56,35 @@ class PodStarter:
         self._plans: BoundedCalls[dict[str, Any] | Problem] = BoundedCalls()
         self._images_again_at = float("inf")
 
-    def start(self, orders: Sequence[StartOrder]) -> list[Answer]:
+    def start(self, orders: Sequence[StartOrder]) -> list[OrderResult]:
         """Accept these orders and write them down; a shim that is requested afterwards starts them."""
         answers = [self._accept_or_wait(order) for order in orders]
         failed = self._write_orders()
         return [failed.get(answer.pod, answer) for answer in answers]
 
-    def _accept_or_wait(self, order: StartOrder) -> Answer:
+    def _accept_or_wait(self, order: StartOrder) -> OrderResult:
         try:
             return self._accept(order)
         except OSError as error:  # of this pod alone: the others, and stop orders, do not wait for it
-            return Answer(order.pod, Reply.LATER, f"it cannot be prepared: {error}")
+            return OrderResult(order.pod, OrderStatus.LATER, f"it cannot be prepared: {error}")
 
-    def _accept(self, order: StartOrder) -> Answer:
+    def _accept(self, order: StartOrder) -> OrderResult:
         if order.pod in self._registry.pods:
-            return Answer(order.pod, Reply.DONE)
+            return OrderResult(order.pod, OrderStatus.DONE)
         words = self._tombstones.words(order.pod)
         if words is not None:
-            return Answer(order.pod, Reply.REFUSED, words)
+            return OrderResult(order.pod, OrderStatus.REFUSED, words)
         if self._has_predecessor(order):
-            return Answer(order.pod, Reply.LATER, "the previous instance of this pod has not ended yet")
+            return OrderResult(order.pod, OrderStatus.LATER, "the previous instance of this pod has not ended yet")
         paths = self._state.paths(order)
         stored = self._plan(order, paths)
         if isinstance(stored, Problem):
             # For good: an earlier copy of the order, still on its way, must not start it either.
             self._tombstones.add(str(stored), order.pod)
-            return Answer(order.pod, Reply.REFUSED, str(stored))
+            return OrderResult(order.pod, OrderStatus.REFUSED, str(stored))
         self._registry.add(order.pod, paths.directory, stored)
         self._unwritten.append((stored, paths))
-        return Answer(order.pod, Reply.DONE)
+        return OrderResult(order.pod, OrderStatus.DONE)
 
     def _has_predecessor(self, order: StartOrder) -> bool:
         """Whether another incarnation may still run: two would write into one directory of checkpoints."""
@@ -93,7 +93,7 @@ class PodStarter:
             self._reaper.has_earlier_orphan(order.workload, order.index, order.incarnation)
         )
 
-    def _write_orders(self) -> dict[PodId, Answer]:
+    def _write_orders(self) -> dict[PodId, OrderResult]:
         """Write down what was accepted; the answers for pods whose files could not be written."""
         unwritten, self._unwritten = self._unwritten, []
         answers = {}
@@ -102,7 +102,7 @@ class PodStarter:
             if error is not None:  # no shim was requested yet, so nothing has been started
                 pod = stored.order.pod
                 self._observer.drop(pod)
-                answers[pod] = Answer(pod, Reply.LATER, f"its files cannot be written: {error.strerror}")
+                answers[pod] = OrderResult(pod, OrderStatus.LATER, f"its files cannot be written: {error.strerror}")
         return answers
 
     # --- planning

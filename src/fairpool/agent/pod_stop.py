@@ -18,7 +18,7 @@ from fairpool.agent.pod_registry import PodRegistry, WatchedPod
 from fairpool.agent.reaper import Reaper, kill_process
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import PodId
-from fairpool.model.observation import Answer, Reply, StopOrder
+from fairpool.model.observation import OrderResult, OrderStatus, StopOrder
 
 WITHOUT_GRACE_S = 5.0
 """How long a stop without a grace period is waited for."""
@@ -40,7 +40,7 @@ class PodStopper:
         self._collector, self._registry, self._observer = collector, registry, observer
         self._reaper, self._tombstones = reaper, tombstones
 
-    def stop(self, orders: Sequence[StopOrder]) -> list[Answer]:
+    def stop(self, orders: Sequence[StopOrder]) -> list[OrderResult]:
         """Write stop notices. A pod without a grace period is gone when this returns."""
         troubles = {order.pod: words for order in orders if (words := self.write_notice(order))}
         self._observer.request_shims()
@@ -51,12 +51,14 @@ class PodStopper:
         left = {watched.pod for watched in at_once if watched.pod in pods and not watched.is_over}
         return [self._answer(order.pod, troubles.get(order.pod, ""), is_left=order.pod in left) for order in orders]
 
-    def _answer(self, pod: PodId, trouble: str, *, is_left: bool) -> Answer:
+    def _answer(self, pod: PodId, trouble: str, *, is_left: bool) -> OrderResult:
         watched = self._registry.pods.get(pod)
         if trouble and (watched is None or not watched.is_over):
-            return Answer(pod, Reply.LATER, trouble)
+            return OrderResult(pod, OrderStatus.LATER, trouble)
         # DONE also while its shim gives it its grace period: it can only end.
-        return Answer(pod, Reply.LATER, "it is being killed") if is_left else Answer(pod, Reply.DONE)
+        return (
+            OrderResult(pod, OrderStatus.LATER, "it is being killed") if is_left else OrderResult(pod, OrderStatus.DONE)
+        )
 
     def write_notice(self, order: StopOrder) -> str:
         """Empty, or why the notice could not be written: then its shim is signalled all the same, and applies the grace

@@ -57,7 +57,7 @@ class ShimWatch:
                 order=watched.stored.order,
                 state=PodState.EXITED,
                 exit_code=ended.code,
-                words=ended.words,
+                message=ended.words,
                 running_since=since,
                 after_notice=ended.after_notice,
             )
@@ -65,7 +65,7 @@ class ShimWatch:
         if not watched.has_shim:
             words = "its supervising process was killed; another one has taken over"
         state = PodState.STARTING if since is None else PodState.RUNNING
-        return ObservedPod(order=watched.stored.order, state=state, words=words, running_since=since)
+        return ObservedPod(order=watched.stored.order, state=state, message=words, running_since=since)
 
     def release(self, watched: WatchedPod) -> None:
         """Stop watching its shim."""
@@ -102,11 +102,11 @@ class ShimWatch:
 
 
 def _without_shim(watched: WatchedPod, has_stop_notice: bool) -> ObservedPod:
-    observed = ObservedPod(order=watched.stored.order, state=PodState.STARTING, words=watched.stored.trouble)
+    observed = ObservedPod(order=watched.stored.order, state=PodState.STARTING, message=watched.stored.trouble)
     if not has_stop_notice:
         return observed
     words = "stopped before it started"
-    return replace(observed, state=PodState.EXITED, exit_code=NEVER_STARTED, words=words, after_notice=True)
+    return replace(observed, state=PodState.EXITED, exit_code=NEVER_STARTED, message=words, after_notice=True)
 
 
 CLOCK_BOOTTIME, TFD_FLAGS, TFD_TIMER_ABSTIME = 7, os.O_NONBLOCK | os.O_CLOEXEC, 1

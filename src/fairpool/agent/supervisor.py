@@ -54,7 +54,7 @@ from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
 from fairpool.agent.uploads import Uploads
 from fairpool.model.ids import NodeName, PodId
-from fairpool.model.observation import Answer, ForgetOrder, ObservedPod, StartOrder, StopOrder
+from fairpool.model.observation import ForgetOrder, ObservedPod, OrderResult, StartOrder, StopOrder
 from fairpool.model.problem import Problem
 
 CHECK_EVERYTHING_S = 30.0
@@ -138,7 +138,7 @@ class Supervisor:
 
     # --- orders ---
 
-    def start(self, orders: Sequence[StartOrder]) -> list[Answer]:
+    def start(self, orders: Sequence[StartOrder]) -> list[OrderResult]:
         """Start these pods, or make sure that they were started; each order is written before its shim is requested."""
         with self._lock:
             self._adopter.find()
@@ -147,7 +147,7 @@ class Supervisor:
             self._observer.request_shims()
             return answers
 
-    def stop(self, orders: Sequence[StopOrder]) -> list[Answer]:
+    def stop(self, orders: Sequence[StopOrder]) -> list[OrderResult]:
         """Give pods their grace period. A pod without one is gone when this returns."""
         with self._lock:
             self._adopter.find()
@@ -159,7 +159,7 @@ class Supervisor:
         """Kill a pod for what it did, without an order: the loop finds the reason in its exit record."""
         self.stop([StopOrder(pod=pod, node=None, grace_s=0, reason=reason)])
 
-    def forget(self, orders: Sequence[ForgetOrder]) -> list[Answer]:
+    def forget(self, orders: Sequence[ForgetOrder]) -> list[OrderResult]:
         """Remove the files of pods that are over, except their output, and remember that they were."""
         with self._lock:
             self._adopter.find()

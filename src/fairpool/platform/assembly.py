@@ -24,10 +24,10 @@ from fastapi import FastAPI
 from fairpool import __version__
 from fairpool.agent.disk_reserve import RESERVE_BYTES
 from fairpool.agent.state_directory import UnknownInstallation
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProblem
+from fairpool.cluster.long_poll import LongPoll
 from fairpool.cluster.loop import Loop
-from fairpool.cluster.mailbox import Mailbox
 from fairpool.control import owner, projects, users
 from fairpool.control.app import NotReady, create_app
 from fairpool.control.clusters import cluster_beside
@@ -36,7 +36,7 @@ from fairpool.control.settings import FIRST_USER, Retention, Settings, is_loopba
 from fairpool.control.store import condition
 from fairpool.control.store.trouble import Unavailable
 from fairpool.engines.local import LocalEngine
-from fairpool.engines.port import Away
+from fairpool.engines.port import EngineUnreachable
 from fairpool.model.node import SIMULATED_LABEL
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
@@ -44,7 +44,7 @@ from fairpool.platform.admin_socket import open_admin_socket, private_socket
 from fairpool.platform.data_directory import DataDirectory, PlatformError, default_config, default_data
 from fairpool.platform.disk_guard import DiskGuard
 from fairpool.platform.http_server import Server
-from fairpool.platform.in_process import Inside
+from fairpool.platform.in_process import InProcessControl
 from fairpool.platform.local_pod_access import LocalPodAccess
 from fairpool.platform.loop_thread import LoopThread, Waker, note_event, now
 from fairpool.platform.node_set import NodeSet, summary
@@ -74,14 +74,14 @@ class Cluster:
 
     ledger: Ledger
     waker: Waker
-    mailbox: Mailbox
-    calls: tuple[Inside, Inside]
+    long_poll: LongPoll
+    calls: tuple[InProcessControl, InProcessControl]
     loop_thread: LoopThread
     is_stuck: bool = False
     """Its thread is stuck: nothing that it may still use can be let go."""
 
     def start(self) -> None:
-        self.mailbox.open()
+        self.long_poll.open()
         self.loop_thread.start()
 
     def stop(self) -> None:
@@ -92,7 +92,7 @@ class Cluster:
             log.error("the scheduling loop did not finish within %g s; exiting without it", LOOP_ENDS_S)
             self.is_stuck = True
             return
-        self.mailbox.close(LOOP_ENDS_S)
+        self.long_poll.close(LOOP_ENDS_S)
         direct.close()
         self.ledger.close()
         self.waker.close()
@@ -148,7 +148,7 @@ class Platform:
             raise PlatformError(Problem(error.code, str(error), error.problem.fix)) from error
         except (NotReady, LedgerProblem, DiskTrouble, UnknownInstallation) as error:
             raise PlatformError(_in_command_words(error.problem)) from error
-        except (LeaseHeld, Away) as error:
+        except (LeaseHeld, EngineUnreachable) as error:
             what = f"the scheduling loop cannot start: {error}"
             raise PlatformError(
                 Problem("up.loop", what, "check whether another Fairpool uses a copy of this data directory")
@@ -180,7 +180,7 @@ class Platform:
             protected=(self._data_directory.root, default_config(), default_data()),
         )
         self._not_isolated = engine.supervisor.unavailable.get("isolation", "")
-        doors = LocalPodAccess(engine.supervisor)
+        pod_access = LocalPodAccess(engine.supervisor)
         disk = self._disk = DiskGuard(self._data_directory.reserve, self._disk_reserve_bytes, engine.supervisor)
         host = self._address.host
         # A pod is a process of this machine, and its ports are the machine's own.
@@ -194,7 +194,7 @@ class Platform:
             first_password=self._first_password,
             first_project=FIRST_PROJECT,
         )
-        app = self._app = create_app(settings, doors=doors)
+        app = self._app = create_app(settings, pod_access=pod_access)
         app.state.is_ready = lambda: (
             self._is_settled and self._cluster is not None and self._cluster.loop_thread.is_alive
         )
@@ -206,7 +206,7 @@ class Platform:
                 await self._answer_people(app, on_ready, question)
         finally:
             disk.stop(LOOP_ENDS_S)
-            doors.close()
+            pod_access.close()
             if self._cluster is None or not self._cluster.is_stuck:
                 engine.close()  # pods run on
 
@@ -214,20 +214,20 @@ class Platform:
     async def _cluster_of(self, app: FastAPI, engine: LocalEngine) -> AsyncIterator[Cluster]:
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
-        direct, waiting = (Inside(app.state.plane, own.uuid, home) for _ in range(2))
+        direct, waiting = (InProcessControl(app.state.plane, own.uuid, home) for _ in range(2))
         waker = Waker(engine.supervisor.wake_descriptors())
-        mailbox = Mailbox(direct, waiting, waker.wake)
+        long_poll = LongPoll(direct, waiting, waker.wake)
         ledger = await asyncio.to_thread(Ledger, self._data_directory.ledger)
 
         def make_loop() -> Loop:
-            link = Link(mailbox, own.name)
-            return Loop(ledger, engine, link, now, holder=HOLDER, tell_within_ms=TELL_WITHIN_MS, note=note_event)
+            link = ControlLink(long_poll, own.name)
+            return Loop(ledger, engine, link, now, holder=HOLDER, report_delay_ms=TELL_WITHIN_MS, on_event=note_event)
 
         def step_down(why: str) -> None:
             home.call_soon_threadsafe(self._step_down, why)
 
         loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, step_down)
-        cluster = Cluster(ledger, waker, mailbox, (direct, waiting), loop_thread)
+        cluster = Cluster(ledger, waker, long_poll, (direct, waiting), loop_thread)
         cluster.start()
         try:
             yield cluster
@@ -290,7 +290,7 @@ class Platform:
         assert self._cluster is not None
         assert self._engine is not None
         loop_thread = self._cluster.loop_thread
-        observation = loop_thread.loop.books.observation
+        observation = loop_thread.loop.cache.observation
         states = [each.state.value for each in observation.pods.values()] if observation is not None else []
         observed_pods = observation.nodes.values() if observation is not None else ()
         return {
@@ -311,7 +311,7 @@ class Platform:
                     "name": observed.node.name,
                     "gpus": observed.node.gpus,
                     "withheld": list(observed.node.gpus_withheld),
-                    "words": observed.words,
+                    "words": observed.message,
                     "is_simulated": observed.node.labels.get(SIMULATED_LABEL) == "true",
                 }
                 for observed in observed_pods

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger import DiskTrouble, LedgerProblem
-from fairpool.cluster.loop import Loop, SteppedDown
+from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.mentions import in_full
 from fairpool.model.observation import ObservedNode
@@ -100,7 +100,7 @@ class LoopThread:
             try:
                 self._turn_until_stopped()
                 self.loop.release()
-            except SteppedDown as error:
+            except LeadershipLost as error:
                 log.error("scheduling loop stepped down: %s", error)
                 self.trouble = str(error)
                 self._on_step_down(str(error))
@@ -138,7 +138,7 @@ class LoopThread:
 
     def _turn_until_stopped(self) -> None:
         while not self._stopping:
-            was_busy = self.loop.turn()
+            was_busy = self.loop.run_cycle()
             self.turns += 1
             self.turned_at, self._turned_s = now(), time.monotonic()
             self._note_nodes()
@@ -159,7 +159,7 @@ class LoopThread:
 
     def _note_nodes(self) -> None:
         """Nodes that came, went, or have something else to say than before."""
-        observation = self.loop.books.observation
+        observation = self.loop.cache.observation
         if observation is None or observation.nodes is self._nodes:
             return
         before, self._nodes = self._nodes, observation.nodes
@@ -167,11 +167,11 @@ class LoopThread:
             old, new = before.get(name), self._nodes.get(name)
             if new is None:
                 log.warning("node left", extra={"fields": {"node": name}})
-            elif old is None or (old.words, old.gone, old.node) != (new.words, new.gone, new.node):
+            elif old is None or (old.message, old.gone, old.node) != (new.message, new.gone, new.node):
                 fields = {"node": name, "gpus": new.node.gpus, "withheld": len(new.node.gpus_withheld) or None}
                 log.info(
                     "node joined" if old is None else "node changed",
-                    extra={"fields": {**fields, "gone": new.gone or None, "words": new.words}},
+                    extra={"fields": {**fields, "gone": new.gone or None, "words": new.message}},
                 )
 
     def _note_trouble(self, trouble: str) -> None:
