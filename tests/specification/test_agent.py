@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
-from fairpool.agent import fork_server, fractions, log_segments
+from fairpool.agent import fork_server, log_segments
 from fairpool.agent.devices import machine_nodes, simulated_pair
 from fairpool.agent.garbage_collection import GarbageCollector
 from fairpool.agent.images import Image, ImageTable
@@ -26,6 +26,7 @@ from fairpool.agent.order_file import StoredOrder, read_order, write_order
 from fairpool.agent.pod import notebook, nvidia_smi, reporter, trainer
 from fairpool.agent.pod_directory import directory_name, pod_of
 from fairpool.agent.pod_log import read_log
+from fairpool.agent.portion_enforcement import GpuPortion, enforce_portion
 from fairpool.agent.state_directory import StateDirectory, UnknownInstallation
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import PodId, WorkloadId
@@ -165,10 +166,10 @@ A10 = Gpu(index=0, uuid="GPU-0", name="A10", memory_mib=23_028)
 
 
 def test_a_portion_of_a_device() -> None:
-    assert fractions.hold_to_portion(gpu_portion(300), [A10]).memory_mib == (6908,)
-    assert fractions.hold_to_portion(gpu_memory(5000, 2), [A10, A10]).memory_mib == (5000, 5000)
-    assert fractions.hold_to_portion(whole_gpus(1), [A10]) == fractions.Hold(memory_mib=(23_028,))
-    assert "not enforced" in fractions.hold_to_portion(gpu_portion(500), [A10]).words
+    assert enforce_portion(gpu_portion(300), [A10]).memory_mib == (6908,)
+    assert enforce_portion(gpu_memory(5000, 2), [A10, A10]).memory_mib == (5000, 5000)
+    assert enforce_portion(whole_gpus(1), [A10]) == GpuPortion(memory_mib=(23_028,))
+    assert "not enforced" in enforce_portion(gpu_portion(500), [A10]).words
 
 
 # --- what is kept on disk

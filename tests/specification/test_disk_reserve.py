@@ -282,11 +282,11 @@ def test_a_pod_that_was_evicted_has_failed_with_the_reason() -> None:
 FULL = '''
 import json, os, sys, time
 from pathlib import Path
-from fairpool.agent import namespaces as ns
+from fairpool.agent import mounts, namespaces
 folder = Path(sys.argv[1])
-ns.enter(ns.CLONE_NEWNS)
-ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
-ns.mount("tmpfs", str(folder), "tmpfs", 0, "size=256m,mode=700")
+namespaces.enter(namespaces.CLONE_NEWNS)
+mounts.mount("none", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
+mounts.mount("tmpfs", str(folder), "tmpfs", 0, "size=256m,mode=700")
 from fairpool.platform.disk_guard import DiskGuard
 from tests.local_machine import a_machine
 filling = """

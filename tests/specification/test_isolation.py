@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import isolation, mount_source, namespaces, pod_init, project_users
+from fairpool.agent import isolation, mount_source, pod_init, process_attributes, project_users
 from fairpool.agent.bounded_call import BoundedCalls, StillRunning
 from fairpool.agent.cgroup import Limiter
 from fairpool.agent.environment import PodPaths
@@ -391,7 +391,7 @@ def test_the_first_process_asks_again_to_end_with_its_shim_once_it_is_another_us
         steps.append("start")
         raise OSError
 
-    monkeypatch.setattr(namespaces, "end_with_parent", lambda: steps.append("end with parent"))
+    monkeypatch.setattr(process_attributes, "end_with_parent", lambda: steps.append("end with parent"))
     monkeypatch.setattr(pod_init, "make_root_filesystem", lambda view, mounts: None)
     monkeypatch.setattr(pod_init, "become_pod_user", lambda view: steps.append("take on"))
     monkeypatch.setattr(os, "chdir", lambda path: None)

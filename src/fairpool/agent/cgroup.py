@@ -1,4 +1,4 @@
-"""Limits on CPU and memory of a pod, by control groups: version 2 where it has the controllers, else version 1.
+"""CPU and memory limits of a pod by control groups: version 2 where it has the controllers, else version 1.
 
 A pod without limits gets no group: it costs each start a migration, and its processes are found without one.
 Where no group may be made the limits are not enforced, and `Limiter.missing` says why, for people to read.
@@ -16,13 +16,13 @@ from fairpool.agent import process_table
 V1_PERIOD_US = 100_000
 REMOVAL_TRIES = 50
 LEAF = "fairpool-server"
-"""Version 2 divides only groups without processes: ours move to this group below the one we were given."""
+"""In version 2 only groups without processes can have children: the server moves to this group below its own."""
 PIDS_MAX = 32_768
 """Processes and threads of a pod that has a group: beyond what work needs, below what hurts a machine."""
 
 
 class Limiter:
-    """Where groups can be made on this machine: found once, handed to shims as plain text."""
+    """Where groups can be created on this machine: found once, passed to shims as plain text."""
 
     def __init__(self, cpu: str, memory: str, version: int, missing: str) -> None:
         self.cpu, self.memory, self.version, self.missing = cpu, memory, version, missing
@@ -36,7 +36,7 @@ class Limiter:
 
 
 def find_limiter(name: str) -> Limiter:
-    """Look where this process may make groups below its own; `name` keeps several installations apart."""
+    """Find where this process may create groups below its own; `name` keeps several installations apart."""
     version_2, version_1 = _hierarchies()
     words = "this machine has no cgroups"
     if version_2:
@@ -56,7 +56,7 @@ def find_limiter(name: str) -> Limiter:
 
 
 class Group:
-    """The control group of one pod, in the hands of its shim."""
+    """The control group of one pod."""
 
     def __init__(self, limiter: dict[str, str | int], name: str) -> None:
         self._version = int(limiter["version"])
@@ -78,7 +78,7 @@ class Group:
             _write_if_there(f"{self._cpu}/pids.max", str(PIDS_MAX))
 
     def _limit_memory(self, limit_bytes: int) -> None:
-        """Swap included, or a pod beyond its limit would slow everybody down instead of ending."""
+        """Swap included, or a pod beyond its limit would slow down the machine instead of ending."""
         if self._version == 2:
             _write(f"{self._memory}/memory.max", str(limit_bytes))
             _write_if_there(f"{self._memory}/memory.swap.max", "0")
@@ -89,22 +89,22 @@ class Group:
             _write_if_there(f"{self._memory}/memory.memsw.limit_in_bytes", str(limit_bytes))
 
     def enter(self) -> None:
-        """Put the calling process, and whatever it starts, under the limits."""
+        """Put the calling process, and all it starts, under the limits."""
         for directory in {self._cpu, self._memory}:
             _write(f"{directory}/cgroup.procs", "0")
 
     def members(self) -> list[int]:
-        """Every process under the limits, whatever became of who started it, and in groups it made below."""
+        """Every process under the limits, also in groups that it created below."""
         found = []
         for directory, _, _ in os.walk(self._memory):
             try:
                 found += _members(directory)
-            except OSError:  # it went away meanwhile
+            except OSError:  # it was removed meanwhile
                 continue
         return found
 
     def kill(self) -> None:
-        """End all of them at once, however fast they fork, where the kernel can do that."""
+        """Kill all of them at once, however fast they fork, where the kernel can do that."""
         try:
             _write_if_there(f"{self._memory}/cgroup.kill", "1")
         except OSError:
@@ -121,7 +121,7 @@ class Group:
         return next((int(count) for word, count in rows if word == "oom_kill"), 0)
 
     def remove(self) -> None:
-        """Remove the group; the kernel lets go of dead members a little late."""
+        """Remove the group; the kernel releases dead members a little late."""
         for directory in {self._cpu, self._memory}:
             for _ in range(REMOVAL_TRIES):
                 try:
@@ -135,7 +135,7 @@ class Group:
 
 
 def names_of_groups(limiter: Limiter) -> list[str]:
-    """The groups of pods that are there, by their names."""
+    """The names of existing groups of pods."""
     try:
         with os.scandir(limiter.memory or "/nonexistent") as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -173,7 +173,7 @@ def _own_group(mounted: str, controller: str) -> str:
             _, controllers, path = line.rstrip("\n").split(":", 2)
             if controllers == controller or controller in controllers.split(","):
                 own = path.rstrip("/")
-    # Inside a container the path may be one of the world outside, which is not mounted here.
+    # Inside a container the path may be one of the host, which is not mounted here.
     return f"{mounted}{own}" if os.path.isdir(f"{mounted}{own}") else mounted
 
 
@@ -198,7 +198,7 @@ def _try_version_2(base: str) -> str:
 
 
 def _divide(group: str, wanted: str) -> str:
-    """Let groups be made below this one; says why not. Where only we are in it, we move to a leaf first."""
+    """Let groups be created below this one; returns why not. Where only we are in it, we move to a leaf first."""
     try:
         _write(f"{group}/cgroup.subtree_control", wanted)
         return ""
@@ -227,14 +227,14 @@ def _members(group: str) -> list[int]:
 
 
 def _is_delegated(group: str) -> bool:
-    """Whether we may make groups here: systemd marks those that it leaves alone. Without it, nobody else does."""
+    """Whether we may create groups here: systemd marks those that it delegates. Without systemd, we may."""
     if not os.path.isdir("/run/systemd/system"):
         return True
     for attribute in ("user.delegate", "trusted.delegate"):
         try:
             if os.getxattr(group, attribute) == b"1":
                 return True
-        except OSError:  # there is none, or we may not see it
+        except OSError:  # there is none, or it is not readable
             continue
     return False
 

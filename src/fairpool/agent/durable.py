@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, also when the disk fills up or the power fails.
+"""Atomic and durable files: complete or absent, also when the disk is full or the power fails.
 
 Writing is not enough for that. A write may be short, the content may reach the disk after the name does, and the name
 may not reach it at all; so all is written, then flushed, then renamed, then the directory is flushed. Used by shims, so
@@ -19,7 +19,7 @@ READ_BYTES = 65536
 
 
 def write_durably(path: str | os.PathLike[str], content: bytes, mode: int = 0o600) -> None:
-    """Put a file there, on the disk when this returns. On an OSError what was there before is still there, whole."""
+    """Write a file, on the disk when this returns. On an OSError the previous content is still complete."""
     _replace(path, content, mode, is_flushed=True)
     sync_directory(os.path.dirname(os.fspath(path)) or ".")
 
@@ -58,7 +58,7 @@ def write_all(fd: int, content: bytes) -> None:
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
-    """What is in a file. A pod could have put anything in its place, so nothing is waited for, nor read for long."""
+    """The content of a file. A pod could have put anything in its place, so it never blocks and is bounded."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         about = os.fstat(fd)
@@ -76,7 +76,7 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def sync_file(path: str | os.PathLike[str]) -> None:
-    """Let the disk have a file that was written without waiting for it."""
+    """Flush a file that was written without flushing."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -85,12 +85,12 @@ def sync_file(path: str | os.PathLike[str]) -> None:
 
 
 def sync_directory(directory: str | os.PathLike[str]) -> None:
-    """Let the disk know which names are in a directory."""
+    """Flush the names in a directory."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems know no such thing, and keep names in order themselves
+        if error.errno != errno.EINVAL:  # some file systems do not support it, and keep names in order themselves
             raise
     finally:
         os.close(handle)

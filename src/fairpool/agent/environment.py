@@ -1,4 +1,4 @@
-"""The variables a pod starts with: who it is, what it holds, where to report and save, how its peers are found."""
+"""The environment variables of a pod: its identity, devices, directories and peers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from fairpool.agent.fractions import Hold
 from fairpool.agent.images import Image
 from fairpool.agent.nvml import Gpu
+from fairpool.agent.portion_enforcement import GpuPortion
 from fairpool.agent.process_table import POD_UUID
 from fairpool.model.observation import StartOrder
 from fairpool.model.quantity import WHOLE_GPU_MILLI, gpus_text, memory_portion_milli
 
 INHERITED = ("LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
-"""What a pod gets of our own environment: how the machine is set up, never what we are entrusted with."""
+"""What a pod inherits of the server's environment: how the machine is set up, never secrets."""
 STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 SIMULATED_GPUS = "FAIRPOOL_SIMULATED_GPUS"
@@ -29,7 +29,7 @@ HOSTFILE_NAME = ".fairpool-hostfile"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPaths:
-    """Where things of one life are on the machine; plain text, because it is put together at every start."""
+    """Where the files of one pod are on the machine; plain strings, because they are formatted at every start."""
 
     directory: str
     support: str
@@ -47,32 +47,32 @@ def variables(
     paths: PodPaths,
     image: Image,
     gpus: Sequence[Gpu],
-    hold: Hold,
+    portion: GpuPortion,
     is_simulated: bool,
     rendezvous: tuple[str, int] | None,
     user_name: str = "",
     unseen: Sequence[str] = (),
 ) -> dict[str, str]:
-    """All variables of a pod. What a person sets wins over the image, and nothing wins over who the pod is.
+    """All variables of a pod. What the user sets overrides the image, and nothing overrides the pod's identity.
 
-    `unseen` are directories that the pod does not see; nothing in them is on its PATH.
+    `unseen` are directories that are hidden from the pod; nothing in them is on its PATH.
     """
     return {
         **_of_the_machine(order.program.python_env, paths, is_simulated, unseen),
         **_of_python(order.program.python_env, paths),
         **_of_the_user(paths, user_name),
-        **_hints(paths),
+        **_directories(paths),
         **_of_peers(order, paths, rendezvous),
         **dict(image.environment),
         **dict(order.program.environment),
         **_identity(order, pod_uuid, gpus),
-        **_visible_devices(gpus, hold, is_simulated),
-        **dict(hold.environment),
+        **_visible_devices(gpus, portion, is_simulated),
+        **dict(portion.environment),
     }
 
 
 def _of_the_machine(python_env: str, paths: PodPaths, is_simulated: bool, unseen: Sequence[str]) -> dict[str, str]:
-    """The PATH leads to the machine's programs: never into the server's environment, nor where the pod cannot go."""
+    """The PATH contains the machine's programs, never the server's virtual environment or hidden directories."""
     stand_ins = [f"{paths.support}/simulated"] if is_simulated else []
     usable = _machine_path(os.environ.get("PATH", ""), tuple(unseen))
     first = [f"{python_env}/bin"] if python_env else []
@@ -109,7 +109,7 @@ def _of_python(python_env: str, paths: PodPaths) -> dict[str, str]:
     return {**found, **own, "PIP_BREAK_SYSTEM_PACKAGES": "1"}
 
 
-def _hints(paths: PodPaths) -> dict[str, str]:
+def _directories(paths: PodPaths) -> dict[str, str]:
     return {REPORTER: paths.reporter, CHECKPOINTS: paths.checkpoints}
 
 
@@ -150,14 +150,14 @@ def _gpu_milli(order: StartOrder, gpus: Sequence[Gpu]) -> int:
     return len(gpus) * min(request.portion_milli, WHOLE_GPU_MILLI)
 
 
-def _visible_devices(gpus: Sequence[Gpu], hold: Hold, is_simulated: bool) -> Mapping[str, str]:
-    """Only what the plan gave. Real devices go by their unique name: CUDA may number them differently than we do."""
+def _visible_devices(gpus: Sequence[Gpu], portion: GpuPortion, is_simulated: bool) -> Mapping[str, str]:
+    """Only the devices of the plan. Real ones by UUID: CUDA may number them differently than we do."""
     names = ",".join(str(gpu.index) if gpu.is_simulated else gpu.uuid for gpu in gpus)
     visible = {"CUDA_VISIBLE_DEVICES": names, "NVIDIA_VISIBLE_DEVICES": names or "void"}
     if not is_simulated:
         return visible
     shown = [
         {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name, "memory_mib": memory}
-        for gpu, memory in zip(gpus, hold.memory_mib, strict=True)
+        for gpu, memory in zip(gpus, portion.memory_mib, strict=True)
     ]
     return {**visible, SIMULATED_GPUS: json.dumps(shown)}

@@ -22,7 +22,7 @@ import struct
 import termios
 from collections.abc import Mapping
 
-from fairpool.agent import namespaces
+from fairpool.agent import namespaces, process_attributes
 from fairpool.agent.cgroup import Group
 from fairpool.agent.pod_init import limit_processes
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, become
@@ -154,7 +154,7 @@ class ExecServer:
         """In the child: become the command, in the pod's namespaces, as its user and under its limits."""
         code = NOT_EXECUTABLE
         try:
-            namespaces.hide_memory()  # the pod must not read the shim's memory before it is replaced
+            process_attributes.hide_memory()  # the pod must not read the shim's memory before it is replaced
             os.setsid()
             if self._group is not None:
                 self._group.enter()
@@ -259,11 +259,11 @@ def _become_pod_user(view: Mapping[str, Any]) -> None:
         uid, gid = view["user"]
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-        namespaces.hide_memory()  # the change of user has made it readable again
+        process_attributes.hide_memory()  # the change of user has made it readable again
     if view["counts_processes"]:
         limit_processes(view["processes_max"])
-    namespaces.new_session_keyring()
-    namespaces.drop_privileges()
+    process_attributes.new_session_keyring()
+    process_attributes.drop_privileges()
 
 
 def _terminal(size: list[int], client: socket.socket) -> list[int]:

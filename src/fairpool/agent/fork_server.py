@@ -16,7 +16,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from fairpool.agent import namespaces
+from fairpool.agent import libc, namespaces, process_attributes
 from fairpool.agent.pod_init import counting_permitted, isolation_permitted
 from fairpool.agent.program import CannotRun
 from fairpool.agent.shim import prepare_signals, read_launch, run_shim, warm_up
@@ -30,11 +30,12 @@ def main() -> None:
     """Serve the socket named on the command connection until its other end is closed."""
     connection, files_max, directory = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     # Also while it is stopped and cannot read that the socket is closed. Shims do not inherit this.
-    namespaces.die_with_parent(os.getppid())
+    process_attributes.die_with_parent(os.getppid())
     os.set_inheritable(connection, False)
     os.write(connection, json.dumps(_permissions()).encode())
     os.umask(0o022)
-    namespaces.warm_up("fp:fork server")
+    libc.warm_up()
+    process_attributes.set_process_name("fp:fork server")
     prepare_signals()
     with suppress(OSError, CannotRun):  # no room, or a machine without `true`: then shims cost more
         warm_up(directory)

@@ -1,6 +1,6 @@
-"""From an order to what its shim does: program, directory, mounts, limits. What cannot be given is a Problem.
+"""Plans the launch of a pod from its start order: program, working directory, mounts, limits.
 
-The answer is plain data for JSON, because the shim reads it from the life's directory and knows nothing of the model.
+The result is plain data for JSON, because the shim reads it from the pod directory and does not import the model.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 from fairpool.agent.cgroup import Limiter
 from fairpool.agent.durable import read_regular
 from fairpool.agent.environment import PodPaths, variables
-from fairpool.agent.fractions import hold_to_portion
 from fairpool.agent.images import Image
 from fairpool.agent.isolation import (
     TEMPORARY,
@@ -28,6 +27,7 @@ from fairpool.agent.isolation import (
     volume_rule,
 )
 from fairpool.agent.nvml import Gpu
+from fairpool.agent.portion_enforcement import enforce_portion
 from fairpool.agent.project_users import chown_tree
 from fairpool.agent.root_filesystem import HOME, OWN
 from fairpool.agent.uploads import Uploads
@@ -38,10 +38,10 @@ from fairpool.model.spec import Volume
 
 HOST_NAME_MAX = 63
 RESERVED = ("/proc", "/sys", "/dev", OWN)
-"""Where no volume can be: these are made for every pod."""
+"""Where no volume can be mounted: these are created for every pod."""
 CONFIGURATION_MAX = 65_536
 CLAIM_MODE = 0o2770
-"""For the user and the group of its project, and no one else."""
+"""For the user and the group of its project only."""
 
 Mounts = list[dict[str, Any]]
 
@@ -59,18 +59,18 @@ DEFAULT_ROTATION = LogRotation()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFeatures:
-    """What this machine gives to every pod: found out once, at the start."""
+    """What this machine offers to every pod; determined once, at the start."""
 
     unavailable: Mapping[str, str]
-    """`mounts`, `host_name`: why the system does not permit them."""
+    """`mounts`, `host_name`, …: why the system does not permit them."""
     limiter: Limiter
     claims: Path
-    """Where claims live, by project."""
+    """The directory of volume claims, by project."""
     uploads: Uploads
-    """Directories that came with workloads."""
+    """Directories that were submitted with workloads."""
     isolation: Isolation
     claim_owner: Callable[[QueueId], User] | None = None
-    """Whose claims are, where pods have users of their own."""
+    """The owner of a project's claims, where pods have users of their own."""
     rotation: LogRotation = DEFAULT_ROTATION
 
     @property
@@ -90,7 +90,7 @@ def plan_launch(
     rendezvous: tuple[str, int] | None,
     user: User | None = None,
 ) -> dict[str, Any] | Problem:
-    """Everything the shim needs to know, or why this cannot be done here. Without a user it runs as the server's."""
+    """Everything the shim needs, or why the pod cannot run here. Without a user it runs as the server's."""
     program, isolation = order.program, features.isolation
     mounts = _mounts(order, image, features, user)
     if isinstance(mounts, Problem):
@@ -99,14 +99,14 @@ def plan_launch(
     argv = _command_line(order, image, paths, seen)
     if not argv:
         return Problem("program.none", f"image {program.image} has no default command", "add a command after --")
-    hold = hold_to_portion(order.shape.gpu, gpus)
+    portion = enforce_portion(order.shape.gpu, gpus)
     env = variables(
         order,
         pod_uuid=pod_uuid,
         paths=seen,
         image=image,
         gpus=gpus,
-        hold=hold,
+        portion=portion,
         is_simulated=is_simulated,
         rendezvous=rendezvous,
         user_name=user.name if user is not None else user_name(os.geteuid()),
@@ -133,12 +133,12 @@ def plan_launch(
             "segment_bytes": features.rotation.segment_bytes,
             "segments": features.rotation.segments,
         },
-        "words": "; ".join(words for words in (hold.words, unlimited) if words),
+        "words": "; ".join(words for words in (portion.words, unlimited) if words),
     }
 
 
 def host_name(order: StartOrder) -> str:
-    """The name a pod goes by, as in the prompt `root@frac05-0-0`."""
+    """The host name of a pod, as in the prompt `root@frac05-0-0`."""
     return f"{order.name}-{order.index}-{order.incarnation}"[-HOST_NAME_MAX:].lstrip("-")
 
 
@@ -152,12 +152,12 @@ def _command_line(order: StartOrder, image: Image, paths: PodPaths, seen: PodPat
 
 
 def _seen(word: str, paths: PodPaths, seen: PodPaths) -> str:
-    """A word of an image that names a file of ours, as the pod finds it."""
+    """A word of an image that names a file of ours, as a path in the pod."""
     return seen.support + word[len(paths.support) :] if is_within(word, (paths.support,)) else word
 
 
 def _mounts(order: StartOrder, image: Image, features: MachineFeatures, user: User | None) -> Mounts | Problem:
-    """What is bound into the pod's view; empty when everything is already where it is wanted."""
+    """What is mounted into the pod; empty when everything is already where it is wanted."""
     mounts: Mounts = []
     rule = _volume_rule(order, features, user) or {}
     for volume in order.program.volumes:
@@ -200,7 +200,7 @@ def _mounts(order: StartOrder, image: Image, features: MachineFeatures, user: Us
 
 
 def _volume_rule(order: StartOrder, features: MachineFeatures, user: User | None) -> dict[str, Any] | None:
-    """Of pods that mount nothing of the machine's there is none: to find it takes a look at everyone's home."""
+    """None for pods that mount nothing of the machine's: the rule takes a listing of all home directories."""
     program = order.program
     if not program.python_env and all(volume.claim or volume.uploaded for volume in program.volumes):
         return None
@@ -257,7 +257,7 @@ def _checked_source(order: StartOrder, source: str, target: str, rule: Mapping[s
 
 
 def _python_env(order: StartOrder, rule: Mapping[str, Any]) -> Mounts | Problem:
-    """The virtual environment that was named, and the interpreter it was made with: read-only, where they are."""
+    """Mounts of the virtual environment and of the interpreter it was created with, read-only, at their own paths."""
     path = order.program.python_env
     if not path:
         return []
@@ -275,7 +275,7 @@ def _python_env(order: StartOrder, rule: Mapping[str, Any]) -> Mounts | Problem:
 
 
 def _interpreter_of(environment: str) -> list[str]:
-    """Where the interpreter of a virtual environment is installed; nothing, where it is the machine's own."""
+    """The prefix of a virtual environment's interpreter; empty, where it is the machine's own."""
     try:
         text = read_regular(f"{environment}/pyvenv.cfg", CONFIGURATION_MAX).decode(errors="replace")
     except OSError:
@@ -287,7 +287,7 @@ def _interpreter_of(environment: str) -> list[str]:
 
 
 def _shm_is_large_enough(order: StartOrder, features: MachineFeatures) -> bool:
-    """Where mounts are forbidden the machine's own will do, if it is as large."""
+    """Where mounts are not permitted the machine's own will do, if it is as large."""
     if "mounts" not in features.unavailable:
         return False
     shm = os.statvfs("/dev/shm")
@@ -297,7 +297,7 @@ def _shm_is_large_enough(order: StartOrder, features: MachineFeatures) -> bool:
 def _working_directory(
     order: StartOrder, image: Image, paths: PodPaths, mounts: Mounts, features: MachineFeatures
 ) -> tuple[str, Mounts]:
-    """Where the program starts: what was asked for, made for this pod alone if it would not see such a directory."""
+    """The requested directory, created for this pod alone if the machine has none or hides it."""
     wanted = order.program.working_dir or image.working_dir
     own = HOME if features.is_isolating else paths.home
     if not wanted:
@@ -308,13 +308,13 @@ def _working_directory(
     if covered or not wanted.startswith("/") or _is_seen(wanted, features):
         return wanted, mounts
     if not features.is_isolating and "mounts" in features.unavailable:
-        # The image's own directory is a convenience; one that a person named is missed when the program starts there.
+        # The image's own directory is optional; if a user's own is missing, the start fails and says so.
         return (wanted if order.program.working_dir else own), mounts
     return wanted, [*mounts, {"source": paths.home, "target": os.path.normpath(wanted), "mode": "rw"}]
 
 
 def _is_seen(directory: str, features: MachineFeatures) -> bool:
-    """Whether a directory of the machine is there for pods too."""
+    """Whether a directory of the machine is visible to pods."""
     if not features.is_isolating:
         return os.path.isdir(directory)
     if directory in (HOME, *TEMPORARY):
@@ -325,7 +325,7 @@ def _is_seen(directory: str, features: MachineFeatures) -> bool:
 
 
 def _in_uploaded(order: StartOrder, wanted: str, features: MachineFeatures) -> str:
-    """Where a path in the uploaded directory really is."""
+    """A path in the uploaded directory as a path of the machine."""
     for volume in order.program.volumes:
         if volume.uploaded and (wanted == volume.target or wanted.startswith(f"{volume.target}/")):
             return str(features.uploads.files_of(order.workload)) + wanted.removeprefix(volume.target)

@@ -2,7 +2,7 @@
 
 An offset counts every byte the pod ever wrote, so a reader that was away goes on where it stopped, also across
 rotations. Beside each segment lies an index of when its bytes came, for `--since` and `--timestamps`.
-The shim writes, anyone reads; nobody locks.
+The shim writes, others read, without locks.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _ENTRY = struct.Struct("<QQ")
 INDEX_STEP_MS = 20
 """Output that comes closer together shares a time."""
 INDEX_COARSER = 1 << 14
-"""After so many entries the step is twice as long, and so on: who writes a byte at a time fills no disk with times."""
+"""After so many entries the step is twice as long, and so on: writing a byte at a time fills no disk with times."""
 INDEX_MAX_BYTES = 4 << 20
 """Of one index, when it is read; more than a shim writes."""
 
 
 class LogWriter:
-    """Appends output; only one shim at a time has one. Files are made when there is something to write."""
+    """Appends output; only one shim at a time has one. Files are created when there is something to write."""
 
     def __init__(self, directory: str, segment_bytes: int, segments: int) -> None:
         self._directory, self._segment_bytes, self._segments = directory, segment_bytes, segments
@@ -74,7 +74,7 @@ class LogWriter:
         self._open(starts[-1] if starts else 0)
 
     def _open(self, start: int) -> None:
-        """Go on in this segment; where it cannot be opened, nothing has changed."""
+        """Continue in this segment; if it cannot be opened, nothing has changed."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         file = os.open(f"{self._directory}/{SEGMENT}{start}", flags, 0o600)
         try:
@@ -129,7 +129,7 @@ def read_from(directory: str, offset: int, limit: int) -> tuple[int, bytes]:
         if begin is None:
             begin = at
         elif at != begin + sum(map(len, parts)):
-            break  # a gap: whoever reads on will be told where it really begins
+            break  # a gap: the next read returns where it really begins
         part = _part(path, at - start, limit)
         parts.append(part)
         limit -= len(part)
@@ -180,7 +180,7 @@ def _size(path: str) -> int:
 
 
 def _part(path: str, at: int, limit: int) -> bytes:
-    """A piece of a regular file; of anything else, and of what is gone meanwhile, nothing."""
+    """A piece of a regular file; empty for anything else, and for a file that was removed meanwhile."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a person may mount into a pod with `-v`: judged by what the source really is, not by its name.
+"""Checks what a user may mount into a pod with `-v`, by what the source really is and not by its name.
 
 The source is opened first and judged by the descriptor, which is then what gets bound: a link or a directory that is
 exchanged in between changes nothing. The supervisor asks before a pod is accepted, so that the refusal is a message;
@@ -128,7 +128,7 @@ def _refuse_unreadable(chain: list[os.stat_result], shown: str, uid: int | None,
 
 
 def permits(about: os.stat_result, wanted: int, uid: int | None, gids: Collection[int]) -> bool:
-    """Whether the mode of a file lets a user do this; without a user, whether it lets anybody."""
+    """Whether the mode of a file permits this to a user; without a user, to all others."""
     if uid == 0:
         return True
     shift = 0
@@ -140,7 +140,7 @@ def permits(about: os.stat_result, wanted: int, uid: int | None, gids: Collectio
 
 
 def _chain(fd: int, real: str, about: os.stat_result) -> Iterator[os.stat_result]:
-    """The source and every directory above it, up to the root."""
+    """The source and all directories above it, up to the root."""
     yield about
     if stat.S_ISDIR(about.st_mode):
         at = os.open(f"/proc/self/fd/{fd}/..", os.O_PATH | os.O_CLOEXEC)

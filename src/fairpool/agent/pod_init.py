@@ -15,7 +15,7 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 
-from fairpool.agent import namespaces
+from fairpool.agent import namespaces, process_attributes
 from fairpool.agent.cgroup import Group
 from fairpool.agent.root_filesystem import make_root_filesystem
 
@@ -36,7 +36,7 @@ def run_init(
 ) -> NoReturn:
     """Be process 1; called in that child. `start` starts the program and returns its pid."""
     try:
-        namespaces.end_with_parent()
+        process_attributes.end_with_parent()
         if select.select([to_shim], [], [], 0)[0]:  # the shim was killed before we could ask for the signal
             os._exit(1)
         signal.set_wakeup_fd(-1)
@@ -45,7 +45,7 @@ def run_init(
         make_root_filesystem(launch["view"], launch["mounts"])
         os.chdir("/")  # out of the pod directory
         become_pod_user(launch["view"])
-        namespaces.end_with_parent()  # again: the kernel resets it when a process changes its user
+        process_attributes.end_with_parent()  # again: the kernel resets it when a process changes its user
         if select.select([to_shim], [], [], 0)[0]:
             os._exit(1)
         program = start(to_shim)
@@ -60,16 +60,16 @@ def run_init(
 def become_pod_user(view: Mapping[str, Any]) -> None:
     """Become the pod's user with the pod's limits, for good."""
     if view["user"] is not None:
-        namespaces.become_user(*view["user"])
+        process_attributes.become_user(*view["user"])
     if view["counts_processes"]:
         if view["user"] is not None:
-            namespaces.show_memory()  # a process that has changed its user may not write to its own /proc files
+            process_attributes.show_memory()  # a process that has changed its user may not write to its own /proc files
             namespaces.own_user_namespace()
         limit_processes(view["processes_max"])
     if view["user"] is not None:
-        namespaces.hide_memory()
-    namespaces.new_session_keyring()
-    namespaces.drop_privileges()
+        process_attributes.hide_memory()
+    process_attributes.new_session_keyring()
+    process_attributes.drop_privileges()
 
 
 def limit_processes(most: int) -> None:
@@ -99,7 +99,7 @@ def _wait_for_program(program: int, to_shim: socket.socket) -> NoReturn:
     os.closerange(0, to_shim.fileno())
     os.closerange(to_shim.fileno() + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     to_shim.send(RUNS)
-    namespaces.outlive_parent()
+    process_attributes.outlive_parent()
     while True:
         pid, status = os.wait()
         if pid == program:
@@ -143,6 +143,6 @@ def _try_root_filesystem() -> None:
 
 def _try_counting() -> None:
     if os.geteuid() == 0:
-        namespaces.become_user(UNPRIVILEGED_ID, UNPRIVILEGED_ID)
-        namespaces.show_memory()
+        process_attributes.become_user(UNPRIVILEGED_ID, UNPRIVILEGED_ID)
+        process_attributes.show_memory()
     namespaces.own_user_namespace()

@@ -1,4 +1,4 @@
-"""A pod's output for people: a piece from an offset, the last lines, what came since a moment, with times if wanted."""
+"""Reads a pod's log: from an offset, the last lines, or since a moment; with timestamps on request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """A piece of output. Whoever follows asks again from `next_offset`, until it is complete."""
+    """A piece of output. To follow the log, read again from `next_offset` until it is complete."""
 
     offset: int
     """Where it begins; later than asked if the place was rotated away."""

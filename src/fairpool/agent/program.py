@@ -16,7 +16,7 @@ import socket
 import termios
 from collections.abc import Callable, Mapping
 
-from fairpool.agent import namespaces
+from fairpool.agent import mounts, namespaces, process_attributes
 from fairpool.agent.cgroup import Group
 from fairpool.agent.pod_init import CANNOT, PACKET_MAX, TERMINAL, TROUBLE, run_init
 
@@ -205,13 +205,13 @@ def _fork(launch: Mapping[str, Any], group: Group | None, reader: int, output: i
     if pid == 0:
         try:
             # Until it has its POD_UUID it could not be found, so it must not outlive its shim.
-            namespaces.die_with_parent(shim)
+            process_attributes.die_with_parent(shim)
             os.setsid()
             if group is not None:
                 group.enter()
             if launch["mounts"]:
                 namespaces.enter(namespaces.CLONE_NEWNS)
-                namespaces.mount_view(launch["mounts"], staging, inside_user_namespace=os.geteuid() != 0)
+                mounts.bind_mounts(launch["mounts"], staging, inside_user_namespace=os.geteuid() != 0)
             become(launch["argv"], launch["env"], launch["cwd"], (reader, output, output), is_terminal=is_terminal)
         except CannotRun as error:
             os.write(trouble_writer, f"{error.code} {error.words}".encode())
@@ -248,7 +248,7 @@ def become(argv: list[str], env: dict[str, str], cwd: str, fds: tuple[int, int, 
     for target, fd in enumerate(copies):
         os.dup2(fd, target)
     path = find_program(argv[0], env)
-    namespaces.outlive_parent()
+    process_attributes.outlive_parent()
     try:
         os.execve(path, argv, env)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The user each project's pods run as where Fairpool runs as root: numbers of their own, given out once.
+"""Users of projects, where Fairpool runs as root: each project's pods run with a uid of their own, assigned once.
 
 The numbers are kept in the data directory, because files in claims and checkpoints belong to them. They begin where
 neither accounts, containers nor systemd take any from; an administrator may choose another beginning in the file before
@@ -28,14 +28,14 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Numbers(msgspec.Struct):
-    """What lies in the file."""
+    """The content of the file."""
 
     first: int = FIRST_UID
     projects: dict[str, int] = {}
 
 
 class ProjectUsers:
-    """Which number belongs to which project."""
+    """The uid of each project."""
 
     def __init__(self, root: Path) -> None:
         self._path = root / FILE
@@ -43,7 +43,7 @@ class ProjectUsers:
         self._lock = threading.Lock()
 
     def user_of(self, project: QueueId) -> User:
-        """Its user, from the first time on the same. Raises OSError where that cannot be written down or read."""
+        """Its user, always the same. Raises OSError if the file cannot be written or read."""
         with self._lock:
             numbers = self._numbers or self._read()
             uid = numbers.projects.get(project)
@@ -64,7 +64,7 @@ class ProjectUsers:
             return self._found()
 
     def _found(self) -> Numbers:
-        """Without the file: whose the claims are that pods have made. Nothing of one project is given to another."""
+        """Without the file: from the owners of claims and checkpoints, so that no project gets another's files."""
         numbers, taken = Numbers(projects={}), [FIRST_UID - 1]
         for place, is_project in (("claims", True), ("checkpoints", False)):
             for directory in _directories(self._path.parent / place):
@@ -138,8 +138,8 @@ def chown_tree(directory: str, user: User) -> None:
             if way:
                 here = _instead(os.open("..", DIRECTORY, dir_fd=here), here, top)
                 if _identity(os.fstat(here)) != way[-1][0]:
-                    raise OSError(errno.ESTALE, f"{directory} was changed while it was handed over")
-        # Last, so that a hand-over that was cut off is begun anew.
+                    raise OSError(errno.ESTALE, f"{directory} was changed while its owner was changed")
+        # Last, so that an interrupted change is begun anew.
         os.fchown(top, user.uid, user.gid)
     finally:
         if here != top:
@@ -148,7 +148,7 @@ def chown_tree(directory: str, user: User) -> None:
 
 
 def _chown_entries(here: int, user: User) -> list[str]:
-    """Hand over what lies in a directory; says which of it are directories."""
+    """Change the owner of the entries of a directory; returns which of them are directories."""
     directories = []
     with os.scandir(here) as entries:
         for entry in entries:

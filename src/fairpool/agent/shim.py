@@ -30,7 +30,7 @@ import time
 from contextlib import suppress
 from functools import partial
 
-from fairpool.agent import exit_record, hints, main_process, namespaces, process_table, stop_notice
+from fairpool.agent import exit_record, hints, main_process, namespaces, process_attributes, process_table, stop_notice
 from fairpool.agent.cgroup import Group
 from fairpool.agent.durable import ORDER_MAX, read_regular
 from fairpool.agent.exec_server import OPEN_SIGNAL, ExecServer
@@ -69,8 +69,8 @@ def run_shim(directory: str, generation: int, launch: dict[str, Any] | None) -> 
     except OSError:
         os._exit(0)  # another shim has claimed it, or it was forgotten meanwhile
     try:
-        namespaces.set_process_name(f"fp:{launch['pod']}")
-        namespaces.become_subreaper()
+        process_attributes.set_process_name(f"fp:{launch['pod']}")
+        process_attributes.become_subreaper()
         Shim(generation, launch).run()
     except BaseException:
         _write_traceback()

@@ -1,4 +1,4 @@
-"""The directory with what is put into pods: the reporter, the sample trainer, stand-ins for programs of images.
+"""Files that are mounted into pods: the reporter, the sample trainer, substitutes for programs of images.
 
 Written anew at every start of the supervisor, so that pods get what belongs to this version; each file is replaced
 whole, because pods may be reading it.
@@ -24,7 +24,7 @@ exec {python} "$(dirname "$0")/../notebook.py" "$@"
 
 
 def install_support(directory: Path) -> None:
-    """Put everything in its place."""
+    """Write all files that are missing or outdated."""
     python = shlex.quote(machine_python())
     reporter = (SOURCES / "reporter.py").read_text(encoding="utf-8")
     files = {

@@ -44,7 +44,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What came out of it."""
+    """The number and size of the unpacked files."""
 
     files: int
     size_bytes: int
@@ -131,7 +131,7 @@ def _too_large(bounds: Bounds) -> Bad:
 
 
 def _entries(stream: _Bounded) -> Iterator[Entry]:
-    """Whoever asks for the next one has read the content of the one before."""
+    """The caller reads the content of each entry before the next."""
     long_name: str | None = None
     while True:
         header = stream.header()
@@ -161,7 +161,7 @@ def _entries(stream: _Bounded) -> Iterator[Entry]:
 
 
 def _make_directories(target: Path, entry: Entry) -> int:
-    """Make the directories that an entry needs and that are not there; says how many those were."""
+    """Create the missing directories of an entry; returns how many those were."""
     parts = entry.path.split("/")[: None if entry.is_directory else -1]
     place, made = target.joinpath(*parts), 0
     try:

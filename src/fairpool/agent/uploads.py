@@ -27,7 +27,7 @@ ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ABOUT, ARCHIVE, FILES, PARTIAL = "about.json", "archive", "files", "unpacking"
 ABOUT_MAX_BYTES = 65536
 OPEN_MAX = 8
-"""Uploads of one person that are not finished."""
+"""Unfinished uploads of one user."""
 
 
 class Uploads:
@@ -57,7 +57,7 @@ class Uploads:
             return None
 
     def write(self, upload_id: str, offset: int, piece: bytes) -> int | Problem:
-        """Put a piece of the archive in its place; a piece may come twice. The answer is how much there is now."""
+        """Write a piece of the archive; a piece may come twice. Returns the size so far."""
         upload = self.find(upload_id)
         if upload is None or upload.is_complete:
             return _unknown(upload_id)
@@ -117,7 +117,7 @@ class Uploads:
         return self.find(upload_id)
 
     def all(self) -> list[Upload]:
-        """Every one there is; also a directory that says no more what it is, so that it can be removed."""
+        """All uploads; also a directory whose metadata is unreadable, so that it can be removed."""
         try:
             names = sorted(name for name in os.listdir(self._root) if ID.fullmatch(name))
         except FileNotFoundError:
@@ -130,7 +130,7 @@ class Uploads:
             return
         directory = self._directory(upload_id)
         with suppress(OSError), os.scandir(directory) as entries:
-            # Each by itself, so that what is left if this is cut off lies in the directory and is found the next time.
+            # Each by itself, so that what is left if this is interrupted is found in the directory the next time.
             for entry in sorted(entries, key=lambda each: each.name, reverse=True):
                 if entry.is_dir(follow_symlinks=False):
                     remove_tree(entry.path)
