@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import pod_directory, process_table, reaper, supervisor
+from fairpool.agent import pod_directory, pod_stop, process_table, reaper
 from fairpool.agent.exec_client import AttachSession, ExecSession
-from fairpool.agent.supervisor import Supervisor
+from fairpool.agent.pod_observer import PodObserver
 from fairpool.engines.port import EngineUnreachable
 from fairpool.model.ids import PodId
 from fairpool.model.observation import OrderStatus, PodState, StopOrder
@@ -540,8 +540,8 @@ def test_down_ends_a_pod_whose_shim_is_stopped(tmp_path: Path) -> None:
 def test_down_says_which_pods_it_could_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data_directory = DataDirectory(tmp_path)
     monkeypatch.setattr(background, "LAST_GRACE_S", 0.2)
-    monkeypatch.setattr(supervisor, "AT_ONCE_S", 0.2)
-    monkeypatch.setattr(reaper, "FORCE_S", 0.2)
+    monkeypatch.setattr(pod_stop, "WITHOUT_GRACE_S", 0.2)
+    monkeypatch.setattr(reaper, "KILL_TIMEOUT_S", 0.2)
     with a_machine(data_directory.machine) as machine:
         ends = machine.up("ends", "sleep", "1000", grace_s=0)
         stays = machine.up("stays", "sleep", "1000", grace_s=0)
@@ -549,8 +549,10 @@ def test_down_says_which_pods_it_could_not_end(tmp_path: Path, monkeypatch: pyte
         assert main is not None
         immortal = [*machine.processes(stays), main[0]]  # with its first process, which carries no mark
         with monkeypatch.context() as kernel:
-            kernel.setattr(Supervisor, "_signal_shim", lambda self, life: None)
-            kernel.setattr(process_table, "end_family", partial(kill_others, immortal, process_table.kill_processes))
+            kernel.setattr(PodObserver, "signal_shim", lambda self, watched: None)
+            kernel.setattr(
+                process_table, "kill_processes", partial(kill_others, immortal, process_table.kill_processes)
+            )
             assert background.stop_pods(data_directory) == background.PodsStopped(ended=1, killed=1, left=(stays,))
         assert machine.until_exited(ends).after_notice
         machine.stop(stays, grace_s=0)
