@@ -1,8 +1,8 @@
-"""The file systems a pod sees: the machine's, read-only, without the platform, other people and most devices.
+"""The root file system of a pod: the machine's, read-only, without the platform, other users' files and most devices.
 
-Made by the pod's first process in a mount namespace of its own, before the program starts, out of what `isolation.py`
-has decided. Nothing that is covered here can be uncovered from inside: a pod has no rights over this namespace, and
-one that it makes below may take nothing away that was mounted above. Imports next to nothing.
+Set up by the pod's first process in a mount namespace of its own, before the program starts, as `isolation.py` has
+decided. What is covered here cannot be uncovered from inside: a pod has no capabilities over this namespace, and in one
+that it creates below it may unmount nothing that was mounted above. Imports next to nothing.
 """
 
 from __future__ import annotations
@@ -11,63 +11,63 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 
-from fairpool.agent import namespaces
-from fairpool.agent.mount_source import judge, open_source
-from fairpool.agent.namespaces import ATTR_NOSUID, ATTR_RDONLY, MS_BIND, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC
+from fairpool.agent import mounts, namespaces, process_attributes
+from fairpool.agent.mount_source import check_source, open_source
+from fairpool.agent.mounts import ATTR_NOSUID, ATTR_RDONLY, MS_BIND, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every shim's memory
+if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
     from typing import Any
 
 HOMES = "/home"
 HOME = f"{HOMES}/pod"
 OWN = "/run/fairpool"
-"""Where a pod finds what is put into it."""
+"""Where a pod finds what Fairpool puts into it."""
 STAGING = f"{OWN}/.view"
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 GPU_DEVICES = "nvidia"
-"""How the names of the devices begin that CUDA opens."""
+"""The prefix of the devices that CUDA opens."""
 SERVICES = ("systemd/resolve", "NetworkManager/resolv.conf", "resolvconf", "nvidia-persistenced", "current-system")
-"""What of /run stays: how names are resolved, and what the driver and some distributions keep there."""
+"""What remains of /run: name resolution, and what the driver and some distributions keep there."""
 STREAMS = (("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"))
 DEVICE_LINKS = (("fd", "/proc/self/fd"), *STREAMS, ("ptmx", "pts/ptmx"))
 
 
-def make_view(view: Mapping[str, Any], mounts: Sequence[Mapping[str, Any]]) -> None:
-    """Replace what this process sees. Raises OSError, or `SourceRefused` for a volume that may not be mounted."""
+def make_root_filesystem(view: Mapping[str, Any], volumes: Sequence[Mapping[str, Any]]) -> None:
+    """For this process and its children. Raises OSError, or `SourceRefused` for a volume that may not be mounted."""
     inside = os.geteuid() != 0
     namespaces.unshare(namespaces.CLONE_NEWNS)
-    namespaces.make_private()
-    # All of it is opened before anything is covered.
+    mounts.make_private()
+    # Everything is opened before anything is covered.
     services = [(name, _handle(f"/run/{name}")) for name in SERVICES if os.path.exists(f"/run/{name}")]
     devices = [(name, _handle(f"/dev/{name}")) for name in _devices()]
-    given = [*view["binds"], *mounts]
+    given = [*view["binds"], *volumes]
     for each in view["binds"]:
         if each.get("is_made"):
             _make_temporary(each["source"], view["user"])
-    sources = [namespaces.copy_mounts(_source(each, view["volumes"])) for each in given]
-    namespaces.restrict("/", ATTR_RDONLY | ATTR_NOSUID, inside)
+    sources = [mounts.copy_mounts(_source(each, view["volumes"])) for each in given]
+    mounts.restrict("/", ATTR_RDONLY | ATTR_NOSUID, inside)
     own = [place for place in view["hidden"] if os.path.isdir(place)]
     for place in own:
-        namespaces.mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
+        mounts.mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
     os.makedirs(STAGING)
     for name, handle in services:
         _bind(handle, f"/run/{name}")
     _make_devices(devices, view["shm_bytes"])
-    namespaces.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    own += namespaces.bind_all(given, sources, STAGING, inside, is_isolated=True)
+    mounts.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    own += mounts.bind_all(given, sources, STAGING, inside, is_isolated=True)
     for place in (*own, "/dev"):
-        namespaces.restrict(place, ATTR_RDONLY | ATTR_NOSUID, inside, is_recursive=False)
+        mounts.restrict(place, ATTR_RDONLY | ATTR_NOSUID, inside, is_recursive=False)
 
 
-def _make_temporary(folder: str, user: Sequence[int] | None) -> None:
+def _make_temporary(directory: str, user: Sequence[int] | None) -> None:
     try:
-        os.mkdir(folder, 0o700)
+        os.mkdir(directory, 0o700)
     except FileExistsError:
         return
     if user is not None:
-        os.chown(folder, *user)
-    os.chmod(folder, 0o1777)
+        os.chown(directory, *user)
+    os.chmod(directory, 0o1777)
 
 
 def _source(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
@@ -76,19 +76,19 @@ def _source(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
     actor = rules["act_as"] if os.geteuid() == 0 else None
     if actor is None:
         return open_source(each["source"], rules)
-    # The kernel itself says whether that user may open it: access lists, file systems of other machines.
+    # The kernel decides whether that user may open it: access lists, network file systems.
     try:
-        namespaces.act_as(*actor)
+        process_attributes.act_as(*actor)
         fd = _handle(each["source"])
         os.close(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     finally:
-        namespaces.act_as(0, 0, ())
-    judge(fd, each["source"], rules)
+        process_attributes.act_as(0, 0, ())
+    check_source(fd, each["source"], rules)
     return fd
 
 
 def _devices() -> list[str]:
-    """Those that do no harm, and those of GPUs; a folder of them too."""
+    """Harmless devices, and those of GPUs; directories of them too."""
     found = [name for name in DEVICES if os.path.exists(f"/dev/{name}")]
     for name in sorted(os.listdir("/dev")):
         if name.startswith(GPU_DEVICES):
@@ -99,16 +99,16 @@ def _devices() -> list[str]:
 
 
 def _make_devices(devices: Sequence[tuple[str, int]], shm_bytes: int) -> None:
-    namespaces.mount("tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755,size=1m")
+    mounts.mount("tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755,size=1m")
     for name, handle in devices:
         _bind(handle, f"/dev/{name}")
     for name, target in DEVICE_LINKS:
         os.symlink(target, f"/dev/{name}")
     os.mkdir("/dev/pts")
-    namespaces.mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+    mounts.mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
     os.mkdir("/dev/shm")
     size = f",size={shm_bytes}" if shm_bytes else ""
-    namespaces.mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777{size}")
+    mounts.mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777{size}")
 
 
 def _handle(path: str) -> int:
@@ -121,5 +121,5 @@ def _bind(handle: int, target: str) -> None:
     else:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-    namespaces.mount(f"/proc/self/fd/{handle}", target, "", MS_BIND | MS_REC)
+    mounts.mount(f"/proc/self/fd/{handle}", target, "", MS_BIND | MS_REC)
     os.close(handle)

@@ -1,4 +1,4 @@
-"""Holding a pod to its portion of a GPU: the one place where that is done, and where it says what is not done.
+"""Enforcement of a pod's portion of a GPU, and a warning where it is not enforced.
 
 TODO: the library that makes a real GPU's memory look like the portion; worth doing as soon as `native/` exists.
 """
@@ -14,24 +14,24 @@ from fairpool.model.workload import GpuRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """What keeps a pod to its portion."""
+class GpuPortion:
+    """What limits a pod to its portion."""
 
     memory_mib: tuple[int, ...] = ()
-    """Memory that is its own, of each device it holds."""
+    """Its share of the memory of each device it holds."""
     environment: tuple[tuple[str, str], ...] = ()
-    """What its processes need to be started with."""
+    """Variables that its processes need."""
     words: str = ""
-    """What a person should know about it."""
+    """A warning for the user."""
 
 
-def hold_to_portion(request: GpuRequest, gpus: Sequence[Gpu]) -> Hold:
+def enforce_portion(request: GpuRequest, gpus: Sequence[Gpu]) -> GpuPortion:
     """What a pod needs so that it sees and uses its portion of these devices and no more."""
     memory = tuple(_own_memory_mib(request, gpu) for gpu in gpus)
     is_part = any(own < gpu.memory_mib for own, gpu in zip(memory, gpus, strict=True))
     is_real = any(not gpu.is_simulated for gpu in gpus)
     words = "the limit on its share of GPU memory is not enforced" if is_part and is_real else ""
-    return Hold(memory_mib=memory, words=words)
+    return GpuPortion(memory_mib=memory, words=words)
 
 
 def _own_memory_mib(request: GpuRequest, gpu: Gpu) -> int:
