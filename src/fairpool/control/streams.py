@@ -20,8 +20,9 @@ from fastapi import APIRouter, Header, Query, Request, Response, WebSocket, WebS
 from fastapi.responses import StreamingResponse
 
 from fairpool.api import shell
+from fairpool.api.pod_choice import pod_called, pod_to_read, pods_there
 from fairpool.api.problems import ProblemItem
-from fairpool.api.workloads import PodItem, life_called, life_to_read, pods_there
+from fairpool.api.workloads import PodItem
 from fairpool.control.change_feed import Told, told_after
 from fairpool.control.discretion import told_to
 from fairpool.control.guard import identify
@@ -279,7 +280,7 @@ async def _address(
         return lives, row.cluster
 
     lives, cluster = await plane.read(unit)
-    chosen = life_called(lives, pod) if pod is not None else life_to_read(lives)
+    chosen = pod_called(lives, pod) if pod is not None else pod_to_read(lives)
     if chosen is None and pod is not None and lives:
         raise refused(404, "pod.unknown", f"there is no pod {pod!r}", pods_there(lives), "pod")
     if chosen is None:

@@ -18,6 +18,7 @@ from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
+from fairpool.api.pod_choice import has_log
 from fairpool.api.problems import item as problem_item
 from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, claims, declarations, filters, items, preferences
@@ -422,7 +423,7 @@ async def history(
 
 async def _with_reports(plane: Plane, workload_id: str, lives: list[wire.PodItem]) -> list[wire.PodItem]:
     """With what the jobs of the current lives say about themselves; asked where they are, and kept nowhere."""
-    told = [life for life in lives if life.current and life.has_log]
+    told = [life for life in lives if life.current and has_log(life)]
     if not told:
         return lives
     row = await plane.read(lambda connection: store.one(connection, workload_id))

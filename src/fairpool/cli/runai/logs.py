@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.failure import ERROR, Failure, failure
@@ -131,10 +132,8 @@ def _since(text: str | None) -> str | None:
 
 def _named(client: Client, found: WorkloadItem, pod: str) -> PodItem:
     """By the id or name of one of its tries, or by the number of the pod (its latest try with output)."""
-    from fairpool.api.workloads import life_called, pods_there
-
     lives = client.history(found.id)
-    chosen = life_called(lives, pod)
+    chosen = pod_called(lives, pod)
     if chosen is None:
         raise failure("pod.unknown", f"job {found.name} has no pod {pod}", pods_there(lives))
     return chosen
@@ -142,11 +141,9 @@ def _named(client: Client, found: WorkloadItem, pod: str) -> PodItem:
 
 def _choice(here: Here, client: Client, found: WorkloadItem) -> PodItem:
     """Whose log is shown where no pod was named; where others could be meant, the reader is told."""
-    from fairpool.api.workloads import life_to_read
-
     lives = client.history(found.id)
-    chosen = life_to_read(lives)
-    if chosen is None or not chosen.has_log:
+    chosen = pod_to_read(lives)
+    if chosen is None or not has_log(chosen):
         raise failure("job.no_log", *no_output(found, lives))
     for line in notices(found, lives, chosen):
         here.notice(line)
@@ -172,9 +169,7 @@ def notices(found: WorkloadItem, lives: Sequence[PodItem], chosen: PodItem) -> l
 
 def silence(lives: Sequence[PodItem], which: str) -> list[str]:
     """What is said of a pod without any output: whether it may still come, and where an earlier try's is."""
-    from fairpool.api.workloads import life_called
-
-    life = life_called(lives, which)
+    life = pod_called(lives, which)
     if life is None:
         return []
     if life.phase != "ended":
@@ -182,7 +177,7 @@ def silence(lives: Sequence[PodItem], which: str) -> list[str]:
     code = "" if life.exit_code is None else f" with exit code {life.exit_code}"
     said = [f"{life.name} ended{code} without output."]
     before = [each for each in lives if each.index == life.index and each.incarnation < life.incarnation]
-    earlier = [each.name for each in before if each.has_log]
+    earlier = [each.name for each in before if has_log(each)]
     return [*said, *([f"Output of the previous try: --pod {earlier[-1]}"] if earlier else [])]
 
 
@@ -212,7 +207,7 @@ def _previous(client: Client, found: WorkloadItem, chosen: PodItem) -> PodItem:
     """The try before the newest one of this pod that has output."""
     tries = [life for life in client.history(found.id) if life.index == chosen.index]
     newest = max(tries, key=lambda life: life.incarnation)
-    earlier = [life for life in tries if life.incarnation < newest.incarnation and life.has_log]
+    earlier = [life for life in tries if life.incarnation < newest.incarnation and has_log(life)]
     if not earlier:
         what = f"pod {chosen.index} of job {found.name} has no earlier try with output"
         raise failure("pod.no_previous", what, f"see its tries: runai history {found.name}")
@@ -311,7 +306,7 @@ def _with_output(lives: Sequence[PodItem], *, previous: bool) -> list[PodItem]:
     """Of each pod its newest try with output, or the one before."""
     tries: dict[int, list[PodItem]] = {}
     for life in lives:
-        if life.has_log and not (previous and life.current):
+        if has_log(life) and not (previous and life.current):
             tries.setdefault(life.index, []).append(life)
     return [max(tries[index], key=lambda life: life.incarnation) for index in sorted(tries)]
 
@@ -324,7 +319,7 @@ def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Wa
     told = False
     while True:
         found = client.workload(found.id)
-        fresh = [life for life in client.pods(found.id) if life.has_log and life.id not in followed]
+        fresh = [life for life in client.pods(found.id) if has_log(life) and life.id not in followed]
         if len(fresh) + sum(thread.is_alive() for thread in followed.values()) > FOLLOWED_MAX:
             what = f"job {found.name} has more than {FOLLOWED_MAX} pods to follow"
             raise failure("logs.too_many", what, "name one with --pod, or leave out --follow")
