@@ -11,10 +11,12 @@ import click
 import pytest
 
 from fairpool.agent.unpacking import Contents, unpack
-from fairpool.cli.runai import mounts, submission, workdir
+from fairpool.api.wire import ValidationError
+from fairpool.cli.runai import job_file, mounts, submission, workdir
 from fairpool.cli.runai.command_tree import Here
 from fairpool.cli.runai.distributed import NOT_HERE, pytorch
 from fairpool.cli.runai.submit import settle_command, submit
+from fairpool.control.refusal import problems_of
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds
 
@@ -32,7 +34,7 @@ def spec(line: str) -> Any:
     flags = asked(line)
     assert submission.problems(flags) == []
     body = submission.document(flags, project="p", cluster=None, command_line=line)
-    assert not isinstance(submission.request(body, submission.kind_of(flags)), list)
+    assert job_file.in_order(body, submission.kind_of(flags))["spec"].keys() == body["spec"].keys()
     return body["spec"]
 
 
@@ -157,8 +159,7 @@ def gang(line: str) -> Any:
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]
     assert submission.problems(flags) == []
     body = submission.document(flags, project="p", cluster=None, command_line=line)
-    sent = submission.request(body, submission.kind_of(flags))
-    assert not isinstance(sent, list), sent
+    assert job_file.in_order(body, submission.kind_of(flags))["spec"].keys() == body["spec"].keys()
     return body["spec"]
 
 
@@ -229,9 +230,14 @@ def test_what_is_wrong_is_known_before_anybody_is_asked(line: str, codes: list[s
 def test_what_the_api_does_not_take_is_told_by_its_flag() -> None:
     flags = asked("j -i img --gpu-memory lots --extended-resource x=many")
     body = submission.document(flags, project="p", cluster=None, command_line="")
-    said = submission.request(body, "train")
-    assert isinstance(said, list)
-    assert sorted(problem.what.partition(":")[0] for problem in said) == ["--extended-resource", "--gpu-memory"]
+    with pytest.raises(ValidationError) as refusal:
+        job_file.in_order(body, "Training")
+    items = problems_of(refusal.value.errors())  # as the server does
+    told = [str(submission.refused_flag(each.problem(), each.field or "")) for each in items]
+    assert told == [
+        "--gpu-memory: 'lots' is not valid: it must match ^[0-9]{1,15}(\\.[0-9]{1,6})?([kKMGTP]i?|m)?B?$",
+        "--extended-resource: input should be a valid integer: correct the value",
+    ]
 
 
 def test_life_cycle_and_scheduling() -> None:

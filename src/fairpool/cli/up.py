@@ -241,7 +241,7 @@ class Wishes:
 
 def _first_password(file: Path | None) -> str:
     """The first line of the file. Ends the command if it is no password."""
-    from fairpool.api.access import PASSWORD_MAX, PASSWORD_MIN
+    from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 
     if file is None:
         return ""

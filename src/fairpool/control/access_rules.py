@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from fairpool.api import access as wire
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.problems import ProblemItem
-from fairpool.api.wire import PAGE_DEFAULT, Count
+from fairpool.api.wire import Count
 from fairpool.control import rbac
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso

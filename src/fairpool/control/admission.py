@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any
 
 from fairpool.api import workloads as wire
+from fairpool.api.limits import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, item
-from fairpool.api.wire import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.control.unsupported import refusals
 from fairpool.model.array import Array, parse_numbers, problems_of
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId

@@ -12,8 +12,8 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
 from fairpool.api import organization as wire
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.problems import ProblemItem
-from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import instant, iso
 from fairpool.control.paging import Limit, Offset

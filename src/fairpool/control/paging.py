@@ -12,8 +12,8 @@ from typing import Annotated, Generic, TypeVar
 
 from fastapi import Depends, Query
 
+from fairpool.api.limits import PAGE_DEFAULT, PAGE_MAX
 from fairpool.api.problems import item as problem_item
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX
 from fairpool.control import filters
 from fairpool.control.moments import instant
 from fairpool.control.refusal import Refused

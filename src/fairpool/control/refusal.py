@@ -12,8 +12,8 @@ from fastapi.exceptions import RequestValidationError, WebSocketRequestValidatio
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from fairpool.api.limits import NAME_PATTERN
 from fairpool.api.problems import MEDIA_TYPE, ProblemItem, document, item
-from fairpool.api.wire import NAME_PATTERN
 from fairpool.control.store.trouble import BUSY, Unavailable
 from fairpool.model.problem import Problem
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from fairpool.api import access as wire
 from fairpool.api.access import normal_email
-from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.control import rbac
 from fairpool.control.access_rules import last_administrator
 from fairpool.control.lean_route import LeanRoute

@@ -17,10 +17,11 @@ from fastapi import APIRouter, Query, Request, Response
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
 from fairpool.api.declarations import WorkloadWire
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.pod_choice import has_log
 from fairpool.api.problems import item as problem_item
-from fairpool.api.wire import PAGE_DEFAULT, Count
+from fairpool.api.wire import Count
 from fairpool.control import admission, claims, declarations, filters, items, preferences
 from fairpool.control.feasibility import never_starts
 from fairpool.control.lean_route import LeanRoute

@@ -1,6 +1,6 @@
-"""Nodes and node pools, by the administrator: marks, roles, drain and cordon; pools with their labels.
+"""`runai-adm node` and `runai-adm node-pool`: labels, taints, drain and cordon; pools with their labels.
 
-A node comes from its cluster; what an administrator says about it are marks, kept beside what the cluster reports.
+A node comes from its cluster; what administrators set on it is kept beside what the cluster reports.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.limits import LABEL_NAME_MAX
+from fairpool.api.record import document
+from fairpool.cli.adm.names import check_name
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.failure import failure, meant
 from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
@@ -19,13 +22,15 @@ from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.organization import NodeAnswer, NodeMarksRequest, NodePoolAnswer
+    from fairpool.api.organization import NodeAnswer, NodePoolAnswer
 
 DRAIN_KEY, DRAIN_VALUE, DRAIN_EFFECT = "runai", "drain", "NoExecute"
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 STRATEGIES = ("binpack", "spread", "fragmentation")
 
-Change = Callable[["NodeMarksRequest"], "NodeMarksRequest"]
+Overrides = dict[str, Any]
+"""The cordon, taints and labels that administrators set on a node, as they travel: always all of them."""
+Change = Callable[[Overrides], Overrides]
 
 
 # --- nodes -------------------------------------------------------------------------------------------------------
@@ -40,7 +45,7 @@ def list_nodes(here: Here, output: str | None) -> None:
 
     with Session(here).connected() as client:
         found = sorted(client.nodes(), key=lambda each: each.name)
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, columns(), found, documents=documents)
 
 
@@ -55,7 +60,7 @@ def get_node(here: Here, name: str, output: str | None) -> None:
     with Session(here).connected() as client:
         found = known_node(client, name)
     if output in ("json", "yaml"):
-        show_document(output, found.model_dump(mode="json", by_alias=True, exclude_none=True))
+        show_document(output, document(found))
     elif output == "name":
         click.echo(printable(found.name))
     else:
@@ -81,8 +86,8 @@ def update_node(here: Here, name: str, labels: tuple[str, ...], taints: tuple[st
     if not labels and not taints:
         raise failure("command.no_change", "nothing to change", "add --label or --taint")
 
-    def change(marks: NodeMarksRequest) -> NodeMarksRequest:
-        kept = dict(marks.labels)
+    def change(overrides: Overrides) -> Overrides:
+        kept = dict(overrides["labels"])
         for text in labels:
             key, equals, value = text.partition("=")
             if equals:
@@ -95,10 +100,10 @@ def update_node(here: Here, name: str, labels: tuple[str, ...], taints: tuple[st
                     f"--label {text!r} is not KEY=VALUE",
                     "write KEY=VALUE to set it, or KEY- to remove it",
                 )
-        marked = marks.model_copy(update={"labels": kept})
+        changed = {**overrides, "labels": kept}
         for text in taints:
-            marked = _tainted(marked, text)
-        return marked
+            changed = _tainted(changed, text)
+        return changed
 
     _mark(here, name, change, "updated")
 
@@ -118,7 +123,7 @@ def drain(here: Here, name: str) -> None:
     Training jobs are queued again. Interactive jobs are suspended until you resume them.
     """
     taint = f"{DRAIN_KEY}={DRAIN_VALUE}:{DRAIN_EFFECT}"
-    _mark(here, name, lambda marks: _tainted(marks, taint), "is being drained")
+    _mark(here, name, lambda overrides: _tainted(overrides, taint), "is being drained")
 
 
 @click.command(
@@ -132,7 +137,7 @@ def drain(here: Here, name: str) -> None:
 @click.pass_obj
 def undrain(here: Here, name: str) -> None:
     """Return a drained node to service."""
-    _mark(here, name, lambda marks: _tainted(marks, f"{DRAIN_KEY}-"), "is no longer drained")
+    _mark(here, name, lambda overrides: _tainted(overrides, f"{DRAIN_KEY}-"), "is no longer drained")
 
 
 @click.command(
@@ -146,7 +151,7 @@ def undrain(here: Here, name: str) -> None:
 @click.pass_obj
 def cordon(here: Here, name: str) -> None:
     """Stop scheduling new pods on a node. Running pods are not affected."""
-    _mark(here, name, lambda marks: marks.model_copy(update={"cordoned": True}), "is cordoned")
+    _mark(here, name, lambda overrides: {**overrides, "cordoned": True}, "is cordoned")
 
 
 @click.command(
@@ -160,7 +165,7 @@ def cordon(here: Here, name: str) -> None:
 @click.pass_obj
 def uncordon(here: Here, name: str) -> None:
     """Schedule pods on a cordoned node again."""
-    _mark(here, name, lambda marks: marks.model_copy(update={"cordoned": False}), "is no longer cordoned")
+    _mark(here, name, lambda overrides: {**overrides, "cordoned": False}, "is no longer cordoned")
 
 
 def refused_verb(verb: str) -> click.Command:
@@ -194,21 +199,21 @@ def _mark(here: Here, name: str, change: Change, done: str) -> None:
 
     with Session(here).connected() as client:
         before = known_node(client, name)
-        client.mark_node(name, complete(change(before.marks)), before.revision)
+        client.mark_node(name, change(overrides_of(before)), before.revision)
     click.echo(f"Node {printable(name)} {done}.")
 
 
-def complete(marks: NodeMarksRequest) -> NodeMarksRequest:
-    """With every field said: marks are sent whole."""
-    return type(marks).model_validate(marks.model_dump())
+def overrides_of(node: NodeAnswer) -> Overrides:
+    """What administrators have set on a node, every field of it."""
+    said: Overrides = document(node.marks)
+    return {"cordoned": False, "taints": [], "labels": {}} | said
 
 
-def _tainted(marks: NodeMarksRequest, text: str) -> NodeMarksRequest:
-    from fairpool.api.organization import TaintWire
-
+def _tainted(overrides: Overrides, text: str) -> Overrides:
+    taints = overrides["taints"]
     if text.endswith("-"):
         gone = text[:-1].partition("=")[0].partition(":")[0]
-        return marks.model_copy(update={"taints": [each for each in marks.taints if each.key != gone]})
+        return {**overrides, "taints": [each for each in taints if each["key"] != gone]}
     pair, colon, effect = text.rpartition(":")
     key, _, value = pair.partition("=")
     if not colon or effect not in EFFECTS or not key:
@@ -217,9 +222,9 @@ def _tainted(marks: NodeMarksRequest, text: str) -> NodeMarksRequest:
             f"--taint {text!r} is not a valid taint",
             f"write KEY=VALUE:EFFECT; EFFECT is one of {', '.join(EFFECTS)}",
         )
-    taint = TaintWire(key=key, value=value, effect=effect)
-    others = [each for each in marks.taints if (each.key, each.effect) != (key, effect)]
-    return marks.model_copy(update={"taints": [*others, taint]})
+    taint = {"key": key, "value": value, "effect": effect}
+    others = [each for each in taints if (each["key"], each["effect"]) != (key, effect)]
+    return {**overrides, "taints": [*others, taint]}
 
 
 # --- pools -------------------------------------------------------------------------------------------------------
@@ -234,7 +239,7 @@ def list_pools(here: Here, output: str | None) -> None:
 
     with Session(here).connected() as client:
         found = sorted(client.node_pools(), key=lambda each: each.name)
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, pool_columns(), found, documents=documents)
 
 
@@ -262,7 +267,7 @@ def get_pool(here: Here, name: str, output: str | None) -> None:
     with Session(here).connected() as client:
         found = _pool(client, name)
     if output in ("json", "yaml"):
-        show_document(output, found.model_dump(mode="json", by_alias=True, exclude_none=True))
+        show_document(output, document(found))
     elif output == "name":
         click.echo(printable(found.name))
     else:
@@ -293,14 +298,12 @@ def _placement_flags(command: Any) -> Any:
 @click.pass_obj
 def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cpu_placement: str | None) -> None:
     """Create a node pool from the nodes that have a label."""
-    from fairpool.api.organization import NodePoolRequest, PlacementStrategy
-    from fairpool.cli.adm.projects import checked
     from fairpool.cli.runai.session import Session
 
+    check_name(name, LABEL_NAME_MAX)
     key, value = _label(label)
-    strategy = PlacementStrategy(gpu=gpu_placement or "binpack", cpu=cpu_placement or "binpack")
-    said = {"name": name, "label_key": key, "label_value": value, "placement_strategy": strategy}
-    request = checked(NodePoolRequest, said)
+    strategy = {"gpu": gpu_placement or "binpack", "cpu": cpu_placement or "binpack"}
+    request = {"name": name, "labelKey": key, "labelValue": value, "placementStrategy": strategy}
     with Session(here).connected() as client:
         client.create_node_pool(request)
     click.echo(f"Node pool {printable(name)} created successfully.")
@@ -319,22 +322,19 @@ def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cp
 @click.pass_obj
 def update_pool(here: Here, name: str, label: str | None, gpu_placement: str | None, cpu_placement: str | None) -> None:
     """Change a node pool. Settings that you do not name keep their values."""
-    from fairpool.api.organization import NodePoolUpdate, PlacementStrategy
     from fairpool.cli.runai.session import Session
 
     said: dict[str, Any] = {}
     if label is not None:
-        said["label_key"], said["label_value"] = _label(label)
+        said["labelKey"], said["labelValue"] = _label(label)
     with Session(here).connected() as client:
         before = _pool(client, name)
         if gpu_placement or cpu_placement:
             known = before.placement_strategy
-            said["placement_strategy"] = PlacementStrategy(
-                gpu=gpu_placement or known.gpu, cpu=cpu_placement or known.cpu
-            )
+            said["placementStrategy"] = {"gpu": gpu_placement or known.gpu, "cpu": cpu_placement or known.cpu}
         if not said:
             raise failure("command.no_change", "nothing to change", "see `runai-adm node-pool update --help`")
-        client.update_node_pool(name, NodePoolUpdate(**said), before.revision)
+        client.update_node_pool(name, said, before.revision)
     click.echo(f"Node pool {printable(name)} updated successfully.")
 
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairpool.cli.adm.quota_flags import changed, department_changed, is_given, quota_flags
+from fairpool.api.limits import PROJECT_NAME_MAX
+from fairpool.api.record import document
+from fairpool.cli.adm.names import check_name
+from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag, project_names
 from fairpool.cli.runai.failure import Failure, failure, meant
@@ -22,11 +25,11 @@ if TYPE_CHECKING:
 
 RULES = "Scheduling"
 LIMITS = {
-    "interactive_time_limit": "interactive_job_time_limit_seconds",
-    "train_time_limit": "training_job_time_limit_seconds",
-    "interactive_idle_limit": "interactive_job_max_idle_duration_seconds",
-    "interactive_preemptible_idle_limit": "interactive_job_preempt_idle_duration_seconds",
-    "train_idle_limit": "training_job_max_idle_duration_seconds",
+    "interactive_time_limit": "interactiveJobTimeLimitSeconds",
+    "train_time_limit": "trainingJobTimeLimitSeconds",
+    "interactive_idle_limit": "interactiveJobMaxIdleDurationSeconds",
+    "interactive_preemptible_idle_limit": "interactiveJobPreemptIdleDurationSeconds",
+    "train_idle_limit": "trainingJobMaxIdleDurationSeconds",
 }
 """Flags to fields."""
 
@@ -100,7 +103,7 @@ def list_projects(here: Here, output: str | None) -> None:
         Column("POOLS", lambda each: "; ".join(_pool_line(each) for each in each.resources), wide=True),
         Column("DESCRIPTION", lambda each: each.description, wide=True),
     ]
-    show(output, columns, found, documents=_documents(found))
+    show(output, columns, found, documents=document(found))
     if output in (None, "wide"):
         _warn(here, (warning for each in found for warning in each.warnings))
 
@@ -137,15 +140,15 @@ def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None
 
     If there is more than one cluster, choose one with --cluster or `runai config cluster`.
     """
-    from fairpool.api.organization import ProjectRequest
     from fairpool.cli.runai.session import Session
 
     session = Session(here)
+    check_name(name, PROJECT_NAME_MAX)
     said = _said(asked, None)
     chosen = cluster or session.configuration.default("cluster", session.server)
     if chosen:
-        said["cluster_id"] = chosen
-    request = checked(ProjectRequest, {"name": name, "resources": changed([], node_pool, asked), **said})
+        said["clusterId"] = chosen
+    request = {"name": name, "resources": changed([], node_pool, asked), **said}
     with session.connected() as client:
         made = client.create_project(request)
     click.echo(f"Project {printable(name)} created successfully.")
@@ -169,7 +172,6 @@ def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
 
     If the project is changed by another request at the same time, the update is refused.
     """
-    from fairpool.api.organization import ProjectUpdate
     from fairpool.cli.runai.session import Session
 
     with Session(here).connected() as client:
@@ -179,7 +181,7 @@ def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
             said["resources"] = changed(before.resources, node_pool, asked)
         if not said:
             raise failure("command.no_change", "nothing to change", "see `runai-adm project update --help`")
-        made = client.update_project(name, checked(ProjectUpdate, said), before.revision)
+        made = client.update_project(name, said, before.revision)
     click.echo(f"Project {printable(name)} updated successfully.")
     _warn(here, made.warnings)
     _warn_of_idle_limits(here, asked)
@@ -204,9 +206,9 @@ def delete_project(here: Here, name: str, delete_jobs: bool, move_jobs_to: str |
         raise failure("flag.both", "--delete-jobs and --move-jobs-to cannot be used together", "leave one out")
     with Session(here).connected() as client:
         _project(client, name)
-        fate = "delete" if delete_jobs else "move" if move_jobs_to else None
+        choice = "delete" if delete_jobs else "move" if move_jobs_to else None
         try:
-            client.delete_project(name, workloads=fate, move_to=move_jobs_to)
+            client.delete_project(name, workloads=choice, move_to=move_jobs_to)
         except Exception as error:
             raise _undecided(error) from error
     click.echo(f"Project {printable(name)} deleted successfully.")
@@ -233,19 +235,19 @@ def _said(asked: dict[str, Any], before: Project | None) -> dict[str, Any]:
     """What was said beside the quota, as fields of the API."""
     said: dict[str, Any] = {}
     if asked["department"] is not None:
-        said["parent_id"] = asked["department"]
+        said["parentId"] = asked["department"]
     if asked["description"] is not None:
         said["description"] = asked["description"]
     if asked["default_node_pools"] is not None:
-        said["default_node_pools"] = _listed(asked["default_node_pools"])
+        said["defaultNodePools"] = _listed(asked["default_node_pools"])
     limits = _limits(asked)
     if limits:
-        rules = before.scheduling_rules.model_dump(exclude_none=True) if before is not None else {}
-        said["scheduling_rules"] = rules | limits
+        rules = document(before.scheduling_rules) if before is not None else {}
+        said["schedulingRules"] = rules | limits
     types = {"training": asked["node_types_train"], "workspace": asked["node_types_interactive"]}
     if any(text is not None for text in types.values()):
-        known = before.node_types.model_dump() if before is not None else {}
-        said["node_types"] = known | {name: _listed(text) for name, text in types.items() if text is not None}
+        known = document(before.node_types) if before is not None else {}
+        said["nodeTypes"] = known | {name: _listed(text) for name, text in types.items() if text is not None}
     return said
 
 
@@ -293,7 +295,7 @@ def list_departments(here: Here, output: str | None) -> None:
         Column("POOLS", lambda each: "; ".join(_pool_line(each) for each in each.resources), wide=True),
         Column("DESCRIPTION", lambda each: each.description, wide=True),
     ]
-    show(output, columns, found, documents=_documents(found))
+    show(output, columns, found, documents=document(found))
     if output in (None, "wide"):
         _warn(here, (warning for each in found for warning in each.warnings))
 
@@ -341,13 +343,14 @@ def create_department(here: Here, /, name: str, node_pool: str, description: str
 
     With `--gpu-quota unlimited`, nothing that its projects use counts as over the department's quota.
     """
-    from fairpool.api.organization import DepartmentRequest
     from fairpool.cli.runai.session import Session
 
-    said = {"name": name, "description": description or "", "resources": department_changed([], node_pool, asked)}
-    request = checked(DepartmentRequest, said)
+    check_name(name, PROJECT_NAME_MAX)
+    resources = changed([], node_pool, asked, may_be_unset=True)
     with Session(here).connected() as client:
-        made = client.create_department(request)
+        made = client.create_department(
+            {"name": name, "description": description or "", "resources": resources},
+        )
     click.echo(f"Department {printable(name)} created successfully.")
     _warn(here, made.warnings)
 
@@ -368,7 +371,6 @@ def update_department(here: Here, /, name: str, node_pool: str, description: str
 
     With `--gpu-quota unset`, its quota is the sum of its projects' quotas again.
     """
-    from fairpool.api.organization import DepartmentRequest
     from fairpool.cli.runai.session import Session
 
     if not is_given(asked) and description is None:
@@ -378,9 +380,9 @@ def update_department(here: Here, /, name: str, node_pool: str, description: str
         said = {
             "name": name,
             "description": before.description if description is None else description,
-            "resources": department_changed(before.resources, node_pool, asked),
+            "resources": changed(before.resources, node_pool, asked, may_be_unset=True),
         }
-        made = client.replace_department(checked(DepartmentRequest, said), before.revision)
+        made = client.replace_department(said, before.revision)
     click.echo(f"Department {printable(name)} updated successfully.")
     _warn(here, made.warnings)
 
@@ -425,37 +427,12 @@ def _warn(here: Here, warnings: Iterable[str]) -> None:
 # --- both --------------------------------------------------------------------------------------------------------
 
 
-def _documents(found: Iterable[Any]) -> list[Any]:
-    return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
-
-
 def _show_one(output: str | None, found: Any, pairs: list[tuple[str, str]]) -> None:
     if output in ("json", "yaml"):
-        show_document(output, _documents([found])[0])
+        show_document(output, document(found))
     elif output == "name":
         click.echo(printable(found.name))
     else:
         screen = screen_here()
         facts(screen, pairs)
         screen.show()
-
-
-def checked(model: Any, said: dict[str, Any]) -> Any:
-    """A request, or everything that is wrong with what was said."""
-    from fairpool.api.wire import ValidationError
-
-    try:
-        return model(**said)
-    except ValidationError as error:
-        raise Failure([_wrong(each) for each in error.errors(include_url=False)]) from error
-
-
-def _wrong(error: Any) -> Problem:
-    """One thing that the API does not take, in words of this command."""
-    from fairpool.api.wire import PROJECT_NAME_MAX
-
-    place = ".".join(map(str, error["loc"]))
-    if place == "name" and error["type"] in ("string_pattern_mismatch", "string_too_long"):
-        fix = f"use up to {PROJECT_NAME_MAX} characters: a-z, 0-9 and -, starting with a letter, such as team-a"
-        return Problem("flag.name", f"{error['input']!r} is not a valid name", fix)
-    return Problem("flag.wrong_value", f"{place}: {error['msg']}", "correct the value")

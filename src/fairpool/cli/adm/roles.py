@@ -1,4 +1,4 @@
-"""`runai-adm set node-role` and `remove node-role`: what a node is for, as labels among its marks."""
+"""`runai-adm set node-role` and `remove node-role`: what a node is for, as labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.adm.nodes import complete, known_node
+from fairpool.cli.adm.nodes import known_node, overrides_of
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.failure import Failure, failure, not_yet
 from fairpool.cli.runai.suggestions import node_names
@@ -73,10 +73,11 @@ def _apply(here: Here, verb: str, roles: list[str], names: tuple[str, ...], ever
         nodes = _workers(client) if everywhere else list(names)
         for name in nodes:
             before = known_node(client, name)
-            labels = {key: value for key, value in before.marks.labels.items() if key not in roles}
+            overrides = overrides_of(before)
+            labels = {key: value for key, value in overrides["labels"].items() if key not in roles}
             if verb == "set":
                 labels |= dict.fromkeys(roles, "true")
-            client.mark_node(name, complete(before.marks.model_copy(update={"labels": labels})), before.revision)
+            client.mark_node(name, {**overrides, "labels": labels}, before.revision)
             words = ", ".join(role.removeprefix(PREFIX) for role in roles)
             click.echo(f"Node {printable(name)}: role {words} {'set' if verb == 'set' else 'removed'}.")
     if verb == "set" and roles != [SYSTEM]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag, project_names
 from fairpool.cli.runai.failure import Failure, failure, meant
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from fairpool.api.client import Client
 
 ROLES = ("administrator", "researcher")
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
 @click.command("list", cls=Leaf, short_help="List users.", example="runai-adm user list", with_project=False)
@@ -31,11 +34,11 @@ def list_users(here: Here, output: str | None) -> None:
         found = sorted(client.users(), key=lambda each: each.email)
     columns: list[Column[User]] = [
         Column("USER", lambda each: each.username),
-        Column("ROLES", lambda each: ", ".join(role.value for role in each.roles) or "-"),
+        Column("ROLES", lambda each: ", ".join(role for role in each.roles) or "-"),
         Column("CREATED", lambda each: ages.local(each.created_at), spare=1),
         Column("ID", lambda each: each.id, wide=True),
     ]
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, columns, found, documents=documents)
 
 
@@ -53,9 +56,7 @@ def get_user(here: Here, name: str, output: str | None) -> None:
         found = _user(client, name)
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
     if output in ("json", "yaml"):
-        listed = [rule.model_dump(mode="json", by_alias=True) for rule in rules]
-        document = found.model_dump(mode="json", by_alias=True, exclude_none=True)
-        show_document(output, {**document, "accessRules": listed})
+        show_document(output, {**document(found), "accessRules": document(rules)})
     elif output == "name":
         click.echo(printable(found.username))
     else:
@@ -66,7 +67,7 @@ def get_user(here: Here, name: str, output: str | None) -> None:
 
 
 def _rule_text(rule: AccessRule) -> str:
-    return f"{rule.role_name} in {rule.scope_type.value} {rule.scope_id}".rstrip()
+    return f"{rule.role_name} in {rule.scope_type} {rule.scope_id}".rstrip()
 
 
 @click.command(
@@ -89,23 +90,18 @@ def _rule_text(rule: AccessRule) -> str:
 @click.pass_obj
 def create_user(here: Here, email: str, role: str | None, projects: tuple[str, ...]) -> None:
     """Create a user. The password is shown once and must be changed at the first login."""
-    from fairpool.api.access import AccessRuleRequest, RoleName, UserRequest
-    from fairpool.api.wire import ValidationError
     from fairpool.cli.runai.session import Session, check_project
 
-    try:
-        request = UserRequest(email=email, roles=[RoleName(role)] if role else [])
-    except ValidationError as error:
-        raise failure("user.email", f"{email!r} is not a valid email address", "write NAME@HOST") from error
+    if not EMAIL.fullmatch(email):
+        raise failure("user.email", f"{email!r} is not a valid email address", "write NAME@HOST")
     with Session(here).connected() as client:
         for project in projects:
             check_project(client, project)
-        made = client.create_user(request)
+        made = client.create_user({"email": email, "roles": [role] if role else []})
         click.echo(f"User {printable(made.username)} created successfully.")
         click.echo(f"Temporary password, shown only once: {made.temp_password}")
         for project in projects:
-            rule = AccessRuleRequest(subject_id=made.id, role_id=RoleName.RESEARCHER, scope_id=project)
-            client.create_access_rule(rule)
+            client.create_access_rule({"subjectId": made.id, "roleId": "researcher", "scopeId": project})
             click.echo(f"Role researcher granted in project {printable(project)}.")
     if not role and not projects:
         fix = f"runai-adm user update {made.username} --add-project PROJECT"
@@ -131,7 +127,6 @@ def create_user(here: Here, email: str, role: str | None, projects: tuple[str, .
 @click.pass_obj
 def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]) -> None:
     """Add a user to projects, or remove them from projects."""
-    from fairpool.api.access import AccessRuleRequest, RoleName
     from fairpool.cli.runai.session import Session, check_project
 
     if not add_project and not remove_project:
@@ -145,9 +140,7 @@ def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_proj
             raise Failure([Problem("rule.unknown", what.format(name, project), "") for project in strange])
         for project in add_project:
             check_project(client, project)
-            client.create_access_rule(
-                AccessRuleRequest(subject_id=found.id, role_id=RoleName.RESEARCHER, scope_id=project)
-            )
+            client.create_access_rule({"subjectId": found.id, "roleId": "researcher", "scopeId": project})
         for rule in rules:
             if rule.scope_id in remove_project:
                 client.delete_access_rule(rule.id)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf
 from fairpool.cli.runai.listing import Column, output_flag, show
@@ -32,7 +33,7 @@ def list_claims(here: Here, output: str | None) -> None:
         Column("AGE", lambda each: ages.age(each.created_at)),
         Column("USER", lambda each: each.created_by or "-", spare=1),
     ]
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, columns, found, documents=documents, title=f"Showing volume claims of project {project}")
     if not found and output in (None, "wide"):
         example = "runai submit NAME -i IMAGE --new-pvc claimname=data,size=10Gi,path=/data"

@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 
-from fairpool.api.later import be_short
 from fairpool.cli.complaint import unexpected
 from fairpool.cli.runai.failure import ERROR, INTERRUPTED, Failure, tell
 from fairpool.cli.screen import printable
@@ -280,7 +279,6 @@ class Root(Branch):
         standalone_mode: bool = True,
         **attributes: Any,
     ) -> Any:
-        be_short()
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **attributes)
         if sys.stdout is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpool.api.pod_choice import pod_to_read
+from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
@@ -43,7 +44,7 @@ def _describe(here: Here, name: str, output: str | None) -> None:
     if output == "name":
         click.echo(printable(found.name))
     elif output in ("json", "yaml"):
-        show_document(output, document(found, lives))
+        show_document(output, classic_document(found, lives))
     else:
         screen = screen_here()
         facts(screen, summary(found, lives))
@@ -87,7 +88,7 @@ def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("NAME", found.name),
         ("NAMESPACE", f"runai-{found.project_name}"),
         ("TYPE", type_word(found)),
-        ("STATUS", found.classic_status or found.phase.value),
+        ("STATUS", found.classic_status or found.phase),
         ("TRAINING DURATION", ages.clock(running_seconds(found))),
         ("GPUS", gpus_asked(found, max(found.requested_pods, 1))),
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
@@ -100,8 +101,8 @@ def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("COMPLETIONS", str(found.spec.get("completions", 1))),
         ("SUCCEEDED PODS", str(sum(outcome == "ok" for outcome in ended.values()))),
         ("FAILED PODS", str(sum(outcome == "error" for outcome in ended.values()))),
-        ("IS DISTRIBUTED WORKLOAD", str(found.type.value == "Distributed").lower()),
-        ("CREATED BY CLI", str(found.source.value == "CLI").lower()),
+        ("IS DISTRIBUTED WORKLOAD", str(found.type == "Distributed").lower()),
+        ("CREATED BY CLI", str(found.source == "CLI").lower()),
         ("SERVICE URL(S)", ", ".join(found.urls)),
         ("COMMAND LINE", found.command_line),
         ("USER", found.submitted_by),
@@ -147,14 +148,14 @@ def reported(lives: Sequence[PodItem]) -> list[tuple[str, str]]:
     return [(name, text) for name, text in rows if text]
 
 
-def document(found: Workload, lives: Sequence[PodItem]) -> dict[str, Any]:
+def classic_document(found: Workload, lives: Sequence[PodItem]) -> dict[str, Any]:
     """A job for programs: the keys that older scripts know, then everything else."""
     current = [life for life in lives if life.current]
     return {
         "name": found.name,
         "namespace": f"runai-{found.project_name}",
         "duration": ages.clock(running_seconds(found)),
-        "status": found.classic_status or found.phase.value,
+        "status": found.classic_status or found.phase,
         "trainer": type_word(found),
         "chiefName": current[0].name if current else "",
         "instances": [
@@ -170,7 +171,7 @@ def document(found: Workload, lives: Sequence[PodItem]) -> dict[str, Any]:
         ],
         "priority": found.priority_class_name or str(found.priority),
         "commandLine": found.command_line,
-        "workload": found.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "workload": document(found),
     }
 
 

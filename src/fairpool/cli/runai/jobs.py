@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.failure import Failure, failure
@@ -71,7 +72,7 @@ def list_jobs(
 
             redraw(table, interval, rounds)
             return
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, columns(ages.now(), one_project=project is not None), found, documents=documents, title=title)
     if not found and output in (None, "wide"):
         _say_none(here, project, is_filtered=bool(statuses or user or labels))
@@ -98,7 +99,7 @@ class Chosen:
         return sorted(chosen, key=lambda each: (natural(each.project_name), natural(each.name)))
 
     def _holds(self, each: WorkloadItem) -> bool:
-        words = {each.classic_status.lower(), each.phase.value.lower()}
+        words = {each.classic_status.lower(), each.phase.lower()}
         return (not self.statuses or bool(self.statuses & words)) and all(
             each.labels.get(key) == value for key, value in self.labels.items()
         )
@@ -133,7 +134,7 @@ def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
     """The eleven that people know, and more where there is room without end."""
     return [
         Column("NAME", lambda each: each.name),
-        Column("STATUS", lambda each: each.classic_status or each.phase.value),
+        Column("STATUS", lambda each: each.classic_status or each.phase),
         Column("AGE", lambda each: ages.age(each.created_at, at)),
         Column("NODE", node, spare=2),
         Column("IMAGE", lambda each: ", ".join(each.images), spare=8),
@@ -152,7 +153,7 @@ def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
 
 def type_word(each: WorkloadItem) -> str:
     """What kind of work, in the classic words."""
-    match each.type.value:
+    match each.type:
         case "Workspace":
             return "Interactive-Preemptible" if each.preemptible else "Interactive"
         case "Inference":
@@ -168,7 +169,7 @@ def node(each: WorkloadItem) -> str:
 def gpus(each: WorkloadItem) -> str:
     """`0.30 (0.30)`; of what is over, `- (0.30)`; of a request by memory, `0.13 (4096MiB)`."""
     held = each.allocated_resources.gpu
-    return f"{'-' if each.phase.value in FINISHED and not held else f'{held:.2f}'} ({gpus_asked(each)})"
+    return f"{'-' if each.phase in FINISHED and not held else f'{held:.2f}'} ({gpus_asked(each)})"
 
 
 def gpus_asked(each: WorkloadItem, parts: int = 1) -> str:
@@ -181,7 +182,7 @@ def gpus_asked(each: WorkloadItem, parts: int = 1) -> str:
 
 def pods(each: WorkloadItem) -> str:
     """`1 (0)`: those that run, and those that are to."""
-    waiting = each.requested_pods if each.phase.value == "Creating" else each.pending_pods
+    waiting = each.requested_pods if each.phase == "Creating" else each.pending_pods
     return f"{each.running_pods} ({waiting})"
 
 

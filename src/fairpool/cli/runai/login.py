@@ -84,7 +84,7 @@ def _new_password() -> str:
 
 
 def _problem_with(new: str) -> Problem | None:
-    from fairpool.api.access import PASSWORD_MAX, PASSWORD_MIN
+    from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 
     if len(new) < PASSWORD_MIN:
         what = "the new password is too short"
@@ -163,5 +163,5 @@ def whoami(here: Here) -> None:
         me = client.me()
     click.echo(f"User: {printable(me.username)}")
     click.echo(f"Logged in Id: {printable(me.id)}")
-    click.echo(f"Roles: {', '.join(role.value for role in me.roles) or '-'}")
+    click.echo(f"Roles: {', '.join(role for role in me.roles) or '-'}")
     click.echo(f"Server: {session.server}")

@@ -183,7 +183,7 @@ def silence(lives: Sequence[PodItem], which: str) -> list[str]:
 
 def no_output(found: WorkloadItem, lives: Sequence[PodItem]) -> tuple[str, str]:
     """Why a job has no output, and what to do."""
-    name, status = found.name, found.classic_status or found.phase.value
+    name, status = found.name, found.classic_status or found.phase
     ended = [life for life in lives if life.phase == "ended" and life.outcome == "error"]
     why = found.phase_message
     if not why and ended:
@@ -191,7 +191,7 @@ def no_output(found: WorkloadItem, lives: Sequence[PodItem]) -> tuple[str, str]:
         why = last.detail or last.trouble or ""
     trouble = next((life.trouble for life in lives if life.current and life.trouble), "")
     because = f": {why or trouble}" if why or trouble else ""
-    if found.phase.value in OVER:
+    if found.phase in OVER:
         return f"Job {name} has no output: it is {status} and never started{because}", f"see: runai why {name}"
     if found.next_try_at:
         after = f"wait with runai logs -f {name}, or see: runai why {name}"
@@ -219,7 +219,7 @@ def _wait_for_a_pod(here: Here, client: Client, found: WorkloadItem, pod: str | 
     told = ""
     while pod is None and not any(life.started_at or life.phase == "ended" for life in client.pods(found.id)):
         found = client.workload(found.id)
-        if found.phase.value in OVER or found.desired_phase.value != "Running":
+        if found.phase in OVER or found.desired_phase != "Running":
             return found
         if told != found.classic_status:
             because = f" ({found.phase_message})" if found.phase_message else ""
@@ -329,7 +329,7 @@ def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Wa
             followed[life.id].start()
         if out.error is not None:
             raise out.error
-        is_over = found.phase.value in OVER or found.desired_phase.value != "Running"
+        is_over = found.phase in OVER or found.desired_phase != "Running"
         if is_over and not any(thread.is_alive() for thread in followed.values()):
             break
         if not followed and not told:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
 from fairpool.cli.runai.command_tree import Here, Leaf
 from fairpool.cli.runai.failure import Failure, failure, meant
 from fairpool.cli.runai.listing import Column, draw, facts, natural, output_flag, screen_here, show, show_document
@@ -31,7 +32,7 @@ GIB = 1024**3
 def list_nodes(here: Here, names: tuple[str, ...], output: str | None) -> None:
     """List nodes with their status, role and free resources."""
     found = _asked_for(here, names)
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, columns(), found, documents=documents)
     if output in (None, "wide"):
         for each in found:
@@ -112,7 +113,7 @@ def describe_node(here: Here, names: tuple[str, ...], output: str | None) -> Non
     """Show nodes in detail, with their GPUs and pods. Without a name: all nodes."""
     found = _in_detail(here, names)
     if output in ("json", "yaml"):
-        show_document(output, [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found])
+        show_document(output, document(found))
         return
     if output == "name":
         show(output, columns(), found, documents=())
@@ -230,7 +231,7 @@ def list_clusters(here: Here, output: str | None) -> None:
         Column("STATUS", lambda each: each.status.state, wide=True),
         Column("ID", lambda each: each.uuid, wide=True),
     ]
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, columns, found, documents=documents, title="Configured clusters on this computer are:")
 
 

@@ -133,12 +133,10 @@ def _everything(client: Client, project: str, *, leaving: bool) -> Found:
 
 def _done(client: Client, action: str, done: str, found: Found, force: bool) -> bool:
     """Whether one of them could not be done."""
-    from fairpool.api.workloads import BatchAction
-
     listed = [workload for ids in found.values() for workload in ids]
     failures: dict[str, str] = {}
     for start in range(0, len(listed), AT_ONCE):
-        answer = client.batch(listed[start : start + AT_ONCE], BatchAction(action), force=force)
+        answer = client.batch(listed[start : start + AT_ONCE], action, force=force)
         failures |= {each.id: each.message for each in answer.failed}
     for name, ids in found.items():
         wrong = [failures[workload] for workload in ids if workload in failures]

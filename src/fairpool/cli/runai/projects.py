@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, project_names
 from fairpool.cli.runai.failure import failure
@@ -14,6 +16,8 @@ from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
     from fairpool.api.organization import DepartmentResources, PoolResources, Project
+
+CAPITAL = re.compile(r"([A-Z])")
 
 
 @click.command(
@@ -33,7 +37,7 @@ def list_projects(here: Here, output: str | None) -> None:
     default = session.default_project
     with session.connected() as client:
         found = sorted(client.projects(), key=lambda each: each.name)
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     columns: list[Column[Project]] = [
         Column("PROJECT", lambda each: f"{each.name} (default)" if _marked(each, default, output) else each.name),
         Column("DEPARTMENT", lambda each: each.parent.name or "-", spare=3),
@@ -81,7 +85,7 @@ def describe_project(here: Here, name: str | None, output: str | None) -> None:
         check_project(client, chosen)
         found = client.project(chosen)
     if output in ("json", "yaml"):
-        show_document(output, found.model_dump(mode="json", by_alias=True, exclude_none=True))
+        show_document(output, document(found))
     elif output == "name":
         click.echo(printable(found.name))
     else:
@@ -92,7 +96,7 @@ def describe_project(here: Here, name: str | None, output: str | None) -> None:
 
 def project_facts(found: Project) -> list[tuple[str, str]]:
     """What is said of a project, and how it stands."""
-    rules = found.scheduling_rules.model_dump(exclude_none=True)
+    rules: dict[str, int] = document(found.scheduling_rules)
     return [
         ("NAME", found.name),
         ("NAMESPACE", found.status.namespace),
@@ -110,7 +114,7 @@ def project_facts(found: Project) -> list[tuple[str, str]]:
         ("INTERACTIVE AFFINITY", ";".join(found.node_types.workspace) or "-"),
         ("TRAIN AFFINITY", ";".join(found.node_types.training) or "-"),
         *(
-            (name.replace("_", " ").upper().removesuffix(" SECONDS"), ages.exact(value))
+            (CAPITAL.sub(r" \1", name).upper().removesuffix(" SECONDS"), ages.exact(value))
             for name, value in rules.items()
         ),
     ]
@@ -123,11 +127,11 @@ def pool_text(owed: PoolResources | DepartmentResources) -> str:
     if owed.gpu.limit is not None:
         parts.append(f"at most {quota_text(owed.gpu.limit)}")
     if owed.gpu.over_quota is not None:
-        parts.append(f"over quota {owed.gpu.over_quota.value}")
+        parts.append(f"over quota {owed.gpu.over_quota}")
     if owed.cpu.deserved not in (None, -1):
         parts.append(f"{owed.cpu.deserved:g}m CPU")
     if owed.memory.deserved not in (None, -1):
-        parts.append(f"{owed.memory.deserved:g} {owed.memory.units.value} memory")
+        parts.append(f"{owed.memory.deserved:g} {owed.memory.units} memory")
     return ", ".join(parts)
 
 

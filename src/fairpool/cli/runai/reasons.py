@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.details import event_text, pod_word
@@ -49,7 +50,7 @@ def why(here: Here, name: str) -> None:
     if events:
         screen.title("Last events:")
         _draw_events(screen, events[-LAST_EVENTS:])
-    step = NEXT_STEP.get(found.phase.value)
+    step = NEXT_STEP.get(found.phase)
     if step:
         screen.text()
         screen.text(step.format(name=found.name))
@@ -58,9 +59,9 @@ def why(here: Here, name: str) -> None:
 
 def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) -> list[str]:
     """What there is to say, from the verdict to the quota."""
-    status, since = found.classic_status or found.phase.value, found.phase_since
+    status, since = found.classic_status or found.phase, found.phase_since
     said = [f"Job {found.name} is {status}" + (f", for {ages.age(since)}." if since else ".")]
-    if found.phase.value == "Stopped" and found.reason == "suspended":
+    if found.phase == "Stopped" and found.reason == "suspended":
         by = f" by {found.suspended_by}" if found.suspended_by else ""
         said.append(f"It was suspended{by}. It holds no GPU until it is resumed.")
     elif found.phase_message:
@@ -68,7 +69,7 @@ def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) ->
         said.append(f"Reason: {found.phase_message.rstrip('.')}.")
     elif found.reason:
         said.append(f"Reason: {found.reason}.")
-    elif found.phase.value == "Creating":
+    elif found.phase == "Creating":
         said.append("The scheduler has not considered it yet.")
     if found.next_try_at:
         said.append(f"Next try at {ages.ahead(found.next_try_at)}.")
@@ -84,7 +85,7 @@ def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) ->
 def _last_end(found: Workload, lives: Sequence[PodItem]) -> list[str]:
     """How the latest life ended that went wrong, where the job waits or failed and its message does not say it."""
     ends = [life for life in lives if life.phase == "ended" and life.outcome in ("error", "lost")]
-    if not ends or found.phase.value not in ("Pending", "Creating", "Initializing", "Failed"):
+    if not ends or found.phase not in ("Pending", "Creating", "Initializing", "Failed"):
         return []
     last = max(ends, key=lambda life: life.since)
     words = last.detail or last.trouble or last.cause or ""
@@ -111,8 +112,8 @@ def history(here: Here, name: str, with_events: bool, output: str | None) -> Non
         lives = client.history(workload)
         events = client.events(workload)
     documents = {
-        "lives": [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in lives],
-        "events": [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in events],
+        "lives": document(lives),
+        "events": document(events),
     }
     show(output, life_columns(), lives, documents=documents)
     if with_events and output in (None, "wide"):

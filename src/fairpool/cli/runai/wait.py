@@ -126,12 +126,12 @@ def _timed_out(left: str, goal: str, patience: float) -> Failure:
 
 
 def _state(found: Workload | None) -> str:
-    return "deleted" if found is None else found.classic_status or found.phase.value
+    return "deleted" if found is None else found.classic_status or found.phase
 
 
 def verdict_of(found: Workload | None, goal: str) -> tuple[bool, str] | None:
     """Whether the wait for this job is over: well or not, with the words for it. None: not yet."""
-    phase = "Deleted" if found is None else found.phase.value
+    phase = "Deleted" if found is None else found.phase
     if goal == "deleted":
         return (True, "deleted") if phase == "Deleted" else None
     if goal == "running" and phase in ("Running", "Degraded"):
