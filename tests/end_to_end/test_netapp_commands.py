@@ -336,7 +336,7 @@ def check_phase(typist: Typist, phase: str) -> None:
     jobs = typist.jobs()
     assert (standing(jobs), not_running(jobs)) == (expected, queued), "and stays so"
     assert sum(held for held, _ in expected.values()) == 16
-    interactive = {name for name, each in jobs.items() if each.type.value == "Workspace"}
+    interactive = {name for name, each in jobs.items() if each.type == "Workspace"}
     assert len(interactive) == 6
     assert not interactive & set(queued)
     if phase == "4.8":

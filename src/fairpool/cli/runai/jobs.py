@@ -107,7 +107,9 @@ class Chosen:
 
 def _statuses(words: Sequence[str]) -> frozenset[str]:
     """As they were written, several in one word or one after the other; a word that no job can have is refused."""
-    from fairpool.model.status import CLASSIC_WORDS
+    if not words:
+        return frozenset()
+    from fairpool.model.status import CLASSIC_WORDS  # takes 15 ms
 
     known = {word.lower(): word for word in CLASSIC_WORDS}
     choices = f"use one of {', '.join(CLASSIC_WORDS)}"
