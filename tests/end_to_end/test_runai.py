@@ -28,9 +28,9 @@ from fairpool.agent.images import SHIPPED, read_images
 from fairpool.api.client import Client, Refused
 from fairpool.api.clusters import PodReport
 from fairpool.api.workloads import Workload
+from fairpool.cli.failure import failure
 from fairpool.cli.runai import wait
-from fairpool.cli.runai.command_tree import Flag
-from fairpool.cli.runai.failure import failure
+from fairpool.cli.runai.flags import Flag
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.submit import LATER as NOT_SUPPORTED_YET
 from fairpool.cli.runai.submit import submit

@@ -13,8 +13,8 @@ import pytest
 from fairpool.agent.unpacking import Contents, unpack
 from fairpool.api.wire import ValidationError
 from fairpool.cli.runai import job_file, mounts, submission, workdir
-from fairpool.cli.runai.command_tree import Here
 from fairpool.cli.runai.distributed import NOT_HERE, pytorch
+from fairpool.cli.runai.flags import Here
 from fairpool.cli.runai.submit import settle_command, submit
 from fairpool.control.refusal import problems_of
 from fairpool.model.problem import Problem

@@ -12,8 +12,8 @@ import click
 import pytest
 
 from fairpool.cli.runai import job_file, submission
-from fairpool.cli.runai.command_tree import Here
 from fairpool.cli.runai.distributed import NOT_HERE, pytorch
+from fairpool.cli.runai.flags import Here
 from fairpool.cli.runai.listing import yaml_text
 from fairpool.cli.runai.sending import Planned
 from fairpool.cli.runai.submit import settle_command, submit

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.complaint import UNUSABLE, fail
+from fairpool.cli.failure import UNUSABLE, fail
 from fairpool.model.spelling import did_you_mean
 
 if TYPE_CHECKING:

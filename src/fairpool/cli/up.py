@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpool import __version__
-from fairpool.cli.complaint import FAILED as FAILED
-from fairpool.cli.complaint import UNUSABLE, exit_code_of, fail
+from fairpool.cli.failure import ERROR, UNUSABLE, exit_code_of, fail
 from fairpool.model.problem import Problem
 from fairpool.platform.address import DEFAULT, Address, listening_socket, read_address
 from fairpool.platform.data_directory import (
@@ -383,7 +382,7 @@ def _up_in_background(data_directory: DataDirectory, address: Address, wishes: W
         status = background.start(data_directory, arguments + wishes.words(), stdin)
     except background.Ended as error:
         click.echo(error.said.rstrip() or f"error: the server exited with code {error.code}", err=True)
-        raise click.exceptions.Exit(error.code or FAILED) from error
+        raise click.exceptions.Exit(error.code or ERROR) from error
     for line in data_directory.output.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith(("Address", "Data", "Config", "Nodes", "warning:")):
             click.echo(line)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairpool.cli.failure import Failure
 from fairpool.cli.runai.configuration import ANY_ADDRESS, Configuration, Login
-from fairpool.cli.runai.failure import Failure
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
 from fairpool.platform.data_directory import DataDirectory, default_config

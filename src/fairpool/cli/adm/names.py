@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fairpool.api.limits import NAME_PATTERN
-from fairpool.cli.runai.failure import failure
+from fairpool.cli.failure import failure
 
 NAME = re.compile(NAME_PATTERN)
 

@@ -1,4 +1,4 @@
-"""`runai-adm node` and `runai-adm node-pool`: labels, taints, drain and cordon; pools with their labels.
+"""`runai-adm node`: labels, taints, drain and cordon.
 
 A node comes from its cluster; what administrators set on it is kept beside what the cluster reports.
 """
@@ -10,33 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairpool.api.limits import LABEL_NAME_MAX
 from fairpool.api.record import document
-from fairpool.cli.adm.names import check_name
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import failure, meant
-from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
+from fairpool.cli.failure import failure
+from fairpool.cli.runai.flags import Command, Here, flag
+from fairpool.cli.runai.listing import facts, output_flag, screen_here, show, show_document
 from fairpool.cli.runai.nodes import columns, draw_gpus, node_facts, unknown_node
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.organization import NodeAnswer, NodePoolAnswer
+    from fairpool.api.organization import NodeAnswer
 
 DRAIN_KEY, DRAIN_VALUE, DRAIN_EFFECT = "runai", "drain", "NoExecute"
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
-STRATEGIES = ("binpack", "spread", "fragmentation")
 
 Overrides = dict[str, Any]
 """The cordon, taints and labels that administrators set on a node, as they travel: always all of them."""
 Change = Callable[[Overrides], Overrides]
 
 
-# --- nodes -------------------------------------------------------------------------------------------------------
-
-
-@click.command("list", cls=Leaf, short_help="List nodes.", example="runai-adm node list -o wide", with_project=False)
+@click.command("list", cls=Command, short_help="List nodes.", example="runai-adm node list -o wide", with_project=False)
 @output_flag
 @click.pass_obj
 def list_nodes(here: Here, output: str | None) -> None:
@@ -49,7 +43,7 @@ def list_nodes(here: Here, output: str | None) -> None:
     show(output, columns(), found, documents=documents)
 
 
-@click.command("get", cls=Leaf, short_help="Show a node.", example="runai-adm node get dgx1-1", with_project=False)
+@click.command("get", cls=Command, short_help="Show a node.", example="runai-adm node get dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
 @output_flag
 @click.pass_obj
@@ -72,7 +66,7 @@ def get_node(here: Here, name: str, output: str | None) -> None:
 
 @click.command(
     "update",
-    cls=Leaf,
+    cls=Command,
     short_help="Change the labels and taints of a node.",
     example="runai-adm node update dgx1-1 --label run.ai/type=dgx-2",
     with_project=False,
@@ -110,7 +104,7 @@ def update_node(here: Here, name: str, labels: tuple[str, ...], taints: tuple[st
 
 @click.command(
     "drain",
-    cls=Leaf,
+    cls=Command,
     short_help="Drain a node for maintenance.",
     example="runai-adm node drain dgx1-1",
     with_project=False,
@@ -128,7 +122,7 @@ def drain(here: Here, name: str) -> None:
 
 @click.command(
     "undrain",
-    cls=Leaf,
+    cls=Command,
     short_help="Return a drained node to service.",
     example="runai-adm node undrain dgx1-1",
     with_project=False,
@@ -142,7 +136,7 @@ def undrain(here: Here, name: str) -> None:
 
 @click.command(
     "cordon",
-    cls=Leaf,
+    cls=Command,
     short_help="Stop scheduling new pods on a node.",
     example="runai-adm node cordon dgx1-1",
     with_project=False,
@@ -156,7 +150,7 @@ def cordon(here: Here, name: str) -> None:
 
 @click.command(
     "uncordon",
-    cls=Leaf,
+    cls=Command,
     short_help="Schedule pods on a cordoned node again.",
     example="runai-adm node uncordon dgx1-1",
     with_project=False,
@@ -173,7 +167,7 @@ def refused_verb(verb: str) -> click.Command:
 
     @click.command(
         verb,
-        cls=Leaf,
+        cls=Command,
         short_help="Nodes are added and removed by their cluster.",
         example="runai-adm node list",
         with_project=False,
@@ -225,147 +219,3 @@ def _tainted(overrides: Overrides, text: str) -> Overrides:
     taint = {"key": key, "value": value, "effect": effect}
     others = [each for each in taints if (each["key"], each["effect"]) != (key, effect)]
     return {**overrides, "taints": [*others, taint]}
-
-
-# --- pools -------------------------------------------------------------------------------------------------------
-
-
-@click.command("list", cls=Leaf, short_help="List node pools.", example="runai-adm node-pool list", with_project=False)
-@output_flag
-@click.pass_obj
-def list_pools(here: Here, output: str | None) -> None:
-    """List node pools with their nodes."""
-    from fairpool.cli.runai.session import Session
-
-    with Session(here).connected() as client:
-        found = sorted(client.node_pools(), key=lambda each: each.name)
-    documents = document(found)
-    show(output, pool_columns(), found, documents=documents)
-
-
-def pool_columns() -> list[Column[NodePoolAnswer]]:
-    return [
-        Column("NAME", lambda each: each.name),
-        Column("STATUS", lambda each: each.phase),
-        Column("LABEL", lambda each: f"{each.label_key}={each.label_value}" if each.label_key else "-"),
-        Column("GPU PLACEMENT", lambda each: each.placement_strategy.gpu),
-        Column("CPU PLACEMENT", lambda each: each.placement_strategy.cpu),
-        Column("NODES", lambda each: ", ".join(each.nodes) or "-", spare=1),
-    ]
-
-
-@click.command(
-    "get", cls=Leaf, short_help="Show a node pool.", example="runai-adm node-pool get a100", with_project=False
-)
-@click.argument("name")
-@output_flag
-@click.pass_obj
-def get_pool(here: Here, name: str, output: str | None) -> None:
-    """Show a node pool."""
-    from fairpool.cli.runai.session import Session
-
-    with Session(here).connected() as client:
-        found = _pool(client, name)
-    if output in ("json", "yaml"):
-        show_document(output, document(found))
-    elif output == "name":
-        click.echo(printable(found.name))
-    else:
-        screen = screen_here()
-        facts(screen, [(column.heading, column.cell(found)) for column in pool_columns()])
-        screen.show()
-
-
-def _placement_flags(command: Any) -> Any:
-    cpu = flag("--cpu-placement", type=click.Choice(STRATEGIES[:2]), help="The same for pods without GPUs.")
-    return flag(
-        "--gpu-placement",
-        type=click.Choice(STRATEGIES),
-        help="Fill nodes one by one, spread pods over them, or minimize fragmentation.",
-    )(cpu(command))
-
-
-@click.command(
-    "create",
-    cls=Leaf,
-    short_help="Create a node pool.",
-    example="runai-adm node-pool create a100 --label run.ai/type=a100",
-    with_project=False,
-)
-@click.argument("name")
-@flag("--label", required=True, metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
-@_placement_flags
-@click.pass_obj
-def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cpu_placement: str | None) -> None:
-    """Create a node pool from the nodes that have a label."""
-    from fairpool.cli.runai.session import Session
-
-    check_name(name, LABEL_NAME_MAX)
-    key, value = _label(label)
-    strategy = {"gpu": gpu_placement or "binpack", "cpu": cpu_placement or "binpack"}
-    request = {"name": name, "labelKey": key, "labelValue": value, "placementStrategy": strategy}
-    with Session(here).connected() as client:
-        client.create_node_pool(request)
-    click.echo(f"Node pool {printable(name)} created successfully.")
-
-
-@click.command(
-    "update",
-    cls=Leaf,
-    short_help="Change a node pool.",
-    example="runai-adm node-pool update a100 --gpu-placement spread",
-    with_project=False,
-)
-@click.argument("name")
-@flag("--label", metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
-@_placement_flags
-@click.pass_obj
-def update_pool(here: Here, name: str, label: str | None, gpu_placement: str | None, cpu_placement: str | None) -> None:
-    """Change a node pool. Settings that you do not name keep their values."""
-    from fairpool.cli.runai.session import Session
-
-    said: dict[str, Any] = {}
-    if label is not None:
-        said["labelKey"], said["labelValue"] = _label(label)
-    with Session(here).connected() as client:
-        before = _pool(client, name)
-        if gpu_placement or cpu_placement:
-            known = before.placement_strategy
-            said["placementStrategy"] = {"gpu": gpu_placement or known.gpu, "cpu": cpu_placement or known.cpu}
-        if not said:
-            raise failure("command.no_change", "nothing to change", "see `runai-adm node-pool update --help`")
-        client.update_node_pool(name, said, before.revision)
-    click.echo(f"Node pool {printable(name)} updated successfully.")
-
-
-@click.command(
-    "delete",
-    cls=Leaf,
-    short_help="Delete a node pool.",
-    example="runai-adm node-pool delete a100",
-    with_project=False,
-)
-@click.argument("name")
-@click.pass_obj
-def delete_pool(here: Here, name: str) -> None:
-    """Delete a node pool in which no project or department has a quota. Its nodes move to the default pool."""
-    from fairpool.cli.runai.session import Session
-
-    with Session(here).connected() as client:
-        _pool(client, name)
-        client.delete_node_pool(name)
-    click.echo(f"Node pool {printable(name)} deleted successfully.")
-
-
-def _pool(client: Client, name: str) -> NodePoolAnswer:
-    found = {each.name: each for each in client.node_pools()}
-    if name not in found:
-        raise failure("pool.unknown", f"there is no node pool {name}", hint=meant(name, found))
-    return found[name]
-
-
-def _label(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key or not value:
-        raise failure("flag.label", f"--label {text!r} is not KEY=VALUE", "write KEY=VALUE, such as run.ai/type=a100")
-    return key, value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,17 +10,17 @@ from fairpool.api.limits import PROJECT_NAME_MAX
 from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name
 from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
+from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag, project_names
-from fairpool.cli.runai.failure import Failure, failure, meant
-from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
-from fairpool.cli.runai.projects import pool_text, project_facts, quota_text
+from fairpool.cli.runai.flags import Command, Here, flag, project_names
+from fairpool.cli.runai.listing import Column, output_flag, show, show_one
+from fairpool.cli.runai.projects import pool_line, project_facts, quota_text
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.organization import Department, Project
+    from fairpool.api.organization import Project
 
 RULES = "Scheduling"
 LIMITS = {
@@ -79,11 +78,8 @@ def project_flags(command: Any) -> Any:
     return command
 
 
-# --- projects ----------------------------------------------------------------------------------------------------
-
-
 @click.command(
-    "list", cls=Leaf, short_help="List projects.", example="runai-adm project list -o wide", with_project=False
+    "list", cls=Command, short_help="List projects.", example="runai-adm project list -o wide", with_project=False
 )
 @output_flag
 @click.pass_obj
@@ -100,16 +96,16 @@ def list_projects(here: Here, output: str | None) -> None:
         Column("GPU QUOTA", lambda each: quota_text(each.total_resources.gpu_quota)),
         Column("ALLOCATED", lambda each: f"{each.allocated_gpus:.2f}"),
         Column("JOBS", lambda each: str(each.workloads)),
-        Column("POOLS", lambda each: "; ".join(_pool_line(each) for each in each.resources), wide=True),
+        Column("POOLS", lambda each: "; ".join(pool_line(each) for each in each.resources), wide=True),
         Column("DESCRIPTION", lambda each: each.description, wide=True),
     ]
     show(output, columns, found, documents=document(found))
     if output in (None, "wide"):
-        _warn(here, (warning for each in found for warning in each.warnings))
+        here.warn_each(warning for each in found for warning in each.warnings)
 
 
 @click.command(
-    "get", cls=Leaf, short_help="Show a project.", example="runai-adm project get team-a", with_project=False
+    "get", cls=Command, short_help="Show a project.", example="runai-adm project get team-a", with_project=False
 )
 @click.argument("name", shell_complete=project_names)
 @output_flag
@@ -120,12 +116,12 @@ def get_project(here: Here, name: str, output: str | None) -> None:
 
     with Session(here).connected() as client:
         found = _project(client, name)
-    _show_one(output, found, project_facts(found))
+    show_one(output, found, project_facts(found))
 
 
 @click.command(
     "create",
-    cls=Leaf,
+    cls=Command,
     short_help="Create a project.",
     example="runai-adm project create team-a --gpu-quota 4 --department default",
     with_project=False,
@@ -152,13 +148,13 @@ def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None
     with session.connected() as client:
         made = client.create_project(request)
     click.echo(f"Project {printable(name)} created successfully.")
-    _warn(here, made.warnings)
+    here.warn_each(made.warnings)
     _warn_of_idle_limits(here, asked)
 
 
 @click.command(
     "update",
-    cls=Leaf,
+    cls=Command,
     short_help="Change a project.",
     example="runai-adm project update team-a --gpu-quota 6",
     with_project=False,
@@ -183,13 +179,13 @@ def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
             raise failure("command.no_change", "nothing to change", "see `runai-adm project update --help`")
         made = client.update_project(name, said, before.revision)
     click.echo(f"Project {printable(name)} updated successfully.")
-    _warn(here, made.warnings)
+    here.warn_each(made.warnings)
     _warn_of_idle_limits(here, asked)
 
 
 @click.command(
     "delete",
-    cls=Leaf,
+    cls=Command,
     short_help="Delete a project.",
     example="runai-adm project delete team-a --move-jobs-to team-b",
     with_project=False,
@@ -267,172 +263,3 @@ def _warn_of_idle_limits(here: Here, asked: dict[str, Any]) -> None:
 
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _pool_line(owed: Any) -> str:
-    return f"{owed.node_pool.name or owed.node_pool.id}: {pool_text(owed)}"
-
-
-# --- departments -------------------------------------------------------------------------------------------------
-
-
-@click.command(
-    "list", cls=Leaf, short_help="List departments.", example="runai-adm department list", with_project=False
-)
-@output_flag
-@click.pass_obj
-def list_departments(here: Here, output: str | None) -> None:
-    """List departments with their quota and projects."""
-    from fairpool.cli.runai.session import Session
-
-    with Session(here).connected() as client:
-        found = sorted(client.departments(), key=lambda each: each.name)
-    columns: list[Column[Department]] = [
-        Column("NAME", lambda each: each.name),
-        Column("GPU QUOTA", department_quota_text),
-        Column("ALLOCATED", lambda each: f"{each.allocated_gpus:.2f}"),
-        Column("PROJECTS", lambda each: ", ".join(each.projects) or "-"),
-        Column("POOLS", lambda each: "; ".join(_pool_line(each) for each in each.resources), wide=True),
-        Column("DESCRIPTION", lambda each: each.description, wide=True),
-    ]
-    show(output, columns, found, documents=document(found))
-    if output in (None, "wide"):
-        _warn(here, (warning for each in found for warning in each.warnings))
-
-
-@click.command(
-    "get", cls=Leaf, short_help="Show a department.", example="runai-adm department get research", with_project=False
-)
-@click.argument("name")
-@output_flag
-@click.pass_obj
-def get_department(here: Here, name: str, output: str | None) -> None:
-    """Show a department."""
-    from fairpool.cli.runai.session import Session
-
-    with Session(here).connected() as client:
-        found = _department(client, name)
-    pairs = [
-        ("NAME", found.name),
-        ("DESCRIPTION", found.description),
-        ("GPU QUOTA", department_quota_text(found)),
-        ("ALLOCATED GPUS", f"{found.allocated_gpus:.2f}"),
-        *(
-            (f"NODE POOL {each.node_pool.name or each.node_pool.id}".upper(), pool_text(each))
-            for each in found.resources
-        ),
-        ("PROJECTS", ", ".join(found.projects) or "-"),
-        *(("WARNING", warning) for warning in found.warnings),
-    ]
-    _show_one(output, found, pairs)
-
-
-@click.command(
-    "create",
-    cls=Leaf,
-    short_help="Create a department.",
-    example="runai-adm department create research --gpu-quota 8",
-    with_project=False,
-)
-@click.argument("name")
-@quota_flags
-@flag("--description", metavar="TEXT", help="Description of the department.")
-@click.pass_obj
-def create_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
-    """Create a department. Without --gpu-quota, its quota is the sum of its projects' quotas.
-
-    With `--gpu-quota unlimited`, nothing that its projects use counts as over the department's quota.
-    """
-    from fairpool.cli.runai.session import Session
-
-    check_name(name, PROJECT_NAME_MAX)
-    resources = changed([], node_pool, asked, may_be_unset=True)
-    with Session(here).connected() as client:
-        made = client.create_department(
-            {"name": name, "description": description or "", "resources": resources},
-        )
-    click.echo(f"Department {printable(name)} created successfully.")
-    _warn(here, made.warnings)
-
-
-@click.command(
-    "update",
-    cls=Leaf,
-    short_help="Change a department.",
-    example="runai-adm department update research --gpu-quota 12",
-    with_project=False,
-)
-@click.argument("name")
-@quota_flags
-@flag("--description", metavar="TEXT", help="Description of the department.")
-@click.pass_obj
-def update_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
-    """Change a department. Settings that you do not name keep their values.
-
-    With `--gpu-quota unset`, its quota is the sum of its projects' quotas again.
-    """
-    from fairpool.cli.runai.session import Session
-
-    if not is_given(asked) and description is None:
-        raise failure("command.no_change", "nothing to change", "see `runai-adm department update --help`")
-    with Session(here).connected() as client:
-        before = _department(client, name)
-        said = {
-            "name": name,
-            "description": before.description if description is None else description,
-            "resources": changed(before.resources, node_pool, asked, may_be_unset=True),
-        }
-        made = client.replace_department(said, before.revision)
-    click.echo(f"Department {printable(name)} updated successfully.")
-    _warn(here, made.warnings)
-
-
-@click.command(
-    "delete",
-    cls=Leaf,
-    short_help="Delete a department without projects.",
-    example="runai-adm department delete research",
-    with_project=False,
-)
-@click.argument("name")
-@click.pass_obj
-def delete_department(here: Here, name: str) -> None:
-    """Delete a department. It must have no projects."""
-    from fairpool.cli.runai.session import Session
-
-    with Session(here).connected() as client:
-        _department(client, name)
-        client.delete_department(name)
-    click.echo(f"Department {printable(name)} deleted successfully.")
-
-
-def department_quota_text(found: Department) -> str:
-    """What a department is owed; where that was never set, what follows from its projects."""
-    owed = quota_text(found.total_resources.gpu_quota)
-    return owed if found.quota_is_set else f"not set (follows its projects: {owed})"
-
-
-def _department(client: Client, name: str) -> Department:
-    found = {each.name: each for each in client.departments()}
-    if name not in found:
-        raise failure("department.unknown", f"there is no department {name}", hint=meant(name, found))
-    return found[name]
-
-
-def _warn(here: Here, warnings: Iterable[str]) -> None:
-    for each in dict.fromkeys(warnings):
-        here.warn(f"Warning: {printable(each)}")
-
-
-# --- both --------------------------------------------------------------------------------------------------------
-
-
-def _show_one(output: str | None, found: Any, pairs: list[tuple[str, str]]) -> None:
-    if output in ("json", "yaml"):
-        show_document(output, document(found))
-    elif output == "name":
-        click.echo(printable(found.name))
-    else:
-        screen = screen_here()
-        facts(screen, pairs)
-        screen.show()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpool.api.record import document
-from fairpool.cli.runai.command_tree import flag
-from fairpool.cli.runai.failure import failure
+from fairpool.cli.failure import failure
+from fairpool.cli.runai.flags import flag
 
 if TYPE_CHECKING:
     from fairpool.api.organization import PoolTerms

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool.cli.adm.nodes import known_node, overrides_of
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, failure, not_yet
+from fairpool.cli.failure import Failure, failure, not_yet
+from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
 
@@ -25,7 +25,7 @@ def node_role(verb: str) -> click.Command:
 
     @click.command(
         "node-role",
-        cls=Leaf,
+        cls=Command,
         short_help="Set the role of a node." if verb == "set" else "Remove a role from a node.",
         example=f"runai-adm {verb} node-role --gpu-worker dgx1-1",
         with_project=False,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool.api.record import document
+from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag, project_names
-from fairpool.cli.runai.failure import Failure, failure, meant
+from fairpool.cli.runai.flags import Command, Here, flag, project_names
 from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
@@ -23,7 +23,7 @@ ROLES = ("administrator", "researcher")
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
-@click.command("list", cls=Leaf, short_help="List users.", example="runai-adm user list", with_project=False)
+@click.command("list", cls=Command, short_help="List users.", example="runai-adm user list", with_project=False)
 @output_flag
 @click.pass_obj
 def list_users(here: Here, output: str | None) -> None:
@@ -43,7 +43,7 @@ def list_users(here: Here, output: str | None) -> None:
 
 
 @click.command(
-    "get", cls=Leaf, short_help="Show a user.", example="runai-adm user get ann@example.com", with_project=False
+    "get", cls=Command, short_help="Show a user.", example="runai-adm user get ann@example.com", with_project=False
 )
 @click.argument("name")
 @output_flag
@@ -72,7 +72,7 @@ def _rule_text(rule: AccessRule) -> str:
 
 @click.command(
     "create",
-    cls=Leaf,
+    cls=Command,
     short_help="Create a user.",
     example="runai-adm user create ann@example.com --project team-a",
     with_project=False,
@@ -110,7 +110,7 @@ def create_user(here: Here, email: str, role: str | None, projects: tuple[str, .
 
 @click.command(
     "update",
-    cls=Leaf,
+    cls=Command,
     short_help="Change a user's projects.",
     example="runai-adm user update ann@example.com --add-project team-b",
     with_project=False,
@@ -148,7 +148,11 @@ def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_proj
 
 
 @click.command(
-    "delete", cls=Leaf, short_help="Delete a user.", example="runai-adm user delete ann@example.com", with_project=False
+    "delete",
+    cls=Command,
+    short_help="Delete a user.",
+    example="runai-adm user delete ann@example.com",
+    with_project=False,
 )
 @click.argument("name")
 @click.pass_obj
@@ -163,7 +167,7 @@ def delete_user(here: Here, name: str) -> None:
 
 @click.command(
     "reset-password",
-    cls=Leaf,
+    cls=Command,
     short_help="Reset the password of a user.",
     example="runai-adm user reset-password ann@example.com",
     with_project=False,

@@ -8,14 +8,16 @@ import click
 
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf
+from fairpool.cli.runai.flags import Command, Here
 from fairpool.cli.runai.listing import Column, output_flag, show
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import ClaimItem
 
 
-@click.command("pvc", cls=Leaf, short_help="List the volume claims of a project.", example="runai list pvc -p team-a")
+@click.command(
+    "pvc", cls=Command, short_help="List the volume claims of a project.", example="runai list pvc -p team-a"
+)
 @output_flag
 @click.pass_obj
 def list_claims(here: Here, output: str | None) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fairpool.cli.runai.failure import failure
+from fairpool.cli.failure import failure
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 ANY_ADDRESS = frozenset({"", "0.0.0.0", "::", "[::]"})

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai.archive_stream import Unsafe, unpack
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Place:
 
 @click.command(
     "cp",
-    cls=Leaf,
+    cls=Command,
     short_help="Copy files into or out of a running job.",
     example="runai cp train:/tmp/model.pt . -p team-a",
 )

@@ -10,7 +10,7 @@ import click
 from fairpool.api.pod_choice import pod_to_read
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
+from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
 from fairpool.cli.runai.listing import FORMATS, Column, draw, facts, screen_here, show_document
 from fairpool.cli.runai.suggestions import job_names
@@ -58,7 +58,7 @@ _output = flag("-o", "--output", type=click.Choice(FORMATS), help="Output format
 
 
 @click.command(
-    "job", cls=Leaf, short_help="Show a job with its pods, mounts and events.", example="runai describe job hyper1"
+    "job", cls=Command, short_help="Show a job with its pods, mounts and events.", example="runai describe job hyper1"
 )
 @click.argument("name", shell_complete=job_names)
 @_output
@@ -68,7 +68,7 @@ def describe_job(here: Here, name: str, output: str | None) -> None:
     _describe(here, name, output)
 
 
-@click.command("get", cls=Leaf, short_help="Old name of describe job.", example="runai get hyper1")
+@click.command("get", cls=Command, short_help="Old name of describe job.", example="runai get hyper1")
 @click.argument("name", shell_complete=job_names)
 @_output
 @click.pass_obj

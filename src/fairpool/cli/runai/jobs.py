@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool.api.record import document
+from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.runai.listing import Column, draw, natural, output_flag, show
 from fairpool.cli.runai.watching import redraw, watch_flags
 from fairpool.cli.screen import Screen
@@ -26,7 +26,7 @@ FINISHED = frozenset({"Completed", "Failed", "Deleted"})
 
 
 @click.command(
-    "jobs", cls=Leaf, short_help="List jobs of one project or of all projects.", example="runai list jobs -p team-a"
+    "jobs", cls=Command, short_help="List jobs of one project or of all projects.", example="runai list jobs -p team-a"
 )
 @flag("-A", "--all-projects", is_flag=True, help="List the jobs of all projects you can see.")
 @flag("--status", "statuses", multiple=True, metavar="STATUS", help="Only jobs with this status; repeatable.")

@@ -17,7 +17,8 @@ from typing import Any, Generic, TypeVar
 
 import click
 
-from fairpool.cli.runai.command_tree import flag
+from fairpool.api.record import document
+from fairpool.cli.runai.flags import flag
 from fairpool.cli.screen import Screen, printable
 
 RowT = TypeVar("RowT")
@@ -77,6 +78,18 @@ def show(
             screen.text(title)
         chosen = [each for each in columns if output == "wide" or not each.wide]
         draw(screen, chosen, rows, whole=output == "wide")
+        screen.show()
+
+
+def show_one(output: str | None, found: Any, pairs: Sequence[tuple[str, str]]) -> None:
+    """One thing that has a name, in the form that was asked for; `pairs` is what people read."""
+    if output in ("json", "yaml"):
+        show_document(output, document(found))
+    elif output == "name":
+        click.echo(printable(found.name))
+    else:
+        screen = screen_here()
+        facts(screen, pairs)
         screen.show()
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, complain, failure, not_yet
+from fairpool.cli.failure import Failure, complain, failure, not_yet
+from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
@@ -22,7 +22,7 @@ SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_
 
 @click.command(
     "login",
-    cls=Leaf,
+    cls=Command,
     short_help="Sign in.",
     example="runai login --user ann@example.com --server http://127.0.0.1:8080",
     with_project=False,
@@ -102,7 +102,9 @@ def _change(session: Session, client: Client, name: str, current: str, new: str)
     click.echo("Password changed")
 
 
-@click.command("password", cls=Leaf, short_help="Change your password.", example="runai password", with_project=False)
+@click.command(
+    "password", cls=Command, short_help="Change your password.", example="runai password", with_project=False
+)
 @flag(
     "--stdin",
     "from_stdin",
@@ -130,7 +132,7 @@ def password(here: Here, from_stdin: bool) -> None:
         _change(session, client, me.username, current, new)
 
 
-@click.command("logout", cls=Leaf, short_help="Sign out.", example="runai logout", with_project=False)
+@click.command("logout", cls=Command, short_help="Sign out.", example="runai logout", with_project=False)
 @click.pass_obj
 def logout(here: Here) -> None:
     """Sign out. The token is revoked on the server and removed from this machine."""
@@ -152,7 +154,7 @@ def logout(here: Here) -> None:
     click.echo("Logged out successfully")
 
 
-@click.command("whoami", cls=Leaf, short_help="Show who is signed in.", example="runai whoami", with_project=False)
+@click.command("whoami", cls=Command, short_help="Show who is signed in.", example="runai whoami", with_project=False)
 @click.pass_obj
 def whoami(here: Here) -> None:
     """Show the signed-in user, their roles and the server."""

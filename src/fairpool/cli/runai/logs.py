@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
+from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import ERROR, Failure, failure
+from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.runai.terminal_text import Harmless
 from fairpool.model.problem import Problem
@@ -48,7 +48,7 @@ class Wanted:
         )
 
 
-@click.command("logs", cls=Leaf, short_help="Show a job's output.", example="runai logs hyper1 --tail 100 -f")
+@click.command("logs", cls=Command, short_help="Show a job's output.", example="runai logs hyper1 --tail 100 -f")
 @click.argument("name", shell_complete=job_names)
 @flag("-f", "--follow", is_flag=True, help="Stream new output until the pod ends.")
 @flag("--pod", metavar="POD", help="Pod by number or name (default: the running or failed pod).")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool.api.record import document
-from fairpool.cli.runai.command_tree import Here, Leaf
-from fairpool.cli.runai.failure import Failure, failure, meant
+from fairpool.cli.failure import Failure, failure, meant
+from fairpool.cli.runai.flags import Command, Here
 from fairpool.cli.runai.listing import Column, draw, facts, natural, output_flag, screen_here, show, show_document
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Screen, printable
@@ -24,7 +24,7 @@ GIB = 1024**3
 
 
 @click.command(
-    "nodes", cls=Leaf, short_help="List nodes with their GPUs.", example="runai list nodes", with_project=False
+    "nodes", cls=Command, short_help="List nodes with their GPUs.", example="runai list nodes", with_project=False
 )
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @output_flag
@@ -101,7 +101,7 @@ def _gib(size: int) -> str:
 
 @click.command(
     "node",
-    cls=Leaf,
+    cls=Command,
     short_help="Show a node with its GPUs and pods.",
     example="runai describe node dgx1-1",
     with_project=False,
@@ -209,7 +209,7 @@ def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:
 
 @click.command(
     "clusters",
-    cls=Leaf,
+    cls=Command,
     short_help="List clusters and the default project.",
     example="runai list clusters",
     with_project=False,
@@ -241,7 +241,7 @@ def _marked(each: ClusterAnswer, current: str | None, output: str | None) -> boo
 
 @click.command(
     "cluster",
-    cls=Leaf,
+    cls=Command,
     short_help="Set the cluster for new projects.",
     example="runai config cluster local",
     with_project=False,

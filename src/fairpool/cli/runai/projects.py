@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool.api.record import document
+from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, project_names
-from fairpool.cli.runai.failure import failure
-from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
+from fairpool.cli.runai.flags import Command, Here, project_names
+from fairpool.cli.runai.listing import Column, output_flag, show, show_one
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ CAPITAL = re.compile(r"([A-Z])")
 
 @click.command(
     "projects",
-    cls=Leaf,
+    cls=Command,
     short_help="List projects with their quotas.",
     example="runai list projects",
     with_project=False,
@@ -67,7 +67,7 @@ def _interactive_limit(each: Project) -> str:
 
 @click.command(
     "project",
-    cls=Leaf,
+    cls=Command,
     short_help="Show a project with its quota, usage and rules.",
     example="runai describe project team-a",
     with_project=False,
@@ -84,14 +84,7 @@ def describe_project(here: Here, name: str | None, output: str | None) -> None:
     with session.connected() as client:
         check_project(client, chosen)
         found = client.project(chosen)
-    if output in ("json", "yaml"):
-        show_document(output, document(found))
-    elif output == "name":
-        click.echo(printable(found.name))
-    else:
-        screen = screen_here()
-        facts(screen, project_facts(found))
-        screen.show()
+    show_one(output, found, project_facts(found))
 
 
 def project_facts(found: Project) -> list[tuple[str, str]]:
@@ -120,6 +113,11 @@ def project_facts(found: Project) -> list[tuple[str, str]]:
     ]
 
 
+def pool_line(owed: PoolResources | DepartmentResources) -> str:
+    """`default: 4 GPUs, at most 8`."""
+    return f"{owed.node_pool.name or owed.node_pool.id}: {pool_text(owed)}"
+
+
 def pool_text(owed: PoolResources | DepartmentResources) -> str:
     """What is owed in one pool, in a line."""
     quota = owed.gpu.deserved
@@ -137,7 +135,7 @@ def pool_text(owed: PoolResources | DepartmentResources) -> str:
 
 @click.command(
     "project",
-    cls=Leaf,
+    cls=Command,
     short_help="Set the default project.",
     example="runai config project team-a",
     with_project=False,

@@ -9,8 +9,8 @@ import click
 
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.details import event_text, pod_word
+from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.runai.listing import Column, draw, output_flag, screen_here, show
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.suggestions import job_names
@@ -29,7 +29,7 @@ NEXT_STEP = {
 
 
 @click.command(
-    "why", cls=Leaf, short_help="Explain why a job is waiting, stopped or failed.", example="runai why hyper1"
+    "why", cls=Command, short_help="Explain why a job is waiting, stopped or failed.", example="runai why hyper1"
 )
 @click.argument("name", shell_complete=job_names)
 @click.pass_obj
@@ -95,7 +95,7 @@ def _last_end(found: Workload, lives: Sequence[PodItem]) -> list[str]:
 
 
 @click.command(
-    "history", cls=Leaf, short_help="Show every try of a job's pods.", example="runai history hyper1 --events"
+    "history", cls=Command, short_help="Show every try of a job's pods.", example="runai history hyper1 --events"
 )
 @click.argument("name", shell_complete=job_names)
 @flag("--events", "with_events", is_flag=True, help="Also show all events.")

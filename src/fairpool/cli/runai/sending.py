@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpool.api.record import document
+from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import job_file, mounts, submission, workdir
-from fairpool.cli.runai.command_tree import Here
-from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.runai.flags import Here
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fairpool.cli.runai.command_tree import Here
+from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.configuration import Configuration, Login, folder
-from fairpool.cli.runai.failure import Failure, failure, meant
+from fairpool.cli.runai.flags import Here
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:

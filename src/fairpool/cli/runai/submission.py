@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairpool.cli.failure import not_yet
 from fairpool.cli.runai import ages, mounts
-from fairpool.cli.runai.failure import not_yet
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import failure
+from fairpool.cli.failure import failure
+from fairpool.cli.runai.flags import Command, Here, flag
 
 NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
     "What",
@@ -23,7 +23,7 @@ NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
 OLDER_FORM = "--command with a value and --args are deprecated; use: runai submit NAME ... --command -- {words}"
 
 
-class Submit(Leaf):
+class Submit(Command):
     """What stands after a bare `--` is what runs; before one, `--command` takes a value, as it did once."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.runai.command_tree import Here
+from fairpool.cli.runai.flags import Here
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client

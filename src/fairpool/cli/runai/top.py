@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, not_yet
+from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.runai.jobs import node, running_seconds, type_word
 from fairpool.cli.runai.listing import Column, draw, natural, screen_here
 from fairpool.cli.runai.nodes import status, unknown_node, usable
@@ -47,7 +47,9 @@ class Seen:
     """Jobs in projects that the caller may not see."""
 
 
-@click.command("overview", cls=Leaf, short_help="Show nodes, projects and running jobs.", example="runai top --watch")
+@click.command(
+    "overview", cls=Command, short_help="Show nodes, projects and running jobs.", example="runai top --watch"
+)
 @watch_flags
 @_output
 @click.pass_obj
@@ -144,7 +146,7 @@ def _memory(each: WorkloadItem) -> str:
     return f"{each.workload_requested_resources.memory_bytes / GIB:.1f}GiB"
 
 
-@click.command("job", cls=Leaf, short_help="Show running jobs and their resources.", example="runai top job -A")
+@click.command("job", cls=Command, short_help="Show running jobs and their resources.", example="runai top job -A")
 @flag("-A", "--all-projects", is_flag=True, help="Show the jobs of all projects you can see.")
 @flag("-d", "--details", is_flag=True, hidden=True)
 @_output
@@ -169,7 +171,7 @@ def top_job(here: Here, all_projects: bool, details: bool, output: str | None) -
 
 @click.command(
     "node",
-    cls=Leaf,
+    cls=Command,
     short_help="Show nodes and how much of each is allocated.",
     example="runai top node",
     with_project=False,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpool.api.pod_choice import pod_called, pods_there
-from fairpool.cli.runai.command_tree import Leaf, flag
-from fairpool.cli.runai.failure import failure
+from fairpool.cli.failure import failure
+from fairpool.cli.runai.flags import Command, flag
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 
@@ -32,7 +32,7 @@ CHUNK = 32_768
 LOST = 255
 
 
-class CommandInPod(Leaf):
+class CommandInPod(Command):
     """Flags stand before the command; the command keeps its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -69,7 +69,7 @@ def exec_command(
     _visit(ctx, name, command, pod=pod, stdin=stdin, tty=tty)
 
 
-@click.command("bash", cls=Leaf, short_help="Open a shell in a job.", example="runai bash build1 -p team-a")
+@click.command("bash", cls=Command, short_help="Open a shell in a job.", example="runai bash build1 -p team-a")
 @click.argument("name", shell_complete=job_names)
 @flag("--pod", metavar="POD", help="Pod to run in (default: the first running pod).")
 @click.pass_context
@@ -78,7 +78,7 @@ def bash(ctx: click.Context, name: str, pod: str | None) -> None:
     _visit(ctx, name, ("bash",), pod=pod, stdin=True, tty=sys.stdin.isatty())
 
 
-@click.command("attach", cls=Leaf, short_help="Attach to a job's main process.", example="runai attach build1")
+@click.command("attach", cls=Command, short_help="Attach to a job's main process.", example="runai attach build1")
 @click.argument("name", shell_complete=job_names)
 @flag("--no-stdin", is_flag=True, help="Do not pass standard input.")
 @flag("--no-tty", is_flag=True, help="Do not allocate a terminal.")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import ERROR, Failure, failure
+from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
@@ -29,7 +29,7 @@ OVER = frozenset({"Completed", "Failed", "Stopped", "Deleted"})
 
 @click.command(
     "wait",
-    cls=Leaf,
+    cls=Command,
     short_help="Wait until jobs finish, run or are deleted.",
     example="runai wait prep --timeout 2h && runai submit train -f train.yaml",
 )

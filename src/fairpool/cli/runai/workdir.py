@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.failure import Failure, failure
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
