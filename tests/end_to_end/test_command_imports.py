@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel
 
-from fairpool.api import access, organization, overview, uploads, workloads
+from fairpool.api import access, audit, nodes, organization, overview, uploads, workloads
 from fairpool.api.record import Record, camel
 from fairpool.api.wire import Answer
 from tests.end_to_end.runai_server import Server, real_environment, serving
@@ -66,7 +66,7 @@ def test_a_command_imports_nothing_heavy(server: Server, program: str, line: str
 
 def _answers() -> list[type[BaseModel]]:
     """Every model that an answer is made of."""
-    modules = (access, organization, overview, uploads, workloads)
+    modules = (access, audit, nodes, organization, overview, uploads, workloads)
     return [
         each
         for module in modules

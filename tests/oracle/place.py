@@ -9,7 +9,14 @@ from fractions import Fraction
 from fairpool.model.ids import NodeName
 from fairpool.model.node import Node, Placement, Taint, TaintEffect
 from fairpool.model.quantity import WHOLE_GPU_MILLI, Amounts
-from fairpool.model.workload import GpuKind, LabelOperator, LabelRule, Neighbourhood, PodSet, SubGroup
+from fairpool.model.workload import (
+    GpuKind,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    PodAffinityTerm,
+    PodSet,
+    SubGroup,
+)
 from fairpool.scheduler.policy import DeviceChoice, ScoreTerm
 from tests.oracle.order import is_allowed, set_order
 from tests.oracle.topology import Scores, node_sets
@@ -223,23 +230,23 @@ def _tolerates(pod: PodState, taint: Taint) -> bool:
     return any(toleration.covers(taint) for toleration in pod.row.shape.tolerations)
 
 
-def _obeys(node: Node, rules: Iterable[LabelRule]) -> bool:
+def _obeys(node: Node, rules: Iterable[NodeSelectorRequirement]) -> bool:
     return all(_holds(rule, node.labels.get(rule.key)) for rule in rules)
 
 
-def _holds(rule: LabelRule, value: str | None) -> bool:
+def _holds(rule: NodeSelectorRequirement, value: str | None) -> bool:
     match rule.operator:
-        case LabelOperator.IN:
+        case NodeSelectorOperator.IN:
             return value in rule.values
-        case LabelOperator.NOT_IN:
+        case NodeSelectorOperator.NOT_IN:
             return value not in rule.values
-        case LabelOperator.EXISTS:
+        case NodeSelectorOperator.EXISTS:
             return value is not None
-        case LabelOperator.DOES_NOT_EXIST:
+        case NodeSelectorOperator.DOES_NOT_EXIST:
             return value is None
-        case LabelOperator.GT:
+        case NodeSelectorOperator.GT:
             return _is_integer(value) and all(_is_integer(x) and int(value or 0) > int(x) for x in rule.values)
-        case LabelOperator.LT:
+        case NodeSelectorOperator.LT:
             return _is_integer(value) and all(_is_integer(x) and int(value or 0) < int(x) for x in rule.values)
 
 
@@ -247,7 +254,7 @@ def _is_integer(text: str | None) -> bool:
     return text is not None and text.removeprefix("-").isdecimal()
 
 
-def _is_near(world: World, pod: PodState, rule: Neighbourhood, node: Node) -> bool:
+def _is_near(world: World, pod: PodState, rule: PodAffinityTerm, node: Node) -> bool:
     """In a domain with a matching pod; the first pod of its kind may go anywhere."""
     if rule.topology_key not in node.labels:
         return False
@@ -257,7 +264,7 @@ def _is_near(world: World, pod: PodState, rule: Neighbourhood, node: Node) -> bo
     return is_first and set(rule.labels) <= set(pod.row.shape.labels)
 
 
-def _neighbours(world: World, pod: PodState, rule: Neighbourhood, node: Node) -> bool:
+def _neighbours(world: World, pod: PodState, rule: PodAffinityTerm, node: Node) -> bool:
     """Whether a matching pod is in the node's domain."""
     domain = node.labels.get(rule.topology_key)
     return domain is not None and any(

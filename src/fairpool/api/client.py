@@ -22,7 +22,9 @@ from fairpool.api.record import Record, read
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api import access, organization, overview, uploads
+    from fairpool.api import access, organization, overview, uploads, workload_spec
+    from fairpool.api import audit as audit_wire
+    from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
     from fairpool.api.network import NetworkHttp
     from fairpool.api.shell import Shell
@@ -176,12 +178,12 @@ class Client:
 
     # --- workloads -------------------------------------------------------------------------------------------
 
-    def submit(self, request: work.SubmitAny | Submission, key: str | None = None) -> work.Workload:
+    def submit(self, request: workload_spec.SubmitAny | Submission, key: str | None = None) -> work.Workload:
         """Submit a workload. With the same key it is created once, however often this is called."""
         path, body = _submitted(request)
         return self._post(path, body, key)
 
-    def check(self, request: work.SubmitAny | Submission) -> work.Workload:
+    def check(self, request: workload_spec.SubmitAny | Submission) -> work.Workload:
         """What submitting this would answer; nothing is submitted."""
         path, body = _submitted(request)
         return self._read(self._call("POST", path, body, params={"dryRun": "true"}))
@@ -374,49 +376,49 @@ class Client:
 
     # --- nodes and clusters ----------------------------------------------------------------------------------
 
-    def nodes(self) -> list[organization.NodeAnswer]:
+    def nodes(self) -> list[nodes_wire.NodeAnswer]:
         return self._all("/api/v1/nodes", "nodes")
 
-    def node(self, name: str) -> organization.NodeDetail:
+    def node(self, name: str) -> nodes_wire.NodeDetail:
         return self._get(f"/api/v1/nodes/{name}")
 
     def overview(self) -> overview.Overview:
         """Nodes, projects and running work as they were at one moment."""
         return self._get("/api/v1/overview")
 
-    def mark_node(
-        self, node: str, marks: organization.NodeMarksRequest | Json, revision: int | None = None
-    ) -> organization.NodeAnswer:
-        """What an administrator says about a node, all of it; with a revision only if nobody said otherwise since."""
-        return self._change("PUT", f"/api/v1/nodes/{node}/marks", marks, revision)
+    def override_node(
+        self, node: str, overrides: nodes_wire.NodeOverridesRequest | Json, revision: int | None = None
+    ) -> nodes_wire.NodeAnswer:
+        """Replace what administrators set on a node; with a revision only if it has not changed since."""
+        return self._change("PUT", f"/api/v1/nodes/{node}/marks", overrides, revision)
 
-    def node_pools(self) -> list[organization.NodePoolAnswer]:
+    def node_pools(self) -> list[nodes_wire.NodePoolAnswer]:
         return self._all("/api/v1/node-pools", "nodepools")
 
-    def create_node_pool(self, request: organization.NodePoolRequest | Json) -> organization.NodePoolAnswer:
+    def create_node_pool(self, request: nodes_wire.NodePoolRequest | Json) -> nodes_wire.NodePoolAnswer:
         return self._post("/api/v1/node-pools", request)
 
-    def node_pool(self, pool: str) -> organization.NodePoolAnswer:
+    def node_pool(self, pool: str) -> nodes_wire.NodePoolAnswer:
         return self._get(f"/api/v1/node-pools/{pool}")
 
     def update_node_pool(
-        self, pool: str, request: organization.NodePoolUpdate | Json, revision: int | None = None
-    ) -> organization.NodePoolAnswer:
+        self, pool: str, request: nodes_wire.NodePoolUpdate | Json, revision: int | None = None
+    ) -> nodes_wire.NodePoolAnswer:
         return self._change("PATCH", f"/api/v1/node-pools/{pool}", request, revision)
 
     def delete_node_pool(self, pool: str) -> None:
         self._call("DELETE", f"/api/v1/node-pools/{pool}")
 
-    def clusters(self) -> list[organization.ClusterAnswer]:
+    def clusters(self) -> list[nodes_wire.ClusterAnswer]:
         return self._all("/api/v1/clusters", "clusters")
 
-    def create_cluster(self, request: organization.ClusterRequest | Json) -> organization.NewCluster:
+    def create_cluster(self, request: nodes_wire.ClusterRequest | Json) -> nodes_wire.NewCluster:
         return self._post("/api/v1/clusters", request)
 
     def delete_cluster(self, cluster_id: str) -> None:
         self._call("DELETE", f"/api/v1/clusters/{cluster_id}")
 
-    def audit(self, *, limit: int = 50, offset: int = 0) -> list[organization.AuditEntry]:
+    def audit(self, *, limit: int = 50, offset: int = 0) -> list[audit_wire.AuditEntry]:
         params = {"limit": limit, "offset": offset}
         return self._get("/api/v1/audit/log", params).entries
 
@@ -540,7 +542,7 @@ def _change(data: dict[str, Any]) -> Change:
     )
 
 
-def _submitted(request: work.SubmitAny | Submission) -> tuple[str, Body]:
+def _submitted(request: workload_spec.SubmitAny | Submission) -> tuple[str, Body]:
     if isinstance(request, Submission):
         return f"/api/v1/workloads/{PATHS[request.kind]}", request.body
     return f"/api/v1/workloads/{PATHS[type(request).__name__.removeprefix('Submit')]}", request

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
-from fairpool.api import organization as wire
+from fairpool.api import audit as wire
 from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.problems import ProblemItem
 from fairpool.control.lean_route import LeanRoute

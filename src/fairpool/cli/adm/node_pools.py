@@ -16,7 +16,7 @@ from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.organization import NodePoolAnswer
+    from fairpool.api.nodes import NodePoolAnswer
 
 STRATEGIES = ("binpack", "spread", "fragmentation")
 

@@ -20,7 +20,7 @@ from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.organization import NodeAnswer
+    from fairpool.api.nodes import NodeAnswer
 
 DRAIN_KEY, DRAIN_VALUE, DRAIN_EFFECT = "runai", "drain", "NoExecute"
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
@@ -193,7 +193,7 @@ def _mark(here: Here, name: str, change: Change, done: str) -> None:
 
     with Session(here).connected() as client:
         before = known_node(client, name)
-        client.mark_node(name, change(overrides_of(before)), before.revision)
+        client.override_node(name, change(overrides_of(before)), before.revision)
     click.echo(f"Node {printable(name)} {done}.")
 
 

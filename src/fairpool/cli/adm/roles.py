@@ -77,7 +77,7 @@ def _apply(here: Here, verb: str, roles: list[str], names: tuple[str, ...], ever
             labels = {key: value for key, value in overrides["labels"].items() if key not in roles}
             if verb == "set":
                 labels |= dict.fromkeys(roles, "true")
-            client.mark_node(name, {**overrides, "labels": labels}, before.revision)
+            client.override_node(name, {**overrides, "labels": labels}, before.revision)
             words = ", ".join(role.removeprefix(PREFIX) for role in roles)
             click.echo(f"Node {printable(name)}: role {words} {'set' if verb == 'set' else 'removed'}.")
     if verb == "set" and roles != [SYSTEM]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yaml import Node
 
     from fairpool.api.wire import Request
-    from fairpool.api.workloads import SubmitAny
+    from fairpool.api.workload_spec import SubmitAny
 
 TEXT_MAX = 1 << 20
 JOBS_MAX = 100
@@ -95,7 +95,7 @@ def in_order(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _model(kind: str) -> type[SubmitAny]:
-    from fairpool.api import workloads as wire
+    from fairpool.api import workload_spec as wire
 
     models: dict[str, type[SubmitAny]] = {
         "Workspace": wire.SubmitWorkspace,
