@@ -12,9 +12,9 @@ from fairpool.cli.adm.names import check_name
 from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
 from fairpool.cli.failure import failure, meant
 from fairpool.cli.runai.flags import Command, Here, flag
-from fairpool.cli.runai.listing import Column, output_flag, show, show_one
+from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.projects import pool_line, pool_text, quota_text
-from fairpool.cli.screen import printable
+from fairpool.cli.screen import Column, printable
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client

@@ -11,8 +11,8 @@ from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name
 from fairpool.cli.failure import failure, meant
 from fairpool.cli.runai.flags import Command, Here, flag
-from fairpool.cli.runai.listing import Column, output_flag, show, show_one
-from fairpool.cli.screen import printable
+from fairpool.cli.runai.listing import output_flag, show, show_one
+from fairpool.cli.screen import Column, printable
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client

@@ -13,7 +13,7 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import Command, Here, flag
-from fairpool.cli.runai.listing import facts, output_flag, screen_here, show, show_document
+from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
 from fairpool.cli.runai.nodes import columns, draw_gpus, node_facts, unknown_node
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
@@ -59,7 +59,7 @@ def get_node(here: Here, name: str, output: str | None) -> None:
         click.echo(printable(found.name))
     else:
         screen = screen_here()
-        facts(screen, node_facts(found))
+        screen.facts(node_facts(found), aligned=False)
         draw_gpus(screen, found)
         screen.show()
 

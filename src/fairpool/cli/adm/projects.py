@@ -13,9 +13,9 @@ from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, Here, flag, project_names
-from fairpool.cli.runai.listing import Column, output_flag, show, show_one
+from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.projects import pool_line, project_facts, quota_text
-from fairpool.cli.screen import printable
+from fairpool.cli.screen import Column, printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:

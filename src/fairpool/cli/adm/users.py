@@ -11,8 +11,8 @@ from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, Here, flag, project_names
-from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
-from fairpool.cli.screen import printable
+from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
+from fairpool.cli.screen import Column, printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -61,8 +61,10 @@ def get_user(here: Here, name: str, output: str | None) -> None:
         click.echo(printable(found.username))
     else:
         screen = screen_here()
-        facts(screen, [("USER", found.username), ("ID", found.id), ("CREATED", ages.local(found.created_at))])
-        facts(screen, [("ROLE", _rule_text(rule)) for rule in rules])
+        screen.facts(
+            [("USER", found.username), ("ID", found.id), ("CREATED", ages.local(found.created_at))], aligned=False
+        )
+        screen.facts([("ROLE", _rule_text(rule)) for rule in rules], aligned=False)
         screen.show()
 
 

@@ -9,7 +9,8 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, Here
-from fairpool.cli.runai.listing import Column, output_flag, show
+from fairpool.cli.runai.listing import output_flag, show
+from fairpool.cli.screen import Column
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import ClaimItem

@@ -12,9 +12,9 @@ from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
-from fairpool.cli.runai.listing import FORMATS, Column, draw, facts, screen_here, show_document
+from fairpool.cli.runai.listing import FORMATS, PROSE, screen_here, show_document
 from fairpool.cli.runai.suggestions import job_names
-from fairpool.cli.screen import Screen, printable
+from fairpool.cli.screen import Column, Screen, printable
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import EventItem, PodItem, Workload, WorkloadItem
@@ -47,7 +47,7 @@ def _describe(here: Here, name: str, output: str | None) -> None:
         show_document(output, classic_document(found, lives))
     else:
         screen = screen_here()
-        facts(screen, summary(found, lives))
+        screen.facts(summary(found, lives), aligned=False)
         draw_mounts(screen, mounts(found.spec))
         _draw_pods(screen, found, [life for life in lives if life.current])
         _draw_events(screen, events[-EVENTS_SHOWN:])
@@ -207,7 +207,7 @@ def draw_mounts(screen: Screen, found: list[tuple[str, str, str]]) -> None:
     screen.title("Mounts:")
     headings = ("SOURCE", "PATH", "MODE")
     columns = [Column[tuple[str, str, str]](name, _cell(index)) for index, name in enumerate(headings)]
-    draw(screen, columns, found)
+    screen.draw(columns, found)
 
 
 def _cell(index: int) -> Any:
@@ -225,7 +225,7 @@ def _draw_pods(screen: Screen, found: Workload, lives: list[PodItem]) -> None:
         Column("NODE", lambda life: life.node or "N/A"),
     ]
     if lives:
-        draw(screen, columns, lives)
+        screen.draw(columns, lives)
     else:
         screen.text("No pods yet")
 
@@ -237,10 +237,10 @@ def _draw_events(screen: Screen, events: Sequence[EventItem]) -> None:
         Column("SOURCE", lambda event: f"pod/{event.pod_name or event.pod}" if event.pod else "job"),
         Column("TYPE", lambda event: "Warning" if event.outcome in WARNINGS else "Normal"),
         Column("AGE", lambda event: ages.age(event.at, at)),
-        Column("MESSAGE", event_text, prose=True),
+        Column("MESSAGE", event_text, least=PROSE),
     ]
     if events:
-        draw(screen, columns, events)
+        screen.draw(columns, events)
     else:
         screen.text("No events for resources")
 

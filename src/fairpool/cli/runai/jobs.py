@@ -13,9 +13,9 @@ from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, Here, flag
-from fairpool.cli.runai.listing import Column, draw, natural, output_flag, show
+from fairpool.cli.runai.listing import natural, output_flag, show
 from fairpool.cli.runai.watching import redraw, watch_flags
-from fairpool.cli.screen import Screen
+from fairpool.cli.screen import Column, Screen
 from fairpool.model.problem import Problem
 from fairpool.model.spelling import did_you_mean
 
@@ -68,7 +68,7 @@ def list_jobs(
                 rows = chosen.of(client.all_workloads(filters=filters))
                 screen.text(title or "Showing jobs for all projects")
                 shown = [each for each in columns(ages.now(), one_project=project is not None) if not each.wide]
-                draw(screen, shown, rows)
+                screen.draw(shown, rows)
 
             redraw(table, interval, rounds)
             return

@@ -10,9 +10,9 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.flags import Command, Here
-from fairpool.cli.runai.listing import Column, draw, facts, natural, output_flag, screen_here, show, show_document
+from fairpool.cli.runai.listing import natural, output_flag, screen_here, show, show_document
 from fairpool.cli.runai.suggestions import node_names
-from fairpool.cli.screen import Screen, printable
+from fairpool.cli.screen import Column, Screen, printable
 
 if TYPE_CHECKING:
     from fairpool.api.nodes import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
@@ -122,7 +122,7 @@ def describe_node(here: Here, names: tuple[str, ...], output: str | None) -> Non
     for each in found:
         if screen.lines:
             screen.text()
-        facts(screen, node_facts(each))
+        screen.facts(node_facts(each), aligned=False)
         draw_gpus(screen, each)
         draw_pods(screen, each)
     screen.show()
@@ -137,7 +137,7 @@ def draw_gpus(screen: Screen, each: NodeAnswer) -> None:
         Column("GPU", str),
         Column("ALLOCATED", lambda index: _device_text(each, index)),
     ]
-    draw(screen, columns, range(each.gpu_info.gpu_count))
+    screen.draw(columns, range(each.gpu_info.gpu_count))
 
 
 def draw_pods(screen: Screen, each: NodeDetail) -> None:
@@ -153,7 +153,7 @@ def draw_pods(screen: Screen, each: NodeDetail) -> None:
         Column("GPU ALLOCATED", lambda pod: f"{pod.gpu:.2f}"),
         Column("GPUS", lambda pod: ",".join(map(str, pod.devices)) or "-", spare=1),
     ]
-    draw(screen, columns, sorted(each.pods_there, key=lambda pod: (pod.project_name or "~", natural(pod.name))))
+    screen.draw(columns, sorted(each.pods_there, key=lambda pod: (pod.project_name or "~", natural(pod.name))))
 
 
 def _device_text(each: NodeAnswer, index: int) -> str:

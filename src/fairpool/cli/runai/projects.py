@@ -11,8 +11,8 @@ from fairpool.api.record import document
 from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, Here, project_names
-from fairpool.cli.runai.listing import Column, output_flag, show, show_one
-from fairpool.cli.screen import printable
+from fairpool.cli.runai.listing import output_flag, show, show_one
+from fairpool.cli.screen import Column, printable
 
 if TYPE_CHECKING:
     from fairpool.api.organization import DepartmentResources, PoolResources, Project

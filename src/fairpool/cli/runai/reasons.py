@@ -11,10 +11,10 @@ from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.details import event_text, pod_word
 from fairpool.cli.runai.flags import Command, Here, flag
-from fairpool.cli.runai.listing import Column, draw, output_flag, screen_here, show
+from fairpool.cli.runai.listing import PROSE, output_flag, screen_here, show
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.suggestions import job_names
-from fairpool.cli.screen import Screen
+from fairpool.cli.screen import Column, Screen
 
 if TYPE_CHECKING:
     from fairpool.api.organization import Project
@@ -134,7 +134,7 @@ def life_columns() -> list[Column[PodItem]]:
         Column("EXIT", lambda life: "-" if life.exit_code is None else str(life.exit_code), spare=1),
         Column("DEVICES", lambda life: ",".join(map(str, life.devices)) or "-", wide=True),
         Column("ID", lambda life: life.id, wide=True),
-        Column("WHY", lambda life: life.detail or life.cause or life.trouble or "-", prose=True),
+        Column("WHY", lambda life: life.detail or life.cause or life.trouble or "-", least=PROSE),
     ]
 
 
@@ -149,6 +149,6 @@ def _draw_events(screen: Screen, events: list[EventItem]) -> None:
     columns: list[Column[EventItem]] = [
         Column("AT", lambda event: ages.local(event.at)),
         Column("POD", lambda event: event.pod_name or event.pod or "-"),
-        Column("EVENT", event_text, prose=True),
+        Column("EVENT", event_text, least=PROSE),
     ]
-    draw(screen, columns, events)
+    screen.draw(columns, events)

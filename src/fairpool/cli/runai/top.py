@@ -14,12 +14,12 @@ from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, Here, flag
 from fairpool.cli.runai.jobs import node, running_seconds, type_word
-from fairpool.cli.runai.listing import Column, draw, natural, screen_here
+from fairpool.cli.runai.listing import natural, screen_here
 from fairpool.cli.runai.nodes import status, unknown_node, usable
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.runai.watching import redraw, watch_flags
-from fairpool.cli.screen import Screen
+from fairpool.cli.screen import Column, Screen
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
@@ -102,7 +102,7 @@ def draw_overview(screen: Screen, seen: Seen, *, whole: bool = False) -> None:
         Column("", lambda each: bar(each.gpu_info.allocated, usable(each)), spare=1),
         Column("PODS", lambda each: str(each.pods), spare=3),
     ]
-    draw(screen, nodes, seen.nodes, whole=whole)
+    screen.draw(nodes, seen.nodes, whole=whole)
     screen.text()
     projects: list[Column[Project]] = [
         Column("PROJECT", lambda each: each.name),
@@ -111,9 +111,9 @@ def draw_overview(screen: Screen, seen: Seen, *, whole: bool = False) -> None:
         Column("", lambda each: bar(each.allocated_gpus, each.total_resources.gpu_quota), spare=1),
         Column("WAITING", lambda each: str(seen.waiting.get(each.name, 0))),
     ]
-    draw(screen, projects, seen.projects, whole=whole)
+    screen.draw(projects, seen.projects, whole=whole)
     screen.text()
-    draw(screen, job_columns(), seen.running, whole=whole)
+    screen.draw(job_columns(), seen.running, whole=whole)
 
 
 def bar(held: float, total: float) -> str:
@@ -166,7 +166,7 @@ def top_job(here: Here, all_projects: bool, details: bool, output: str | None) -
         found = client.all_workloads(filters=chosen)
     found.sort(key=lambda each: (natural(each.project_name), natural(each.name)))
     screen = screen_here()
-    draw(screen, job_columns(), found, whole=output == "wide")
+    screen.draw(job_columns(), found, whole=output == "wide")
     screen.show()
 
 
@@ -194,7 +194,7 @@ def top_node(here: Here, names: tuple[str, ...], details: bool, output: str | No
         raise unknown_node(unknown, [each.name for each in found])
     screen = screen_here()
     shown = [each for each in found if not names or each.name in names]
-    draw(screen, node_columns(), shown, whole=output == "wide")
+    screen.draw(node_columns(), shown, whole=output == "wide")
     screen.show()
 
 
