@@ -14,7 +14,7 @@ from fairpool.agent.unpacking import Contents, unpack
 from fairpool.api.wire import ValidationError
 from fairpool.cli.runai import job_file, mounts, submission, workdir
 from fairpool.cli.runai.distributed import NOT_HERE, pytorch
-from fairpool.cli.runai.flags import Here
+from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.submit import settle_command, submit
 from fairpool.control.refusal import problems_of
 from fairpool.model.problem import Problem
@@ -23,7 +23,7 @@ from fairpool.model.upload import Bounds
 
 def asked(line: str) -> dict[str, Any]:
     """The flags of one line, settled."""
-    context = submit.make_context("runai submit", shlex.split(line), obj=Here(loglevel="error"))
+    context = submit.make_context("runai submit", shlex.split(line), obj=GlobalOptions(loglevel="error"))
     flags = dict(context.params)
     settle_command(context, context.obj, flags)
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]
@@ -153,7 +153,9 @@ def test_ports_and_addresses() -> None:
 
 def gang(line: str) -> Any:
     """What `runai submit-dist pytorch` sends."""
-    context = pytorch().make_context("runai submit-dist pytorch", shlex.split(line), obj=Here(loglevel="error"))
+    context = pytorch().make_context(
+        "runai submit-dist pytorch", shlex.split(line), obj=GlobalOptions(loglevel="error")
+    )
     flags = {**NOT_HERE, **context.params, "framework": "PyTorch"}
     settle_command(context, context.obj, flags)
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]

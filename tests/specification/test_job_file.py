@@ -13,7 +13,7 @@ import pytest
 
 from fairpool.cli.runai import job_file, submission
 from fairpool.cli.runai.distributed import NOT_HERE, pytorch
-from fairpool.cli.runai.flags import Here
+from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.listing import yaml_text
 from fairpool.cli.runai.sending import Planned
 from fairpool.cli.runai.submit import settle_command, submit
@@ -24,7 +24,7 @@ def flags_of(line: str) -> dict[str, Any]:
     words = shlex.split(line)
     is_gang = words[0] == "pytorch"
     command = pytorch() if is_gang else submit
-    context = command.make_context("runai submit", words[1:] if is_gang else words, obj=Here(loglevel="error"))
+    context = command.make_context("runai submit", words[1:] if is_gang else words, obj=GlobalOptions(loglevel="error"))
     flags = {**NOT_HERE, **context.params, "framework": "PyTorch"} if is_gang else dict(context.params)
     settle_command(context, context.obj, flags)
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]

@@ -336,7 +336,7 @@ class Client:
     def replace_project(
         self, request: organization.ProjectRequest | Json, revision: int | None = None
     ) -> organization.Project:
-        """As it should be; with a revision only if nobody changed it since."""
+        """Replace all of it; with a revision only if it has not changed since."""
         return self._change("PUT", f"{PROJECTS}/{_plain(request)['name']}", request, revision)
 
     def update_project(

@@ -11,7 +11,7 @@ from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name
 from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
 from fairpool.cli.failure import failure, meant
-from fairpool.cli.runai.flags import Command, Here, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.projects import pool_line, pool_text, quota_text
 from fairpool.cli.screen import Column, printable
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 )
 @output_flag
 @click.pass_obj
-def list_departments(here: Here, output: str | None) -> None:
+def list_departments(options: GlobalOptions, output: str | None) -> None:
     """List departments with their quota and projects."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = sorted(client.departments(), key=lambda each: each.name)
     columns: list[Column[Department]] = [
         Column("NAME", lambda each: each.name),
@@ -42,7 +42,7 @@ def list_departments(here: Here, output: str | None) -> None:
     ]
     show(output, columns, found, documents=document(found))
     if output in (None, "wide"):
-        here.warn_each(warning for each in found for warning in each.warnings)
+        options.warn_each(warning for each in found for warning in each.warnings)
 
 
 @click.command(
@@ -51,11 +51,11 @@ def list_departments(here: Here, output: str | None) -> None:
 @click.argument("name")
 @output_flag
 @click.pass_obj
-def get_department(here: Here, name: str, output: str | None) -> None:
+def get_department(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a department."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = _department(client, name)
     pairs = [
         ("NAME", found.name),
@@ -83,7 +83,9 @@ def get_department(here: Here, name: str, output: str | None) -> None:
 @quota_flags
 @flag("--description", metavar="TEXT", help="Description of the department.")
 @click.pass_obj
-def create_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
+def create_department(
+    options: GlobalOptions, /, name: str, node_pool: str, description: str | None, **asked: Any
+) -> None:
     """Create a department. Without --gpu-quota, its quota is the sum of its projects' quotas.
 
     With `--gpu-quota unlimited`, nothing that its projects use counts as over the department's quota.
@@ -92,12 +94,12 @@ def create_department(here: Here, /, name: str, node_pool: str, description: str
 
     check_name(name, PROJECT_NAME_MAX)
     resources = changed([], node_pool, asked, may_be_unset=True)
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         made = client.create_department(
             {"name": name, "description": description or "", "resources": resources},
         )
     click.echo(f"Department {printable(name)} created successfully.")
-    here.warn_each(made.warnings)
+    options.warn_each(made.warnings)
 
 
 @click.command(
@@ -111,7 +113,9 @@ def create_department(here: Here, /, name: str, node_pool: str, description: str
 @quota_flags
 @flag("--description", metavar="TEXT", help="Description of the department.")
 @click.pass_obj
-def update_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
+def update_department(
+    options: GlobalOptions, /, name: str, node_pool: str, description: str | None, **asked: Any
+) -> None:
     """Change a department. Settings that you do not name keep their values.
 
     With `--gpu-quota unset`, its quota is the sum of its projects' quotas again.
@@ -120,7 +124,7 @@ def update_department(here: Here, /, name: str, node_pool: str, description: str
 
     if not is_given(asked) and description is None:
         raise failure("command.no_change", "nothing to change", "see `runai-adm department update --help`")
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         before = _department(client, name)
         said = {
             "name": name,
@@ -129,7 +133,7 @@ def update_department(here: Here, /, name: str, node_pool: str, description: str
         }
         made = client.replace_department(said, before.revision)
     click.echo(f"Department {printable(name)} updated successfully.")
-    here.warn_each(made.warnings)
+    options.warn_each(made.warnings)
 
 
 @click.command(
@@ -141,11 +145,11 @@ def update_department(here: Here, /, name: str, node_pool: str, description: str
 )
 @click.argument("name")
 @click.pass_obj
-def delete_department(here: Here, name: str) -> None:
+def delete_department(options: GlobalOptions, name: str) -> None:
     """Delete a department. It must have no projects."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         _department(client, name)
         client.delete_department(name)
     click.echo(f"Department {printable(name)} deleted successfully.")

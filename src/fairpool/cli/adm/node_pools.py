@@ -10,7 +10,7 @@ from fairpool.api.limits import LABEL_NAME_MAX
 from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name
 from fairpool.cli.failure import failure, meant
-from fairpool.cli.runai.flags import Command, Here, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.screen import Column, printable
 
@@ -26,11 +26,11 @@ STRATEGIES = ("binpack", "spread", "fragmentation")
 )
 @output_flag
 @click.pass_obj
-def list_pools(here: Here, output: str | None) -> None:
+def list_pools(options: GlobalOptions, output: str | None) -> None:
     """List node pools with their nodes."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = sorted(client.node_pools(), key=lambda each: each.name)
     documents = document(found)
     show(output, pool_columns(), found, documents=documents)
@@ -53,11 +53,11 @@ def pool_columns() -> list[Column[NodePoolAnswer]]:
 @click.argument("name")
 @output_flag
 @click.pass_obj
-def get_pool(here: Here, name: str, output: str | None) -> None:
+def get_pool(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a node pool."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = _pool(client, name)
     show_one(output, found, [(column.heading, column.cell(found)) for column in pool_columns()])
 
@@ -82,7 +82,9 @@ def _placement_flags(command: Any) -> Any:
 @flag("--label", required=True, metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
 @_placement_flags
 @click.pass_obj
-def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cpu_placement: str | None) -> None:
+def create_pool(
+    options: GlobalOptions, name: str, label: str, gpu_placement: str | None, cpu_placement: str | None
+) -> None:
     """Create a node pool from the nodes that have a label."""
     from fairpool.cli.runai.session import Session
 
@@ -90,7 +92,7 @@ def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cp
     key, value = _label(label)
     strategy = {"gpu": gpu_placement or "binpack", "cpu": cpu_placement or "binpack"}
     request = {"name": name, "labelKey": key, "labelValue": value, "placementStrategy": strategy}
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         client.create_node_pool(request)
     click.echo(f"Node pool {printable(name)} created successfully.")
 
@@ -106,14 +108,16 @@ def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cp
 @flag("--label", metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
 @_placement_flags
 @click.pass_obj
-def update_pool(here: Here, name: str, label: str | None, gpu_placement: str | None, cpu_placement: str | None) -> None:
+def update_pool(
+    options: GlobalOptions, name: str, label: str | None, gpu_placement: str | None, cpu_placement: str | None
+) -> None:
     """Change a node pool. Settings that you do not name keep their values."""
     from fairpool.cli.runai.session import Session
 
     said: dict[str, Any] = {}
     if label is not None:
         said["labelKey"], said["labelValue"] = _label(label)
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         before = _pool(client, name)
         if gpu_placement or cpu_placement:
             known = before.placement_strategy
@@ -133,11 +137,11 @@ def update_pool(here: Here, name: str, label: str | None, gpu_placement: str | N
 )
 @click.argument("name")
 @click.pass_obj
-def delete_pool(here: Here, name: str) -> None:
+def delete_pool(options: GlobalOptions, name: str) -> None:
     """Delete a node pool in which no project or department has a quota. Its nodes move to the default pool."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         _pool(client, name)
         client.delete_node_pool(name)
     click.echo(f"Node pool {printable(name)} deleted successfully.")

@@ -12,7 +12,7 @@ import click
 
 from fairpool.api.record import document
 from fairpool.cli.failure import failure
-from fairpool.cli.runai.flags import Command, Here, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
 from fairpool.cli.runai.nodes import columns, draw_gpus, node_facts, unknown_node
 from fairpool.cli.runai.suggestions import node_names
@@ -33,11 +33,11 @@ Change = Callable[[Overrides], Overrides]
 @click.command("list", cls=Command, short_help="List nodes.", example="runai-adm node list -o wide", with_project=False)
 @output_flag
 @click.pass_obj
-def list_nodes(here: Here, output: str | None) -> None:
+def list_nodes(options: GlobalOptions, output: str | None) -> None:
     """List nodes with their free resources."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = sorted(client.nodes(), key=lambda each: each.name)
     documents = document(found)
     show(output, columns(), found, documents=documents)
@@ -47,11 +47,11 @@ def list_nodes(here: Here, output: str | None) -> None:
 @click.argument("name", shell_complete=node_names)
 @output_flag
 @click.pass_obj
-def get_node(here: Here, name: str, output: str | None) -> None:
+def get_node(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a node with its labels, taints and GPUs."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = known_node(client, name)
     if output in ("json", "yaml"):
         show_document(output, document(found))
@@ -75,7 +75,7 @@ def get_node(here: Here, name: str, output: str | None) -> None:
 @flag("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Set a label; KEY- removes it.")
 @flag("--taint", "taints", multiple=True, metavar="KEY=VALUE:EFFECT", help="Add a taint; KEY- removes it.")
 @click.pass_obj
-def update_node(here: Here, name: str, labels: tuple[str, ...], taints: tuple[str, ...]) -> None:
+def update_node(options: GlobalOptions, name: str, labels: tuple[str, ...], taints: tuple[str, ...]) -> None:
     """Change the labels and taints that administrators set on a node."""
     if not labels and not taints:
         raise failure("command.no_change", "nothing to change", "add --label or --taint")
@@ -99,7 +99,7 @@ def update_node(here: Here, name: str, labels: tuple[str, ...], taints: tuple[st
             changed = _tainted(changed, text)
         return changed
 
-    _mark(here, name, change, "updated")
+    _mark(options, name, change, "updated")
 
 
 @click.command(
@@ -111,13 +111,13 @@ def update_node(here: Here, name: str, labels: tuple[str, ...], taints: tuple[st
 )
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
-def drain(here: Here, name: str) -> None:
+def drain(options: GlobalOptions, name: str) -> None:
     """Drain a node: no new pods are scheduled on it, and its running pods are stopped.
 
     Training jobs are queued again. Interactive jobs are suspended until you resume them.
     """
     taint = f"{DRAIN_KEY}={DRAIN_VALUE}:{DRAIN_EFFECT}"
-    _mark(here, name, lambda overrides: _tainted(overrides, taint), "is being drained")
+    _mark(options, name, lambda overrides: _tainted(overrides, taint), "is being drained")
 
 
 @click.command(
@@ -129,9 +129,9 @@ def drain(here: Here, name: str) -> None:
 )
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
-def undrain(here: Here, name: str) -> None:
+def undrain(options: GlobalOptions, name: str) -> None:
     """Return a drained node to service."""
-    _mark(here, name, lambda overrides: _tainted(overrides, f"{DRAIN_KEY}-"), "is no longer drained")
+    _mark(options, name, lambda overrides: _tainted(overrides, f"{DRAIN_KEY}-"), "is no longer drained")
 
 
 @click.command(
@@ -143,9 +143,9 @@ def undrain(here: Here, name: str) -> None:
 )
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
-def cordon(here: Here, name: str) -> None:
+def cordon(options: GlobalOptions, name: str) -> None:
     """Stop scheduling new pods on a node. Running pods are not affected."""
-    _mark(here, name, lambda overrides: {**overrides, "cordoned": True}, "is cordoned")
+    _mark(options, name, lambda overrides: {**overrides, "cordoned": True}, "is cordoned")
 
 
 @click.command(
@@ -157,13 +157,13 @@ def cordon(here: Here, name: str) -> None:
 )
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
-def uncordon(here: Here, name: str) -> None:
+def uncordon(options: GlobalOptions, name: str) -> None:
     """Schedule pods on a cordoned node again."""
-    _mark(here, name, lambda overrides: {**overrides, "cordoned": False}, "is no longer cordoned")
+    _mark(options, name, lambda overrides: {**overrides, "cordoned": False}, "is no longer cordoned")
 
 
 def refused_verb(verb: str) -> click.Command:
-    """`create` and `delete` of nodes, which nobody can do here."""
+    """`create` and `delete` of nodes, which only their cluster can do."""
 
     @click.command(
         verb,
@@ -188,10 +188,10 @@ def known_node(client: Client, name: str) -> NodeAnswer:
     return found[name]
 
 
-def _mark(here: Here, name: str, change: Change, done: str) -> None:
+def _mark(options: GlobalOptions, name: str, change: Change, done: str) -> None:
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         before = known_node(client, name)
         client.override_node(name, change(overrides_of(before)), before.revision)
     click.echo(f"Node {printable(name)} {done}.")

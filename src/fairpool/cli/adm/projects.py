@@ -12,7 +12,7 @@ from fairpool.cli.adm.names import check_name
 from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, Here, flag, project_names
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag, project_names
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.projects import pool_line, project_facts, quota_text
 from fairpool.cli.screen import Column, printable
@@ -83,11 +83,11 @@ def project_flags(command: Any) -> Any:
 )
 @output_flag
 @click.pass_obj
-def list_projects(here: Here, output: str | None) -> None:
+def list_projects(options: GlobalOptions, output: str | None) -> None:
     """List projects with their quota and usage."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = sorted(client.projects(), key=lambda each: each.name)
     columns: list[Column[Project]] = [
         Column("NAME", lambda each: each.name),
@@ -101,7 +101,7 @@ def list_projects(here: Here, output: str | None) -> None:
     ]
     show(output, columns, found, documents=document(found))
     if output in (None, "wide"):
-        here.warn_each(warning for each in found for warning in each.warnings)
+        options.warn_each(warning for each in found for warning in each.warnings)
 
 
 @click.command(
@@ -110,11 +110,11 @@ def list_projects(here: Here, output: str | None) -> None:
 @click.argument("name", shell_complete=project_names)
 @output_flag
 @click.pass_obj
-def get_project(here: Here, name: str, output: str | None) -> None:
+def get_project(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a project."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = _project(client, name)
     show_one(output, found, project_facts(found))
 
@@ -131,14 +131,14 @@ def get_project(here: Here, name: str, output: str | None) -> None:
 @quota_flags
 @project_flags
 @click.pass_obj
-def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None, **asked: Any) -> None:
+def create_project(options: GlobalOptions, /, name: str, node_pool: str, cluster: str | None, **asked: Any) -> None:
     """Create a project. The default quota is 0: everything that the project runs is then over quota.
 
     If there is more than one cluster, choose one with --cluster or `runai config cluster`.
     """
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     check_name(name, PROJECT_NAME_MAX)
     said = _said(asked, None)
     chosen = cluster or session.configuration.default("cluster", session.server)
@@ -148,8 +148,8 @@ def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None
     with session.connected() as client:
         made = client.create_project(request)
     click.echo(f"Project {printable(name)} created successfully.")
-    here.warn_each(made.warnings)
-    _warn_of_idle_limits(here, asked)
+    options.warn_each(made.warnings)
+    _warn_of_idle_limits(options, asked)
 
 
 @click.command(
@@ -163,14 +163,14 @@ def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None
 @quota_flags
 @project_flags
 @click.pass_obj
-def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> None:
+def update_project(options: GlobalOptions, /, name: str, node_pool: str, **asked: Any) -> None:
     """Change a project. Settings that you do not name keep their values.
 
     If the project is changed by another request at the same time, the update is refused.
     """
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         before = _project(client, name)
         said = _said(asked, before)
         if is_given(asked):
@@ -179,8 +179,8 @@ def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
             raise failure("command.no_change", "nothing to change", "see `runai-adm project update --help`")
         made = client.update_project(name, said, before.revision)
     click.echo(f"Project {printable(name)} updated successfully.")
-    here.warn_each(made.warnings)
-    _warn_of_idle_limits(here, asked)
+    options.warn_each(made.warnings)
+    _warn_of_idle_limits(options, asked)
 
 
 @click.command(
@@ -194,13 +194,13 @@ def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
 @flag("--delete-jobs", is_flag=True, help="Stop and delete the project's jobs.")
 @flag("--move-jobs-to", metavar="PROJECT", shell_complete=project_names, help="Move the jobs to another project.")
 @click.pass_obj
-def delete_project(here: Here, name: str, delete_jobs: bool, move_jobs_to: str | None) -> None:
+def delete_project(options: GlobalOptions, name: str, delete_jobs: bool, move_jobs_to: str | None) -> None:
     """Delete a project. If it still has jobs, add --delete-jobs or --move-jobs-to."""
     from fairpool.cli.runai.session import Session
 
     if delete_jobs and move_jobs_to:
         raise failure("flag.both", "--delete-jobs and --move-jobs-to cannot be used together", "leave one out")
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         _project(client, name)
         choice = "delete" if delete_jobs else "move" if move_jobs_to else None
         try:
@@ -256,9 +256,9 @@ def _limits(asked: dict[str, Any]) -> dict[str, int | None]:
     return {field: limit or None for field, limit in read.items() if not isinstance(limit, Problem)}
 
 
-def _warn_of_idle_limits(here: Here, asked: dict[str, Any]) -> None:
+def _warn_of_idle_limits(options: GlobalOptions, asked: dict[str, Any]) -> None:
     if any(asked[name] for name in LIMITS if "idle" in name):
-        here.warn("Note: idle limits are saved but not enforced yet, because GPU utilization is not measured.")
+        options.warn("Note: idle limits are saved but not enforced yet, because GPU utilization is not measured.")
 
 
 def _listed(text: str) -> list[str]:

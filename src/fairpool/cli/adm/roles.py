@@ -8,7 +8,7 @@ import click
 
 from fairpool.cli.adm.nodes import known_node, overrides_of
 from fairpool.cli.failure import Failure, failure, not_yet
-from fairpool.cli.runai.flags import Command, Here, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
 
@@ -43,7 +43,7 @@ def node_role(verb: str) -> click.Command:
     @flag("--dynamic-mig-enabled", is_flag=True, hidden=True)
     @click.pass_obj
     def command(
-        here: Here,
+        options: GlobalOptions,
         names: tuple[str, ...],
         runai_system_worker: bool,
         gpu_worker: bool,
@@ -61,15 +61,15 @@ def node_role(verb: str) -> click.Command:
         if not roles or (not names and not everywhere):
             fix = f"for example: runai-adm {verb} node-role --gpu-worker NODE"
             raise failure("role.incomplete", "the role or the node is missing", fix)
-        _apply(here, verb, roles, names, everywhere)
+        _apply(options, verb, roles, names, everywhere)
 
     return command
 
 
-def _apply(here: Here, verb: str, roles: list[str], names: tuple[str, ...], everywhere: bool) -> None:
+def _apply(options: GlobalOptions, verb: str, roles: list[str], names: tuple[str, ...], everywhere: bool) -> None:
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         nodes = _workers(client) if everywhere else list(names)
         for name in nodes:
             before = known_node(client, name)
@@ -81,7 +81,7 @@ def _apply(here: Here, verb: str, roles: list[str], names: tuple[str, ...], ever
             words = ", ".join(role.removeprefix(PREFIX) for role in roles)
             click.echo(f"Node {printable(name)}: role {words} {'set' if verb == 'set' else 'removed'}.")
     if verb == "set" and roles != [SYSTEM]:
-        here.warn(NOT_ENFORCED)
+        options.warn(NOT_ENFORCED)
 
 
 def _workers(client: Client) -> list[str]:

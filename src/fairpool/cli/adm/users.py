@@ -10,7 +10,7 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, Here, flag, project_names
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag, project_names
 from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
 from fairpool.cli.screen import Column, printable
 from fairpool.model.problem import Problem
@@ -26,11 +26,11 @@ EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 @click.command("list", cls=Command, short_help="List users.", example="runai-adm user list", with_project=False)
 @output_flag
 @click.pass_obj
-def list_users(here: Here, output: str | None) -> None:
+def list_users(options: GlobalOptions, output: str | None) -> None:
     """List users with their system-wide roles."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = sorted(client.users(), key=lambda each: each.email)
     columns: list[Column[User]] = [
         Column("USER", lambda each: each.username),
@@ -48,11 +48,11 @@ def list_users(here: Here, output: str | None) -> None:
 @click.argument("name")
 @output_flag
 @click.pass_obj
-def get_user(here: Here, name: str, output: str | None) -> None:
+def get_user(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a user with their roles and the projects in which they apply."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = _user(client, name)
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
     if output in ("json", "yaml"):
@@ -90,13 +90,13 @@ def _rule_text(rule: AccessRule) -> str:
     help="Make the user a researcher in this project; repeatable.",
 )
 @click.pass_obj
-def create_user(here: Here, email: str, role: str | None, projects: tuple[str, ...]) -> None:
+def create_user(options: GlobalOptions, email: str, role: str | None, projects: tuple[str, ...]) -> None:
     """Create a user. The password is shown once and must be changed at the first login."""
     from fairpool.cli.runai.session import Session, check_project
 
     if not EMAIL.fullmatch(email):
         raise failure("user.email", f"{email!r} is not a valid email address", "write NAME@HOST")
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         for project in projects:
             check_project(client, project)
         made = client.create_user({"email": email, "roles": [role] if role else []})
@@ -107,7 +107,7 @@ def create_user(here: Here, email: str, role: str | None, projects: tuple[str, .
             click.echo(f"Role researcher granted in project {printable(project)}.")
     if not role and not projects:
         fix = f"runai-adm user update {made.username} --add-project PROJECT"
-        here.notice(f"This user has no role yet and cannot do anything. To grant one: {fix}")
+        options.notice(f"This user has no role yet and cannot do anything. To grant one: {fix}")
 
 
 @click.command(
@@ -127,13 +127,15 @@ def create_user(here: Here, email: str, role: str | None, projects: tuple[str, .
 )
 @flag("--remove-project", multiple=True, metavar="NAME", help="Remove the user from this project; repeatable.")
 @click.pass_obj
-def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]) -> None:
+def update_user(
+    options: GlobalOptions, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]
+) -> None:
     """Add a user to projects, or remove them from projects."""
     from fairpool.cli.runai.session import Session, check_project
 
     if not add_project and not remove_project:
         raise failure("command.no_change", "nothing to change", "see `runai-adm user update --help`")
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = _user(client, name)
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id and rule.scope_type == "project"]
         strange = [project for project in remove_project if project not in {rule.scope_id for rule in rules}]
@@ -158,11 +160,11 @@ def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_proj
 )
 @click.argument("name")
 @click.pass_obj
-def delete_user(here: Here, name: str) -> None:
+def delete_user(options: GlobalOptions, name: str) -> None:
     """Delete a user. Their sessions end; their jobs are kept."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         client.delete_user(_user(client, name).id)
     click.echo(f"User {printable(name)} deleted successfully.")
 
@@ -176,11 +178,11 @@ def delete_user(here: Here, name: str) -> None:
 )
 @click.argument("name")
 @click.pass_obj
-def reset_password(here: Here, name: str) -> None:
+def reset_password(options: GlobalOptions, name: str) -> None:
     """Set a new password. It is shown once and must be changed at the next login. All sessions of the user end."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         password = client.reset_password(_user(client, name).id)
     click.echo(f"Temporary password of {printable(name)}, shown only once: {password}")
 

@@ -8,7 +8,7 @@ import click
 
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, Here
+from fairpool.cli.runai.flags import Command, GlobalOptions
 from fairpool.cli.runai.listing import output_flag, show
 from fairpool.cli.screen import Column
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 )
 @output_flag
 @click.pass_obj
-def list_claims(here: Here, output: str | None) -> None:
+def list_claims(options: GlobalOptions, output: str | None) -> None:
     """List the volume claims of a project. Create one with `runai submit --new-pvc`."""
     from fairpool.cli.runai.session import Session, check_project
 
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     with session.connected() as client:
         check_project(client, project)
@@ -40,4 +40,4 @@ def list_claims(here: Here, output: str | None) -> None:
     show(output, columns, found, documents=documents, title=f"Showing volume claims of project {project}")
     if not found and output in (None, "wide"):
         example = "runai submit NAME -i IMAGE --new-pvc claimname=data,size=10Gi,path=/data"
-        here.notice(f"There are no volume claims in project {project}. To create one: {example}")
+        options.notice(f"There are no volume claims in project {project}. To create one: {example}")

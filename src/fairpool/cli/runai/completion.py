@@ -1,4 +1,4 @@
-"""`completion bash|zsh|fish` prints the script to source, made by Click; `version` is beside it: both ask nobody."""
+"""`completion bash|zsh|fish` and `version`: two commands that need no server."""
 
 from __future__ import annotations
 

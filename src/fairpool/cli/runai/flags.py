@@ -35,7 +35,7 @@ COMPLETE_SENTENCES = frozenset(
 
 
 @dataclass
-class Here:
+class GlobalOptions:
     """What the flags that every command takes have said."""
 
     server: str | None = None
@@ -75,16 +75,16 @@ def flag(*names: str, section: str = "Options", **attributes: Any) -> Callable[[
 
 def _remembered(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
     def remember(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
-        here = ctx.ensure_object(Here)
+        options = ctx.ensure_object(GlobalOptions)
         if value is not None:
-            setattr(here, name, value)
+            setattr(options, name, value)
         return value
 
     return remember
 
 
 def project_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """For completion; imported when somebody presses TAB."""
+    """For completion; imported only then."""
     from fairpool.cli.runai.suggestions import projects
 
     return projects(ctx, incomplete)

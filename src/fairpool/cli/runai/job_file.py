@@ -267,15 +267,15 @@ def _deepest(job: Job, place: Place) -> Place:
 
 def _keys_at(model: type[Request], place: Sequence[int | str]) -> list[str]:
     """The keys that are known at a place."""
-    here: type[Request] | None = model
+    options: type[Request] | None = model
     for part in place:
-        if here is None:
+        if options is None:
             return []
         if isinstance(part, int):
             continue
-        fields = {each.alias or name: each for name, each in here.model_fields.items()}
-        here = _model_in(fields[part].annotation) if part in fields else None
-    return [] if here is None else [each.alias or name for name, each in here.model_fields.items()]
+        fields = {each.alias or name: each for name, each in options.model_fields.items()}
+        options = _model_in(fields[part].annotation) if part in fields else None
+    return [] if options is None else [each.alias or name for name, each in options.model_fields.items()]
 
 
 def _model_in(hint: Any) -> type[Request] | None:

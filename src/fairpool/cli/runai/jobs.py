@@ -12,7 +12,7 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, Here, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import natural, output_flag, show
 from fairpool.cli.runai.watching import redraw, watch_flags
 from fairpool.cli.screen import Column, Screen
@@ -36,7 +36,7 @@ FINISHED = frozenset({"Completed", "Failed", "Deleted"})
 @output_flag
 @click.pass_obj
 def list_jobs(
-    here: Here,
+    options: GlobalOptions,
     all_projects: bool,
     statuses: tuple[str, ...],
     user: str | None,
@@ -52,7 +52,7 @@ def list_jobs(
     if watch and output not in (None, "wide"):
         raise failure("list.watch", f"--watch shows a table and cannot print {output}", "leave out -o or --watch")
     chosen = Chosen(statuses=_statuses(statuses), labels=_labels(labels))
-    session = Session(here)
+    session = Session(options)
     project = None if all_projects else session.project()
     with session.connected() as client:
         filters = [] if project is None else [f"projectName=={project}"]
@@ -75,15 +75,15 @@ def list_jobs(
     documents = document(found)
     show(output, columns(ages.now(), one_project=project is not None), found, documents=documents, title=title)
     if not found and output in (None, "wide"):
-        _say_none(here, project, is_filtered=bool(statuses or user or labels))
+        _say_none(options, project, is_filtered=bool(statuses or user or labels))
 
 
-def _say_none(here: Here, project: str | None, *, is_filtered: bool) -> None:
+def _say_none(options: GlobalOptions, project: str | None, *, is_filtered: bool) -> None:
     where = f"in project {project}" if project is not None else "that you can see"
     if is_filtered:
-        here.notice(f"There are no matching jobs {where}.")
+        options.notice(f"There are no matching jobs {where}.")
         return
-    here.notice(f"There are no jobs {where}. To submit one: runai submit NAME -i IMAGE -g 0.5 -- COMMAND")
+    options.notice(f"There are no jobs {where}. To submit one: runai submit NAME -i IMAGE -g 0.5 -- COMMAND")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def gpus(each: WorkloadItem) -> str:
 
 
 def gpus_asked(each: WorkloadItem, parts: int = 1) -> str:
-    """What all its pods ask for, or one of so many: GPUs, or memory of a GPU that nobody knows yet."""
+    """What all its pods ask for, or one of so many: GPUs, or memory of a GPU that is not chosen yet."""
     asked = each.workload_requested_resources
     if asked.gpu_memory_mib is not None:
         return f"{asked.gpu_memory_mib // parts}MiB"

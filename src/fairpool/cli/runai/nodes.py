@@ -9,7 +9,7 @@ import click
 
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
-from fairpool.cli.runai.flags import Command, Here
+from fairpool.cli.runai.flags import Command, GlobalOptions
 from fairpool.cli.runai.listing import natural, output_flag, screen_here, show, show_document
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Column, Screen, printable
@@ -29,9 +29,9 @@ GIB = 1024**3
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @output_flag
 @click.pass_obj
-def list_nodes(here: Here, names: tuple[str, ...], output: str | None) -> None:
+def list_nodes(options: GlobalOptions, names: tuple[str, ...], output: str | None) -> None:
     """List nodes with their status, role and free resources."""
-    found = _asked_for(here, names)
+    found = _asked_for(options, names)
     documents = document(found)
     show(output, columns(), found, documents=documents)
     if output in (None, "wide"):
@@ -109,9 +109,9 @@ def _gib(size: int) -> str:
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @output_flag
 @click.pass_obj
-def describe_node(here: Here, names: tuple[str, ...], output: str | None) -> None:
+def describe_node(options: GlobalOptions, names: tuple[str, ...], output: str | None) -> None:
     """Show nodes in detail, with their GPUs and pods. Without a name: all nodes."""
-    found = _in_detail(here, names)
+    found = _in_detail(options, names)
     if output in ("json", "yaml"):
         show_document(output, document(found))
         return
@@ -177,10 +177,10 @@ def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:
     ]
 
 
-def _asked_for(here: Here, names: Sequence[str]) -> list[NodeAnswer]:
+def _asked_for(options: GlobalOptions, names: Sequence[str]) -> list[NodeAnswer]:
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         found = sorted(client.nodes(), key=lambda each: each.name)
     unknown = [name for name in names if name not in {each.name for each in found}]
@@ -189,12 +189,12 @@ def _asked_for(here: Here, names: Sequence[str]) -> list[NodeAnswer]:
     return [each for each in found if not names or each.name in names]
 
 
-def _in_detail(here: Here, names: Sequence[str]) -> list[NodeDetail]:
+def _in_detail(options: GlobalOptions, names: Sequence[str]) -> list[NodeDetail]:
     """Each with the pods on it, as they were at one moment."""
     from fairpool.cli.runai.session import Session
 
-    listed = _asked_for(here, names)
-    with Session(here).connected() as client:
+    listed = _asked_for(options, names)
+    with Session(options).connected() as client:
         return [client.node(each.name) for each in listed]
 
 
@@ -216,11 +216,11 @@ def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:
 )
 @output_flag
 @click.pass_obj
-def list_clusters(here: Here, output: str | None) -> None:
+def list_clusters(options: GlobalOptions, output: str | None) -> None:
     """List the clusters of this server and show the current one."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         found = client.clusters()
     current = session.configuration.default("cluster", session.server) or (found[0].name if len(found) == 1 else None)
@@ -248,11 +248,11 @@ def _marked(each: ClusterAnswer, current: str | None, output: str | None) -> boo
 )
 @click.argument("name")
 @click.pass_obj
-def config_cluster(here: Here, name: str) -> None:
+def config_cluster(options: GlobalOptions, name: str) -> None:
     """Set the cluster in which new projects are created. A job runs in the cluster of its project."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         names = [each.name for each in client.clusters()]
     if name not in names:

@@ -10,7 +10,7 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, Here, project_names
+from fairpool.cli.runai.flags import Command, GlobalOptions, project_names
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.screen import Column, printable
 
@@ -29,11 +29,11 @@ CAPITAL = re.compile(r"([A-Z])")
 )
 @output_flag
 @click.pass_obj
-def list_projects(here: Here, output: str | None) -> None:
+def list_projects(options: GlobalOptions, output: str | None) -> None:
     """List the projects that you can use, with their quotas."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     default = session.default_project
     with session.connected() as client:
         found = sorted(client.projects(), key=lambda each: each.name)
@@ -75,11 +75,11 @@ def _interactive_limit(each: Project) -> str:
 @click.argument("name", required=False, shell_complete=project_names)
 @output_flag
 @click.pass_obj
-def describe_project(here: Here, name: str | None, output: str | None) -> None:
+def describe_project(options: GlobalOptions, name: str | None, output: str | None) -> None:
     """Show a project with its quota, usage and rules. Without a name: the default project."""
     from fairpool.cli.runai.session import Session, check_project
 
-    session = Session(here)
+    session = Session(options)
     chosen = name or session.project()
     with session.connected() as client:
         check_project(client, chosen)

@@ -10,7 +10,7 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.details import event_text, pod_word
-from fairpool.cli.runai.flags import Command, Here, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import PROSE, output_flag, screen_here, show
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.suggestions import job_names
@@ -33,19 +33,19 @@ NEXT_STEP = {
 )
 @click.argument("name", shell_complete=job_names)
 @click.pass_obj
-def why(here: Here, name: str) -> None:
+def why(options: GlobalOptions, name: str) -> None:
     """Explain why a job is waiting, stopped or failed: the scheduler's reason, the project's quota, the last events."""
     from fairpool.cli.runai.session import Session, job
 
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     with session.connected() as client:
         found = client.workload(job(client, project, name).id)
-        lives = client.history(found.id)
+        pods = client.history(found.id)
         events = client.events(found.id)
         owner = client.project(project)
     screen = screen_here()
-    for line in sentences(found, owner, lives):
+    for line in sentences(found, owner, pods):
         screen.text(line)
     if events:
         screen.title("Last events:")
@@ -57,7 +57,7 @@ def why(here: Here, name: str) -> None:
     screen.show()
 
 
-def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) -> list[str]:
+def sentences(found: Workload, owner: Project, pods: Sequence[PodItem] = ()) -> list[str]:
     """What there is to say, from the verdict to the quota."""
     status, since = found.classic_status or found.phase, found.phase_since
     said = [f"Job {found.name} is {status}" + (f", for {ages.age(since)}." if since else ".")]
@@ -73,7 +73,7 @@ def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) ->
         said.append("The scheduler has not considered it yet.")
     if found.next_try_at:
         said.append(f"Next try at {ages.ahead(found.next_try_at)}.")
-    said += _last_end(found, lives)
+    said += _last_end(found, pods)
     asked = found.workload_requested_resources.gpu
     said.append(
         f"It requests {asked:g} {'GPU' if asked == 1 else 'GPUs'}. Project {owner.name} uses {owner.allocated_gpus:g}"
@@ -82,12 +82,12 @@ def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) ->
     return said
 
 
-def _last_end(found: Workload, lives: Sequence[PodItem]) -> list[str]:
-    """How the latest life ended that went wrong, where the job waits or failed and its message does not say it."""
-    ends = [life for life in lives if life.phase == "ended" and life.outcome in ("error", "lost")]
+def _last_end(found: Workload, pods: Sequence[PodItem]) -> list[str]:
+    """How the last pod that failed ended, where the job waits or failed and its message does not say it."""
+    ends = [pod for pod in pods if pod.phase == "ended" and pod.outcome in ("error", "lost")]
     if not ends or found.phase not in ("Pending", "Creating", "Initializing", "Failed"):
         return []
-    last = max(ends, key=lambda life: life.since)
+    last = max(ends, key=lambda pod: pod.since)
     words = last.detail or last.trouble or last.cause or ""
     if not words or words in found.phase_message:
         return []
@@ -101,21 +101,21 @@ def _last_end(found: Workload, lives: Sequence[PodItem]) -> list[str]:
 @flag("--events", "with_events", is_flag=True, help="Also show all events.")
 @output_flag
 @click.pass_obj
-def history(here: Here, name: str, with_events: bool, output: str | None) -> None:
+def history(options: GlobalOptions, name: str, with_events: bool, output: str | None) -> None:
     """Show every try of a job's pods: its node, how long it ran, how it ended and why."""
     from fairpool.cli.runai.session import Session, job
 
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     with session.connected() as client:
         workload = job(client, project, name).id
-        lives = client.history(workload)
+        pods = client.history(workload)
         events = client.events(workload)
     documents = {
-        "lives": document(lives),
+        "lives": document(pods),
         "events": document(events),
     }
-    show(output, life_columns(), lives, documents=documents)
+    show(output, pod_columns(), pods, documents=documents)
     if with_events and output in (None, "wide"):
         screen = screen_here()
         screen.lines.append("")
@@ -123,26 +123,26 @@ def history(here: Here, name: str, with_events: bool, output: str | None) -> Non
         screen.show()
 
 
-def life_columns() -> list[Column[PodItem]]:
-    """One life a row."""
+def pod_columns() -> list[Column[PodItem]]:
+    """One pod a row."""
     return [
-        Column("POD", lambda life: life.name),
+        Column("POD", lambda pod: pod.name),
         Column("STATUS", pod_word),
-        Column("NODE", lambda life: life.node or "-"),
-        Column("BORN", lambda life: ages.local(life.born_at), spare=2),
+        Column("NODE", lambda pod: pod.node or "-"),
+        Column("BORN", lambda pod: ages.local(pod.born_at), spare=2),
         Column("RAN", _ran),
-        Column("EXIT", lambda life: "-" if life.exit_code is None else str(life.exit_code), spare=1),
-        Column("DEVICES", lambda life: ",".join(map(str, life.devices)) or "-", wide=True),
-        Column("ID", lambda life: life.id, wide=True),
-        Column("WHY", lambda life: life.detail or life.cause or life.trouble or "-", least=PROSE),
+        Column("EXIT", lambda pod: "-" if pod.exit_code is None else str(pod.exit_code), spare=1),
+        Column("DEVICES", lambda pod: ",".join(map(str, pod.devices)) or "-", wide=True),
+        Column("ID", lambda pod: pod.id, wide=True),
+        Column("WHY", lambda pod: pod.detail or pod.cause or pod.trouble or "-", least=PROSE),
     ]
 
 
-def _ran(life: PodItem) -> str:
-    if life.started_at is None:
+def _ran(pod: PodItem) -> str:
+    if pod.started_at is None:
         return "-"
-    end = ages.moment(life.since) if life.phase == "ended" else ages.now()
-    return ages.clock((end - ages.moment(life.started_at)).total_seconds())
+    end = ages.moment(pod.since) if pod.phase == "ended" else ages.now()
+    return ages.clock((end - ages.moment(pod.started_at)).total_seconds())
 
 
 def _draw_events(screen: Screen, events: list[EventItem]) -> None:

@@ -17,7 +17,7 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import job_file, mounts, submission, workdir
-from fairpool.cli.runai.flags import Here
+from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
@@ -57,9 +57,9 @@ class Planned:
         return {"kind": self.kind, **own, "spec": said["spec"]}
 
 
-def send(here: Here, asked: dict[str, Any], line: str) -> int:
+def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
     """Do what was asked for; the answer is the exit code."""
-    session = Session(here)
+    session = Session(options)
     wrong = _with_own_folders(asked, session.server)
     wrong += submission.problems(asked)
     if wrong:
@@ -68,10 +68,10 @@ def send(here: Here, asked: dict[str, Any], line: str) -> int:
     if asked["dry_run"]:
         _try(session, asked, jobs)
         return 0
-    _hint(here, asked, jobs)
+    _hint(options, asked, jobs)
     if asked["preemptible"]:
-        here.warn(PREEMPTIBLE)
-    return _submit_all(here, session, asked, jobs)
+        options.warn(PREEMPTIBLE)
+    return _submit_all(options, session, asked, jobs)
 
 
 def _with_own_folders(asked: dict[str, Any], server: str) -> list[Problem]:
@@ -129,7 +129,7 @@ def _jobs_in(file: str) -> list[job_file.Job]:
 
 
 def _from_file(job: job_file.Job, asked: Mapping[str, Any], session: Session, line: str) -> Planned | list[Problem]:
-    project = session.here.project or job.body.get("projectId") or session.project()
+    project = session.options.project or job.body.get("projectId") or session.project()
     said = submission.document(asked, project=project, cluster=None, command_line=line)
     kind = submission.kind_of(asked, job.kind)
     body = submission.over(job.body, said, asked)
@@ -200,7 +200,7 @@ def _without_those_to_come(body: Mapping[str, Any], coming: set[tuple[str, str]]
     return {**body, "spec": {**spec, "after": kept}} if "after" in spec else body
 
 
-def _submit_all(here: Here, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> int:
+def _submit_all(options: GlobalOptions, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> int:
     with session.connected() as client:
         if len(jobs) > 1:
             _check(client, session, asked, jobs)
@@ -208,7 +208,7 @@ def _submit_all(here: Here, session: Session, asked: Mapping[str, Any], jobs: Se
         if asked["output"] in ("json", "yaml"):
             _print(document(made), asked["output"])
         if asked["service_type"]:
-            here.warn(NO_INGRESS)
+            options.warn(NO_INGRESS)
         if asked["attach"]:
             from fairpool.cli.runai.visits import attach_to
 
@@ -231,17 +231,17 @@ def _with_files(client: Client, session: Session, planned: Planned, folder: str)
     """With its folder: mounted where that is possible, otherwise uploaded."""
     from fairpool.api.client import Refused, Submission
 
-    body, here = planned.body, session.here
+    body, options = planned.body, session.options
     own = session.configuration
     if workdir.is_shared(folder, planned.exclude, own.socket(session.server), [str(own.place)]):
-        here.notice(f"Mounting {folder} at {planned.path}: the job uses the folder itself, not a copy.")
+        options.notice(f"Mounting {folder} at {planned.path}: the job uses the folder itself, not a copy.")
         return workdir.mounted(body, folder, planned.path)
     try:  # a folder is not sent for nothing
         client.check(Submission(planned.kind, body))
     except Refused as refusal:
         if not all(each.code == "spec.after" for each in refusal.problems):
             raise
-    upload = workdir.bring(client, body["projectId"], folder, planned.exclude, here.warn)
+    upload = workdir.bring(client, body["projectId"], folder, planned.exclude, options.warn)
     return {**body, "spec": {**body["spec"], "workdir": {"upload": upload, "path": planned.path}}}
 
 
@@ -283,14 +283,14 @@ def _submitted(client: Client, kind: str, body: Mapping[str, Any]) -> Workload:
         return client.submit(Submission(kind, body), key)
 
 
-def _hint(here: Here, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
+def _hint(options: GlobalOptions, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
     """Who runs a script of the folder they are in, and brings no folder, is told how to."""
     if asked["file"] or asked["workdir"] is not None or asked["working_dir"]:
         return
     words = [*asked["command"], *asked["args"]]
     script = next(workdir.relative_scripts(words, os.getcwd()), None)
     if script is not None and not asked["volume"] and not asked["pvc"]:
-        here.warn(
+        options.warn(
             f"Note: {script} is in this folder, but the job starts in another. To upload the folder, add --workdir ."
         )
 

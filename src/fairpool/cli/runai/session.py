@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.configuration import Configuration, Login, folder
-from fairpool.cli.runai.flags import Here
+from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
 class Session:
     """What one call of the command needs."""
 
-    def __init__(self, here: Here) -> None:
-        self.here = here
-        self.configuration = Configuration(folder(here.config))
-        self.server = self.configuration.server(here.server)
+    def __init__(self, options: GlobalOptions) -> None:
+        self.options = options
+        self.configuration = Configuration(folder(options.config))
+        self.server = self.configuration.server(options.server)
 
     @property
     def default_project(self) -> str | None:
@@ -39,7 +39,7 @@ class Session:
 
     def project(self) -> str:
         """By flag or by default; none is an error."""
-        name = self.here.project or self.default_project
+        name = self.options.project or self.default_project
         if name:
             return name
         if self.configuration.login(self.server) is None:  # which comes first
@@ -65,10 +65,10 @@ class Session:
 
     @contextmanager
     def unsigned(self) -> Iterator[Client]:
-        """A client that is nobody yet."""
+        """A client that is not signed in."""
         from fairpool.api.client import Client, Refused, Unreachable
 
-        if self.here.loglevel == "debug":
+        if self.options.loglevel == "debug":
             import logging
 
             logging.basicConfig(level=logging.DEBUG)
@@ -122,7 +122,7 @@ class Session:
             return ""
         client.token = login.access_token
         try:
-            return project_hint(self.here.project or "", [each.name for each in client.projects()])
+            return project_hint(self.options.project or "", [each.name for each in client.projects()])
         except (Refused, Unreachable):
             return ""
 

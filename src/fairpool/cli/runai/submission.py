@@ -1,7 +1,7 @@
 """From the flags of `runai submit` to what is sent, or to everything that is wrong with them. Pure.
 
 What the API cannot carry is refused here by name; what it can carry and the control plane refuses is told by that.
-Nothing that somebody typed is ignored.
+No flag is ignored.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def document(asked: Mapping[str, Any], *, project: str, cluster: str | None, com
 
 
 def problems(asked: Mapping[str, Any]) -> list[Problem]:
-    """Everything that is wrong before anybody is asked."""
+    """Everything that is wrong and can be found without the server."""
     found: list[Problem] = []
     if asked["name"] and asked["named"]:
         what = f"the name is given twice, {asked['name']} and --name {asked['named']}"

@@ -1,6 +1,6 @@
 """Who uses what now: `runai top`, `top node`, `top job`; with `--watch`, as it changes.
 
-What nobody measures yet (utilisation, memory in use) is shown as `-`, not as a guess.
+What is not measured yet (utilisation, memory in use) is shown as `-`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import click
 
 from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, Here, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.jobs import node, running_seconds, type_word
 from fairpool.cli.runai.listing import natural, screen_here
 from fairpool.cli.runai.nodes import status, unknown_node, usable
@@ -54,11 +54,11 @@ class Seen:
 @watch_flags
 @_output
 @click.pass_obj
-def top_overview(here: Here, watch: bool, interval: float, rounds: int | None, output: str | None) -> None:
+def top_overview(options: GlobalOptions, watch: bool, interval: float, rounds: int | None, output: str | None) -> None:
     """Show the GPUs of every node and project, and the running jobs."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         if watch:
             redraw(lambda screen: draw_overview(screen, look(client), whole=output == "wide"), interval, rounds)
@@ -152,12 +152,12 @@ def _memory(each: WorkloadItem) -> str:
 @flag("-d", "--details", is_flag=True, hidden=True)
 @_output
 @click.pass_obj
-def top_job(here: Here, all_projects: bool, details: bool, output: str | None) -> None:
+def top_job(options: GlobalOptions, all_projects: bool, details: bool, output: str | None) -> None:
     """Show running jobs and the resources allocated to them."""
     from fairpool.cli.runai.session import Session, check_project
 
     _refuse_details(details)
-    session = Session(here)
+    session = Session(options)
     project = None if all_projects else session.project()
     with session.connected() as client:
         if project is not None:
@@ -181,12 +181,12 @@ def top_job(here: Here, all_projects: bool, details: bool, output: str | None) -
 @flag("-d", "--details", is_flag=True, hidden=True)
 @_output
 @click.pass_obj
-def top_node(here: Here, names: tuple[str, ...], details: bool, output: str | None) -> None:
+def top_node(options: GlobalOptions, names: tuple[str, ...], details: bool, output: str | None) -> None:
     """Show the capacity of nodes and how much of it is allocated."""
     from fairpool.cli.runai.session import Session
 
     _refuse_details(details)
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         found = sorted(client.nodes(), key=lambda each: each.name)
     unknown = [name for name in names if name not in {each.name for each in found}]

@@ -103,15 +103,15 @@ def attach_to(
 
     workload = job(client, project, name).id
     end = time.monotonic() + ATTACH_WAIT_S
-    while (life := _running(client, workload, pod)) is None and time.monotonic() < end:
+    while (running := _running(client, workload, pod)) is None and time.monotonic() < end:
         time.sleep(LOOK_AGAIN_S)
-    joined = pod if life is None else life.id
+    joined = pod if running is None else running.id
     said = client.workload(workload).spec
     takes_input, has_terminal = bool(said.get("stdin")), bool(said.get("tty"))
-    # A raw terminal sends Ctrl-C to the job. One that hears nothing would keep whoever joined it for ever.
+    # A raw terminal sends Ctrl-C to the job. A job that ignores it could never be left.
     raw = tty and stdin and takes_input and has_terminal and sys.stdin.isatty()
-    if sys.stdin.isatty() and life is not None and not raw:
-        click.echo(f"Watching {printable(life.name)}. Ctrl-C detaches; the job keeps running.", err=True)
+    if sys.stdin.isatty() and running is not None and not raw:
+        click.echo(f"Watching {printable(running.name)}. Ctrl-C detaches; the job keeps running.", err=True)
     code = _converse(client, workload, (), joined, stdin=stdin and takes_input, tty=raw)
     return code if code is not None else _code_of(client, workload, joined)
 
@@ -120,9 +120,9 @@ def _code_of(client: Client, workload: str, pod: str | None) -> int:
     """With what a program ended that was joined: its node knows, and tells a moment later."""
     end = time.monotonic() + EXIT_CODE_WAIT_S
     while time.monotonic() < end:
-        life = next((each for each in client.history(workload) if each.id == pod), None)
-        if life is not None and life.phase == "ended":
-            return LOST if life.exit_code is None else life.exit_code
+        ended = next((each for each in client.history(workload) if each.id == pod), None)
+        if ended is not None and ended.phase == "ended":
+            return LOST if ended.exit_code is None else ended.exit_code
         time.sleep(LOOK_AGAIN_S)
     return LOST
 
@@ -139,8 +139,8 @@ def _visit(ctx: click.Context, name: str, command: Sequence[str], *, pod: str | 
 
 
 def _running(client: Client, workload: str, pod: str | None) -> PodItem | None:
-    lives = [life for life in client.pods(workload) if life.phase == "running"]
-    return next(iter(lives), None) if pod is None else pod_called(lives, pod)
+    pods = [each for each in client.pods(workload) if each.phase == "running"]
+    return next(iter(pods), None) if pod is None else pod_called(pods, pod)
 
 
 def _converse(
@@ -151,9 +151,9 @@ def _converse(
     from httpx2.websockets import HTTPXWSException
 
     if _running(client, workload, pod) is None:
-        lives = client.pods(workload)
-        if pod is not None and pod_called(lives, pod) is None:
-            raise failure("pod.unknown", f"there is no pod {pod!r}", pods_there(lives))
+        pods = client.pods(workload)
+        if pod is not None and pod_called(pods, pod) is None:
+            raise failure("pod.unknown", f"there is no pod {pod!r}", pods_there(pods))
         raise failure("pod.not_running", "Unable to run command in a pod that is not running")
     try:
         with client.shell(workload, command, pod=pod, tty=tty) as shell, _raw_terminal(shell, wanted=tty):

@@ -9,7 +9,7 @@ import click
 
 from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, Here, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
@@ -45,9 +45,9 @@ def wait(ctx: click.Context, names: tuple[str, ...], goal: str, timeout: str | N
     """
     from fairpool.cli.runai.session import Session, check_project, find_job, unknown_job
 
-    here: Here = ctx.obj
+    options: GlobalOptions = ctx.obj
     patience = _patience(timeout)
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     waiting: dict[str, str] = {}
     with session.connected() as client:
