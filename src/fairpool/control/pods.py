@@ -8,7 +8,8 @@ from itertools import zip_longest
 
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
-from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.api.limits import PAGE_DEFAULT
+from fairpool.api.pod_choice import has_log
 from fairpool.control import items
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import Caller, Plane
@@ -56,7 +57,7 @@ async def history(
 
 async def _with_reports(plane: Plane, workload_id: str, lives: list[wire.PodItem]) -> list[wire.PodItem]:
     """With what the jobs of the current lives say about themselves; asked where they are, and kept nowhere."""
-    told = [life for life in lives if life.current and life.has_log]
+    told = [life for life in lives if life.current and has_log(life)]
     if not told:
         return lives
     row = await plane.read(lambda connection: store.one(connection, workload_id))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fairpool.api.wire import NAME_PATTERN, PROJECT_NAME_MAX
+from fairpool.api.limits import NAME_PATTERN, PROJECT_NAME_MAX
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.traces import Arrival, Trace, read_trace
 from fairpool.model.ids import SECOND_MS, NodeName, QueueId
