@@ -161,25 +161,26 @@ def _broken_gangs(after: After) -> Iterable[str]:
 def _beyond_limits(after: After) -> Iterable[str]:
     """Limits are of all that is held, quotas of what may not be preempted; neither may be passed by adding."""
     policy, snapshot = after.snapshot.policy, after.snapshot
-    firm = {
+    non_preemptible = {
         group.id
         for group in snapshot.groups
         if not policy.rule_for(group.kind, group.priority, group.preemptible).preemptible
     }
     parents = {queue.id: queue.parent for queue in snapshot.queues}
     held: Counter[QueueId] = Counter()
-    held_firm: Counter[QueueId] = Counter()
+    held_non_preemptible: Counter[QueueId] = Counter()
     for pod in after.in_place.values():
         queue: QueueId | None = after.queue_of[pod.group]
         while queue is not None:
             held[queue] += gpu_milli(pod.shape)
-            held_firm[queue] += gpu_milli(pod.shape) * (pod.group in firm)
+            held_non_preemptible[queue] += gpu_milli(pod.shape) * (pod.group in non_preemptible)
             queue = parents[queue]
     for row in snapshot.queues:
         if row.gpu.limit != UNLIMITED and held[row.id] > row.gpu.limit:
             yield f"{row.id} holds {held[row.id]} thousandths of a GPU, its limit is {row.gpu.limit}"
-        if row.gpu.quota != UNLIMITED and held_firm[row.id] > row.gpu.quota:
-            yield f"{row.id} holds {held_firm[row.id]} that may not be preempted, its quota is {row.gpu.quota}"
+        if row.gpu.quota != UNLIMITED and held_non_preemptible[row.id] > row.gpu.quota:
+            held_now = held_non_preemptible[row.id]
+            yield f"{row.id} holds {held_now} that may not be preempted, its quota is {row.gpu.quota}"
 
 
 def _silent(after: After) -> Iterable[str]:

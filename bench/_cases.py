@@ -17,7 +17,7 @@ from bench._worlds import GPUS_PER_NODE, QUEUES, SEED, Ask, World, gpus
 from fairpool.model.ids import QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node, Topology
-from fairpool.model.workload import LabelOperator, LabelRule, PodShape, TopologyConstraint
+from fairpool.model.workload import NodeSelectorOperator, NodeSelectorRequirement, PodShape, TopologyConstraint
 from fairpool.scheduler.decision import NotItsTurn
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
@@ -244,7 +244,7 @@ def _unable(number: int) -> PodShape:
     shape = gpus(2 + number % 7, cpu_milli=1000 + 10 * number)
     if number % 4:
         return shape
-    return replace(shape, node_rules=((LabelRule("zone", LabelOperator.IN, ("elsewhere",)),),))
+    return replace(shape, node_rules=((NodeSelectorRequirement("zone", NodeSelectorOperator.IN, ("elsewhere",)),),))
 
 
 def _only_the_able(after: After) -> list[str]:

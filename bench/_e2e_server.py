@@ -15,10 +15,10 @@ from pathlib import Path
 
 import uvicorn
 
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.long_poll import LongPoll
 from fairpool.cluster.loop import Loop
-from fairpool.cluster.mailbox import Mailbox
 from fairpool.control.app import create_app
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.owner import owner_token
@@ -29,15 +29,15 @@ from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import SECOND_MS, NodeName
 from fairpool.model.node import Node
 from fairpool.platform.assembly import REST_S, TELL_WITHIN_MS
-from fairpool.platform.in_process import Inside
-from fairpool.platform.loop_thread import Alarm, Runner, now
+from fairpool.platform.in_process import InProcessControl
+from fairpool.platform.loop_thread import LoopThread, Waker, now
 
 STARTS_S = 0.01
 RUNS_S = 1.0
 GPUS = 8
 
 
-class Bedside(Alarm):
+class Bedside(Waker):
     """An alarm that also goes off when something will look different to the engine: it has no descriptors to watch."""
 
     def __init__(self, engine: SimulatedEngine) -> None:
@@ -63,18 +63,18 @@ async def serve(folder: Path, nodes: int) -> None:
     async with app.router.lifespan_context(app):
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
-        direct, waiting = (Inside(app.state.plane, own.uuid, home) for _ in range(2))
-        alarm = Bedside(engine)
-        mailbox = Mailbox(direct, waiting, alarm.poke)
+        direct, waiting = (InProcessControl(app.state.plane, own.uuid, home) for _ in range(2))
+        waker = Bedside(engine)
+        mailbox = LongPoll(direct, waiting, waker.wake)
         ledger = await asyncio.to_thread(Ledger, folder / "ledger.db")
 
         def make_loop() -> Loop:
-            return Loop(ledger, engine, Link(mailbox, own.name), now, tell_within_ms=TELL_WITHIN_MS)
+            return Loop(ledger, engine, ControlLink(mailbox, own.name), now, report_delay_ms=TELL_WITHIN_MS)
 
-        runner = await asyncio.to_thread(Runner, make_loop, alarm, lambda why: None)
+        loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, lambda why: None)
         mailbox.open()
-        runner.start()
-        await asyncio.to_thread(runner.is_settled.wait)
+        loop_thread.start()
+        await asyncio.to_thread(loop_thread.is_settled.wait)
         gc.collect()
         gc.freeze()
         config = uvicorn.Config(

@@ -18,7 +18,7 @@ from bench._fair import NEVER, Knobs, pod_sizes, with_use
 from bench._philly import Job, Meter
 from bench._worlds import gpus
 from fairpool.api.clusters import EventReport
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.history import EventKind
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
@@ -96,18 +96,18 @@ class ThroughLoop:
         self.loop = Loop(
             Ledger(None),
             self.engine,
-            Link(self.control, CLUSTER),
+            ControlLink(self.control, CLUSTER),
             self.clock.now,
             policy=knobs.policy,
-            watch=self._note_plan,
-            between=self._laps.end,
+            on_snapshot=self._note_plan,
+            on_step=self._laps.end,
         )
 
     @property
     def next_s(self) -> int:
         """When the loop turns next."""
         # What the loop only has to tell, such as the use of nodes, can wait for the next turn.
-        moments = [self.engine.next_change_at, self.loop.books.next_wake() if self.moments else None]
+        moments = [self.engine.next_change_at, self.loop.cache.next_wake() if self.moments else None]
         seconds = [-(-moment // SECOND_MS) for moment in moments if moment is not None]
         if self._coming < len(self.jobs):
             seconds.append(self.jobs[self._coming].submit_s)
@@ -142,10 +142,10 @@ class ThroughLoop:
 
     def leftovers(self) -> list[str]:
         """What should not be there in the end, or ever."""
-        books = self.loop.books
+        books = self.loop.cache
         left = [f"{len(self.engine.alive())} pods run"] if self.engine.alive() else []
         left += [
-            f"{len(rows)} {name} are left" for name, rows in (("lives", books.lives), ("levels", books.levels)) if rows
+            f"{len(rows)} {name} are left" for name, rows in (("lives", books.pods), ("levels", books.reports)) if rows
         ]
         return [*self.faults[:3], *self.engine.violations[:3], *left]
 
@@ -178,7 +178,7 @@ class ThroughLoop:
         for _ in range(TURNS_MAX):
             self.turns += 1
             self._laps.start()
-            went_on = self.loop.turn()
+            went_on = self.loop.run_cycle()
             assert not self.loop.trouble, self.loop.trouble
             if not went_on:
                 return
@@ -199,7 +199,7 @@ class ThroughLoop:
                 self.faults.append(f"job {number}: {event.detail}")
             case EventKind.BOUND if event.pod is not None:
                 if number not in self._stays:
-                    course = self.engine.course(event.pod)
+                    course = self.engine.timeline(event.pod)
                     ends_at = course.ends_at if course is not None else None
                     self._stays[number] = Stay(self.now_s, ends_at // SECOND_MS if ends_at is not None else NEVER)
                     yield self.now_s, partial(self.meter.started, self.jobs[number], self.now_s)

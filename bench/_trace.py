@@ -22,8 +22,8 @@ from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import (
     NO_GPU,
-    LabelOperator,
-    LabelRule,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
     Pod,
     PodGroup,
     PodShape,
@@ -121,7 +121,7 @@ def _ask(row: dict[str, str]) -> Ask:
 
 @cache
 def _shape(cpu_milli: int, memory_mib: int, gpus: int, milli: int, models: str) -> PodShape:
-    rule = LabelRule(GPU_MODEL, LabelOperator.IN, tuple(sorted(models.split("|"))))
+    rule = NodeSelectorRequirement(GPU_MODEL, NodeSelectorOperator.IN, tuple(sorted(models.split("|"))))
     return PodShape(
         gpu=NO_GPU if not gpus else whole_gpus(gpus) if milli == WHOLE_GPU_MILLI else gpu_portion(milli, gpus),
         cpu_milli=cpu_milli,

@@ -30,7 +30,7 @@ from httpx2.websockets import WebSocketUpgradeError
 
 from bench._report import Line, Setting, progress
 from fairpool.api import organization as org
-from fairpool.api import workloads as work
+from fairpool.api import workload_spec as work
 from fairpool.api.client import Client
 from fairpool.api.shell import Channel
 from fairpool.platform.data_directory import DataDirectory

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from bench._report import Column, Line, Setting, Table, progress
-from fairpool.cluster.books import Books
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import Loop
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.clock import VirtualClock
@@ -86,39 +86,39 @@ class Cluster:
         self.control.submit(spec)
 
     def start(self) -> Loop:
-        return Loop(self.ledger, self.engine, Link(self.control, "bench"), self.clock.now)
+        return Loop(self.ledger, self.engine, ControlLink(self.control, "bench"), self.clock.now)
 
     def settle(self) -> None:
         """Until there is nothing left to do, nor to tell."""
         for _ in range(1000):
             self.clock.advance(1)
-            self.loop.turn()
+            self.loop.run_cycle()
             if self.loop.next_wake() is None:
                 break
         gc.collect()
         gc.freeze()
 
     def running(self) -> int:
-        return sum(life.phase is PodPhase.RUNNING for lives in self.loop.books.lives.values() for life in lives)
+        return sum(life.phase is PodPhase.RUNNING for lives in self.loop.cache.pods.values() for life in lives)
 
     # --- what is measured ---
 
     def idle(self) -> None:
         """Nothing is new."""
         self.clock.advance(0.1)
-        self.loop.turn()
+        self.loop.run_cycle()
 
     def one_change(self) -> None:
         """One pod ends, another takes its place: until the loop is quiet again."""
         self.clock.advance(60)
         self.engine.crash(self.engine.alive()[0], exit_code=0)
         for _ in range(20):
-            if not self.loop.turn():
+            if not self.loop.run_cycle():
                 return
 
     def restart(self) -> None:
         """The books from the ledger, as at the start of a process."""
-        Books(self.ledger.load())
+        LedgerCache(self.ledger.load())
 
 
 def measure(work: Callable[[], None], turns: int, limit_s: float = 60) -> dict[str, Any]:

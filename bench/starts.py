@@ -125,7 +125,7 @@ def _order(number: int, boot_id: str) -> StartOrder:
 
 def _end_all(engine: LocalEngine, pods: Sequence[PodId]) -> None:
     stops = [StopOrder(pod=pod, node=NODE, grace_s=0, reason="end of the benchmark") for pod in pods]
-    while not all(answer.reply == "done" for answer in engine.carry_out(stops, TOKEN)):
+    while not all(answer.status == "done" for answer in engine.carry_out(stops, TOKEN)):
         pass
     engine.close()
 

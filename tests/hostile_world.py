@@ -24,7 +24,7 @@ from fairpool.agent.isolation import PROCESSES_VARIABLE
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.view import HOME
 from fairpool.model.ids import PodId
-from fairpool.model.observation import PodState, Reply
+from fairpool.model.observation import OrderStatus, PodState
 from fairpool.model.spec import Volume
 from tests.local_machine import PATIENCE_S, TOKEN, Machine, a_machine
 
@@ -109,7 +109,7 @@ class World:
         observed = self.machine.run("hostile", "python3", "-c", attacker, json.dumps(targets))
         said = self.machine.log(observed.order.pod).splitlines()
         if observed.exit_code != 0:
-            yield "the attacker", f"{observed.exit_code} {observed.words} {said}"
+            yield "the attacker", f"{observed.exit_code} {observed.message} {said}"
         for line in said:
             name, got = json.loads(line)
             yield name, got
@@ -228,7 +228,7 @@ class World:
                 volume = Volume(source=source, target="/mnt")
                 order = self.machine.order(f"v{number}-{known}", "true", volumes=(volume,), submitter_uid=known)
                 (answer,) = self.machine.engine.carry_out([order], TOKEN)
-                if answer.reply is not Reply.REFUSED:
+                if answer.status is not OrderStatus.REFUSED:
                     return f"{source} was mounted: {answer}"
         return self._volumes_of_others()
 
@@ -241,8 +241,8 @@ class World:
             volume = Volume(source=str(closed), target="/mnt")
             order = self.machine.order(f"closed-{known}", "true", volumes=(volume,), submitter_uid=known)
             (answer,) = self.machine.engine.carry_out([order], TOKEN)
-            is_refused = answer.reply is Reply.REFUSED and "cannot be mounted" in answer.words
-            if not is_refused and "belongs to the user who runs Fairpool" not in answer.words:
+            is_refused = answer.status is OrderStatus.REFUSED and "cannot be mounted" in answer.message
+            if not is_refused and "belongs to the user who runs Fairpool" not in answer.message:
                 return f"{closed} was mounted for {known}: {answer}"
         volume = Volume(source=str(closed), target="/mnt")
         observed = self.machine.run("owner", "true", volumes=(volume,))

@@ -93,7 +93,7 @@ class Machine:
 
     def start(self, order: StartOrder) -> PodId:
         (answer,) = self.engine.carry_out([order], TOKEN)
-        assert answer.reply == "done", answer
+        assert answer.status == "done", answer
         return order.pod
 
     def run(self, name: str, *command: str, **fields: Any) -> ObservedPod:

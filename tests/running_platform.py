@@ -17,11 +17,12 @@ from typing import Any
 
 from fairpool.agent import process_table
 from fairpool.api import organization as org
-from fairpool.api import workloads as work
+from fairpool.api import workload_spec as work
 from fairpool.api.client import Client, Unreachable
 from fairpool.model.problem import Problem
 from fairpool.platform import admin_socket, background
-from fairpool.platform.data_directory import DataDirectory, occupant
+from fairpool.platform.data_directory import DataDirectory
+from fairpool.platform.directory_lock import lock_holder
 
 PATIENCE_S = 180.0
 """Until a test gives up; much longer than anything takes, because machines that test are busy."""
@@ -78,7 +79,7 @@ class Running:
     def kill(self) -> None:
         """As the power would, for this process."""
         os.kill(self.pid, signal.SIGKILL)
-        self.until(lambda: occupant(self.data_directory) is None, "the lock is free")
+        self.until(lambda: lock_holder(self.data_directory) is None, "the lock is free")
         self._client = None
 
     @property

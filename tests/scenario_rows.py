@@ -21,8 +21,8 @@ from fairpool.model.workload import (
     NO_GPU,
     GpuKind,
     GpuRequest,
-    LabelOperator,
-    LabelRule,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
     Pod,
     PodGroup,
     PodSet,
@@ -247,7 +247,7 @@ def _pod_set(draft: GroupDraft, match: re.Match[str]) -> GroupDraft:
 
 
 def _selector(draft: GroupDraft, match: re.Match[str]) -> GroupDraft:
-    rule = LabelRule(match[1], LabelOperator.IN, (match[2],))
+    rule = NodeSelectorRequirement(match[1], NodeSelectorOperator.IN, (match[2],))
     rules = draft.shape.node_rules[0] if draft.shape.node_rules else ()
     return _shape(draft, node_rules=((*rules, rule),))
 

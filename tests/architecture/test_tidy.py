@@ -73,6 +73,12 @@ BROKEN: list[tuple[Rule, Files, str]] = [
         {"docs/reference/modules.md": MAP, "src/fairpool/model/a.py": '"""Another thing."""'},
         "make golden",
     ),
+    (texts.cited_code, {"ARCHITECTURE.md": "see `model/a.py`"}, "names model/a.py, which is not there"),
+    (
+        texts.cited_code,
+        {"docs/a.md": "| x | `a.py`: `one`, `Two.three` |", "src/fairpool/a.py": "def one(): ..."},
+        "a.py defines Two.three",
+    ),
     (texts.feature_list, {"docs/features.md": DONE}, "which is not there"),
     (
         texts.feature_list,
@@ -121,6 +127,8 @@ FINE: list[tuple[Rule, Files]] = [
         {"docs/a.md": "[b](../b.md#one-two) [c](https://example.org)", "b.md": "## One, two"},
     ),
     (texts.broken_links, {"a.md": "`[no](link.md)`\n```\n[nor](this.md)\n```\n"}),
+    (texts.cited_code, {"docs/a.md": "`a.py`: `one`, `TWO`", "src/fairpool/a.py": "TWO = 2\ndef one(): ..."}),
+    (texts.cited_code, {"docs/decisions/0001.md": "`gone.py`: `gone`"}),
     (texts.module_map, {"docs/reference/modules.md": MAP, "src/fairpool/model/a.py": '"""A thing."""'}),
     (texts.feature_list, {"docs/features.md": DONE, "tests/test_pool.py": "def test_pools(): ..."}),
     (texts.feature_list, {"docs/features.md": "| F-01 | pooling | not yet | – |"}),

@@ -100,7 +100,7 @@ NAMED_ROOMS = (
     *(f"control/{module}.py" for module in ("admission", "declared", "filters", "rbac")),
     *(
         f"cluster/{module}.py"
-        for module in ("cycle", "settle", "expand", "dependencies", "survey", "outstanding", "rollup")
+        for module in ("cycle", "settle", "expand", "dependencies", "snapshot_builder", "outstanding_orders", "rollup")
     ),
 )
 ALL_ROOMS = (

@@ -12,9 +12,9 @@ from bench.loop import Cluster, measured
 def test_every_gpu_is_taken_and_a_pod_that_ends_is_replaced(tmp_path: Path) -> None:
     cluster = Cluster(3, tmp_path)
     assert cluster.running() == 24
-    waiting = len(cluster.loop.books.verdicts)
+    waiting = len(cluster.loop.cache.verdicts)
     cluster.one_change()
-    assert cluster.running() == 24 or len(cluster.loop.books.verdicts) < waiting
+    assert cluster.running() == 24 or len(cluster.loop.cache.verdicts) < waiting
     assert not cluster.engine.violations
 
 

@@ -57,7 +57,7 @@ def table_of(rows: Iterable[Json]) -> QueueTable:
         number = table.index[QueueId(row["id"])]
         table.fair[number] = list(_vector(row, "fair_share"))
         table.held[number] = list(_vector(row, "allocated"))
-        table.held_firm[number] = list(_vector(row, "allocated_non_preemptible"))
+        table.held_non_preemptible[number] = list(_vector(row, "allocated_non_preemptible"))
         table.request[number] = list(_vector(row, "request"))
     return table
 
@@ -174,15 +174,17 @@ def _reclaim_eligibility(data: Json) -> Iterator[str]:
     table = table_of(data["queues"])
     reclaimer = data["reclaimer"]
     queue, need = table.index[QueueId(reclaimer["queue"])], _amounts(reclaimer["required"])
-    firm = not reclaimer["preemptible"]
+    non_preemptible = not reclaimer["preemptible"]
     if data["operation"] == "can_reclaim":
-        allowed = may_reclaim(table, queue, need, firm)
+        allowed = may_reclaim(table, queue, need, non_preemptible)
     else:
         units = [
             (table.index[QueueId(name)], _amounts(unit)) for name, lost in data["victims"].items() for unit in lost
         ]
         multiplier = data["saturation_multiplier"]
-        allowed = is_justified(table, queue, need, units, before=Holdings.of(table), firm=firm, multiplier=multiplier)
+        allowed = is_justified(
+            table, queue, need, units, before=Holdings.of(table), non_preemptible=non_preemptible, multiplier=multiplier
+        )
     yield from _verdict("allowed", allowed, data["expected"]["allowed"])
 
 

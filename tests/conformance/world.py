@@ -16,10 +16,10 @@ from fairpool.model.workload import (
     NO_GPU,
     Claim,
     GpuRequest,
-    LabelOperator,
-    LabelRule,
-    Neighbourhood,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
     Pod,
+    PodAffinityTerm,
     PodGroup,
     PodSet,
     PodShape,
@@ -199,10 +199,12 @@ def _shape(task: Json) -> PodShape:
         gpu=_gpu(request["gpu"]),
         cpu_milli=request["cpu_milli"],
         memory_bytes=request["memory_bytes"],
-        node_rules=((LabelRule(NODE_TYPE_LABEL, LabelOperator.IN, tuple(affinity)),),) if affinity else (),
+        node_rules=((NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, tuple(affinity)),),)
+        if affinity
+        else (),
         labels=labels,
-        near=(Neighbourhood(near, labels),) if near else (),
-        apart=(Neighbourhood(apart, labels),) if apart else (),
+        near=(PodAffinityTerm(near, labels),) if near else (),
+        apart=(PodAffinityTerm(apart, labels),) if apart else (),
         schedulable=not task.get("legacy_mig", False),
     )
 

@@ -12,11 +12,11 @@ from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.state_file import Journal
-from fairpool.engines.simulated.unreliable import FaultyEngine
+from fairpool.engines.simulated.faulty_engine import FaultyEngine
+from fairpool.engines.simulated.state_file import StateFile
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
 from fairpool.model.node import Node
-from fairpool.model.observation import Answer, Observation, Order, StartOrder
+from fairpool.model.observation import Observation, Order, OrderResult, StartOrder
 from fairpool.model.spec import Program
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 
@@ -120,7 +120,7 @@ class ReopenedHarness(SimulatedHarness):
             [machine()],
             lambda order: self.behaviours.get(order.pod, Behaviour()),
             # The one before is not closed: nobody closes anything when they are killed.
-            Journal(self.path),
+            StateFile(self.path),
         )
         return self.simulated
 
@@ -134,7 +134,7 @@ class Reopened:
     def observe(self, token: Token) -> Observation:
         return self._open().observe(token)
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         return self._open().carry_out(orders, token)
 
 

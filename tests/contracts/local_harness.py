@@ -12,7 +12,7 @@ import pytest
 from fairpool.engines.local import LocalEngine
 from fairpool.engines.port import Engine
 from fairpool.model.ids import NodeName, PodId, Token
-from fairpool.model.observation import Answer, Observation, Order, PodState, Reply, StartOrder, StopOrder
+from fairpool.model.observation import Observation, Order, OrderResult, OrderStatus, PodState, StartOrder, StopOrder
 from tests.local_machine import NODE, PATIENCE_S, Machine
 
 DEAF = "deaf"
@@ -100,7 +100,7 @@ class Patient:
         self._token = token
         return observation
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         engine = self._engine()
         answers = engine.carry_out(orders, token)
         self._token = token
@@ -109,7 +109,7 @@ class Patient:
             assert time.monotonic() < end, "nothing starts"
             engine.wait(0.02)
         for order, answer in zip(orders, answers, strict=True):
-            if answer.reply is Reply.DONE:
+            if answer.status is OrderStatus.DONE:
                 self._wait_until_deaf(order)
                 self._note_end(order)
         return answers

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairpool.control.change_feed import Tail
+from fairpool.control.change_feed import ChangeFeedCache
 from fairpool.control.store import changes
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
@@ -34,7 +34,7 @@ class Listener:
         await self.database.write(unit)
         self.rings += 1
 
-    async def heard(self, tail: Tail, revision: int, most: int = 500) -> list[int] | None:
+    async def heard(self, tail: ChangeFeedCache, revision: int, most: int = 500) -> list[int] | None:
         found = await tail.after(self.read, self.rings, revision, most)
         return None if found is None else [told.revision for told in found]
 
@@ -53,7 +53,7 @@ def with_feed(path: Path, story: Callable[[Listener], Any]) -> None:
 
 def test_many_listeners_are_one_question(tmp_path: Path) -> None:
     async def story(admin_socket: Listener) -> None:
-        tail = Tail()
+        tail = ChangeFeedCache()
         assert await admin_socket.heard(tail, 1) == []
         await admin_socket.change(3)
         asked = admin_socket.asked
@@ -66,7 +66,7 @@ def test_many_listeners_are_one_question(tmp_path: Path) -> None:
 
 def test_a_listener_goes_on_where_it_was(tmp_path: Path) -> None:
     async def story(admin_socket: Listener) -> None:
-        tail = Tail()
+        tail = ChangeFeedCache()
         await admin_socket.heard(tail, 1)
         await admin_socket.change(5)
         assert await admin_socket.heard(tail, 1, most=2) == [2, 3]
@@ -79,7 +79,7 @@ def test_a_listener_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_who_was_away_for_too_long_is_told_so(tmp_path: Path) -> None:
     async def story(admin_socket: Listener) -> None:
         await admin_socket.change(2)
-        tail = Tail(kept=4)
+        tail = ChangeFeedCache(kept=4)
         assert await admin_socket.heard(tail, 1) is None, "it began after that"
         assert await admin_socket.heard(tail, 3) == []
         for _ in range(6):
@@ -93,7 +93,7 @@ def test_who_was_away_for_too_long_is_told_so(tmp_path: Path) -> None:
 
 def test_after_a_silence_it_begins_anew(tmp_path: Path) -> None:
     async def story(admin_socket: Listener) -> None:
-        tail = Tail(kept=4)
+        tail = ChangeFeedCache(kept=4)
         await admin_socket.heard(tail, 1)
         await admin_socket.change(50)
         assert await admin_socket.heard(tail, 1) is None

@@ -19,7 +19,7 @@ from fairpool.control.settings import Settings
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
-from fairpool.model.spec import Want
+from fairpool.model.spec import DesiredState
 from fairpool.model.status import WorkloadPhase
 from tests.control.house import CHEAP, START, House, codes, expect, gone, house, node
 
@@ -641,10 +641,10 @@ def test_a_forced_delete_is_declared_without_grace_also_when_it_is_being_deleted
     path = f"{WORKLOADS}/{home.train('t1')['id']}"
     expect(home.call("DELETE", path), 202)
     (slow,) = home.pull().workloads
-    assert (slow.want, slow.grace_s) == (Want.DELETE, 30)
+    assert (slow.want, slow.grace_s) == (DesiredState.DELETE, 30)
     assert expect(home.call("DELETE", f"{path}?force=true"), 202)["phase"] == "Deleting"
     (forced,) = home.pull().workloads
-    assert (forced.want, forced.grace_s) == (Want.DELETE, 0)
+    assert (forced.want, forced.grace_s) == (DesiredState.DELETE, 0)
     before = home.pull().revision
     expect(home.call("DELETE", f"{path}?force=true"), 202)
     expect(home.call("DELETE", path), 202)
@@ -659,7 +659,7 @@ def test_a_batch_may_be_forced_only_to_delete(home: House) -> None:
     ids = [home.train(f"t{number}")["id"] for number in range(2)]
     batch = {"ids": ids, "action": "delete", "force": True}
     assert expect(home.call("POST", f"{WORKLOADS}/batch", batch), 200)["succeeded"] == ids
-    assert {(each.want, each.grace_s) for each in home.pull().workloads} == {(Want.DELETE, 0)}
+    assert {(each.want, each.grace_s) for each in home.pull().workloads} == {(DesiredState.DELETE, 0)}
     wrong = home.call("POST", f"{WORKLOADS}/batch", {**batch, "action": "suspend"})
     assert wrong.status_code == 422
     assert "force can only be used with the action delete" in wrong.text
@@ -670,7 +670,7 @@ def test_who_may_not_delete_may_not_force_it_either(home: House) -> None:
     home.project("team-b")
     home.researcher("ann", "team-b")
     assert home.call("DELETE", f"{path}?force=true", by="ann").status_code == 404
-    assert home.pull().workloads[0].want is Want.RUN
+    assert home.pull().workloads[0].want is DesiredState.RUN
 
 
 def test_a_batch_goes_on_beside_one_that_is_being_deleted(home: House) -> None:

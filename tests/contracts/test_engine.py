@@ -11,13 +11,13 @@ import pytest
 from fairpool.engines.port import Fenced
 from fairpool.model.ids import PodId, Token
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     Observation,
     ObservedPod,
     Order,
+    OrderResult,
+    OrderStatus,
     PodState,
-    Reply,
     StartOrder,
     StopOrder,
 )
@@ -67,7 +67,7 @@ def local_harness(folder: Path, *, reopened: bool) -> Iterator[Harness]:
 def test_observe_shows_what_was_done_before_it_was_called(harness: Harness) -> None:
     order = harness.order(run_s=LONG_S)
     assert harness.order().pod not in look(harness).pods
-    assert tell(harness, order).reply is Reply.DONE
+    assert tell(harness, order).status is OrderStatus.DONE
     assert look(harness).pods[order.pod].order == order
 
 
@@ -115,7 +115,7 @@ def test_an_exited_pod_is_seen_until_it_is_forgotten(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0))
     harness.pass_time(5)
     assert state(harness, order.pod) is PodState.EXITED
-    assert tell(harness, ForgetOrder(pod=order.pod, node=order.node)).reply is Reply.DONE
+    assert tell(harness, ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.DONE
     assert seen(harness, order.pod) is None
 
 
@@ -133,7 +133,7 @@ def test_a_life_is_started_once_however_often_it_is_ordered(harness: Harness) ->
     order = start(harness, harness.order(run_s=LONG_S))
     first = seen(harness, order.pod)
     harness.pass_time(1)
-    assert [answer.reply for answer in tell_all(harness, order, order)] == [Reply.DONE, Reply.DONE]
+    assert [answer.status for answer in tell_all(harness, order, order)] == [OrderStatus.DONE, OrderStatus.DONE]
     assert seen(harness, order.pod) == first
 
 
@@ -147,19 +147,19 @@ def test_a_life_that_runs_and_is_ordered_again_ends_when_it_would_have(harness: 
 
 def test_the_grace_of_a_life_runs_once(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
-    assert tell(harness, stop(order, grace_s=2)).reply is Reply.DONE
+    assert tell(harness, stop(order, grace_s=2)).status is OrderStatus.DONE
     harness.pass_time(1)
-    assert tell(harness, stop(order, grace_s=LONG_S)).reply is Reply.DONE
+    assert tell(harness, stop(order, grace_s=LONG_S)).status is OrderStatus.DONE
     harness.pass_time(1.5)
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
 def test_a_second_stop_may_make_the_grace_shorter(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
-    assert tell(harness, stop(order, grace_s=LONG_S)).reply is Reply.DONE
+    assert tell(harness, stop(order, grace_s=LONG_S)).status is OrderStatus.DONE
     harness.pass_time(1)
     assert state(harness, order.pod) is PodState.RUNNING
-    assert tell(harness, stop(order, grace_s=0)).reply is Reply.DONE
+    assert tell(harness, stop(order, grace_s=0)).status is OrderStatus.DONE
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
@@ -167,7 +167,7 @@ def test_stopping_what_has_ended_is_done_and_changes_nothing(harness: Harness) -
     order = start(harness, harness.order(run_s=0, exit_code=3))
     harness.pass_time(1)
     before = seen(harness, order.pod)
-    assert tell(harness, stop(order)).reply is Reply.DONE
+    assert tell(harness, stop(order)).status is OrderStatus.DONE
     assert seen(harness, order.pod) == before
 
 
@@ -175,12 +175,12 @@ def test_forgetting_twice_is_done_twice(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0))
     harness.pass_time(1)
     forget = ForgetOrder(pod=order.pod, node=None)
-    assert [tell(harness, forget).reply, tell(harness, forget).reply] == [Reply.DONE, Reply.DONE]
+    assert [tell(harness, forget).status, tell(harness, forget).status] == [OrderStatus.DONE, OrderStatus.DONE]
 
 
 def test_what_still_runs_is_not_forgotten(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S))
-    assert tell(harness, ForgetOrder(pod=order.pod, node=order.node)).reply is Reply.LATER
+    assert tell(harness, ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.LATER
     assert state(harness, order.pod) is PodState.RUNNING
 
 
@@ -194,7 +194,7 @@ def test_every_order_is_answered_in_turn(harness: Harness) -> None:
     ]
     answers = tell_all(harness, *orders)
     assert [answer.pod for answer in answers] == [order.pod for order in orders]
-    assert {answer.reply for answer in answers} == {Reply.DONE}
+    assert {answer.status for answer in answers} == {OrderStatus.DONE}
 
 
 def test_no_orders_have_no_answers(harness: Harness) -> None:
@@ -206,8 +206,8 @@ def test_no_orders_have_no_answers(harness: Harness) -> None:
 
 def test_a_life_that_was_stopped_before_it_was_ordered_never_starts(harness: Harness) -> None:
     order = harness.order(run_s=LONG_S)
-    assert tell(harness, stop(order)).reply is Reply.DONE
-    assert tell(harness, order).reply is Reply.REFUSED
+    assert tell(harness, stop(order)).status is OrderStatus.DONE
+    assert tell(harness, order).status is OrderStatus.REFUSED
     harness.pass_time(1)
     assert seen(harness, order.pod) is None
 
@@ -216,7 +216,7 @@ def test_a_life_that_was_stopped_before_it_was_ordered_never_starts(harness: Har
 def test_a_stop_finds_its_life_whether_or_not_the_node_is_named(node_is_named: bool, harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S))
     told = StopOrder(pod=order.pod, node=order.node if node_is_named else None, grace_s=1, reason="test")
-    assert tell(harness, told).reply is Reply.DONE
+    assert tell(harness, told).status is OrderStatus.DONE
     harness.pass_time(2)
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
@@ -225,7 +225,7 @@ def test_a_life_that_has_ended_does_not_run_again(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0))
     harness.pass_time(1)
     before = seen(harness, order.pod)
-    assert tell(harness, order).reply in (Reply.DONE, Reply.REFUSED)
+    assert tell(harness, order).status in (OrderStatus.DONE, OrderStatus.REFUSED)
     harness.pass_time(1)
     assert seen(harness, order.pod) == before
 
@@ -243,7 +243,7 @@ def test_a_forgotten_life_does_not_run_again(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0))
     harness.pass_time(1)
     tell(harness, ForgetOrder(pod=order.pod, node=order.node))
-    assert tell(harness, order).reply is Reply.REFUSED
+    assert tell(harness, order).status is OrderStatus.REFUSED
     harness.pass_time(1)
     assert seen(harness, order.pod) is None
 
@@ -259,14 +259,14 @@ def test_the_next_life_of_a_pod_is_another_and_starts(harness: Harness) -> None:
 def test_an_order_for_an_earlier_boot_is_refused_and_never_starts(harness: Harness) -> None:
     order = harness.order(run_s=LONG_S)
     harness.reboot()
-    assert tell(harness, order).reply is Reply.REFUSED
+    assert tell(harness, order).status is OrderStatus.REFUSED
     harness.pass_time(1)
     assert seen(harness, order.pod) is None
 
 
 def test_an_order_for_a_device_that_is_not_there_is_refused_and_never_starts(harness: Harness) -> None:
     order = replace(harness.order(run_s=LONG_S), devices=(99,))
-    assert tell(harness, order).reply is Reply.REFUSED
+    assert tell(harness, order).status is OrderStatus.REFUSED
     harness.pass_time(1)
     assert seen(harness, order.pod) is None
 
@@ -277,7 +277,7 @@ def test_what_ran_before_a_reboot_is_gone_and_the_boot_is_another(harness: Harne
     observation = look(harness)
     assert order.pod not in observation.pods
     assert observation.nodes[harness.node].boot_id != order.boot_id
-    assert tell(harness, order).reply is Reply.REFUSED
+    assert tell(harness, order).status is OrderStatus.REFUSED
     assert start(harness, harness.order(incarnation=1, run_s=LONG_S)).boot_id != order.boot_id
 
 
@@ -286,14 +286,14 @@ def test_what_ran_before_a_reboot_is_gone_and_the_boot_is_another(harness: Harne
 
 def test_a_life_that_obeys_is_over_before_its_grace_is(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=0))
-    assert tell(harness, stop(order, grace_s=LONG_S)).reply is Reply.DONE
+    assert tell(harness, stop(order, grace_s=LONG_S)).status is OrderStatus.DONE
     harness.pass_time(1)
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
 def test_a_life_that_does_not_obey_is_over_when_its_grace_is(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
-    assert tell(harness, stop(order, grace_s=4)).reply is Reply.DONE
+    assert tell(harness, stop(order, grace_s=4)).status is OrderStatus.DONE
     assert state(harness, order.pod) is PodState.RUNNING
     harness.pass_time(4.5)
     exited = seen(harness, order.pod)
@@ -302,7 +302,7 @@ def test_a_life_that_does_not_obey_is_over_when_its_grace_is(harness: Harness) -
 
 def test_a_life_without_grace_is_over_at_once(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
-    assert tell(harness, stop(order, grace_s=0)).reply is Reply.DONE
+    assert tell(harness, stop(order, grace_s=0)).status is OrderStatus.DONE
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
@@ -380,7 +380,7 @@ def test_orders_to_a_silent_node_have_no_answer(harness: Harness) -> None:
     waiting = harness.order("b", device=1, run_s=LONG_S)
     harness.silence()
     orders = (waiting, running, stop(running), ForgetOrder(pod=running.pod, node=running.node))
-    assert {answer.reply for answer in tell_all(harness, *orders)} == {Reply.UNKNOWN}
+    assert {answer.status for answer in tell_all(harness, *orders)} == {OrderStatus.UNKNOWN}
 
 
 def test_pods_run_on_while_their_node_is_silent_for_a_moment(harness: Harness) -> None:
@@ -400,18 +400,18 @@ def look(harness: Harness) -> Observation:
     return harness.engine.observe(ONE)
 
 
-def tell(harness: Harness, order: Order) -> Answer:
+def tell(harness: Harness, order: Order) -> OrderResult:
     (answer,) = tell_all(harness, order)
     return answer
 
 
-def tell_all(harness: Harness, *orders: Order) -> list[Answer]:
+def tell_all(harness: Harness, *orders: Order) -> list[OrderResult]:
     return list(harness.engine.carry_out(orders, ONE))
 
 
 def start(harness: Harness, order: StartOrder) -> StartOrder:
     """Start it, and see it run or, if it is as short as that, exited."""
-    assert tell(harness, order).reply is Reply.DONE
+    assert tell(harness, order).status is OrderStatus.DONE
     assert state(harness, order.pod) is not None
     return order
 

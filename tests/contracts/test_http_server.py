@@ -18,7 +18,7 @@ import uvloop
 from fairpool.api.loopback import LoopbackHttp
 from fairpool.control.guard import PEER_UID
 from fairpool.platform import http_server
-from fairpool.platform.admin_socket import owners_socket
+from fairpool.platform.admin_socket import private_socket
 from fairpool.platform.http_server import Limits, Server
 
 PATIENCE_S = 60.0
@@ -53,14 +53,14 @@ class Running:
     def _run(self, factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
         async def serve() -> None:
             home = asyncio.get_running_loop()
-            own = await home.create_unix_server(self.server.own_connection, sock=owners_socket(self.place))
+            own = await home.create_unix_server(self.server.own_connection, sock=private_socket(self.place))
             sweeping = asyncio.create_task(self.server.sweep())
             await self.server.serve([self._listener])
             sweeping.cancel()
             own.close()
 
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(serve())
+        with asyncio.Runner(loop_factory=factory) as event_loop:
+            event_loop.run(serve())
 
     def connect(self, address: str = "127.0.0.1") -> socket.socket:
         line = socket.socket()

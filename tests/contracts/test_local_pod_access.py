@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.supervisor import Supervisor
-from fairpool.control.pod_access import Excerpt, PodAddress
-from fairpool.platform.pod_access import LocalDoors
+from fairpool.control.pod_access import LogRange, PodAddress
+from fairpool.platform.local_pod_access import LocalPodAccess
 
 
 class Rotating:
@@ -27,10 +27,12 @@ class Rotating:
 
 def test_a_follower_that_was_too_slow_sees_where_output_is_missing() -> None:
     async def read() -> bytes:
-        doors = LocalDoors(cast(Supervisor, Rotating()))
-        wanted = Excerpt(0, None, None, False)
-        pieces = [piece async for piece in doors.read_log(PodAddress("local", "p", None, "w"), wanted, follow=True)]
-        doors.close()
+        pod_access = LocalPodAccess(cast(Supervisor, Rotating()))
+        wanted = LogRange(0, None, None, False)
+        pieces = [
+            piece async for piece in pod_access.read_log(PodAddress("local", "p", None, "w"), wanted, follow=True)
+        ]
+        pod_access.close()
         return b"".join(pieces)
 
     assert asyncio.run(read()) == b"abc\n\n[fairpool: 6 bytes of output were rotated away]\nk\n"

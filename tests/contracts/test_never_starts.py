@@ -71,7 +71,7 @@ def test_nothing_is_refused_for_its_size_while_the_cluster_is_away(home: House) 
     expect(submit(home, "20"), 202)
 
 
-def test_limits_of_project_and_department_and_quotas_of_firm_work_are_kept(home: House) -> None:
+def test_limits_of_project_and_department_and_quotas_of_non_preemptible_work_are_kept(home: House) -> None:
     assert codes(submit(home, "5", WORKSPACES)) == ["project.over_quota"]
     owed: dict[str, Any] = {"resources": [{"gpu": {"deserved": 4, "limit": 5}}]}
     expect(home.call("PUT", f"{PROJECTS}/team-a/resources", owed), 200)

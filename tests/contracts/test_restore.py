@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.control.store import condition
@@ -219,11 +219,11 @@ class Cluster:
         machine = Node(name=NodeName("n1"), cpu_milli=64_000, memory_bytes=1 << 38, gpus=8, gpu_memory_mib=32_510)
         self.engine = SimulatedEngine(self.clock, [machine], always(Behaviour()))
         self.wire = Wire(home)
-        self.loop = Loop(Ledger(None), self.engine, Link(self.wire, "local"), self.clock.wall.now)
+        self.loop = Loop(Ledger(None), self.engine, ControlLink(self.wire, "local"), self.clock.wall.now)
 
     def run(self, seconds: int) -> None:
         for _ in range(seconds):
-            while self.loop.turn():
+            while self.loop.run_cycle():
                 pass
             self.clock.advance(1)
 

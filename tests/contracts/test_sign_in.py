@@ -15,7 +15,7 @@ from argon2.exceptions import VerificationError
 from fastapi.testclient import TestClient
 
 from fairpool.control.app import create_app
-from fairpool.control.attempts import Attempts, names_of, place_of
+from fairpool.control.attempts import Attempts, names_of, network_of
 from fairpool.control.owner import new_link, owner_token
 from fairpool.control.passwords import WAITING_MAX, Passwords, new_password
 from fairpool.control.rbac import ROUTES, Action
@@ -141,9 +141,9 @@ def test_the_right_password_from_a_known_address_gets_in_whatever_strangers_do(t
 
 
 def test_every_address_of_this_machine_counts_as_one() -> None:
-    assert {place_of(each) for each in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.3")} == {"loopback"}
-    assert place_of("2001:db8::1") == place_of("2001:db8::ffff:2") != place_of("2001:db8:0:1::1")
-    assert place_of("203.0.113.1") != place_of("203.0.113.2")
+    assert {network_of(each) for each in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.3")} == {"loopback"}
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:2") != network_of("2001:db8:0:1::1")
+    assert network_of("203.0.113.1") != network_of("203.0.113.2")
 
 
 def test_wrong_passwords_from_a_known_address_cost_their_sender_time() -> None:

@@ -12,27 +12,27 @@ from random import Random
 
 import pytest
 
-from fairpool.engines.port import Away
+from fairpool.engines.port import EngineUnreachable
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always, seeded
 from fairpool.engines.simulated.clock import VirtualClock, WallClock
-from fairpool.engines.simulated.course import Course, observed
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.host import FENCE_S, GONE_S, Host
-from fairpool.engines.simulated.state_file import Journal
+from fairpool.engines.simulated.faulty_engine import FaultyEngine
+from fairpool.engines.simulated.invariants import InvariantChecker
+from fairpool.engines.simulated.simulated_node import FENCE_S, GONE_S, SimulatedNode
+from fairpool.engines.simulated.state_file import StateFile
+from fairpool.engines.simulated.timeline import PodTimeline, observed
 from fairpool.engines.simulated.traces import Trace, arrivals, read_trace
-from fairpool.engines.simulated.unreliable import FaultyEngine
-from fairpool.engines.simulated.witness import Witness
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, QueueId, Token
 from fairpool.model.node import Taint, TaintEffect
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     Observation,
     ObservedPod,
     Order,
+    OrderResult,
+    OrderStatus,
     PodState,
-    Reply,
     StartOrder,
     StopOrder,
 )
@@ -42,9 +42,9 @@ from fairpool.model.workload import (
     NO_GPU,
     GpuKind,
     GpuRequest,
-    LabelOperator,
-    LabelRule,
-    Neighbourhood,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    PodAffinityTerm,
     PodShape,
     Toleration,
     WorkloadKind,
@@ -72,7 +72,7 @@ def test_an_image_that_cannot_be_pulled_keeps_a_pod_from_starting_until_it_can()
     trouble = "ErrImagePull: no such image"
     world = World(Behaviour(pull_s=3, pull_error=trouble, pull_error_s=60, start_s=1, run_s=5))
     order = world.start("a")
-    words = [world.at(seconds).pods[order.pod].words for seconds in (2, 3, 62, 63)]
+    words = [world.at(seconds).pods[order.pod].message for seconds in (2, 3, 62, 63)]
     assert words == ["", trouble, trouble, ""]
     assert world.states(order, at_s=(63.9, 64, 69)) == ["starting", "running", "exited"]
 
@@ -83,7 +83,7 @@ def test_a_pod_that_never_gets_its_image_leaves_when_it_is_stopped() -> None:
     world.pass_time(10_000)
     assert world.look().pods[order.pod].state is PodState.STARTING
     world.stop(order, grace_s=30)
-    assert world.look().pods[order.pod].words == "stopped before it ran: test"
+    assert world.look().pods[order.pod].message == "stopped before it ran: test"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -184,7 +184,7 @@ def test_a_node_that_is_silent_for_long_stops_its_pods_itself() -> None:
     world.pass_time(60)
     world.engine.end_silence(NODE)
     observed = world.look().pods[order.pod]
-    assert (observed.state, observed.words, observed.exit_code) == (PodState.EXITED, "fenced", 137)
+    assert (observed.state, observed.message, observed.exit_code) == (PodState.EXITED, "fenced", 137)
 
 
 def test_a_silent_node_is_called_gone_after_it_has_stopped_its_pods_until_it_answers() -> None:
@@ -232,11 +232,11 @@ def test_a_node_that_leaves_takes_its_pods_with_it_and_returns_as_another_machin
     order = world.start("a")
     world.engine.remove_node(NODE)
     assert (world.look().nodes, world.look().pods) == ({}, {})
-    assert world.tell(StopOrder(pod=order.pod, node=NODE, grace_s=0, reason="test")).reply is Reply.DONE
-    assert world.tell(start_order("b")).reply is Reply.REFUSED
+    assert world.tell(StopOrder(pod=order.pod, node=NODE, grace_s=0, reason="test")).status is OrderStatus.DONE
+    assert world.tell(start_order("b")).status is OrderStatus.REFUSED
     world.engine.add_node(machine())
     assert world.look().nodes[NODE].boot_id == f"{NODE}/2"
-    assert world.tell(order).reply is Reply.REFUSED
+    assert world.tell(order).status is OrderStatus.REFUSED
 
 
 def test_a_node_may_get_labels_and_taints_while_pods_run() -> None:
@@ -256,7 +256,7 @@ def test_a_pod_that_is_lost_leaves_no_trace_and_does_not_start_again() -> None:
     order = world.start("a")
     world.engine.lose(order.pod)
     assert order.pod not in world.look().pods
-    assert world.tell(order) == Answer(order.pod, Reply.REFUSED, "this pod instance has ended")
+    assert world.tell(order) == OrderResult(order.pod, OrderStatus.REFUSED, "this pod instance has ended")
 
 
 # --- what changes and what stays the same object
@@ -290,11 +290,11 @@ def test_looking_at_a_large_cluster_costs_what_has_changed(monkeypatch: pytest.M
     first = engine.observe(ONE)
     drawn: list[PodId] = []
 
-    def drawing(course: Course, at: Instant) -> ObservedPod:
+    def drawing(course: PodTimeline, at: Instant) -> ObservedPod:
         drawn.append(course.order.pod)
         return observed(course, at)
 
-    monkeypatch.setattr("fairpool.engines.simulated.engine.sight", drawing)
+    monkeypatch.setattr("fairpool.engines.simulated.engine.observed", drawing)
     clock.advance(49)
     assert engine.observe(ONE) is first
     clock.advance(1)
@@ -419,7 +419,7 @@ def test_a_fenced_node_holds_nothing() -> None:
 
 
 def test_the_witness_trusts_not_even_the_engine() -> None:
-    witness = Witness()
+    witness = InvariantChecker()
     witness.acted(Token(3))
     witness.acted(Token(2))
     order = start_order("a")
@@ -437,19 +437,19 @@ def test_the_witness_trusts_not_even_the_engine() -> None:
 
 def test_a_reopened_engine_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    first = SimulatedEngine(clock, [machine()], seeded(1), Journal(tmp_path / "journal"))
+    first = SimulatedEngine(clock, [machine()], seeded(1), StateFile(tmp_path / "journal"))
     first.carry_out([start_order("a"), start_order("b", devices=(1,))], ONE)
     clock.advance(3600)
-    reopened = SimulatedEngine(clock, [machine()], always(Behaviour()), Journal(tmp_path / "journal"))
+    reopened = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(tmp_path / "journal"))
     assert reopened.observe(ONE).pods == first.observe(ONE).pods
     assert reopened.alive() == first.alive()
 
 
 def test_violations_outlive_the_process(tmp_path: Path) -> None:
-    first = SimulatedEngine(VirtualClock(START), [machine()], journal=Journal(tmp_path / "journal"))
+    first = SimulatedEngine(VirtualClock(START), [machine()], state_file=StateFile(tmp_path / "journal"))
     first.carry_out([start_order("a"), start_order("b")], ONE)
     assert len(first.violations) == 1
-    reopened = SimulatedEngine(VirtualClock(START), [], journal=Journal(tmp_path / "journal"))
+    reopened = SimulatedEngine(VirtualClock(START), [], state_file=StateFile(tmp_path / "journal"))
     assert reopened.violations == first.violations
 
 
@@ -460,7 +460,7 @@ def test_an_engine_that_dies_between_any_two_calls_does_what_the_other_does(seed
     steady = SimulatedEngine(clock, nodes, seeded(seed))
 
     def reopened() -> SimulatedEngine:
-        return SimulatedEngine(clock, nodes, seeded(seed), Journal(tmp_path / "journal"))
+        return SimulatedEngine(clock, nodes, seeded(seed), StateFile(tmp_path / "journal"))
 
     dice = Random(seed)
     for step in range(20):
@@ -504,14 +504,14 @@ def some_act(dice: Random, step: int, engine: SimulatedEngine) -> Act:
 def test_a_journal_that_cannot_be_written_means_away_and_is_caught_up_later(
     tmp_path: Path,
 ) -> None:
-    journal = Journal(tmp_path / "journal")
-    engine = SimulatedEngine(VirtualClock(START), [machine()], journal=journal)
+    journal = StateFile(tmp_path / "journal")
+    engine = SimulatedEngine(VirtualClock(START), [machine()], state_file=journal)
     journal._database.execute("PRAGMA query_only = ON")
-    with pytest.raises(Away):
+    with pytest.raises(EngineUnreachable):
         engine.carry_out([start_order("a")], ONE)
     journal._database.execute("PRAGMA query_only = OFF")
-    assert engine.carry_out([start_order("a")], ONE) == [Answer(PodId("a-0-0"), Reply.DONE)]
-    reopened = SimulatedEngine(VirtualClock(START), journal=Journal(tmp_path / "journal"))
+    assert engine.carry_out([start_order("a")], ONE) == [OrderResult(PodId("a-0-0"), OrderStatus.DONE)]
+    reopened = SimulatedEngine(VirtualClock(START), state_file=StateFile(tmp_path / "journal"))
     assert list(reopened.observe(ONE).pods) == ["a-0-0"]
 
 
@@ -522,13 +522,13 @@ import os, signal
 from tests.contracts.test_simulated_engine import *
 journal = Journal({str(tmp_path / "j")!r})
 engine = SimulatedEngine(VirtualClock(START), [machine()], always(Behaviour(run_s=60)), journal)
-assert engine.carry_out([start_order("a")], Token(5))[0].reply is Reply.DONE
+assert engine.carry_out([start_order("a")], Token(5))[0].status is OrderStatus.DONE
 os.kill(os.getpid(), signal.SIGKILL)
 """
     killed = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=False)
     assert killed.returncode == -signal.SIGKILL
     clock = VirtualClock(Instant(START + 59_000))
-    engine = SimulatedEngine(clock, [machine()], journal=Journal(tmp_path / "j"))
+    engine = SimulatedEngine(clock, [machine()], state_file=StateFile(tmp_path / "j"))
     assert engine.observe(Token(5)).pods[PodId("a-0-0")].state is PodState.RUNNING
     clock.advance(1)
     assert engine.observe(Token(5)).pods[PodId("a-0-0")].state is PodState.EXITED
@@ -538,21 +538,21 @@ def test_everything_an_order_or_a_node_can_hold_comes_back_from_the_journal() ->
     shape = PodShape(
         gpu=GpuRequest(mig=(("mig-1g", 2),)),
         extended=(("disks", 1),),
-        node_rules=((LabelRule("zone", LabelOperator.IN, ("a", "b")),),),
+        node_rules=((NodeSelectorRequirement("zone", NodeSelectorOperator.IN, ("a", "b")),),),
         tolerations=(Toleration("drain", effect=TaintEffect.NO_EXECUTE), Toleration()),
         labels=(("app", "x"),),
-        near=(Neighbourhood("rack", (("app", "x"),)),),
+        near=(PodAffinityTerm("rack", (("app", "x"),)),),
     )
-    course = Course(number=1, order=start_order("a", shape=shape), behaviour=Behaviour(), accepted_at=START)
-    assert decode(Course, encode(course)) == course
+    course = PodTimeline(number=1, order=start_order("a", shape=shape), behaviour=Behaviour(), accepted_at=START)
+    assert decode(PodTimeline, encode(course)) == course
     node = replace(machine(), labels={"a": "b"}, taints=(Taint("x"),), gpus_withheld=(3,), mig_instances={"mig-1g": 7})
-    host = Host(number=1, node=node, silent_since=START)
-    assert decode(Host, encode(host)) == host
+    host = SimulatedNode(number=1, node=node, silent_since=START)
+    assert decode(SimulatedNode, encode(host)) == host
 
 
 def test_a_journal_remembers_when_it_was_begun(tmp_path: Path) -> None:
-    assert Journal(tmp_path / "journal").begun_at(5) == 5
-    assert Journal(tmp_path / "journal").begun_at(9) == 5
+    assert StateFile(tmp_path / "journal").begun_at(5) == 5
+    assert StateFile(tmp_path / "journal").begun_at(9) == 5
 
 
 # --- faults
@@ -570,23 +570,23 @@ def test_seeds_choose_which_faults_there_are() -> None:
 @pytest.mark.parametrize(
     ("faults", "reply", "runs"),
     [
-        pytest.param(Faults(order_lost=1), Reply.UNKNOWN, False, id="order lost"),
-        pytest.param(Faults(answer_lost=1), Reply.UNKNOWN, True, id="answer lost"),
-        pytest.param(Faults(order_late=1), Reply.UNKNOWN, False, id="order late"),
-        pytest.param(Faults(order_twice=1), Reply.DONE, True, id="order twice"),
-        pytest.param(Faults(put_off=1), Reply.LATER, False, id="put off"),
-        pytest.param(Faults(refused=1), Reply.REFUSED, False, id="refused"),
+        pytest.param(Faults(order_lost=1), OrderStatus.UNKNOWN, False, id="order lost"),
+        pytest.param(Faults(answer_lost=1), OrderStatus.UNKNOWN, True, id="answer lost"),
+        pytest.param(Faults(order_late=1), OrderStatus.UNKNOWN, False, id="order late"),
+        pytest.param(Faults(order_twice=1), OrderStatus.DONE, True, id="order twice"),
+        pytest.param(Faults(put_off=1), OrderStatus.LATER, False, id="put off"),
+        pytest.param(Faults(refused=1), OrderStatus.REFUSED, False, id="refused"),
         pytest.param(Faults(away_before=1), None, False, id="away before"),
         pytest.param(Faults(away_after=1), None, True, id="away after"),
     ],
 )
-def test_an_order_meets_its_fault(faults: Faults, reply: Reply | None, runs: bool) -> None:
+def test_an_order_meets_its_fault(faults: Faults, reply: OrderStatus | None, runs: bool) -> None:
     world = World(Behaviour())
     faulty = FaultyEngine(world.engine, faults, Random(1), world.clock)
     try:
         (answer,) = faulty.carry_out([start_order("a")], ONE)
-        assert answer.reply is reply
-    except Away:
+        assert answer.status is reply
+    except EngineUnreachable:
         assert reply is None
     assert bool(world.look().pods) is runs
 
@@ -597,7 +597,7 @@ def test_an_image_may_not_be_there_for_some_minutes() -> None:
     order = start_order("a", devices=(1,))
     faulty.carry_out([order], ONE)
     held_up = faulty.observe(ONE).pods[order.pod]
-    assert (held_up.state, held_up.words[:12]) == (PodState.STARTING, "ErrImagePull")
+    assert (held_up.state, held_up.message[:12]) == (PodState.STARTING, "ErrImagePull")
     world.pass_time(301)
     assert faulty.observe(ONE).pods[order.pod].state is PodState.RUNNING
 
@@ -632,7 +632,7 @@ def test_refused_is_for_good_even_if_an_earlier_copy_is_still_on_its_way() -> No
     late = FaultyEngine(world.engine, Faults(order_late=1), Random(1), world.clock)
     late.carry_out([start_order("a")], ONE)
     late._faults = Faults(refused=1)
-    assert late.carry_out([start_order("a")], ONE)[0].reply is Reply.REFUSED
+    assert late.carry_out([start_order("a")], ONE)[0].status is OrderStatus.REFUSED
     world.pass_time(30)
     assert late.observe(ONE).pods == {}
 
@@ -662,7 +662,10 @@ def history(seed: int) -> list[object]:
     observation = faulty.observe(ONE)
     assert sorted(observation.nodes) == ["n0", "n1", "n2", "n3"]
     assert not any(observed.silent_since for observed in observation.nodes.values())
-    assert {answer.reply for answer in faulty.carry_out(list(starts(engine)), ONE)} <= {Reply.DONE, Reply.REFUSED}
+    assert {answer.status for answer in faulty.carry_out(list(starts(engine)), ONE)} <= {
+        OrderStatus.DONE,
+        OrderStatus.REFUSED,
+    }
     assert engine.violations == []
     return told
 
@@ -676,7 +679,7 @@ def starts(engine: SimulatedEngine) -> Iterable[Order]:
 def asked(question: Callable[[], object]) -> object:
     try:
         answer = question()
-    except Away as away:
+    except EngineUnreachable as away:
         return str(away)
     return (answer.nodes, answer.pods) if isinstance(answer, Observation) else answer
 
@@ -757,7 +760,7 @@ def test_a_node_that_is_taken_away_is_not_seen_and_its_pods_are() -> None:
     assert (list(seen.nodes), seen.pods[order.pod].state) == ([], PodState.RUNNING)
     assert world.engine.nodes == []
     later = start_order("b", boot_id=order.boot_id, devices=(1,))
-    assert world.tell(later).reply is Reply.REFUSED
+    assert world.tell(later).status is OrderStatus.REFUSED
     world.stop(order, grace_s=0)
     assert world.look().pods[order.pod].state is PodState.EXITED
 
@@ -786,11 +789,11 @@ def test_a_pod_whose_record_is_lost_is_found_by_whoever_looks_for_it(how: str) -
     world.engine.lose_record(order.pod, Instant(START + 1000 * SECOND_MS))
     match how:
         case "start":
-            assert world.tell(order).reply is Reply.DONE
+            assert world.tell(order).status is OrderStatus.DONE
         case "stop":
             world.stop(order, grace_s=30)
         case "forget":
-            assert world.tell(ForgetOrder(pod=order.pod, node=order.node)).reply is Reply.LATER
+            assert world.tell(ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.LATER
         case _:
             world.engine.find_all()
     assert world.look().pods[order.pod].state is PodState.RUNNING, "once, and until it has left"
@@ -803,7 +806,7 @@ def test_of_a_pod_that_ends_unseen_nobody_knows_how() -> None:
     world.engine.lose_record(order.pod, Instant(START + 100 * SECOND_MS))
     assert order.pod not in world.at(200).pods
     assert world.engine.alive() == []
-    assert world.tell(order).reply is Reply.REFUSED, "it has had its life"
+    assert world.tell(order).status is OrderStatus.REFUSED, "it has had its life"
 
 
 def test_whom_it_has_told_to_stop_an_engine_does_not_lose() -> None:
@@ -841,13 +844,13 @@ def test_a_pod_whose_shim_goes_on_in_time_leaves_by_itself() -> None:
 
 def test_a_journal_remembers_what_is_not_offered_not_seen_and_not_heard(tmp_path: Path) -> None:
     clock, path = VirtualClock(START), tmp_path / "journal"
-    first = SimulatedEngine(clock, [machine()], always(Behaviour()), Journal(path))
+    first = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(path))
     unseen, deaf = start_order("a"), start_order("b", devices=(1,))
     first.carry_out([unseen, deaf], ONE)
     first.lose_record(unseen.pod, Instant(START + 100 * SECOND_MS))
     first.stop_shim(deaf.pod, Instant(START + 100 * SECOND_MS))
     first.withdraw_node(NODE)
-    again = SimulatedEngine(clock, [machine()], always(Behaviour()), Journal(path))
+    again = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(path))
     assert (list(again.observe(ONE).nodes), list(again.observe(ONE).pods)) == ([], [deaf.pod])
     again.carry_out([StopOrder(pod=deaf.pod, node=NODE, grace_s=50, reason="test")], ONE)
     clock.advance(49)
@@ -858,7 +861,7 @@ def test_a_journal_remembers_what_is_not_offered_not_seen_and_not_heard(tmp_path
 @pytest.mark.parametrize("deaf", [0.0, 0.5])
 def test_those_who_do_not_listen_behave_as_before_in_all_else(deaf: float) -> None:
     orders = [start_order(f"w{number}") for number in range(60)]
-    heard, mixed = [seeded(7)(each) for each in orders], [seeded(7, deaf=deaf)(each) for each in orders]
+    heard, mixed = [seeded(7)(each) for each in orders], [seeded(7, ignores_stop=deaf)(each) for each in orders]
     assert [replace(each, stop_s=0) for each in heard] == [replace(each, stop_s=0) for each in mixed]
     assert any(each.stop_s > 3600 for each in mixed) == (deaf > 0)
 
@@ -874,14 +877,14 @@ class World:
     def start(self, workload: str, incarnation: int = 0, device: int = 0) -> StartOrder:
         boot_id = self.engine.host(NODE).boot_id
         order = start_order(workload, 0, incarnation, boot_id=boot_id, devices=(device,))
-        assert self.tell(order).reply is Reply.DONE
+        assert self.tell(order).status is OrderStatus.DONE
         return order
 
     def stop(self, order: StartOrder, grace_s: int) -> None:
         told = StopOrder(pod=order.pod, node=order.node, grace_s=grace_s, reason="test")
-        assert self.tell(told).reply is Reply.DONE
+        assert self.tell(told).status is OrderStatus.DONE
 
-    def tell(self, order: Order) -> Answer:
+    def tell(self, order: Order) -> OrderResult:
         (answer,) = self.engine.carry_out([order], ONE)
         return answer
 

@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from fairpool.api import organization as org
-from fairpool.api import workloads as work
+from fairpool.api import workload_spec as work
 from fairpool.api.access import AccessRuleRequest, RoleName, ScopeType, UserRequest
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.cluster_client import ClusterClient
@@ -26,7 +26,7 @@ from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control import declarations
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
 from fairpool.control.plane import Plane
-from fairpool.control.pod_access import Excerpt, NoUploads, PodAddress, ShellEnd, Shut
+from fairpool.control.pod_access import LogRange, NoUploadAccess, PodAccessError, PodAddress, ShellSession
 from fairpool.control.settings import Settings
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
@@ -65,17 +65,17 @@ class Echo:
 
 
 @dataclass
-class Doors(NoUploads):
+class FakePodAccess(NoUploadAccess):
     """Pods that write three lines, and a fourth to those who follow."""
 
     shells: list[Echo] = field(default_factory=list)
-    wanted: list[Excerpt] = field(default_factory=list)
+    wanted: list[LogRange] = field(default_factory=list)
     reported: Mapping[str, Any] = field(default_factory=dict)
 
-    async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
+    async def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncIterator[bytes]:
         self.wanted.append(wanted)
         if pod.pod.endswith("-9"):
-            raise Shut(Problem("pod.log_gone", "its log was cleared away", "look at a later life"))
+            raise PodAccessError(Problem("pod.log_gone", "its log was cleared away", "look at a later life"))
         lines = [b"one\n", b"two\n", b"three\n"]
         yield b"".join(lines if wanted.tail is None else lines[len(lines) - wanted.tail :])[wanted.offset :]
         if follow and pod.pod.endswith("-8"):
@@ -84,7 +84,7 @@ class Doors(NoUploads):
             await asyncio.sleep(0.05)
             yield b"four\n"
 
-    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
         self.shells.append(Echo(command))
         return self.shells[-1]
 
@@ -97,7 +97,7 @@ class Served:
     """A control plane behind a socket."""
 
     address: str
-    doors: Doors
+    pod_access: FakePodAccess
     identity: ClusterIdentity
     admin: Client
     app: FastAPI
@@ -135,8 +135,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 @contextmanager
 def serving(data: Path) -> Iterator[Served]:
-    doors = Doors()
-    app = create_app(Settings(data=data, keep_alive_s=3600), doors=doors, hasher=CHEAP)
+    pod_access = FakePodAccess()
+    app = create_app(Settings(data=data, keep_alive_s=3600), pod_access=pod_access, hasher=CHEAP)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -155,7 +155,7 @@ def serving(data: Path) -> Iterator[Served]:
         identity = asyncio.run_coroutine_threadsafe(cluster_identity(app), loops[0]).result()
         with Client(address) as admin:
             admin.sign_in("test@run.ai", "password")
-            yield Served(address, doors, identity, admin, app, loops[0])
+            yield Served(address, pod_access, identity, admin, app, loops[0])
     finally:
         server.should_exit = True
         server.force_exit = True
@@ -343,12 +343,12 @@ def test_logs_past_and_live(served: Served) -> None:
 def test_a_log_since_a_moment_and_with_times(served: Served) -> None:
     workload = served.submit("t1")
     served.runs(workload)
-    doors = served.doors
+    pod_access = served.pod_access
     list(served.admin.logs(workload, since="2026-11-15T12:00:00Z", timestamps=True, tail=0))
-    assert doors.wanted.pop() == Excerpt(tail=0, since=Instant(1_794_744_000_000), timestamps=True)
+    assert pod_access.wanted.pop() == LogRange(tail=0, since=Instant(1_794_744_000_000), timestamps=True)
     before = time.time() * 1000
     list(served.admin.logs(workload, since="10m"))
-    since = doors.wanted.pop().since
+    since = pod_access.wanted.pop().since
     assert since is not None
     assert before - 600_000 <= since + 1 <= time.time() * 1000 - 600_000 + 1
     with pytest.raises(Refused) as wrong:
@@ -371,7 +371,7 @@ def test_a_shell_goes_both_ways_and_ends_with_its_exit_code(served: Served) -> N
     with served.admin.shell(workload) as shell:
         assert shell.receive(60) == Frame(Channel.OUTPUT, b"")
     end = time.monotonic() + 60
-    while not all(each.closed for each in served.doors.shells):
+    while not all(each.closed for each in served.pod_access.shells):
         assert time.monotonic() < end
         time.sleep(0.02)
 
@@ -390,7 +390,7 @@ def test_who_gets_no_shell_is_told_why(served: Served) -> None:
     with pytest.raises(Refused) as wrong, served.admin.shell(workload, ["x"] * 300, pod="y" * 300):
         pass
     assert [each.field for each in wrong.value.items] == ["command", "pod"]  # both at once
-    assert served.doors.shells == []
+    assert served.pod_access.shells == []
 
 
 @pytest.fixture
@@ -444,7 +444,7 @@ def test_a_shell_ends_with_the_right_to_it(served: Served, ann: Client, revoke: 
         assert (last.channel, b"no longer have permission" in last.data) == (Channel.ENDED, True)
         assert shell.receive(60) is None
     end = time.monotonic() + 60
-    while not served.doors.shells[0].closed:
+    while not served.pod_access.shells[0].closed:
         assert time.monotonic() < end
         time.sleep(0.02)
 

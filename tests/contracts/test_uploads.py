@@ -17,7 +17,7 @@ from fairpool.agent.state_directory import DataFolder
 from fairpool.agent.unpacking import unpack
 from fairpool.agent.uploads import Uploads
 from fairpool.control import uploads as control_uploads
-from fairpool.control.pod_access import NoDoors, Shut
+from fairpool.control.pod_access import NoPodAccess, PodAccessError
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload
 from tests.control.house import House, codes, expect, gone, house
@@ -26,7 +26,7 @@ BOUNDS = Bounds(size_bytes=1 << 20, files=100, total_bytes=1 << 30)
 UPLOADS = "/api/v1/uploads"
 
 
-class Doors(NoDoors):
+class FakePodAccess(NoPodAccess):
     """Uploads in a folder of the test."""
 
     def __init__(self, root: Path) -> None:
@@ -36,18 +36,18 @@ class Doors(NoDoors):
     async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
         problem = self.store.begin(upload, total_bytes)
         if problem is not None:
-            raise Shut(problem)
+            raise PodAccessError(problem)
 
     async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
         written = self.store.write(upload_id, offset, piece)
         if isinstance(written, Problem):
-            raise Shut(written)
+            raise PodAccessError(written)
         return written
 
     async def finish_upload(self, upload_id: str, bounds: Bounds) -> Upload:
         done = self.store.finish(upload_id, bounds)
         if isinstance(done, Problem):
-            raise Shut(done)
+            raise PodAccessError(done)
         return done
 
     async def claim_upload(self, upload_id: str) -> Upload | None:
@@ -64,13 +64,13 @@ class Doors(NoDoors):
 
 
 @pytest.fixture
-def doors(tmp_path: Path) -> Doors:
-    return Doors(tmp_path / "uploads")
+def pod_access(tmp_path: Path) -> FakePodAccess:
+    return FakePodAccess(tmp_path / "uploads")
 
 
 @pytest.fixture
-def home(tmp_path: Path, doors: Doors) -> Iterator[House]:
-    with house(tmp_path / "data", doors=doors) as made:
+def home(tmp_path: Path, pod_access: FakePodAccess) -> Iterator[House]:
+    with house(tmp_path / "data", pod_access=pod_access) as made:
         made.project("team-a")
         made.project("team-b")
         made.researcher("ann", "team-a")
@@ -114,7 +114,7 @@ def submit(
 # --- one upload, from its beginning to its end ----------------------------------------------------------------
 
 
-def test_a_folder_is_uploaded_and_its_job_has_its_id(home: House, doors: Doors) -> None:
+def test_a_folder_is_uploaded_and_its_job_has_its_id(home: House, pod_access: FakePodAccess) -> None:
     upload_id, done = upload(home, archive(("train.py", b"print(1)"), ("data", None), ("data/a", b"x" * 1000)))
     assert expect(done, 200) == {
         "id": upload_id,
@@ -124,7 +124,7 @@ def test_a_folder_is_uploaded_and_its_job_has_its_id(home: House, doors: Doors) 
         "files": 3,
         "bytes": 1008,
     }
-    files = doors.store.files_of(upload_id)
+    files = pod_access.store.files_of(upload_id)
     assert (files / "train.py").read_text() == "print(1)"
     assert (files.parent.stat().st_mode & 0o077, files.stat().st_mode & 0o077) == (0, 0), "others cannot look into it"
     made = expect(submit(home, upload_id), 202)
@@ -135,32 +135,32 @@ def test_a_folder_is_uploaded_and_its_job_has_its_id(home: House, doors: Doors) 
     assert [(each.target, each.uploaded) for each in program.volumes] == [("/workdir", True)]
 
 
-def test_a_folder_goes_with_its_workload_and_stays_as_long_as_that(home: House, doors: Doors) -> None:
+def test_a_folder_goes_with_its_workload_and_stays_as_long_as_that(home: House, pod_access: FakePodAccess) -> None:
     upload_id, _ = upload(home, archive(("train.py", b"")))
     expect(submit(home, upload_id), 202)
-    os.utime(doors.store.files_of(upload_id).parent / "about.json", (0, 0))
+    os.utime(pod_access.store.files_of(upload_id).parent / "about.json", (0, 0))
     sweep(home)
-    assert doors.store.find(upload_id) is not None, "however old it is"
+    assert pod_access.store.find(upload_id) is not None, "however old it is"
     expect(home.call("DELETE", f"/api/v1/workloads/{upload_id}", by="ann"), 202)
     sweep(home)
-    assert doors.store.find(upload_id) is not None, "its pods may still be there"
+    assert pod_access.store.find(upload_id) is not None, "its pods may still be there"
     home.push(home.report(gone=(gone(upload_id),)))
     sweep(home)
-    assert doors.store.find(upload_id) is None
-    assert os.listdir(doors.store.files_of(upload_id).parent.parent) == []
+    assert pod_access.store.find(upload_id) is None
+    assert os.listdir(pod_access.store.files_of(upload_id).parent.parent) == []
 
 
-def test_an_upload_without_a_job_is_removed_after_an_hour(home: House, doors: Doors) -> None:
+def test_an_upload_without_a_job_is_removed_after_an_hour(home: House, pod_access: FakePodAccess) -> None:
     upload_id, _ = upload(home, archive(("train.py", b"")))
     begun = expect(home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann"), 201)["id"]
     sweep(home)
-    assert {each.id for each in doors.store.all()} == {upload_id, begun}
+    assert {each.id for each in pod_access.store.all()} == {upload_id, begun}
     for each in (upload_id, begun):
-        os.utime(doors.store.files_of(each).parent / "about.json", (0, 0))
-    (doors.store.files_of(begun).parent / "about.json").write_text("{")  # as a power cut might leave it
-    os.utime(doors.store.files_of(begun).parent, (0, 0))
+        os.utime(pod_access.store.files_of(each).parent / "about.json", (0, 0))
+    (pod_access.store.files_of(begun).parent / "about.json").write_text("{")  # as a power cut might leave it
+    os.utime(pod_access.store.files_of(begun).parent, (0, 0))
     sweep(home)
-    assert doors.store.all() == []
+    assert pod_access.store.all() == []
 
 
 def sweep(home: House) -> None:
@@ -213,20 +213,20 @@ def test_a_job_keeps_its_folder_from_being_removed_by_hand(home: House) -> None:
     assert (answer.status_code, codes(answer)) == (409, ["upload.in_use"])
 
 
-def test_a_project_does_not_see_what_an_earlier_one_of_its_name_left(home: House, doors: Doors) -> None:
+def test_a_project_does_not_see_what_an_earlier_one_of_its_name_left(home: House, pod_access: FakePodAccess) -> None:
     new = {"claimName": "data", "path": "/d", "existingPvc": False, "claimInfo": {"size": "1Gi"}}
     home.project("team-c")
     job = home.train("t1", project="team-c", storage={"pvc": [new]})["id"]
     for project in ("team-a", "team-c"):
-        (doors.data.claims / project / "data").mkdir(parents=True)
-        (doors.data.claims / project / "data" / "secret").touch()
+        (pod_access.data.claims / project / "data").mkdir(parents=True)
+        (pod_access.data.claims / project / "data" / "secret").touch()
     expect(home.call("DELETE", "/api/v1/org-unit/projects/team-c?workloads=delete"), 202)
     home.push(home.report(gone=(gone(job),)))
     again = home.call("POST", "/api/v1/org-unit/projects", {"name": "team-a", "parentId": "default"})
     assert (again.status_code, codes(again)) == (409, ["project.exists"])
     home.project("team-c")
-    assert os.listdir(doors.data.claims) == ["team-a"], "those of a project that exists stay"
-    (aside,) = (doors.data.root / "claims-set-aside").iterdir()
+    assert os.listdir(pod_access.data.claims) == ["team-a"], "those of a project that exists stay"
+    (aside,) = (pod_access.data.root / "claims-set-aside").iterdir()
     assert (aside / "data" / "secret").exists(), "nothing is lost"
     assert expect(home.call("GET", "/api/v1/claims?projectId=team-c"), 200)["claims"] == []
 
@@ -264,13 +264,13 @@ def test_finished_ones_that_no_job_uses_count_too(home: House) -> None:
     assert home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann").status_code == 201
 
 
-def test_what_folders_hold_together_is_bounded_once_they_are_unpacked(home: House, doors: Doors) -> None:
+def test_what_folders_hold_together_is_bounded_once_they_are_unpacked(home: House, pod_access: FakePodAccess) -> None:
     expect(home.call("PUT", "/v1/k8s/setting/uploads.totalMebibytes", {"value": 1}), 200)
     packed = archive(("a", bytes(600_000)))
     _, first = upload(home, packed)
     second_id, second = upload(home, packed)
     assert (first.status_code, second.status_code, codes(second)) == (200, 507, ["upload.no_room"])
-    assert doors.store.find(second_id) is None
+    assert pod_access.store.find(second_id) is None
 
 
 def test_pieces_come_in_order_and_may_come_twice(home: House) -> None:
@@ -374,11 +374,11 @@ def test_a_hostile_archive_is_refused_and_leaves_nothing(tmp_path: Path, name: s
     assert sorted(each.name for each in tmp_path.iterdir()) == ["archive", "out"], "nothing outside"
 
 
-def test_a_refused_archive_is_removed(home: House, doors: Doors) -> None:
+def test_a_refused_archive_is_removed(home: House, pod_access: FakePodAccess) -> None:
     upload_id, done = upload(home, archive(("../a", b"x")))
     assert (done.status_code, codes(done)) == (422, ["upload.path"])
-    assert doors.store.find(upload_id) is None
-    assert doors.store.all() == []
+    assert pod_access.store.find(upload_id) is None
+    assert pod_access.store.all() == []
 
 
 def test_plain_archives_come_out_as_they_were(tmp_path: Path) -> None:
@@ -392,9 +392,9 @@ def test_plain_archives_come_out_as_they_were(tmp_path: Path) -> None:
     assert not isinstance(unpack(tmp_path / "gnu", tmp_path / "out2", BOUNDS), Problem)
 
 
-def test_what_a_pod_closed_or_nested_deep_is_removed_too(doors: Doors, tmp_path: Path) -> None:
+def test_what_a_pod_closed_or_nested_deep_is_removed_too(pod_access: FakePodAccess, tmp_path: Path) -> None:
     name = "00000000-0000-4000-8000-000000000000"
-    folder = doors.store.files_of(name)
+    folder = pod_access.store.files_of(name)
     (folder / "closed").mkdir(parents=True)
     (folder / "closed" / "a").write_text("x")
     (folder / "closed").chmod(0)
@@ -405,7 +405,7 @@ def test_what_a_pod_closed_or_nested_deep_is_removed_too(doors: Doors, tmp_path:
         os.close(here)
         here = below
     os.close(here)
-    doors.store.remove(name)
+    pod_access.store.remove(name)
     assert os.listdir(tmp_path / "uploads") == []
 
 
@@ -414,4 +414,4 @@ def test_nothing_is_uploaded_where_there_is_no_place_for_it(tmp_path: Path) -> N
         home.project("team-a")
         answer = home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10})
         assert (answer.status_code, codes(answer)) == (503, ["upload.unreachable"])
-        assert asyncio.run(NoDoors().uploads()) == []
+        assert asyncio.run(NoPodAccess().uploads()) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.engines.simulated.behaviour import Behaviour, always
@@ -30,14 +30,14 @@ class Cluster:
 
     def restart(self) -> Loop:
         """Another loop on the same ledger."""
-        self.loop = Loop(self.ledger, self.engine, Link(self.home, "local"), self.clock.wall.now)
+        self.loop = Loop(self.ledger, self.engine, ControlLink(self.home, "local"), self.clock.wall.now)
         return self.loop
 
     def run(self, seconds: int = 90) -> None:
         """Long enough for evicted pods to leave and others to start in their place, and to be told."""
         for _ in range(seconds):
             for _ in range(TURNS_MAX):
-                if not self.loop.turn():
+                if not self.loop.run_cycle():
                     break
             else:
                 raise AssertionError("the loop does not come to rest")

@@ -24,7 +24,7 @@ from fairpool.api.clusters import (
     WorkloadReport,
 )
 from fairpool.control.app import cluster_identity, create_app
-from fairpool.control.pod_access import PodDoors
+from fairpool.control.pod_access import PodAccess
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
 from fairpool.control.store import access as store
 from fairpool.control.store.database import Connection
@@ -191,12 +191,12 @@ async def choose_password(app: FastAPI, password: str = FIRST_PASSWORD) -> None:
 
 
 @contextmanager
-def house(data: Path | None = None, *, doors: PodDoors | None = None, **settings: Any) -> Iterator[House]:
+def house(data: Path | None = None, *, pod_access: PodAccess | None = None, **settings: Any) -> Iterator[House]:
     """Moves in, signs the first user in as `admin`, and gives the cluster its token."""
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
         chosen = Settings(data=data or Path(folder), now=clock, **settings)
-        app = create_app(chosen, doors=doors, hasher=CHEAP)
+        app = create_app(chosen, pod_access=pod_access, hasher=CHEAP)
         with TestClient(app, raise_server_exceptions=True, base_url=HERE) as http:
             home = House(app, http, clock)
             assert http.portal is not None

@@ -22,13 +22,13 @@ from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import EventReport, NodeReport, PodReport, PushReport, WorkloadReport
 from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
-from fairpool.control.pod_access import Excerpt, NoUploads, PodAddress, ShellEnd, Shut
+from fairpool.control.pod_access import LogRange, NoUploadAccess, PodAccessError, PodAddress, ShellSession
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.problem import Problem
-from fairpool.model.status import Pause, WorkloadPhase
+from fairpool.model.status import WaitReason, WorkloadPhase
 from tests.control.house import CHEAP, choose_password
 from tests.end_to_end.typist import Typist
 
@@ -70,20 +70,20 @@ class Echo:
 
 
 @dataclass
-class Doors(NoUploads):
+class FakePodAccess(NoUploadAccess):
     """Ways into pods that only exist here."""
 
     log: bytes = LOG
     shells: list[Echo] = field(default_factory=list)
     reported: Mapping[str, Any] = field(default_factory=dict)
-    shut: bool = False
+    unreachable: bool = False
     read: list[str] = field(default_factory=list)
     """Pods whose log was asked for, and which part of it."""
-    wanted: list[Excerpt] = field(default_factory=list)
+    wanted: list[LogRange] = field(default_factory=list)
 
-    async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
-        if self.shut:
-            raise Shut(Problem("pod.unreachable", "its node is away", "wait for it"))
+    async def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncIterator[bytes]:
+        if self.unreachable:
+            raise PodAccessError(Problem("pod.unreachable", "its node is away", "wait for it"))
         self.read.append(pod.pod)
         self.wanted.append(wanted)
         lines = self.log.splitlines(keepends=True)
@@ -92,9 +92,9 @@ class Doors(NoUploads):
             await asyncio.sleep(0.02)
             yield b"and on\n"
 
-    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
-        if self.shut:
-            raise Shut(Problem("pod.unreachable", "its node is away", "wait for it"))
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
+        if self.unreachable:
+            raise PodAccessError(Problem("pod.unreachable", "its node is away", "wait for it"))
         self.shells.append(Echo(command, tty))
         return self.shells[-1]
 
@@ -106,7 +106,7 @@ class Doors(NoUploads):
 class Server(Typist):
     """A control plane, what its cluster reports, and people who type."""
 
-    doors: Doors
+    pod_access: FakePodAccess
     identity: ClusterIdentity
     admin: Client
     levels: dict[str, WorkloadReport] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Server(Typist):
         self.report(workload, WorkloadPhase.RUNNING, pods=lives, gpus_milli=int(gpus * 1000))
 
     def waits(self, project: str, name: str, detail: str) -> None:
-        self.report(self.id_of(project, name), WorkloadPhase.PENDING, reason=Pause.QUEUED, detail=detail)
+        self.report(self.id_of(project, name), WorkloadPhase.PENDING, reason=WaitReason.QUEUED, detail=detail)
 
     def fails(self, project: str, name: str) -> None:
         workload = self.id_of(project, name)
@@ -230,8 +230,8 @@ class Server(Typist):
 @contextmanager
 def serving(folder: Path, **settings: Any) -> Iterator[Server]:
     """A control plane on a free port of this machine."""
-    doors = Doors()
-    app = create_app(Settings(data=folder / "data", **settings), doors=doors, hasher=CHEAP)
+    pod_access = FakePodAccess()
+    app = create_app(Settings(data=folder / "data", **settings), pod_access=pod_access, hasher=CHEAP)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -250,7 +250,7 @@ def serving(folder: Path, **settings: Any) -> Iterator[Server]:
     address = f"http://127.0.0.1:{port}"
     with Client(address) as admin:
         admin.sign_in(FIRST_USER, FIRST_PASSWORD)
-        yield Server(address, folder, doors, identity, admin)
+        yield Server(address, folder, pod_access, identity, admin)
     server.should_exit = True
     thread.join(5)
 

@@ -21,9 +21,10 @@ import pytest
 
 from fairpool.agent import process_table
 from fairpool.api import organization as org
+from fairpool.api import workload_spec
 from fairpool.api import workloads as work
 from fairpool.api.client import Refused, Unreachable
-from fairpool.platform.data_directory import occupant
+from fairpool.platform.directory_lock import lock_holder
 from tests.local_machine import environment_of, is_running
 from tests.running_platform import PATIENCE_S, Running
 
@@ -125,9 +126,9 @@ class Chaos:
             (3, self.remove_folder),
         ]
         weights = [weight for weight, _ in choices]
-        (deed,) = self.dice.choices([deed for _, deed in choices], weights)
+        (action,) = self.dice.choices([action for _, action in choices], weights)
         with suppress(Unreachable, Refused):
-            deed()
+            action()
         time.sleep(self.dice.uniform(0, 0.2))
 
     def submit_something(self) -> None:
@@ -137,13 +138,15 @@ class Chaos:
         if len(self.jobs) < JOBS_MAX:
             spec = {**self.spec(manner), "compute": {"gpu": "1"}}
             body = {"name": self.name(), "projectId": project, "spec": spec}
-            self.keep(self.platform.client.submit(work.SubmitTraining.model_validate(body)).id, f"{manner} {project}")
+            self.keep(
+                self.platform.client.submit(workload_spec.SubmitTraining.model_validate(body)).id, f"{manner} {project}"
+            )
 
     def submit_gang(self) -> None:
         if len(self.jobs) < JOBS_MAX:
             spec = {**self.spec("polite"), "numWorkers": 2, "noMaster": True, "compute": {"gpu": "1"}}
             body = {"name": self.name(), "projectId": self.dice.choice(("team-a", "team-b")), "spec": spec}
-            self.keep(self.platform.client.submit(work.SubmitDistributed.model_validate(body)).id, "gang")
+            self.keep(self.platform.client.submit(workload_spec.SubmitDistributed.model_validate(body)).id, "gang")
 
     def spec(self, manner: str) -> dict[str, object]:
         return {
@@ -209,7 +212,7 @@ class Chaos:
     # --- who is there
 
     def fork_server(self) -> list[int]:
-        holder = occupant(self.platform.data_directory)
+        holder = lock_holder(self.platform.data_directory)
         below = process_table.descendants(holder.pid) if holder is not None else []
         return [pid for pid in below if process_table.name(pid) == "fp:fork server"]
 
@@ -246,7 +249,7 @@ class Chaos:
 
     def settle(self) -> None:
         """No more faults. What was stopped stays so: the platform has to cope with that."""
-        if occupant(self.platform.data_directory) is None:
+        if lock_holder(self.platform.data_directory) is None:
             self.platform.up()
 
     def assert_quotas_are_honoured(self) -> None:

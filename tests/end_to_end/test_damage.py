@@ -53,7 +53,7 @@ import json, os, sys
 from pathlib import Path
 from fairpool.agent import namespaces as ns
 from fairpool.platform import archive
-from fairpool.platform.data_directory import DataDirectory, Unusable
+from fairpool.platform.data_directory import DataDirectory, PlatformError
 from tests.specification.test_archive import declare, declared
 
 folder = Path(sys.argv[1])
@@ -76,7 +76,7 @@ answers = []
 archive.make_backup(data directory, folder / "another")
 try:
     archive.restore_backup(data directory, folder / "backup")
-except Unusable as error:
+except PlatformError as error:
     answers.append(error.problem.what)
 new = [name for name in os.listdir(data directory.root) if name not in before]
 os.unlink(data directory.root / "filler")

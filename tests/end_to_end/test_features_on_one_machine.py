@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.api import access
-from fairpool.api import workloads as work
+from fairpool.api import workload_spec as work
 from fairpool.api.client import Client
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import downgrade

@@ -70,9 +70,9 @@ def family(machine: Machine, device: Device) -> tuple[PodId, list[int]]:
 def test_whatever_a_pod_starts_is_its_own(machine: Machine, device: Device) -> None:
     pod, pids = family(machine, device)
     assert process_table.mark_of(pids[1]) == machine.mark(pod)
-    assert look(machine).words == ""
+    assert look(machine).message == ""
     machine.reopen()
-    assert look(machine).words == "", "a server that was started anew knows them too"
+    assert look(machine).message == "", "a server that was started anew knows them too"
     machine.stop(pod)
     machine.until_exited(pod)
     assert not [pid for pid in pids if process_table.start_time(pid) is not None]
@@ -82,7 +82,7 @@ def test_an_stranger_is_known_by_its_mark(machine: Machine, device: Device) -> N
     pod = machine.up("stranger", "sleep", "600")
     device.processes = dict.fromkeys(machine.processes(pod), 500)
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
-    assert look(machine).words == ""
+    assert look(machine).message == ""
 
 
 def test_a_stranger_beside_a_pod_is_named_and_the_pod_stays(machine: Machine, device: Device) -> None:
@@ -91,11 +91,11 @@ def test_a_stranger_beside_a_pod_is_named_and_the_pod_stays(machine: Machine, de
         device.processes[stranger.pid] = 500
         observed = look(machine)
         assert observed.node.gpus_withheld == (0,)
-        assert f"GPU 0 is not scheduled: used by process {stranger.pid} (sleep)" in observed.words
+        assert f"GPU 0 is not scheduled: used by process {stranger.pid} (sleep)" in observed.message
         assert machine.see(pod).state is PodState.RUNNING
         stranger.kill()
         machine.until(lambda: process_table.start_time(stranger.pid) is None, "it has ended")
-        assert look(machine).words == "", "one that nobody has collected yet is gone all the same"
+        assert look(machine).message == "", "one that nobody has collected yet is gone all the same"
     del device.processes[stranger.pid]
     assert look(machine).node.gpus_withheld == ()
 

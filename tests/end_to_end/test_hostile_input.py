@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from fairpool.api import workloads as work
+from fairpool.api import workload_spec as work
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 from fairpool.agent import launcher, process_table
 from fairpool.agent.devices import simulated_node
 from fairpool.model.ids import NodeName, PodId
-from fairpool.model.observation import ForgetOrder, PodState, Reply, StopOrder
+from fairpool.model.observation import ForgetOrder, OrderStatus, PodState, StopOrder
 from tests.local_machine import NODE, TOKEN, Machine, a_machine, is_running
 
 pytestmark = pytest.mark.slow
@@ -127,7 +127,7 @@ def test_a_shim_survives_a_very_long_grace(machine: Machine, grace_s: int) -> No
     machine.until(lambda: "SigPnd" in Path(f"/proc/{machine.shim_pid(pod)}/status").read_text(), "it has heard")
     machine.stop(pod, grace_s=1)
     observed = machine.until_exited(pod)
-    assert (observed.exit_code, observed.words) == (137, "stopped: test, and killed after its grace period")
+    assert (observed.exit_code, observed.message) == (137, "stopped: test, and killed after its grace period")
     assert not (machine.folder(pod) / "shim.err").exists()
     assert not (machine.folder(pod) / "shim.1").is_symlink()
 
@@ -144,15 +144,15 @@ def test_a_pod_whose_folder_is_removed_is_ended_before_its_next_life_starts(mach
 
     def started() -> bool:
         (answer,) = machine.engine.carry_out([order], TOKEN)
-        assert answer.reply in (Reply.LATER, Reply.DONE), answer
-        if answer.reply is Reply.DONE:
+        assert answer.status in (OrderStatus.LATER, OrderStatus.DONE), answer
+        if answer.status is OrderStatus.DONE:
             assert process_table.family(mark, {}) == {}, "the first life is gone by then"
-        return answer.reply is Reply.DONE
+        return answer.status is OrderStatus.DONE
 
     machine.until(started, "the next life starts")
     assert is_absent(machine, pod)
     (again,) = machine.engine.carry_out([machine.order("a", "sleep", "1000")], TOKEN)
-    assert again.reply is Reply.REFUSED, "a life starts once"
+    assert again.status is OrderStatus.REFUSED, "a life starts once"
 
 
 @pytest.mark.parametrize("what", ["folder", "content"])
@@ -245,7 +245,7 @@ def test_a_life_does_not_start_beside_an_earlier_one_of_the_same_pod(machine: Ma
     pod = machine.up("a", "sleep", "1000")
     later = machine.order("a", "sleep", "1000", life=1)
     (answer,) = machine.engine.carry_out([later], TOKEN)
-    assert (answer.reply, answer.words) == (Reply.LATER, "the previous instance of this pod has not ended yet")
+    assert (answer.status, answer.message) == (OrderStatus.LATER, "the previous instance of this pod has not ended yet")
     machine.stop(pod, grace_s=0)
     machine.start(later)
 
@@ -279,7 +279,7 @@ def test_a_pod_on_a_device_that_its_node_has_no_more_is_told_to_leave(machine: M
     machine.nodes = (simulated_node(NODE, 4),)
     machine.reopen()
     observed = machine.until_exited(pod)
-    assert (observed.after_notice, observed.words) == (True, f"stopped: node {NODE} no longer has GPU 6")
+    assert (observed.after_notice, observed.message) == (True, f"stopped: node {NODE} no longer has GPU 6")
     assert machine.see(stays).state is PodState.RUNNING
 
 
@@ -311,7 +311,7 @@ def test_a_force_delete_needs_neither_shim_nor_fork_server(machine: Machine) -> 
     os.kill(fork_server, signal.SIGSTOP)
     with kept_stopped(machine.shim_pid(pod)):
         (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="forced")], TOKEN)
-    assert answer.reply is Reply.DONE, answer
+    assert answer.status is OrderStatus.DONE, answer
     assert machine.processes(pod) == []
 
 

@@ -22,7 +22,7 @@ from fairpool.agent.exec_client import Attachment, Execution
 from fairpool.agent.launch import LogRotation, launch_of
 from fairpool.agent.pod_log import LogChunk
 from fairpool.model.ids import PodId
-from fairpool.model.observation import PodState, Reply, StartOrder
+from fairpool.model.observation import OrderStatus, PodState, StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
 from fairpool.model.workload import NO_GPU, PodShape, gpu_memory, gpu_portion, whole_gpus
@@ -54,20 +54,20 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 )
 def test_the_exit_status_is_kept(machine: Machine, command: str, code: int, words: str) -> None:
     observed = machine.run("a", "sh", "-c", command)
-    assert (observed.exit_code, observed.words, observed.after_notice) == (code, words, False)
+    assert (observed.exit_code, observed.message, observed.after_notice) == (code, words, False)
     assert observed.running_since is not None
 
 
 def test_a_program_that_does_not_exist_says_so(machine: Machine) -> None:
     observed = machine.run("a", "nonesuch")
     assert (observed.exit_code, observed.running_since) == (127, None)
-    assert observed.words == "ContainerCannotRun: nonesuch: command not found on its PATH"
+    assert observed.message == "ContainerCannotRun: nonesuch: command not found on its PATH"
 
 
 def test_a_working_folder_that_does_not_exist_says_so(machine: Machine) -> None:
     observed = machine.run("a", "true", working_dir="relative/nowhere")
     assert observed.exit_code == 126
-    assert "relative/nowhere" in observed.words
+    assert "relative/nowhere" in observed.message
 
 
 # --- a stopped pod leaves no process behind
@@ -81,7 +81,7 @@ def test_stopping_ends_what_it_forked(machine: Machine) -> None:
     machine.until(lambda: len(machine.processes(pod)) >= 5, "all of them run")
     machine.stop(pod)
     observed = machine.until_exited(pod)
-    assert (observed.exit_code, observed.after_notice, observed.words) == (143, True, "stopped: test")
+    assert (observed.exit_code, observed.after_notice, observed.message) == (143, True, "stopped: test")
     assert machine.processes(pod) == []
 
 
@@ -115,7 +115,7 @@ def test_who_ignores_the_notice_is_killed_when_the_grace_is_over(machine: Machin
     machine.stop(pod, grace_s=1)
     observed = machine.until_exited(pod)
     assert (observed.exit_code, observed.after_notice) == (137, True)
-    assert observed.words == "stopped: test, and killed after its grace period"
+    assert observed.message == "stopped: test, and killed after its grace period"
 
 
 RUNNERS = """
@@ -150,7 +150,7 @@ def test_a_life_that_was_stopped_before_its_shim_came_does_not_start(machine: Ma
     os.kill(fork_server, signal.SIGCONT)
     machine.until((machine.folder(order.pod) / "exit.json").exists, "the shim came and left")
     observed = machine.see(order.pod)
-    assert (observed.state, observed.after_notice, observed.words) == (
+    assert (observed.state, observed.after_notice, observed.message) == (
         PodState.EXITED,
         True,
         "stopped before it started",
@@ -166,7 +166,7 @@ def test_a_pod_whose_shim_is_killed_runs_on_and_is_not_lost(machine: Machine) ->
     since = machine.see(pod).running_since
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
     heir = machine.folder(pod) / "shim.1"
-    machine.until(lambda: machine.see(pod).words == "" and heir.is_symlink(), "another shim takes over")
+    machine.until(lambda: machine.see(pod).message == "" and heir.is_symlink(), "another shim takes over")
     observed = machine.see(pod)
     assert (observed.state, observed.running_since) == (PodState.RUNNING, since)
     size = len(machine.log(pod))
@@ -174,7 +174,7 @@ def test_a_pod_whose_shim_is_killed_runs_on_and_is_not_lost(machine: Machine) ->
     machine.stop(pod)
     observed = machine.until_exited(pod)
     assert (observed.exit_code, observed.after_notice) == (137, True)
-    assert "its supervising process was killed" in observed.words
+    assert "its supervising process was killed" in observed.message
     assert machine.processes(pod) == []
 
 
@@ -183,7 +183,7 @@ def test_a_pod_that_ends_after_its_shim_was_killed_counts_as_failed(machine: Mac
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
     observed = machine.until_exited(pod)
     assert (observed.exit_code, observed.after_notice) == (137, False)
-    assert observed.words == "its supervising process was killed, so its exit code is not known"
+    assert observed.message == "its supervising process was killed, so its exit code is not known"
 
 
 def test_a_killed_fork_server_is_replaced(machine: Machine) -> None:
@@ -346,7 +346,7 @@ def test_an_unknown_image_is_a_failed_pull_until_it_is_in_the_table(machine: Mac
     pod = machine.start(machine.order("a", image="example.org/no/such:1"))
     observed = machine.see(pod)
     assert observed.state is PodState.STARTING
-    assert observed.words.startswith('ErrImagePull: no alias for the image "example.org/no/such:1"')
+    assert observed.message.startswith('ErrImagePull: no alias for the image "example.org/no/such:1"')
     table = machine.root / "images.toml"
     table.write_text(table.read_text() + '\n[[image]]\nname = "no/such"\nentrypoint = ["sh", "-c", "exit 6"]\n')
     assert machine.until_exited(pod).exit_code == 6
@@ -521,8 +521,8 @@ def test_pods_of_a_project_share_a_claim(machine: Machine) -> None:
 def test_a_volume_that_does_not_exist_is_refused(machine: Machine) -> None:
     order = machine.order("a", "true", volumes=(Volume(source="/no/such/folder", target="/mnt"),))
     (answer,) = machine.engine.carry_out([order], TOKEN)
-    assert answer.reply is Reply.REFUSED
-    assert answer.words.startswith("/no/such/folder cannot be mounted at /mnt: it does not exist on dgx1-1")
+    assert answer.status is OrderStatus.REFUSED
+    assert answer.message.startswith("/no/such/folder cannot be mounted at /mnt: it does not exist on dgx1-1")
 
 
 def test_what_cannot_be_mounted_is_refused_and_not_ignored(machine: Machine) -> None:
@@ -530,8 +530,8 @@ def test_what_cannot_be_mounted_is_refused_and_not_ignored(machine: Machine) -> 
         machine.engine.supervisor._launcher.forbidden[what] = "Operation not permitted"
     order = machine.order("a", "true", volumes=(Volume(source="/usr", target="/mnt"),))
     (answer,) = machine.engine.carry_out([order], TOKEN)
-    assert answer.reply is Reply.REFUSED
-    assert "mount namespaces are not permitted on this machine (Operation not permitted)" in answer.words
+    assert answer.status is OrderStatus.REFUSED
+    assert "mount namespaces are not permitted on this machine (Operation not permitted)" in answer.message
     same = machine.run("b", "true", volumes=(Volume(source="/mnt", target="/mnt"),))
     assert same.exit_code == 0, "a path as it is on the machine needs no mount"
 
@@ -551,7 +551,7 @@ def test_a_memory_limit_holds_or_is_said_not_to(machine: Machine) -> None:
         assert machine.log(pod).startswith("fairpool: CPU and memory limits are not enforced: ")
     else:
         observed = machine.until_exited(pod)
-        assert (observed.exit_code, observed.words) == (137, "OOMKilled: it used more memory than its limit")
+        assert (observed.exit_code, observed.message) == (137, "OOMKilled: it used more memory than its limit")
 
 
 # --- visitors

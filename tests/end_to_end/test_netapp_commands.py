@@ -32,7 +32,7 @@ from fairpool.api.client import Client
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.workloads import PodItem, WorkloadItem
 from fairpool.model.ids import PodId
-from fairpool.platform.data_directory import occupant
+from fairpool.platform.directory_lock import lock_holder
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
@@ -114,7 +114,7 @@ class Typist(Running):
 
     def kill_server(self) -> None:
         os.kill(self.server, signal.SIGKILL)
-        self.until(lambda: occupant(self.data_directory) is None, "the lock is free")
+        self.until(lambda: lock_holder(self.data_directory) is None, "the lock is free")
 
     def begin(self, line: str) -> subprocess.Popen[str]:
         program, *arguments = shlex.split(line)

@@ -481,7 +481,7 @@ def test_all_that_is_wrong_is_said_at_once(demo: str) -> None:
 
 
 def test_a_sound_file_is_called_sound(demo: str) -> None:
-    assert "is valid: version 1" in answered("plan", demo, "--check")
+    assert "is valid: version 2" in answered("plan", demo, "--check")
     assert parsed("plan", demo, "--check")["sound"] is True
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairpool.agent import process_table
-from fairpool.api import workloads as work
+from fairpool.api import workload_spec as work
 from fairpool.api.shell import Channel
 from tests.local_machine import environment_of, is_running
 from tests.running_platform import PATIENCE_S, Running

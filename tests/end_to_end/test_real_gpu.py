@@ -72,7 +72,7 @@ def withheld(machine: Machine) -> tuple[int, ...]:
 
 
 def words(machine: Machine) -> str:
-    return machine.engine.observe(TOKEN).nodes[NODE].words
+    return machine.engine.observe(TOKEN).nodes[NODE].message
 
 
 def look_anew(machine: Machine) -> None:
@@ -86,7 +86,7 @@ def test_the_driver_tells_what_there_is(machine: Machine) -> None:
     assert observed.node.gpu_memory_mib == DEVICES[0].memory_mib > 1000
     assert observed.node.labels["nvidia.com/gpu.product"] == DEVICES[0].name.removeprefix("NVIDIA ").replace(" ", "-")
     assert "fairpool/simulated" not in observed.node.labels
-    assert (observed.node.gpus_withheld, observed.words) == ((), "")
+    assert (observed.node.gpus_withheld, observed.message) == ((), "")
 
 
 def test_a_pod_sees_and_uses_what_it_was_given(machine: Machine) -> None:

@@ -38,7 +38,7 @@ from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.ids import Instant, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
-from fairpool.model.status import Pause, WorkloadPhase
+from fairpool.model.status import WaitReason, WorkloadPhase
 from tests.end_to_end.runai_server import DANGEROUS, LOG, Server, real_environment, serving
 
 pytestmark = pytest.mark.slow
@@ -62,7 +62,7 @@ def project(server: Server) -> str:
     name = f"project-{next(NUMBERS)}"
     server.typed(f"runai-adm project create {name} --gpu-quota 4")
     server.typed(f"runai config project {name}")
-    server.doors.log, server.doors.shut = LOG, False
+    server.pod_access.log, server.pod_access.unreachable = LOG, False
     return name
 
 
@@ -382,7 +382,7 @@ def test_a_description_shows_what_the_job_reports(
     server.runs(project, "d")
     assert "PROGRESS" not in server.typed("runai describe job d")
     metrics = {"epoch": 3, "overall_epochs": 10, "accuracy": 0.87}
-    monkeypatch.setattr(server.doors, "reported", {"metrics": metrics, "parameters": {"optimizer_name": "adam"}})
+    monkeypatch.setattr(server.pod_access, "reported", {"metrics": metrics, "parameters": {"optimizer_name": "adam"}})
     said = server.typed("runai describe job d").splitlines()
     assert "PROGRESS: 30%" in said
     assert "METRICS: accuracy=0.87, epoch=3, overall_epochs=10" in said
@@ -442,7 +442,9 @@ def test_a_job_that_backs_off_says_which_try_is_next_and_when(server: Server, pr
     server.runs(project, "fails")
     detail = "failed with exit code 3; waiting for try 2 of 7; it holds no GPU until then"
     at = Instant(time.time_ns() // 1_000_000 + 1_000_000)
-    server.waits_again(project, "fails", exit_code=3, reason=Pause.BACK_OFF, detail=detail, failures=1, next_try_at=at)
+    server.waits_again(
+        project, "fails", exit_code=3, reason=WaitReason.BACK_OFF, detail=detail, failures=1, next_try_at=at
+    )
     when = rf"{datetime.fromtimestamp(at // 1000, UTC).astimezone():%H:%M:%S} \(in 16m\)"
     assert re.search(r"^fails +Error ", server.typed("runai list"), re.MULTILINE)
     said = server.typed("runai why fails")
@@ -464,7 +466,7 @@ def test_a_job_whose_image_cannot_be_had_says_why_there_is_no_output(server: Ser
     server.report(
         server.id_of(project, "unpulled"),
         WorkloadPhase.PENDING,
-        reason=Pause.IMAGE,
+        reason=WaitReason.IMAGE,
         detail="ErrImagePull: no such image; waiting for try 2 of 11; it holds no GPU until then",
         next_try_at=Instant(time.time_ns() // 1_000_000 + 1_000_000),
     )
@@ -509,9 +511,9 @@ def test_the_log_of_a_job_with_several_pods_is_that_of_the_one_that_failed(serve
     answer = server.type("runai logs sweep")
     assert answer.code == 0
     assert answer.err == "sweep has 3 pods; showing pod 1, which failed; others: --pod 0, 2\n"
-    assert server.doors.read[-1] == f"{workload}-1-0"
+    assert server.pod_access.read[-1] == f"{workload}-1-0"
     assert server.type("runai logs sweep --pod 2").code == 0
-    assert server.doors.read[-1] == f"{workload}-2-0"
+    assert server.pod_access.read[-1] == f"{workload}-2-0"
     said = server.refused("runai logs sweep --pod 9")
     assert said == "job sweep has no pod 9: existing pods: 0 (sweep-0-0), 1 (sweep-1-0), 2 (sweep-2-0)\n"
 
@@ -519,11 +521,11 @@ def test_the_log_of_a_job_with_several_pods_is_that_of_the_one_that_failed(serve
 def test_a_pod_that_wrote_nothing_says_how_it_ended(server: Server, project: str) -> None:
     server.typed("runai submit mute -i img -g 1")
     server.fails(project, "mute")
-    server.doors.log = b""
+    server.pod_access.log = b""
     try:
         answer = server.type("runai logs mute")
     finally:
-        server.doors.log = LOG
+        server.pod_access.log = LOG
     assert (answer.code, answer.out) == (0, "")
     assert answer.err == "mute-0-0 ended with exit code 1 without output.\n"
 
@@ -605,11 +607,11 @@ def test_logs_come_whole_by_their_tail_and_as_they_are_written(server: Server, p
     assert server.typed("runai logs l --tail 1") == "Epoch 2/2 loss 0.12\n"
     assert server.typed("runai logs l -f -t 1") == "Epoch 2/2 loss 0.12\nand on\n"
     assert server.typed("runai logs l --since 1h30m --timestamps") == LOG.decode()
-    assert server.doors.wanted[-1].timestamps
-    assert server.doors.wanted[-1].since is not None
+    assert server.pod_access.wanted[-1].timestamps
+    assert server.pod_access.wanted[-1].since is not None
     assert "--since soon" in server.refused("runai logs l --since soon")
     assert "cannot be used together" in server.refused("runai logs l --since 5m --since-time 2026-01-01T00:00:00Z")
-    server.doors.shut = True
+    server.pod_access.unreachable = True
     assert server.refused("runai logs l") == "its node is away: wait for it\n"
 
 
@@ -642,7 +644,7 @@ def test_the_output_of_the_try_before_can_be_read(server: Server, project: str) 
     assert "has no earlier try with output" in server.refused("runai logs again --previous")
     server.waits_again(project, "again", exit_code=3)
     server.typed("runai logs again --previous")
-    assert server.doors.read[-1].endswith("-0-0")
+    assert server.pod_access.read[-1].endswith("-0-0")
 
 
 # --- waiting, lists that are watched or filtered -----------------------------------------------------------------
@@ -762,7 +764,7 @@ def test_a_command_in_a_pod_passes_its_exit_code_on(server: Server, project: str
     assert (answer.code, answer.out) == (0, "$ cat\nHELLO")
     assert server.type("runai exec e -i cat", stdin="exit 7").code == 7
     assert "there is no pod 'nope': existing pods: 0 (e-0-0)" in server.refused("runai exec --pod nope e ls")
-    server.doors.shut = True
+    server.pod_access.unreachable = True
     assert server.refused("runai exec e ls") == "its node is away: wait for it\n"  # in the server's words
 
 
@@ -771,7 +773,7 @@ def test_attach_joins_the_pods_own_process(server: Server, project: str) -> None
     server.runs(project, "a", gpus=0)
     answer = server.type("runai attach a", stdin="exit 4")
     assert answer.code == 4
-    assert server.doors.shells[-1].command == ()
+    assert server.pod_access.shells[-1].command == ()
 
 
 @pytest.mark.parametrize(
@@ -799,7 +801,7 @@ def test_bash_on_a_terminal_is_a_terminal(server: Server, project: str) -> None:
         terminal.read_until("ECHO HI")
         terminal.write("exit 5\r")
     assert terminal.code == 5
-    shell = server.doors.shells[-1]
+    shell = server.pod_access.shells[-1]
     assert shell.tty
     assert shell.sizes[0] == {"columns": 100, "rows": 24}
 
@@ -896,7 +898,7 @@ def test_a_pipe_gets_no_colour_and_every_column(server: Server, project: str) ->
 def test_escapes_in_a_log_do_not_reach_a_terminal(server: Server, project: str) -> None:
     server.typed("runai submit x -i img")
     server.runs(project, "x", gpus=0)
-    server.doors.log = DANGEROUS
+    server.pod_access.log = DANGEROUS
     with Terminal(server, "logs", "x") as terminal:
         pass
     assert "\x1b]" not in terminal.text

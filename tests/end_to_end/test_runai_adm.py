@@ -128,7 +128,7 @@ def test_quotas_that_add_up_to_more_than_there_is_are_told(server: Server) -> No
 
 
 def test_with_several_clusters_a_project_names_its_own(server: Server) -> None:
-    from fairpool.api.organization import ClusterRequest
+    from fairpool.api.nodes import ClusterRequest
 
     server.admin.create_cluster(ClusterRequest(name="east"))
     try:

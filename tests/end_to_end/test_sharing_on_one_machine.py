@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairpool.api import workloads as work
+from fairpool.api import workload_spec as work
 from tests.end_to_end.office import SLEEP, Office
 from tests.end_to_end.typist import Typist
 from tests.running_platform import Running

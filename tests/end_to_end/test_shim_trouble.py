@@ -18,9 +18,9 @@ import pytest
 from fairpool.agent import pod_directory, process_table, reaper, supervisor
 from fairpool.agent.exec_client import Attachment, Execution
 from fairpool.agent.supervisor import Supervisor
-from fairpool.engines.port import Away
+from fairpool.engines.port import EngineUnreachable
 from fairpool.model.ids import PodId
-from fairpool.model.observation import PodState, Reply, StopOrder
+from fairpool.model.observation import OrderStatus, PodState, StopOrder
 from fairpool.platform import background
 from fairpool.platform.data_directory import DataDirectory
 from tests.local_machine import NODE, PATIENCE_S, TOKEN, Machine, a_machine, is_running
@@ -55,7 +55,7 @@ def assert_its_end_is_kept(machine: Machine, pod: PodId, go: Path) -> None:
     machine.until(lambda: len(machine.log(pod)) > size, "its log goes on")
     go.touch()
     observed = machine.until_exited(pod)
-    assert (observed.exit_code, observed.words) == (7, "")
+    assert (observed.exit_code, observed.message) == (7, "")
     assert not (machine.folder(pod) / "shim.1").is_symlink()
 
 
@@ -182,7 +182,7 @@ FULL = """
 import os, sys
 from pathlib import Path
 from fairpool.agent.launch import LogRotation
-from fairpool.model.observation import Reply, StopOrder
+from fairpool.model.observation import OrderStatus, StopOrder
 from fairpool.model.spec import Volume
 from tests.local_machine import NODE, TOKEN, a_machine
 
@@ -207,11 +207,11 @@ with a_machine(root / "data", rotation=LogRotation(segment_bytes=20_000, segment
     go.touch()
     large = machine.order("late", "sh", "-c", "exit 3", environment=(("A", "x" * 30_000),))
     (later,) = machine.engine.carry_out([large], TOKEN)
-    assert later.reply is Reply.LATER, later
-    assert "No space left" in later.words, later
+    assert later.status is OrderStatus.LATER, later
+    assert "No space left" in later.message, later
     (told,) = machine.engine.carry_out([StopOrder(pod=sleeps, node=NODE, grace_s=1, reason="test")], TOKEN)
-    assert told.reply is Reply.LATER, told
-    assert "cannot be saved" in told.words, told
+    assert told.status is OrderStatus.LATER, told
+    assert "cannot be saved" in told.message, told
     machine.until(lambda: not machine.processes(sleeps), "it has left although its notice could not be written")
     machine.until(lambda: not machine.processes(writes), "it has ended")
     machine.engine.observe(TOKEN)
@@ -227,7 +227,7 @@ print("all is well")
 NO_NAMES = """
 import sys
 from pathlib import Path
-from fairpool.model.observation import Reply
+from fairpool.model.observation import OrderStatus
 from tests.local_machine import TOKEN, a_machine
 
 root = Path(sys.argv[1])
@@ -252,11 +252,11 @@ with a_machine(root / "data") as machine:
             machine.engine.wait(0.05)
         for name in names[left:]:
             name.unlink()
-        if answer.reply is Reply.LATER:
+        if answer.status is OrderStatus.LATER:
             machine.start(order)
         sight = machine.until_exited(order.pod)
-        cannot = sight.exit_code == 126 and "No space left" in sight.words
-        assert cannot or (sight.exit_code, sight.words) == (5, ""), (left, sight)
+        cannot = sight.exit_code == 126 and "No space left" in sight.message
+        assert cannot or (sight.exit_code, sight.message) == (5, ""), (left, sight)
         machine.forget(order.pod)
 print("all is well")
 """
@@ -341,7 +341,7 @@ def test_an_order_its_shim_cannot_read_is_an_end(machine: Machine) -> None:
     (machine.folder(pod) / "order.json").write_bytes(b'{"order": ')
     os.kill(fork_server, signal.SIGCONT)
     observed = machine.until_exited(pod)
-    assert (observed.exit_code, observed.words) == (
+    assert (observed.exit_code, observed.message) == (
         126,
         "ContainerCannotRun: order.json is damaged and cannot be read",
     )
@@ -392,7 +392,7 @@ def test_a_damaged_token_is_said_in_words(machine: Machine) -> None:
     token = machine.root / "token"
     before = token.read_bytes() if token.exists() else b""
     token.write_bytes(b"\0\0\0\0")
-    with pytest.raises(Away, match="is damaged"):
+    with pytest.raises(EngineUnreachable, match="is damaged"):
         machine.engine.observe(TOKEN)
     token.write_bytes(before)
 
@@ -400,7 +400,7 @@ def test_a_damaged_token_is_said_in_words(machine: Machine) -> None:
 def test_a_variable_that_cannot_be_is_an_end_with_words(machine: Machine) -> None:
     observed = machine.run("a", "true", environment=(("A=B", "1"),))
     assert observed.exit_code == 126
-    assert observed.words.startswith("ContainerCannotRun: true: ")
+    assert observed.message.startswith("ContainerCannotRun: true: ")
 
 
 # --- shims that are killed
@@ -416,7 +416,7 @@ def test_a_program_without_its_environment_is_not_lost_with_its_shim(machine: Ma
     machine.until(lambda: len(of_the_pod()) == 3, "all of them run")
     ours = of_the_pod()
     os.kill(shim, signal.SIGKILL)
-    machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "shim.1").is_symlink(), "an heir")
+    machine.until(lambda: machine.see(pod).message == "" and (machine.folder(pod) / "shim.1").is_symlink(), "an heir")
     assert machine.see(pod).state is PodState.RUNNING
     assert machine.engine.supervisor.ours(ours) == set(ours)
     machine.stop(pod)
@@ -437,7 +437,7 @@ def test_an_heir_leaves_alone_who_has_the_programs_number(machine: Machine, earl
             (machine.folder(pod) / "main").symlink_to(f"{innocent.pid}.1.0")
         else:
             (machine.folder(pod) / f"main.{innocent.pid}.1.0").touch()
-        machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "shim.1").is_symlink(), "heir")
+        machine.until(lambda: machine.see(pod).message == "" and (machine.folder(pod) / "shim.1").is_symlink(), "heir")
         machine.stop(pod, grace_s=0)
         machine.until_exited(pod)
         assert machine.processes(pod) == []
@@ -454,7 +454,7 @@ def test_an_heir_finds_a_program_of_which_an_earlier_version_told_by_a_link(mach
     (machine.folder(pod) / "main").symlink_to(main.name.removeprefix("main."))
     main.unlink()
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
-    machine.until(lambda: machine.see(pod).words == "" and (machine.folder(pod) / "shim.1").is_symlink(), "an heir")
+    machine.until(lambda: machine.see(pod).message == "" and (machine.folder(pod) / "shim.1").is_symlink(), "an heir")
     assert (machine.see(pod).state, machine.see(pod).running_since) == (PodState.RUNNING, since)
     machine.stop(pod)
     machine.until_exited(pod)
@@ -465,7 +465,7 @@ def test_an_heir_lets_visitors_in(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000")
 
     def heir_has_come(generation: int) -> bool:
-        return machine.see(pod).words == "" and (machine.folder(pod) / f"shim.{generation}").is_symlink()
+        return machine.see(pod).message == "" and (machine.folder(pod) / f"shim.{generation}").is_symlink()
 
     for generation in range(3):  # from the second on there is a door already, and nobody behind it
         run = machine.engine.supervisor.execute(pod, ["sh", "-c", "exit 5"])
@@ -503,7 +503,7 @@ def test_a_pod_for_which_no_shim_can_be_had_is_ended_all_the_same(machine: Machi
     os.kill(fork_server, signal.SIGSTOP)
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
     (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="test")], TOKEN)
-    assert answer.reply is Reply.DONE, answer
+    assert answer.status is OrderStatus.DONE, answer
     observed = machine.see(pod)
     assert (observed.state, observed.exit_code, observed.after_notice) == (PodState.EXITED, 137, True)
     assert machine.processes(pod) == []
@@ -515,7 +515,7 @@ def test_a_second_stop_without_grace_is_obeyed(machine: Machine) -> None:
     machine.until(lambda: "deaf" in machine.log(pod), "it is deaf")
     machine.stop(pod, grace_s=100_000)
     (answer,) = machine.engine.carry_out([StopOrder(pod=pod, node=NODE, grace_s=0, reason="now")], TOKEN)
-    assert answer.reply is Reply.DONE, answer
+    assert answer.status is OrderStatus.DONE, answer
     assert machine.see(pod).state is PodState.EXITED
     assert machine.processes(pod) == []
 

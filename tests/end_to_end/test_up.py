@@ -26,7 +26,7 @@ from fairpool.api.shell import Channel
 from fairpool.cli.complaint import BUSY, DAMAGED, FOREIGN, NEWER, READ_ONLY
 from fairpool.control.settings import FIRST_USER
 from fairpool.platform import archive
-from fairpool.platform.data_directory import occupant
+from fairpool.platform.directory_lock import lock_holder
 from tests.contracts.test_damaged_database import locked
 from tests.running_platform import PATIENCE_S, Running, fairpool
 
@@ -405,7 +405,7 @@ def test_ctrl_c_ends_the_foreground_and_nothing_else(platform: Running) -> None:
         platform.until_phase(workload, "Running")
         server.send_signal(signal.SIGINT)
         assert server.wait(PATIENCE_S) == 0
-    assert occupant(platform.data_directory) is None
+    assert lock_holder(platform.data_directory) is None
     assert any("time.sleep(600)" in line for line in platform.leftovers()), "the pod runs on"
     platform.up()
     platform._client = None

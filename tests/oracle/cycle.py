@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from fairpool.model.ids import SECOND_MS, GroupId, NodeName
+from fairpool.model.ids import SECOND_MS, GroupId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Placement
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
 from tests.oracle.order import chunk, group_key, is_within_quotas, next_group, passes_gate
 from tests.oracle.place import is_free_now, place_chunk
+from tests.oracle.read import read
 from tests.oracle.shares import with_fair_shares
 from tests.oracle.take import (
     Solution,
@@ -34,20 +35,7 @@ from tests.oracle.world import (
     Status,
     Vector,
     World,
-    charge,
-    device_memory,
-    evict,
-    free,
-    is_ready,
-    lacks_pods,
-    memory_on_device,
-    mig_milli,
-    partly_free,
-    pods_of,
-    pods_on,
-    read,
     total,
-    with_pods,
 )
 
 IN_PLACE = frozenset({Status.RUNNING, Status.BOUND})
@@ -75,13 +63,13 @@ def waiting_groups(world: World, by: Pass) -> list[GroupId]:
     for name in sorted(world.groups, key=lambda each: group_key(world, each)):
         queue = world.groups[name].queue
         earlier = [other for other in found if world.groups[other].queue == queue]
-        waits = queue is not None and is_ready(world, name) and pods_of(world, name, {Status.WAITING})
+        waits = queue is not None and world.is_ready(name) and world.pods_of(name, {Status.WAITING})
         if waits and len(earlier) < most:
             found.append(name)
     return found
 
 
-# allocate (4.1)
+# Allocate: specification, 4.1
 
 
 def allocate(world: World) -> World:
@@ -92,12 +80,12 @@ def allocate(world: World) -> World:
     groups = set(waiting_groups(world, Pass.ALLOCATE))
     while (group := next_group(world, groups)) is not None:
         groups.discard(group)
-        if world.policy.recheck_readiness and not is_ready(world, group):
+        if world.policy.recheck_readiness and not world.is_ready(group):
             continue
         after = place(world, group, chunk(world, group))
         if after is not None:
             world = after
-            if pods_of(world, group, {Status.WAITING}):
+            if world.pods_of(group, {Status.WAITING}):
                 groups.add(group)
     return world
 
@@ -117,9 +105,9 @@ def place(world: World, group: GroupId, pods: list[PodState]) -> World | None:
 def keep_together(world: World, group: GroupId, pods: Iterable[PodState]) -> World:
     """If some pod set must wait for places to reach its minimum, nothing of this chunk starts yet."""
     for name, minimum in world.groups[group].minimum.items():
-        is_short = len(pods_of(world, group, IN_PLACE, name)) < minimum
-        if is_short and pods_of(world, group, {Status.PROMISED}, name):
-            return with_pods(world, *(replace(world.pods[pod.row.id], status=Status.PROMISED) for pod in pods))
+        is_short = len(world.pods_of(group, IN_PLACE, name)) < minimum
+        if is_short and world.pods_of(group, {Status.PROMISED}, name):
+            return world.with_pods(*(replace(world.pods[pod.row.id], status=Status.PROMISED) for pod in pods))
     return world
 
 
@@ -138,15 +126,15 @@ def honour(world: World, group: GroupId) -> World:
 
     All of them or none; none if the promise is too old.
     """
-    pods = [pod for pod in pods_of(world, group, {Status.WAITING}) if pod.row.phase is PodPhase.PROMISED]
-    if not is_ready(world, group):
+    pods = [pod for pod in world.pods_of(group, {Status.WAITING}) if pod.row.phase is PodPhase.PROMISED]
+    if not world.is_ready(group):
         return world
     after: World | None = world
     for pod in pods:
-        if after is None or pod.row.node not in world.nodes:
+        if after is None or pod.row.node is None or pod.row.node not in world.nodes:
             return world
         after = place_chunk(after, group, [pod], [pod.row.node], may_bind=True)
-    rest = chunk(after, group) if after is not None and lacks_pods(after, group, PLACED) else []
+    rest = chunk(after, group) if after is not None and after.lacks_pods(group, PLACED) else []
     if after is not None and rest:
         allowed = passes_gate(after, group, rest)
         after = place_chunk(after, group, rest, world.nodes, may_bind=True) if allowed else None
@@ -171,14 +159,14 @@ def help_waiting(
     groups = {name for name in waiting_groups(world, by) if takes_part(world.groups[name])}
     while (group := next_group(world, groups)) is not None:
         groups.discard(group)
-        if world.policy.recheck_readiness and not is_ready(world, group):
+        if world.policy.recheck_readiness and not world.is_ready(group):
             continue
         pods = chunk(world, group)
         after = place(world, group, pods) if world.policy.place_before_taking else None
         if after is not None:
             world = after
             continue
-        asked = total(charge(world, pod) for pod in pods)
+        asked = total(world.charge(pod) for pod in pods)
         solution = solve(world, group, asked) if pods and group not in world.expired else None
         if solution is not None:
             world = restart_broken_gangs(solution) if world.policy.whole_gang_restarts else solution.after
@@ -191,13 +179,13 @@ def restart_broken_gangs(solution: Solution) -> World:
     """A gang that lost or moved pods and no longer has its minimum in place restarts as a whole."""
     world = solution.after
     for group in {world.pods[pod].row.group for pod in solution.victims if not solution.is_back(pod)}:
-        if not lacks_pods(world, group, IN_PLACE):
+        if not world.lacks_pods(group, IN_PLACE):
             continue
-        for pod in pods_of(world, group, {Status.BOUND}):
-            world = with_pods(world, replace(pod, status=Status.PROMISED))
-        for pod in pods_of(world, group, {Status.RUNNING}):
+        for pod in world.pods_of(group, {Status.BOUND}):
+            world = world.with_pods(replace(pod, status=Status.PROMISED))
+        for pod in world.pods_of(group, {Status.RUNNING}):
             assert pod.place is not None
-            world = with_pods(world, replace(pod, status=Status.PROMISED, vacates=(pod.place,), before=pod))
+            world = world.with_pods(replace(pod, status=Status.PROMISED, vacates=(pod.place,), before=pod))
     return world
 
 
@@ -208,7 +196,7 @@ def possible_victims(world: World, allows: Callable[[Group], bool]) -> list[Grou
         for name, group in world.groups.items()
         if group.queue is not None
         and group.preemptible
-        and pods_of(world, name, PLACED)
+        and world.pods_of(name, PLACED)
         and name not in world.winners
         and allows(group)
     ]
@@ -216,10 +204,10 @@ def possible_victims(world: World, allows: Callable[[Group], bool]) -> list[Grou
 
 def is_moved(world: World, group: Group) -> bool:
     """Whether this cycle moved a pod of a group; reclaim and preempt take no more from it then."""
-    return any(pod.is_moved for pod in pods_of(world, group.row.id, PLACED))
+    return any(pod.is_moved for pod in world.pods_of(group.row.id, PLACED))
 
 
-# consolidate (4.3)
+# Consolidate: 4.3
 
 
 def consolidate(world: World) -> World:
@@ -246,18 +234,18 @@ def free_gpus_milli(world: World) -> int:
     """GPUs that are idle or being released, in whole and in part, on all nodes."""
     milli = 0
     for name, node in world.nodes.items():
-        soon = free(world, name, SOON)
-        milli += WHOLE_GPU * (soon.amounts[GPUS] + soon.amounts[CLAIM_DEVICES]) + partly_free(world, name, soon)
-        milli += mig_milli(world, {profile: soon.amounts[profile] for profile in node.mig_instances})
+        soon = world.free(name, SOON)
+        milli += WHOLE_GPU * (soon.amounts[GPUS] + soon.amounts[CLAIM_DEVICES]) + world.partly_free(name, soon)
+        milli += world.mig_milli({profile: soon.amounts[profile] for profile in node.mig_instances})
         if world.policy.promised_portions_twice:
-            for pod, devices, status in pods_on(world, name):
+            for pod, devices, status in world.pods_on(name):
                 if status is Status.PROMISED and devices:
-                    portion = WHOLE_GPU * memory_on_device(world, pod, name) // device_memory(world, name)
+                    portion = WHOLE_GPU * world.memory_on_device(pod, name) // world.device_memory(name)
                     milli -= portion * len(devices)
     return milli
 
 
-# reclaim (4.4) and preempt (4.5)
+# Reclaim and preempt: 4.4 and 4.5
 
 
 def reclaim(world: World) -> World:
@@ -299,7 +287,7 @@ def preempt(world: World) -> World:
     return help_waiting(world, Pass.PREEMPT, lambda _: True, solve)
 
 
-# Stale gangs (4.6)
+# Stale gangs: 4.6
 
 
 def evict_stale(world: World) -> World:
@@ -309,9 +297,9 @@ def evict_stale(world: World) -> World:
     for name, group in world.groups.items():
         since = now if group.row.stale_since is None else group.row.stale_since
         is_overdue = grace_s >= 0 and now - since >= grace_s * SECOND_MS
-        is_stale = not group.row.succeeded and pods_of(world, name, active) and lacks_pods(world, name, active)
-        for pod in pods_of(world, name, PLACED) if is_stale and is_overdue else ():
-            world = evict(world, pod.row.id)
+        is_stale = not group.row.succeeded and world.pods_of(name, active) and world.lacks_pods(name, active)
+        for pod in world.pods_of(name, PLACED) if is_stale and is_overdue else ():
+            world = world.evict(pod.row.id)
     return world
 
 
@@ -322,10 +310,10 @@ def start_what_can(world: World) -> World:
     """Bind groups all of whose promised places are free now, because what was to leave them never started."""
     for name in world.groups:
         after = world
-        for pod in pods_of(world, name, {Status.PROMISED}):
+        for pod in world.pods_of(name, {Status.PROMISED}):
             if pod.before is not None or not is_free_now(after, pod):
                 break
-            after = with_pods(after, replace(pod, status=Status.BOUND))
+            after = after.with_pods(replace(pod, status=Status.BOUND))
         else:
             world = after
     return world

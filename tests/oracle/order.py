@@ -1,4 +1,4 @@
-"""Order: which pods, groups and queues come first, and the limits they must keep (specification, sections 3 and 4.0)."""
+"""Order of pods, groups and queues, and the limits of queues (specification, sections 3 and 4.0)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,7 @@ from tests.oracle.world import (
     Status,
     Vector,
     World,
-    charge,
-    charge_here,
-    children,
-    cluster,
-    held,
-    held_non_preemptible,
-    limit,
     minus,
-    path,
-    pods_of,
-    quota,
     total,
     within,
 )
@@ -51,7 +41,7 @@ def set_order(world: World, group: GroupId, without: Iterable[PodId] = ()) -> li
     """Pod sets below their minimum first, by name; then the one with the smallest multiple of its minimum."""
 
     def key(name: str) -> tuple[Fraction, str]:
-        placed, minimum = len(pods_of(world, group, PLACED, name, without)), sets[name]
+        placed, minimum = len(world.pods_of(group, PLACED, name, without)), sets[name]
         return (Fraction(placed, minimum) if placed >= minimum else Fraction(0)), name
 
     sets = world.groups[group].minimum
@@ -61,15 +51,14 @@ def set_order(world: World, group: GroupId, without: Iterable[PodId] = ()) -> li
 def chunk(world: World, group: GroupId, *, with_evicted: bool = False) -> list[PodState]:
     """The pods that are tried together next: all that the group lacks, or one more if it lacks none (4.0.1)."""
     lacking = {
-        name: minimum - len(pods_of(world, group, PLACED, name))
-        for name, minimum in world.groups[group].minimum.items()
+        name: minimum - len(world.pods_of(group, PLACED, name)) for name, minimum in world.groups[group].minimum.items()
     }
     sets_to_visit = max(1, sum(1 for count in lacking.values() if count > 0))
     chosen: list[PodState] = []
     for name in set_order(world, group):
-        candidates = pods_of(world, group, {Status.WAITING}, name)
+        candidates = world.pods_of(group, {Status.WAITING}, name)
         if with_evicted:
-            candidates += [pod for pod in pods_of(world, group, {Status.LEAVING}, name) if pod.is_evicted]
+            candidates += [pod for pod in world.pods_of(group, {Status.LEAVING}, name) if pod.is_evicted]
         if candidates and sets_to_visit:
             sets_to_visit -= 1
             chosen += pod_order(world, candidates)[: max(1, lacking[name])]
@@ -80,10 +69,10 @@ def unit(world: World, group: GroupId, taken: Collection[PodId]) -> list[PodStat
     """What a victim loses at a time: one pod beyond a minimum, the last in order, or else everything (4.8)."""
     sets = world.groups[group].minimum
     for name in reversed(set_order(world, group, taken)):
-        placed = pods_of(world, group, PLACED, name, taken)
+        placed = world.pods_of(group, PLACED, name, taken)
         if len(placed) > sets[name]:
             return pod_order(world, placed)[-1:]
-    return [pod for name in sets for pod in pods_of(world, group, PLACED, name, taken)]
+    return [pod for name in sets for pod in world.pods_of(group, PLACED, name, taken)]
 
 
 # Groups of a queue
@@ -92,7 +81,7 @@ def unit(world: World, group: GroupId, taken: Collection[PodId]) -> list[PodStat
 def group_key(world: World, group: GroupId, without: Iterable[PodId] = ()) -> tuple[int, int, int, GroupId]:
     """The smallest key is served first and loses pods last: priority, then fewer pods, then age (3.1)."""
     each, policy = world.groups[group], world.policy
-    counts = [(len(pods_of(world, group, PLACED, name, without)), least) for name, least in each.minimum.items()]
+    counts = [(len(world.pods_of(group, PLACED, name, without)), least) for name, least in each.minimum.items()]
     if any(placed < least for placed, least in counts):
         elasticity = 0  # below its minimum
     else:
@@ -110,14 +99,14 @@ def group_key(world: World, group: GroupId, without: Iterable[PodId] = ()) -> tu
 
 def allocatable(world: World, queue: QueueId) -> Vector:
     """How much a queue may hold before others may take from it: quota or fair share, within its limit (2.4)."""
-    columns = zip(quota(world, queue), world.fair[queue], limit(world, queue), strict=True)
+    columns = zip(world.quota(queue), world.fair[queue], world.limit(queue), strict=True)
     return tuple(most if owed == math.inf else min(max(owed, fair), most) for owed, fair, most in columns)
 
 
 def dominant_share(world: World, queue: QueueId, amounts: Vector) -> Fraction:
     """The largest part, over resources, that some amounts are of what a queue may hold (2.4)."""
     parts = []
-    columns = zip(RESOURCES, amounts, allocatable(world, queue), cluster(world), strict=True)
+    columns = zip(RESOURCES, amounts, allocatable(world, queue), world.cluster(), strict=True)
     for resource, amount, may_hold, everything in columns:
         whole = everything if may_hold == math.inf else may_hold
         if whole:
@@ -147,7 +136,7 @@ def comes_first(
 def _queue_key(
     world: World, queue: QueueId, adds: Vector, loses: Vector
 ) -> tuple[bool, bool, int, bool, Fraction, Fraction]:
-    has = held(world, queue)
+    has = world.held(queue)
     then = total((has, adds))
     over = [amount > fair for amount, fair in zip(has, world.fair[queue], strict=True)]
     if world.policy.over_share_by_requested:  # B4
@@ -157,7 +146,7 @@ def _queue_key(
     may_hold = allocatable(world, queue)
     return (
         over_share,
-        not within(then, quota(world, queue)),
+        not within(then, world.quota(queue)),
         -world.queues[queue].priority,
         any(may_hold[each] == 0 and then[each] > 0 for each in RESOURCES),
         dominant_share(world, queue, minus(then, loses)),
@@ -174,13 +163,13 @@ def next_group(world: World, groups: Collection[GroupId], parent: QueueId | None
     adds: dict[QueueId, Vector] = {}
     best: QueueId | None = None
     # The comparison of queues is not transitive, so the order of this scan is part of the rule.
-    for queue in children(world, parent):
+    for queue in world.children(parent):
         here = [group for group in groups if world.groups[group].queue == queue]
         group = min(here, key=lambda each: group_key(world, each)) if here else next_group(world, groups, queue)
         if group is None:
             continue
         found[queue] = group
-        adds[queue] = total(charge(world, pod) for pod in chunk(world, group, with_evicted=True))
+        adds[queue] = total(world.charge(pod) for pod in chunk(world, group, with_evicted=True))
         if best is None or comes_first(world, queue, best, adds, dict.fromkeys(found, NOTHING)):
             best = queue
     return None if best is None else found[best]
@@ -196,11 +185,11 @@ def next_victim(
     found: dict[QueueId, GroupId] = {}
     loses: dict[QueueId, Vector] = {}
     last: QueueId | None = None
-    for queue in children(world, parent):
+    for queue in world.children(parent):
         here = [
             group
             for group in groups
-            if world.groups[group].queue == queue and pods_of(world, group, PLACED, without=taken)
+            if world.groups[group].queue == queue and world.pods_of(group, PLACED, without=taken)
         ]
         if here:
             victim: GroupId | None = max(here, key=lambda each: group_key(world, each, taken))
@@ -211,7 +200,7 @@ def next_victim(
         leaf = world.groups[victim].queue
         lost = [pod for pod in world.pods.values() if pod.row.id in taken and world.groups[pod.row.group].queue == leaf]
         found[queue] = victim
-        loses[queue] = total(charge_here(world, pod) for pod in lost + pods_of(world, victim, PLACED, without=taken))
+        loses[queue] = total(world.charge_here(pod) for pod in lost + world.pods_of(victim, PLACED, without=taken))
         if last is None or comes_first(world, last, queue, dict.fromkeys(found, NOTHING), loses):
             last = queue
     return None if last is None else found[last]
@@ -224,7 +213,7 @@ def passes_gate(world: World, group: GroupId, pods: Iterable[PodState]) -> bool:
     """Whether limits, and quotas for what may not be preempted, leave room for a chunk (4.0.2)."""
     charges = []
     for pod in pods:
-        asked = charge(world, pod)
+        asked = world.charge(pod)
         if pod.row.shape.gpu.memory_mib and not world.policy.charge_memory_at_gate:  # B6
             asked = (0, *asked[1:])
         charges.append(asked)
@@ -239,19 +228,19 @@ def is_allowed(world: World, group: GroupId, asked: Vector) -> bool:
 
 def is_within_limits(world: World, group: GroupId, asked: Vector) -> bool:
     """The limit of the group's queue and of every queue above it, for each resource that is asked for."""
-    return all(_leaves_room(held(world, queue), asked, limit(world, queue)) for queue in _path(world, group))
+    return all(_leaves_room(world.held(queue), asked, world.limit(queue)) for queue in _path(world, group))
 
 
 def is_within_quotas(world: World, group: GroupId, asked: Vector) -> bool:
     """Groups that may not be preempted, together, stay within the quota of every queue above them."""
     return world.groups[group].preemptible or all(
-        _leaves_room(held_non_preemptible(world, queue), asked, quota(world, queue)) for queue in _path(world, group)
+        _leaves_room(world.held_non_preemptible(queue), asked, world.quota(queue)) for queue in _path(world, group)
     )
 
 
 def _path(world: World, group: GroupId) -> list[QueueId]:
     queue = world.groups[group].queue
-    return [] if queue is None else path(world, queue)
+    return [] if queue is None else world.path(queue)
 
 
 def _leaves_room(has: Vector, asked: Vector, bounds: Vector) -> bool:

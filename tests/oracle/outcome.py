@@ -12,7 +12,7 @@ from fairpool.scheduler.decision import Bind, Evict, EvictionReason, Plan, Promi
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
 from tests.oracle.cycle import run_cycle
-from tests.oracle.world import GPU, PLACED, PodState, Status, World, children, held, lacks_pods, pods_of
+from tests.oracle.world import GPU, PLACED, PodState, Status, World
 
 
 class Fate(StrEnum):
@@ -60,7 +60,7 @@ def decide(snapshot: Snapshot) -> Outcome:
 
 def outcome_of(world: World) -> Outcome:
     groups = [name for name, group in world.groups.items() if group.queue is not None]
-    leaves = [queue for queue in world.queues if not children(world, queue)]
+    leaves = [queue for queue in world.queues if not world.children(queue)]
     ends = {name: End(fate(pod), pod.place.node if pod.place else None) for name, pod in world.pods.items()}
     evicted = [
         world.groups[world.pods[name].row.group].row.queue
@@ -69,10 +69,10 @@ def outcome_of(world: World) -> Outcome:
     ]
     return Outcome(
         pods=ends,
-        held_milli={queue: int(held(world, queue)[GPU]) for queue in leaves},
+        held_milli={queue: int(world.held(queue)[GPU]) for queue in leaves},
         evictions={queue: evicted.count(queue) for queue in leaves},
-        whole=frozenset(name for name in groups if not lacks_pods(world, name, PLACED)),
-        absent=frozenset(name for name in groups if not pods_of(world, name, PLACED)),
+        whole=frozenset(name for name in groups if not world.lacks_pods(name, PLACED)),
+        absent=frozenset(name for name in groups if not world.pods_of(name, PLACED)),
     )
 
 

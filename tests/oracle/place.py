@@ -7,7 +7,14 @@ from fractions import Fraction
 
 from fairpool.model.ids import GroupId, NodeName, PodId
 from fairpool.model.node import MigStrategy, Node, Placement, Taint, TaintEffect
-from fairpool.model.workload import GpuKind, LabelOperator, LabelRule, Neighbourhood, PodSet, SubGroup
+from fairpool.model.workload import (
+    GpuKind,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    PodAffinityTerm,
+    PodSet,
+    SubGroup,
+)
 from fairpool.scheduler.policy import DeviceChoice, ScoreTerm
 from tests.oracle.order import is_allowed, set_order
 from tests.oracle.topology import NodeSet, node_sets
@@ -27,16 +34,7 @@ from tests.oracle.world import (
     PodState,
     Status,
     World,
-    charge,
-    device_memory,
-    free,
-    give,
     gpus_of,
-    memory_on_device,
-    partly_free,
-    pods_on,
-    wants_gpu,
-    with_pods,
 )
 
 CLAIM_CONSUMERS_MAX = 256
@@ -62,9 +60,9 @@ def _place(
         after: World | None = world
         if isinstance(part, SubGroup):
             order = set_order(world, group)
-            below = [*sorted(part.groups, key=lambda each: each.name)]
-            sets = sorted(part.pod_sets, key=lambda each: order.index(each.name))
-            for each in (*below, *sets):
+            parts: list[SubGroup | PodSet] = [*sorted(part.groups, key=lambda each: each.name)]
+            parts += sorted(part.pod_sets, key=lambda each: order.index(each.name))
+            for each in parts:
                 after = after and _place(after, group, each, chunk, node_set, may_bind)
         else:
             for pod in pods:
@@ -82,7 +80,7 @@ def _place_pod(world: World, name: PodId, among: NodeSet, may_bind: bool) -> Wor
         found = find_place(world, pod, node)
         if found is not None:
             place, is_free_now = found
-            return give(world, name, place, now=may_bind and is_free_now)
+            return world.give(name, place, now=may_bind and is_free_now)
     return None
 
 
@@ -91,7 +89,7 @@ def _place_pod(world: World, name: PodId, among: NodeSet, may_bind: bool) -> Wor
 
 def find_place(world: World, pod: PodState, name: NodeName) -> tuple[Place, bool] | None:
     """The place that a pod would get on a node, and whether it is free now; None: it does not fit there."""
-    now, soon = free(world, name, NOW), free(world, name, SOON)
+    now, soon = world.free(name, NOW), world.free(name, SOON)
     if not may_run_on(world, pod, world.nodes[name]) or not _is_enough(soon, needs(world, pod)):
         return None
     is_free_now = _is_enough(now, needs(world, pod)) or is_best_effort(world, pod)
@@ -110,8 +108,8 @@ def find_place(world: World, pod: PodState, name: NodeName) -> tuple[Place, bool
 def is_free_now(world: World, pod: PodState) -> bool:
     """Whether the place that a pod is promised is free now."""
     assert pod.place is not None
-    now = free(world, pod.place.node, NOW)
-    asked = needs(with_pods(world, PodState(pod.row, Status.WAITING)), pod)
+    now = world.free(pod.place.node, NOW)
+    asked = needs(world.with_pods(PodState(pod.row, Status.WAITING)), pod)
     opened = [device for device in pod.place.devices if device not in now.used]
     joined = [device for device in pod.place.devices if device in now.used]
     hosts = _hosts(world, pod, pod.place.node, now)
@@ -136,7 +134,7 @@ def needs(world: World, pod: PodState) -> dict[str, int]:
 
 def is_best_effort(world: World, pod: PodState) -> bool:
     """So small that the reference binds it without asking what is idle."""
-    milli, cpu_milli, memory_bytes = charge(world, pod)
+    milli, cpu_milli, memory_bytes = world.charge(pod)
     is_small = milli < 10 and cpu_milli < 10 and memory_bytes < 10 * 2**20
     return world.policy.best_effort_need_not_wait and is_small
 
@@ -162,7 +160,7 @@ def may_run_on(world: World, pod: PodState, node: Node) -> bool:
 
 def _charge_at_node(world: World, pod: PodState, node: Node) -> tuple[float, ...]:
     """What the limits are asked about on a node; the reference counts one of several devices (B6)."""
-    milli, *rest = charge(world, pod, node.name)
+    milli, *rest = world.charge(pod, node.name)
     devices = 1 if world.policy.charge_all_devices_per_node else max(1, pod.row.shape.gpu.devices)
     return (milli // devices, *rest)
 
@@ -172,7 +170,7 @@ def _suits_kind(world: World, kind: GpuKind, node: Node) -> bool:
     if kind is GpuKind.NONE:
         return True
     if kind is GpuKind.MIG:
-        runs_legacy = any(not other.row.shape.schedulable for other, _, _ in pods_on(world, node.name))
+        runs_legacy = any(not other.row.shape.schedulable for other, _, _ in world.pods_on(node.name))
         return node.mig_strategy is MigStrategy.MIXED and not runs_legacy
     if node.claim_devices or node.mig_strategy is MigStrategy.MIXED:
         return False
@@ -193,28 +191,28 @@ def _not_tolerated(pod: PodState, node: Node) -> list[Taint]:
     ]
 
 
-def _holds(rule: LabelRule, node: Node) -> bool:
+def _holds(rule: NodeSelectorRequirement, node: Node) -> bool:
     value = node.labels.get(rule.key)
     match rule.operator:
-        case LabelOperator.IN:
+        case NodeSelectorOperator.IN:
             return value in rule.values
-        case LabelOperator.NOT_IN:
+        case NodeSelectorOperator.NOT_IN:
             return value not in rule.values
-        case LabelOperator.EXISTS:
+        case NodeSelectorOperator.EXISTS:
             return value is not None
-        case LabelOperator.DOES_NOT_EXIST:
+        case NodeSelectorOperator.DOES_NOT_EXIST:
             return value is None
     numbers = [value, *rule.values[:1]]
     if len(numbers) < 2 or not all(each is not None and each.removeprefix("-").isdecimal() for each in numbers):
         return False
     mine, bound = (int(each or 0) for each in numbers)
-    return mine > bound if rule.operator is LabelOperator.GT else mine < bound
+    return mine > bound if rule.operator is NodeSelectorOperator.GT else mine < bound
 
 
 # Other pods nearby
 
 
-def _is_near(world: World, pod: PodState, rule: Neighbourhood, node: Node) -> bool:
+def _is_near(world: World, pod: PodState, rule: PodAffinityTerm, node: Node) -> bool:
     """In a domain with a matching pod; the first pod of its kind may go to any domain."""
     if _is_beside(world, pod, rule, node):
         return True
@@ -222,7 +220,7 @@ def _is_near(world: World, pod: PodState, rule: Neighbourhood, node: Node) -> bo
     return rule.topology_key in node.labels and is_first and set(rule.labels) <= set(pod.row.shape.labels)
 
 
-def _is_beside(world: World, pod: PodState, rule: Neighbourhood, node: Node) -> bool:
+def _is_beside(world: World, pod: PodState, rule: PodAffinityTerm, node: Node) -> bool:
     """Whether a pod that matches a rule is in the node's domain."""
     return any(
         set(rule.labels) <= set(other.row.shape.labels) and _are_together(rule, node, there)
@@ -251,7 +249,7 @@ def _others(world: World, pod: PodState) -> list[tuple[PodState, Node]]:
     ]
 
 
-def _are_together(rule: Neighbourhood, node: Node, other: Node) -> bool:
+def _are_together(rule: PodAffinityTerm, node: Node, other: Node) -> bool:
     domain = node.labels.get(rule.topology_key)
     return domain is not None and other.labels.get(rule.topology_key) == domain
 
@@ -291,7 +289,7 @@ def claim_node(world: World, name: str) -> NodeName | None:
 
 def _hosts(world: World, pod: PodState, node: NodeName, there: Free) -> list[int]:
     """Shared devices of a node that have room for one more pod."""
-    most = device_memory(world, node) - memory_on_device(world, pod, node)
+    most = world.device_memory(node) - world.memory_on_device(pod, node)
     return sorted(device for device, used in there.used.items() if used <= most)
 
 
@@ -299,13 +297,13 @@ def choose_devices(world: World, pod: PodState, node: NodeName, now: Free, soon:
     """As many different devices as the pod asks for (6.4): shared ones, then whole ones, opened for sharing."""
     count, whole = pod.row.shape.gpu.devices, max(0, soon.amounts[GPUS])
     hosts = _hosts(world, pod, node, soon)
-    if memory_on_device(world, pod, node) > device_memory(world, node) or len(hosts) + whole < count:
+    if world.memory_on_device(pod, node) > world.device_memory(node) or len(hosts) + whole < count:
         return None
     memory_used = dict.fromkeys(hosts, 0)
-    for other, devices, _ in pods_on(world, node):
+    for other, devices, _ in world.pods_on(node):
         for device in devices:
             if device in memory_used:
-                memory_used[device] += memory_on_device(world, other, node)
+                memory_used[device] += world.memory_on_device(other, node)
     spreads = world.snapshot.pool.gpu_placement is Placement.SPREAD
     match world.policy.device_choice or (DeviceChoice.SPREAD if spreads else DeviceChoice.PACK):
         case DeviceChoice.PACK:
@@ -318,7 +316,7 @@ def choose_devices(world: World, pod: PodState, node: NodeName, now: Free, soon:
     if world.policy.victims_keep_devices and pod.is_evicted and pod.place is not None and pod.place.node == node:
         own = pod.place.devices
     chosen += [device for device in own if device in now.used and device not in soon.used][: count - len(chosen)]
-    newest = max([NEW_DEVICE, *(device for _, devices, _ in pods_on(world, node) for device in devices)])
+    newest = max([NEW_DEVICE, *(device for _, devices, _ in world.pods_on(node) for device in devices)])
     chosen += range(newest + 1, newest + 1 + count - len(chosen))
     return own if set(own) == set(chosen) else tuple(chosen)
 
@@ -328,8 +326,8 @@ def choose_devices(world: World, pod: PodState, node: NodeName, now: Free, soon:
 
 def score(world: World, pod: PodState, name: NodeName, among: NodeSet) -> Fraction:
     """How good a node is for a pod, fitting or not (6.3)."""
-    node, is_gpu = world.nodes[name], wants_gpu(world, pod)
-    points = {
+    node, is_gpu = world.nodes[name], world.wants_gpu(pod)
+    points: dict[ScoreTerm, Fraction | int] = {
         ScoreTerm.NOMINATED: 10**6 * (pod.row.nominated == name),
         ScoreTerm.TOPOLOGY: 10**4 * among.points.get(name, 0),
         ScoreTerm.SHARING: 1000 * _joins_shared_device(world, pod, name),
@@ -346,17 +344,17 @@ def _joins_shared_device(world: World, pod: PodState, node: NodeName) -> bool:
     if world.snapshot.pool.gpu_placement is not Placement.BINPACK:
         return False
     if pod.shares_devices:
-        return bool(_hosts(world, pod, node, free(world, node, SOON)))
-    return world.policy.cpu_pods_join_shared and not wants_gpu(world, pod) and bool(free(world, node, NOW).used)
+        return bool(_hosts(world, pod, node, world.free(node, SOON)))
+    return world.policy.cpu_pods_join_shared and not world.wants_gpu(pod) and bool(world.free(node, NOW).used)
 
 
 def _is_available(world: World, pod: PodState, node: NodeName) -> bool:
-    now = free(world, node, NOW)
+    now = world.free(node, NOW)
     if not _is_enough(now, needs(world, pod)) and not is_best_effort(world, pod):
         return False
     if not pod.shares_devices:
         return True
-    hosts = {*_hosts(world, pod, node, now)} & {*_hosts(world, pod, node, free(world, node, SOON))}
+    hosts = {*_hosts(world, pod, node, now)} & {*_hosts(world, pod, node, world.free(node, SOON))}
     return max(0, now.amounts[GPUS]) + len(hosts) >= pod.row.shape.gpu.devices
 
 
@@ -377,8 +375,8 @@ def _placement(world: World, name: NodeName, among: NodeSet, is_gpu: bool) -> Fr
 
 def _free_there(world: World, node: NodeName, is_gpu: bool) -> int:
     """What is idle or being released on a node: thousandths of GPUs, or of cores."""
-    soon = free(world, node, SOON)
+    soon = world.free(node, SOON)
     if not is_gpu:
         return soon.amounts[CPU_MILLI]
     whole = WHOLE_GPU * (soon.amounts[GPUS] + soon.amounts[CLAIM_DEVICES])
-    return whole + (partly_free(world, node, soon) if world.policy.pack_partial_devices else 0)
+    return whole + (world.partly_free(node, soon) if world.policy.pack_partial_devices else 0)

@@ -10,22 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from fairpool.model.ids import Instant, QueueId
-from tests.oracle.world import (
-    PLACED,
-    RESOURCES,
-    WHOLE_GPU,
-    Status,
-    Vector,
-    World,
-    charge_here,
-    children,
-    cluster,
-    entitlements,
-    limit,
-    pods_below,
-    quota,
-    total,
-)
+from tests.oracle.world import PLACED, RESOURCES, WHOLE_GPU, Status, Vector, World, total
 
 UNIT = (WHOLE_GPU, 1, 1)
 """By resource, the unit in which surplus is given out."""
@@ -54,11 +39,11 @@ class Share:
 def with_fair_shares(world: World) -> World:
     """Divide the cluster among the root queues, and the share of each queue among the queues below it."""
     world = replace(world, fair={})
-    return _divide_below(world, None, cluster(world))
+    return _divide_below(world, None, world.cluster())
 
 
 def _divide_below(world: World, parent: QueueId | None, amount: Vector) -> World:
-    siblings = children(world, parent)
+    siblings = world.children(parent)
     columns = []
     for resource in RESOURCES:
         shares = [_share(world, queue, resource) for queue in siblings]
@@ -78,13 +63,13 @@ def _divide_below(world: World, parent: QueueId | None, amount: Vector) -> World
 
 
 def _share(world: World, queue: QueueId, resource: int) -> Share:
-    row, owed = world.queues[queue], entitlements(world, queue)[resource]
-    asking = pods_below(world, queue, PLACED | {Status.WAITING})
+    row, owed = world.queues[queue], world.entitlements(queue)[resource]
+    asking = world.pods_below(queue, PLACED | {Status.WAITING})
     return Share(
         queue,
-        quota(world, queue)[resource],
-        limit(world, queue)[resource],
-        total(charge_here(world, pod) for pod in asking)[resource],
+        world.quota(queue)[resource],
+        world.limit(queue)[resource],
+        total(world.charge_here(pod) for pod in asking)[resource],
         owed.weight,
         owed.usage,
         row.priority,

@@ -1,4 +1,4 @@
-"""Taking from others: the search for victims, and what reclaim and minimum runtimes allow (specification, 4.2 to 4.8)."""
+"""Taking from others: the search for victims, what reclaim and minimum runtimes allow (specification, 4.2 to 4.8)."""
 
 from __future__ import annotations
 
@@ -22,20 +22,8 @@ from tests.oracle.world import (
     Status,
     Vector,
     World,
-    charge_here,
-    children,
-    device_memory,
-    evict,
-    free,
-    held,
-    held_non_preemptible,
     minus,
-    path,
-    pods_of,
-    quota,
     total,
-    wants_gpu,
-    with_pods,
     within,
 )
 
@@ -124,17 +112,17 @@ def _nodes(world: World, pods: Iterable[PodId]) -> set[NodeName]:
 
 def _feasible_nodes(world: World, group: GroupId) -> set[NodeName]:
     """For pods that all request GPUs, nodes with any part of a GPU idle or being released; otherwise all nodes."""
-    if not all(wants_gpu(world, pod) for pod in world.pods.values() if pod.row.group == group):
+    if not all(world.wants_gpu(pod) for pod in world.pods.values() if pod.row.group == group):
         return set(world.nodes)
     return {name for name in world.nodes if _has_free_gpus(world, name)}
 
 
 def _has_free_gpus(world: World, name: NodeName) -> bool:
-    now, soon = free(world, name, NOW), free(world, name, SOON)
+    now, soon = world.free(name, NOW), world.free(name, SOON)
     for resource in (GPUS, CLAIM_DEVICES, *world.nodes[name].mig_instances):
         if now.amounts[resource] > 0 or soon.amounts[resource] > now.amounts[resource]:
             return True
-    return any(soon.used.get(device, 0) < device_memory(world, name) for device in {**now.used, **soon.used})
+    return any(soon.used.get(device, 0) < world.device_memory(name) for device in {**now.used, **soon.used})
 
 
 def _try(
@@ -147,9 +135,9 @@ def _try(
     losers = {world.pods[pod].row.group for pod in evicted}
     trial = world
     for pod in evicted:
-        trial = evict(trial, pod)
-    others = [pod for pod in pods_of(trial, group, {Status.WAITING}) if pod.row.id not in pods]
-    trial = with_pods(trial, *(replace(pod, status=Status.GATED) for pod in others))
+        trial = trial.evict(pod)
+    others = [pod for pod in trial.pods_of(group, {Status.WAITING}) if pod.row.id not in pods]
+    trial = trial.with_pods(*(replace(pod, status=Status.GATED) for pod in others))
     counts = {name: sum(world.pods[pod].row.pod_set == name for pod in pods) for name in world.groups[group].minimum}
     minimum = {name: counts[name] or least for name, least in world.groups[group].minimum.items()}
     trial = replace(trial, groups={**world.groups, group: replace(world.groups[group], minimum=minimum)})
@@ -170,7 +158,7 @@ def _try(
             if back and (len(back) == len(together) or not world.policy.whole_gang_restarts):
                 trial = offer(trial, turn, back, nodes) or trial
 
-    after = replace(with_pods(trial, *others), groups=world.groups)
+    after = replace(trial.with_pods(*others), groups=world.groups)
     return Solution(world, after, group, pods, evicted, considered)
 
 
@@ -179,33 +167,30 @@ def offer(world: World, group: GroupId, pods: list[PodState], nodes: Iterable[No
     return place_chunk(world, group, pods, nodes, may_bind=False) if passes_gate(world, group, pods) else None
 
 
-# Reclaim (4.4)
+# Reclaim: 4.4
 
 
 def may_reclaim(world: World, group: GroupId, asked: Vector) -> bool:
     """With its chunk the leaf queue stays within its fair share and, if the group may not be preempted, its quota."""
     queue = world.groups[group].queue
-    if queue is None or not within(total((held(world, queue), asked)), world.fair[queue]):
+    if queue is None or not within(total((world.held(queue), asked)), world.fair[queue]):
         return False
-    non_preemptible = total((held_non_preemptible(world, queue), asked))
-    return world.groups[group].preemptible or within(non_preemptible, quota(world, queue))
+    non_preemptible = total((world.held_non_preemptible(queue), asked))
+    return world.groups[group].preemptible or within(non_preemptible, world.quota(queue))
 
 
 def is_fair(solution: Solution) -> bool:
     """The validator of reclaim."""
     before, after = solution.before, solution.after
-    asked = total(charge_here(after, after.pods[pod]) for pod in solution.placed)
+    asked = total(after.charge_here(after.pods[pod]) for pod in solution.placed)
     queues = before.queues
     return is_fair_reclaim(
         before,
         solution.group,
         asked,
-        [
-            (leaf, total(charge_here(before, before.pods[pod]) for pod in pods))
-            for leaf, pods in lost_units(solution)
-        ],
-        {queue: held(before, queue) for queue in queues},
-        {queue: held_non_preemptible(before, queue) for queue in queues},
+        [(leaf, total(before.charge_here(before.pods[pod]) for pod in pods)) for leaf, pods in lost_units(solution)],
+        {queue: before.held(queue) for queue in queues},
+        {queue: before.held_non_preemptible(queue) for queue in queues},
     )
 
 
@@ -241,15 +226,15 @@ def is_fair_reclaim(
     """
     queue = world.groups[group].queue
     assert queue is not None
-    mine = path(world, queue)
+    mine = world.path(queue)
     rest = dict(before)
     lost: dict[QueueId, Vector] = {}
     for leaf, amount in losses:
-        theirs = path(world, leaf)
+        theirs = world.path(leaf)
         gaining, losing = next(pair for pair in zip(mine, theirs, strict=False) if pair[0] != pair[1])
         has_too_much = not within(rest[losing], allocatable(world, losing))
-        restores_quota = within(total((before[gaining], asked)), quota(world, gaining)) and not within(
-            rest[losing], quota(world, losing)
+        restores_quota = within(total((before[gaining], asked)), world.quota(gaining)) and not within(
+            rest[losing], world.quota(losing)
         )
         if not has_too_much and not restores_quota:
             return False
@@ -257,13 +242,13 @@ def is_fair_reclaim(
             rest[each] = minus(rest[each], amount)
             lost[each] = total((lost.get(each, NOTHING), amount))
     for each in mine:
-        for sibling in children(world, world.queues[each].parent):
+        for sibling in world.children(world.queues[each].parent):
             if sibling in lost and sibling != each:
                 gains, keeps = total((rest[each], asked)), rest[sibling]
                 if _is_more_saturated(world, each, gains, sibling, keeps, total((asked, lost[sibling]))):
                     return False
         non_preemptible = total((before_non_preemptible[each], asked))
-        if not world.groups[group].preemptible and not within(non_preemptible, quota(world, each)):
+        if not world.groups[group].preemptible and not within(non_preemptible, world.quota(each)):
             return False
     return True
 
@@ -283,7 +268,7 @@ def _is_more_saturated(
     return False
 
 
-# Minimum runtimes (4.7)
+# Minimum runtimes: 4.7
 
 
 def min_runtime_s(world: World, by: Pass, taker: QueueId, victim: QueueId) -> int:
@@ -291,9 +276,9 @@ def min_runtime_s(world: World, by: Pass, taker: QueueId, victim: QueueId) -> in
 
     For reclaim one starts, by default, where the paths of the two queues part.
     """
-    queues = path(world, victim)
+    queues = world.path(victim)
     if by is Pass.RECLAIM and world.policy.reclaim_runtime_scope is RuntimeScope.COMMON_ANCESTOR:
-        common = [one for one, other in zip(queues, path(world, taker), strict=False) if one == other]
+        common = [one for one, other in zip(queues, world.path(taker), strict=False) if one == other]
         queues = queues[: len(common) + 1]
     rows = [world.queues[queue] for queue in reversed(queues)]
     if by is Pass.RECLAIM:
@@ -328,7 +313,7 @@ def keeps_runtimes(solution: Solution, by: Pass) -> bool:
     else:  # B8: also pods that this try did not evict, and pods that leave still count as there
         gone, staying = [*solution.considered, *solution.victims], PLACED | {Status.LEAVING}
     for group, name in {(world.pods[pod].row.group, world.pods[pod].row.pod_set) for pod in gone}:
-        rest = pods_of(world, group, staying, name, without=gone)
+        rest = world.pods_of(group, staying, name, without=gone)
         if is_young(world, by, solution.group, group) and len(rest) < world.groups[group].minimum[name]:
             return False
     return True

@@ -15,19 +15,8 @@ from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
 from tests.oracle.outcome import End, Fate, Outcome, decide, outcome_of
-from tests.oracle.world import (
-    SOON,
-    Place,
-    PodState,
-    Status,
-    World,
-    device_memory,
-    evict,
-    free,
-    priority_and_preemptibility,
-    read,
-    with_pods,
-)
+from tests.oracle.read import priority_and_preemptibility, read
+from tests.oracle.world import SOON, Place, PodState, Status, World
 from tests.oracle.worlds import FEATURES, PROFILES, world
 
 POLICIES = {"product": Policy.product, "reference": Policy.reference}
@@ -69,17 +58,17 @@ def applied(snapshot: Snapshot, decided: Plan) -> World:
     after = read(snapshot)
     for bind in decided.binds:
         pod = after.pods[bind.pod]
-        after = with_pods(after, PodState(pod.row, Status.BOUND, _place(pod, bind)))
+        after = after.with_pods(PodState(pod.row, Status.BOUND, _place(pod, bind)))
     for eviction in decided.evictions:
         pod = after.pods[eviction.pod]
         if pod.place is None:  # the reference can evict what it has only promised
-            after = with_pods(after, PodState(pod.row, Status.PROMISED, Place(eviction.node)))
-        after = evict(after, eviction.pod)
+            after = after.with_pods(PodState(pod.row, Status.PROMISED, Place(eviction.node)))
+        after = after.evict(eviction.pod)
     for promise in decided.promises:
         pod = after.pods[promise.pod]
         vacates = () if pod.place is None or pod.before is None else (pod.place,)
         promised = replace(pod, status=Status.PROMISED, place=_place(pod, promise), vacates=vacates)
-        after = with_pods(after, promised)
+        after = after.with_pods(promised)
     return after
 
 
@@ -91,7 +80,7 @@ def overcommitted(after: World) -> list[str]:
     """Devices and nodes that a plan gives or promises beyond what they have, once all pods that leave have left."""
     found = []
     for name in after.nodes:
-        soon, memory = free(after, name, SOON), device_memory(after, name)
+        soon, memory = after.free(name, SOON), after.device_memory(name)
         found += [
             f"device {device} of {name} is given beyond its memory"
             for device, used in soon.used.items()

@@ -8,21 +8,7 @@ from fractions import Fraction
 
 from fairpool.model.ids import GroupId, NodeName
 from fairpool.model.workload import GpuKind, TopologyConstraint
-from tests.oracle.world import (
-    CPU_MILLI,
-    GPUS,
-    MEMORY_BYTES,
-    PLACED,
-    PODS,
-    SOON,
-    WHOLE_GPU,
-    PodState,
-    World,
-    charge,
-    free,
-    pods_of,
-    total,
-)
+from tests.oracle.world import CPU_MILLI, GPUS, MEMORY_BYTES, PLACED, PODS, SOON, WHOLE_GPU, PodState, World, total
 
 Domain = tuple[str, ...]
 """Label values from the widest level down."""
@@ -65,7 +51,7 @@ def node_sets(
     homes = {  # where pods of the group already are, the others must follow
         domain_of[pod.place.node][:required]
         for name in pod_sets
-        for pod in pods_of(world, group, PLACED, name, chosen)
+        for pod in world.pods_of(group, PLACED, name, chosen)
         if pod.place is not None and pod.place.node in domain_of
     }
     for depth in range(max(required, preferred), required - 1, -1):
@@ -118,20 +104,20 @@ class Tree:
         }
         copies = 0
         for node in self.nodes_in(domain):
-            there = free(self.world, node, SOON).amounts
+            there = self.world.free(node, SOON).amounts
             copies += max(0, min(there[name] // amount for name, amount in largest.items() if amount > 0))
         return copies >= len(self.pods)
 
     def tightness(self, domain: Domain) -> Fraction:
         """The largest part, over resources, that the pods would take of what is free in a domain."""
-        milli, cpu_milli, memory_bytes = total(charge(self.world, pod) for pod in self.pods)
+        milli, cpu_milli, memory_bytes = total(self.world.charge(pod) for pod in self.pods)
         largest = Fraction(0)
         for name, asked in (
             (CPU_MILLI, Fraction(cpu_milli)),
             (MEMORY_BYTES, Fraction(memory_bytes)),
             (GPUS, Fraction(milli) / WHOLE_GPU),
         ):
-            there = sum(free(self.world, node, SOON).amounts[name] for node in self.nodes_in(domain))
+            there = sum(self.world.free(node, SOON).amounts[name] for node in self.nodes_in(domain))
             if asked > 0:
                 largest = max(largest, asked / there if there > 0 else Fraction(10**12))
         return largest

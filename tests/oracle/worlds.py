@@ -22,10 +22,10 @@ from fairpool.model.workload import (
     Claim,
     GpuKind,
     GpuRequest,
-    LabelOperator,
-    LabelRule,
-    Neighbourhood,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
     Pod,
+    PodAffinityTerm,
     PodGroup,
     PodSet,
     PodShape,
@@ -245,22 +245,26 @@ class _Maker:
 
     def _shape(self, gpu: GpuRequest) -> PodShape:
         rng = self.rng
-        rules: tuple[tuple[LabelRule, ...], ...] = ()
+        rules: tuple[tuple[NodeSelectorRequirement, ...], ...] = ()
         if self.maybe(0.3, extra="selectors"):
             rule = rng.choice(
                 [
-                    LabelRule(ZONE, LabelOperator.IN, ("a",)),
-                    LabelRule(ZONE, LabelOperator.NOT_IN, ("a",)),
-                    LabelRule("rack", LabelOperator.EXISTS),
-                    LabelRule("attic", LabelOperator.DOES_NOT_EXIST),
-                    LabelRule(GENERATION, LabelOperator.GT, ("1",)),
-                    LabelRule(GENERATION, LabelOperator.LT, ("3",)),
+                    NodeSelectorRequirement(ZONE, NodeSelectorOperator.IN, ("a",)),
+                    NodeSelectorRequirement(ZONE, NodeSelectorOperator.NOT_IN, ("a",)),
+                    NodeSelectorRequirement("rack", NodeSelectorOperator.EXISTS),
+                    NodeSelectorRequirement("attic", NodeSelectorOperator.DOES_NOT_EXIST),
+                    NodeSelectorRequirement(GENERATION, NodeSelectorOperator.GT, ("1",)),
+                    NodeSelectorRequirement(GENERATION, NodeSelectorOperator.LT, ("3",)),
                 ]
             )
-            rules = ((rule,), (LabelRule("rack", LabelOperator.IN, ("z",)),)) if self.maybe(0.3) else ((rule,),)
+            rules = (
+                ((rule,), (NodeSelectorRequirement("rack", NodeSelectorOperator.IN, ("z",)),))
+                if self.maybe(0.3)
+                else ((rule,),)
+            )
         kin = (("app", rng.choice("uv")),) if "neighbours" in self.has else ()
-        near = (Neighbourhood(ZONE, kin),) if self.maybe(0.2, extra="neighbours") else ()
-        apart = (Neighbourhood("host", kin),) if not near and self.maybe(0.2, extra="neighbours") else ()
+        near = (PodAffinityTerm(ZONE, kin),) if self.maybe(0.2, extra="neighbours") else ()
+        apart = (PodAffinityTerm("host", kin),) if not near and self.maybe(0.2, extra="neighbours") else ()
         return PodShape(
             gpu=gpu,
             cpu_milli=rng.choice([0, 1000, 1000, 1000, 2000]),

@@ -156,8 +156,8 @@ def nothing_that_may_not_be_preempted_is_added_beyond_quota(snapshot: Snapshot, 
         if reading.before.is_preemptible(pod.group):
             continue
         for queue in reading.before.path(reading.before.groups[pod.group].queue):
-            firm = reading.after.held(queue, firm_only=True)
-            over = _beyond(firm, reading.before.charge(pod), _quotas(reading.before, queue))
+            non_preemptible = reading.after.held(queue, firm_only=True)
+            over = _beyond(non_preemptible, reading.before.charge(pod), _quotas(reading.before, queue))
             assert not over, f"{pod.id} takes {queue} beyond its quota: {over}"
 
 

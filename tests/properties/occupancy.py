@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import Node, TaintEffect
 from fairpool.model.quantity import WHOLE_GPU_MILLI, portion_memory_mib
-from fairpool.model.workload import GpuKind, LabelOperator, LabelRule, Pod, PodGroup
+from fairpool.model.workload import GpuKind, NodeSelectorOperator, NodeSelectorRequirement, Pod, PodGroup
 
 AWAY = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 
@@ -106,8 +106,8 @@ def admits(node: Node, pod: Pod, group: PodGroup) -> bool:
     )
 
 
-def _holds(rule: LabelRule, node: Node) -> bool:
-    assert rule.operator is LabelOperator.IN, "the generator makes no other rules"
+def _holds(rule: NodeSelectorRequirement, node: Node) -> bool:
+    assert rule.operator is NodeSelectorOperator.IN, "the generator makes no other rules"
     return node.labels.get(rule.key) in rule.values
 
 

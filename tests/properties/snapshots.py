@@ -22,8 +22,8 @@ from fairpool.model.quantity import UNLIMITED
 from fairpool.model.workload import (
     NO_GPU,
     GpuRequest,
-    LabelOperator,
-    LabelRule,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
     Pod,
     PodGroup,
     PodSet,
@@ -186,7 +186,7 @@ def shape(pick: Pick) -> PodShape:
         gpu=gpu,
         cpu_milli=pick(POD_CPU_MILLI) or (500 if gpu is NO_GPU else 0),
         memory_bytes=pick(POD_MEMORY),
-        node_rules=((LabelRule("zone", LabelOperator.IN, (zone,)),),) if zone else (),
+        node_rules=((NodeSelectorRequirement("zone", NodeSelectorOperator.IN, (zone,)),),) if zone else (),
         tolerations=pick(TOLERATIONS),
     )
 

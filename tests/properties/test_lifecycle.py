@@ -13,28 +13,29 @@ from itertools import pairwise
 
 import pytest
 
-from fairpool.cluster.expand import Case, Expansion, expand, slots_of
-from fairpool.cluster.outstanding import outstanding
-from fairpool.cluster.settle import Look, settle
+from fairpool.cluster.expand import ExpandInput, Expansion, expand
+from fairpool.cluster.outstanding_orders import outstanding_order
+from fairpool.cluster.pod_slots import latest_pods
+from fairpool.cluster.settle import Evidence, settle
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, pod_id
 from fairpool.model.lifecycle import HOLDS_DEVICES, NEXT
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     ObservedNode,
     ObservedPod,
     Order,
+    OrderResult,
+    OrderStatus,
     PodState,
-    Reply,
     StartOrder,
 )
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Cause, PodRecord
-from fairpool.model.spec import Arrangement, PodTemplate, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, DesiredState, PodTemplate, RestartPolicy, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind
-from tests.lives import BOUND, DRAIN, PROMISED, RELEASING, RUNNING, WAITING, at, node_sight, spec, standing
+from tests.pod_records import BOUND, DRAIN, PROMISED, RELEASING, RUNNING, WAITING, at, observed_node, spec, state
 
 FEW = [range(first, first + 3) for first in range(0, 42, 3)]
 MANY = [range(first, first + 100) for first in range(1000, 2000, 100)]
@@ -56,25 +57,27 @@ def test_every_one_of_many_lives_keeps_the_laws(seeds: range) -> None:
         lived(seed)
 
 
-@pytest.mark.parametrize("want", [Want.STOP, Want.DELETE, None], ids=["stopped", "deleted", "undeclared"])
+@pytest.mark.parametrize(
+    "want", [DesiredState.STOP, DesiredState.DELETE, None], ids=["stopped", "deleted", "undeclared"]
+)
 @pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
-def test_whatever_is_not_wanted_ends_with_nothing_held(seeds: range, want: Want | None) -> None:
+def test_whatever_is_not_wanted_ends_with_nothing_held(seeds: range, want: DesiredState | None) -> None:
     for seed in seeds:
         world = lived(seed, steps=STEPS // 2)
         world.decree(want)
-        assert holding(world.lives) == [], f"seed {seed}"
+        assert holding(world.pods) == [], f"seed {seed}"
         assert not world.running(), f"seed {seed}"
-        assert all(each.is_over for each in world.lives), f"seed {seed}"
-        assert world.gone or want is not Want.DELETE, f"seed {seed}"
+        assert all(each.is_over for each in world.pods), f"seed {seed}"
+        assert world.gone or want is not DesiredState.DELETE, f"seed {seed}"
 
 
 @pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
 def test_what_has_come_to_its_end_holds_nothing(seeds: range) -> None:
     for seed in seeds:
         world = lived(seed)
-        if world.standing.halt is not None:
+        if world.state.halt is not None:
             world.calm_down()
-            assert holding(world.lives) == [], f"seed {seed}"
+            assert holding(world.pods) == [], f"seed {seed}"
             assert not world.running(), f"seed {seed}"
 
 
@@ -83,8 +86,8 @@ def test_when_all_goes_well_training_is_completed(seeds: range) -> None:
     """However bad it was before, unless it came to another end."""
     for seed in seeds:
         world = lived(seed)
-        if not world.is_endless and world.standing.halt is None:
-            world.decree(Want.RUN)
+        if not world.is_endless and world.state.halt is None:
+            world.decree(DesiredState.RUN)
             assert world.has_completed(), f"seed {seed}: {world}"
 
 
@@ -111,15 +114,15 @@ def keeps_the_laws(before: tuple[PodRecord, ...], after: tuple[PodRecord, ...]) 
         assert new.started_at == old.started_at or old.started_at is None, f"{old.id} started twice"
     assert len(known) == len(after), "two lives have one id"
     for index in {each.index for each in after}:
-        lives = [each for each in after if each.index == index]
-        numbers = [each.incarnation for each in sorted(lives, key=lambda each: each.incarnation)]
+        pods = [each for each in after if each.index == index]
+        numbers = [each.incarnation for each in sorted(pods, key=lambda each: each.incarnation)]
         assert all(one < other for one, other in pairwise(numbers)), f"{numbers} do not rise"
-        keeps_to_itself(sorted(lives, key=lambda each: each.incarnation))
+        keeps_to_itself(sorted(pods, key=lambda each: each.incarnation))
 
 
-def keeps_to_itself(lives: list[PodRecord]) -> None:
+def keeps_to_itself(pods: list[PodRecord]) -> None:
     """Of all lives of one pod only the last may be more than leaving, and it runs alone."""
-    *earlier, last = lives
+    *earlier, last = pods
     for each in earlier:
         assert each.is_over or each.phase is RELEASING, f"{each.id} is {each.phase} beside {last.id}"
     if last.phase is RUNNING:
@@ -128,22 +131,22 @@ def keeps_to_itself(lives: list[PodRecord]) -> None:
 
 def keeps_to_the_declaration(ours: WorkloadSpec | None, expansion: Expansion, now: Instant) -> None:
     """What holds whenever a workload was brought up to date."""
-    staying = [each for each in expansion.lives if not each.is_over and each.phase is not RELEASING]
-    if ours is None or ours.want is not Want.RUN or expansion.standing.halt is not None:
+    staying = [each for each in expansion.pods if not each.is_over and each.phase is not RELEASING]
+    if ours is None or ours.want is not DesiredState.RUN or expansion.state.halt is not None:
         assert not staying, f"{staying[0].id} stays although nobody wants it"
         return
     assert len({each.index for each in staying}) <= ours.pods, "more pods than are wanted"
     assert all(each.index < (ours.runs_needed if is_sweep(ours) else ours.pods) for each in staying)
     assert expansion.wake_at is None or expansion.wake_at > now, "wakes in the past"
-    assert not expansion.gone or expansion.standing.halt is not None, "gone although it goes on"
+    assert not expansion.gone or expansion.state.halt is not None, "gone although it goes on"
 
 
 def is_sweep(ours: WorkloadSpec) -> bool:
     return ours.arrangement is Arrangement.SWEEP
 
 
-def holding(lives: tuple[PodRecord, ...]) -> list[PodId]:
-    return [each.id for each in lives if each.phase in HOLDS_DEVICES]
+def holding(pods: tuple[PodRecord, ...]) -> list[PodId]:
+    return [each.id for each in pods if each.phase in HOLDS_DEVICES]
 
 
 # --- the world -----------------------------------------------------------------------------------------------------
@@ -171,21 +174,21 @@ class World:
         self.now = at(0)
         self.spec: WorkloadSpec | None = declaration(seed, dice)
         self.rules = ProjectRules(interactive_limit_s=dice.choice([None, 300]))
-        self.standing: WorkloadState = standing(first_incarnation=dice.choice([0, 0, 103]))
-        self.lives: tuple[PodRecord, ...] = ()
-        self.nodes = {name: node_sight(name) for name in NODES}
+        self.state: WorkloadState = state(first_incarnation=dice.choice([0, 0, 103]))
+        self.pods: tuple[PodRecord, ...] = ()
+        self.nodes = {name: observed_node(name) for name in NODES}
         self.drained: set[NodeName] = set()
         self.processes: dict[PodId, Process] = {}
         self.forbidden: set[PodId] = set()
         """Told to stop before they started: they never will."""
         self.confirmed: set[PodId] = set()
-        self.answers: dict[PodId, Answer] = {}
+        self.answers: dict[PodId, OrderResult] = {}
         self.gone = False
         self.calm = False
 
     def __str__(self) -> str:
-        lines = [f"{self.spec}", f"{self.standing}"]
-        return "\n".join([*lines, *(f"  {each.id} {each.phase} {each.cause} {each.node}" for each in self.lives)])
+        lines = [f"{self.spec}", f"{self.state}"]
+        return "\n".join([*lines, *(f"  {each.id} {each.phase} {each.cause} {each.node}" for each in self.pods)])
 
     def chance(self, percent: int) -> bool:
         return not self.calm and self.dice.randrange(100) < percent
@@ -197,18 +200,18 @@ class World:
         self.processes_change()
         if self.chance(15):
             self.somebody_changes_their_mind()
-        self.look()
+        self.evidence()
         self.schedule()
         self.obey()
         twice = {pod: count for pod, count in Counter(self.running()).items() if count > 1}
         assert not twice, f"{twice} run twice"
 
-    def decree(self, want: Want | None) -> None:
+    def decree(self, want: DesiredState | None) -> None:
         """From now on this is wanted (in a new run, without limits), and the world is calm."""
         if want is None:
             self.spec = None
         elif self.spec is not None:
-            run = self.spec.run + 1 if want is Want.RUN else self.spec.run
+            run = self.spec.run + 1 if want is DesiredState.RUN else self.spec.run
             self.spec = replace(self.spec, want=want, run=run, deadline_s=None)
         self.rules = ProjectRules()
         self.calm_down()
@@ -224,10 +227,10 @@ class World:
 
     @property
     def is_endless(self) -> bool:
-        return self.spec is not None and self.spec.end_rule.restart is RestartPolicy.ALWAYS
+        return self.spec is not None and self.spec.restart_rule.restart is RestartPolicy.ALWAYS
 
     def has_completed(self) -> bool:
-        return self.standing.halt is not None and self.standing.halt.phase is WorkloadPhase.COMPLETED
+        return self.state.halt is not None and self.state.halt.phase is WorkloadPhase.COMPLETED
 
     def running(self) -> list[int]:
         """Which pods have processes, each as often as it has."""
@@ -244,7 +247,7 @@ class World:
                 self.nodes[name] = replace(observed, gone=True, silent_since=self.now)
                 self.kill_all_on(name, forgotten=False)
             elif self.chance(3):
-                self.nodes[name] = node_sight(name, boot_id=f"{name}, boot at {self.now}")
+                self.nodes[name] = observed_node(name, boot_id=f"{name}, boot at {self.now}")
                 self.kill_all_on(name, forgotten=True)
             elif self.chance(30):
                 self.nodes[name] = replace(observed, silent_since=None, gone=False)
@@ -276,9 +279,9 @@ class World:
             return
         match self.dice.randrange(6):
             case 0:
-                self.spec = replace(ours, want=Want.STOP) if ours.want is Want.RUN else ours
-            case 1 | 2 if ours.want is Want.STOP or self.standing.halt is not None:
-                self.spec = replace(ours, want=Want.RUN, run=ours.run + 1)
+                self.spec = replace(ours, want=DesiredState.STOP) if ours.want is DesiredState.RUN else ours
+            case 1 | 2 if ours.want is DesiredState.STOP or self.state.halt is not None:
+                self.spec = replace(ours, want=DesiredState.RUN, run=ours.run + 1)
             case 3 | 4 if ours.arrangement is not Arrangement.TOGETHER or ours.is_elastic:
                 self.spec = replace(ours, pods=self.dice.randint(1, 4))
             case 5 if is_sweep(ours):
@@ -286,24 +289,24 @@ class World:
 
     # The loop
 
-    def look(self) -> None:
-        before = self.lives
+    def evidence(self) -> None:
+        before = self.pods
         settled = tuple(settle(each, self.look_at(each), self.now) for each in before)
         keeps_the_laws(before, settled)
         ended = tuple(new for new, old in zip(settled, before, strict=True) if new.is_over and not old.is_over)
-        expansion = self.expanded(self.standing, settled, ended)
-        keeps_the_laws(settled, expansion.lives)
+        expansion = self.expanded(self.state, settled, ended)
+        keeps_the_laws(settled, expansion.pods)
         keeps_to_the_declaration(self.spec, expansion, self.now)
-        assert expansion.standing.failures >= self.standing.failures or expansion.standing.run > self.standing.run
+        assert expansion.state.failures >= self.state.failures or expansion.state.run > self.state.run
         if self.spec is None or self.spec.minimum is None:  # elastic: see the expected failure in test_expand.py
-            again = self.expanded(expansion.standing, expansion.lives, ())
+            again = self.expanded(expansion.state, expansion.pods, ())
             assert again == expansion, "a second look sees something else"
-        self.standing, self.lives, self.gone = expansion.standing, expansion.lives, expansion.gone
+        self.state, self.pods, self.gone = expansion.state, expansion.pods, expansion.gone
         self.answers = {}
 
-    def look_at(self, one: PodRecord) -> Look:
+    def look_at(self, one: PodRecord) -> Evidence:
         observed = self.nodes[one.node] if one.node is not None else None
-        return Look(self.sight_of(one, observed), observed, self.answers.get(one.id), one.id in self.confirmed)
+        return Evidence(self.sight_of(one, observed), observed, self.answers.get(one.id), one.id in self.confirmed)
 
     def sight_of(self, one: PodRecord, node: ObservedNode | None) -> ObservedPod | None:
         process = self.processes.get(one.id)
@@ -317,13 +320,11 @@ class World:
             after_notice=process.after_notice,
         )
 
-    def expanded(
-        self, standing: WorkloadState, lives: tuple[PodRecord, ...], ended: tuple[PodRecord, ...]
-    ) -> Expansion:
-        case = Case(
+    def expanded(self, state: WorkloadState, pods: tuple[PodRecord, ...], ended: tuple[PodRecord, ...]) -> Expansion:
+        case = ExpandInput(
             spec=self.spec,
-            standing=standing,
-            lives=lives,
+            state=state,
+            pods=pods,
             ended=ended,
             rules=self.rules,
             drains=lambda node: (DRAIN,) if node in self.drained else (),
@@ -331,12 +332,12 @@ class World:
         return expand(case, self.now)
 
     def schedule(self) -> None:
-        before = self.lives
+        before = self.pods
         places = [
             name for name, observed in self.nodes.items() if observed.silent_since is None and name not in self.drained
         ]
-        self.lives = tuple(after for each in before for after in self.decided(each, places))
-        keeps_the_laws(before, self.lives)
+        self.pods = tuple(after for each in before for after in self.decided(each, places))
+        keeps_the_laws(before, self.pods)
 
     def decided(self, one: PodRecord, places: list[NodeName]) -> list[PodRecord]:
         """What the dice say about one life."""
@@ -348,10 +349,10 @@ class World:
         if one.phase is PROMISED and self.chance(30):
             return [one.move(WAITING, self.now, node=None)]
         if one.phase in (BOUND, RUNNING) and self.chance(8):
-            leaving = one.leave(self.now, self.dice.choice([Cause.PREEMPTED, Cause.STALE]), "for b")
+            leaving = one.release(self.now, self.dice.choice([Cause.PREEMPTED, Cause.STALE]), "for b")
             return [leaving]
         if one.phase in (BOUND, RUNNING) and places and self.is_training and self.chance(8):
-            return [one.leave(self.now, Cause.MOVED, "for b"), self.next_life(one, self.dice.choice(places))]
+            return [one.release(self.now, Cause.MOVED, "for b"), self.next_life(one, self.dice.choice(places))]
         return [one]
 
     def is_its_turn(self) -> bool:
@@ -359,14 +360,14 @@ class World:
         if not self.calm:
             return self.chance(60)
         apart = self.spec is not None and self.spec.arrangement is not Arrangement.TOGETHER
-        return apart or not any(each.phase is RELEASING or each.not_before > self.now for each in self.lives)
+        return apart or not any(each.phase is RELEASING or each.not_before > self.now for each in self.pods)
 
     @property
     def is_training(self) -> bool:
         return self.spec is not None and self.spec.kind is WorkloadKind.TRAIN
 
     def next_life(self, one: PodRecord, node: NodeName) -> PodRecord:
-        number = max(one.incarnation + 1, self.standing.first_incarnation)
+        number = max(one.incarnation + 1, self.state.first_incarnation)
         return PodRecord(
             id=pod_id(one.workload, one.index, number),
             workload=one.workload,
@@ -384,30 +385,34 @@ class World:
     # The engine
 
     def obey(self) -> None:
-        for one in self.lives:
-            earlier = [each for each in self.lives if each.index == one.index and each.incarnation < one.incarnation]
-            order = outstanding(
+        for one in self.pods:
+            earlier = [each for each in self.pods if each.index == one.index and each.incarnation < one.incarnation]
+            order = outstanding_order(
                 one,
                 self.spec,
                 self.look_at(one),
                 alone=all(each.is_over for each in earlier),
-                reported=self.calm or self.chance(50),
+                acknowledged=self.calm or self.chance(50),
                 now=self.now,
             )
             if order is not None:
                 self.carry_out(order)
 
     def carry_out(self, order: Order) -> None:
-        reply = Reply.DONE if self.calm else self.dice.choice([*Reply, Reply.DONE, Reply.DONE, Reply.DONE])
-        done = reply is Reply.DONE or (reply is Reply.UNKNOWN and self.dice.random() < 0.5)
+        reply = (
+            OrderStatus.DONE
+            if self.calm
+            else self.dice.choice([*OrderStatus, OrderStatus.DONE, OrderStatus.DONE, OrderStatus.DONE])
+        )
+        done = reply is OrderStatus.DONE or (reply is OrderStatus.UNKNOWN and self.dice.random() < 0.5)
         process = self.processes.get(order.pod)
         match order:
             case StartOrder():
                 if order.pod in self.forbidden:
-                    reply, done = Reply.REFUSED, False
+                    reply, done = OrderStatus.REFUSED, False
                 if done and process is None and self.nodes[order.node].boot_id == order.boot_id:
                     self.processes[order.pod] = Process(order)
-                self.answers[order.pod] = Answer(order.pod, reply, "so the dice say")
+                self.answers[order.pod] = OrderResult(order.pod, reply, "so the dice say")
             case ForgetOrder():
                 if done:
                     self.processes.pop(order.pod, None)
@@ -415,7 +420,7 @@ class World:
                 self.forbidden.add(order.pod)
                 if process is not None and process.state is not PodState.EXITED:
                     process.exit(143, after_notice=True)
-                if reply is Reply.DONE:
+                if reply is OrderStatus.DONE:
                     self.confirmed.add(order.pod)
 
 
@@ -447,9 +452,9 @@ def test_the_dice_reach_every_corner() -> None:
     seen: Counter[str] = Counter()
     for seed in range(42):
         world = lived(seed, steps=20)
-        seen.update(f"{each.outcome} {each.cause}" for each in world.lives if each.is_over)
-        seen.update(["two lives at once"] if len(slots_of(world.lives)) < len(holding(world.lives)) else [])
-        seen.update([world.standing.halt.phase.value] if world.standing.halt is not None else [])
+        seen.update(f"{each.outcome} {each.cause}" for each in world.pods if each.is_over)
+        seen.update(["two lives at once"] if len(latest_pods(world.pods)) < len(holding(world.pods)) else [])
+        seen.update([world.state.halt.phase.value] if world.state.halt is not None else [])
     causes = {"ok exited", "error exited", "error refused", "lost node-lost", "lost vanished", "evicted preempted"}
     causes |= {"evicted moved", "evicted peer", "evicted node-drained", "stopped suspended", "stopped scaled-down"}
     assert causes <= seen.keys(), causes - seen.keys()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from fairpool.scheduler import allocate, proposal, reclaim, run, solver, walk
+from fairpool.scheduler import allocate, equivalence, proposal, reclaim, run, solver, walk
 from fairpool.scheduler.decision import Plan
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.plan import plan
@@ -24,10 +23,10 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
     """Groups one by one, every victim simulated, every search from the beginning."""
     with monkeypatch.context() as patch:
         patch.setattr(allocate, "serve_runs", lambda *_: None)
-        patch.setattr(solver, "can_count", lambda *_: False)
+        patch.setattr(equivalence, "countable_shape", lambda *_: None)
         patch.setattr(solver.Search, "go_on_from", lambda *_: None)
         patch.setattr(solver.Search, "_is_full_for", lambda *_: False)
-        patch.setattr(solver.Solver, "_kind", lambda *_: None)
+        patch.setattr(equivalence, "equivalence_class", lambda *_: None)
         patch.setattr(reclaim, "could_be_enough", lambda *_: True)
         patch.setattr(reclaim.Losses, "could_do", lambda *_: True)
         patch.setattr(walk.Walk, "pass_over", lambda *_: None)
@@ -63,8 +62,8 @@ def test_the_shortcuts_are_really_taken(monkeypatch: pytest.MonkeyPatch) -> None
     bound: list[int] = []
     propose, bind = proposal.propose, run._bind
 
-    def count_proposals(placer: Placer, chunk: Sequence[int], walk: VictimWalk) -> list[int] | None:
-        proposed.append(propose(placer, chunk, walk))
+    def count_proposals(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> list[int] | None:
+        proposed.append(propose(placer, shape, pods, walk))
         return proposed[-1]
 
     def count_runs(*given: Any) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from fairpool.cluster.books import Books
-from fairpool.cluster.expand import is_rigid, slots_of
+from fairpool.cluster.ledger_cache import LedgerCache
+from fairpool.cluster.pod_slots import is_rigid, latest_pods
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
@@ -29,7 +29,7 @@ PRODUCT = Policy.product()
 
 def all_wrong(world: World) -> Iterator[Wrong]:
     """Everything that is wrong now."""
-    books = world.books
+    books = world.cache
     yield from engine_is_witness(world)
     yield from world.record.wrong
     yield from world.wrong_entries
@@ -46,18 +46,18 @@ def engine_is_witness(world: World) -> Iterator[Wrong]:
         yield f"the engine saw: {line}", None
 
 
-def one_life_per_pod(books: Books) -> Iterator[Wrong]:
+def one_life_per_pod(books: LedgerCache) -> Iterator[Wrong]:
     """Of one pod at most one life stays; another may only be on its way out."""
-    for workload, lives in books.lives.items():
+    for workload, lives in books.pods.items():
         staying = [(life.index) for life in lives if life.phase in STAYING]
         alive = [life for life in lives if not life.is_over and life.phase is not PodPhase.RELEASING]
         if len(staying) != len(set(staying)) or len(alive) != len({life.index for life in alive}):
             yield f"two lives of one pod: {[life.id for life in alive]}", workload
 
 
-def no_device_over_committed(books: Books, world: World) -> Iterator[Wrong]:
+def no_device_over_committed(books: LedgerCache, world: World) -> Iterator[Wrong]:
     used: dict[tuple[NodeName, str, int], int] = {}
-    for workload, lives in books.lives.items():
+    for workload, lives in books.pods.items():
         for life in lives:
             if life.phase not in HELD or life.node is None:
                 continue
@@ -77,20 +77,20 @@ def _part(life: PodRecord, device_mib: int) -> int:
     return gpu.portion_milli * device_mib
 
 
-def gangs_are_whole(books: Books, rigid_since: Mapping[WorkloadId, Instant]) -> Iterator[Wrong]:
+def gangs_are_whole(books: LedgerCache, rigid_since: Mapping[WorkloadId, Instant]) -> Iterator[Wrong]:
     """Of a gang that needs all its pods, nobody stays while another has no place.
 
     A pod that was missing already while the others did without it has the grace of broken gangs to come back.
     """
     for workload, spec in books.specs.items():
-        lives = slots_of(books.lives.get(workload, ()))
+        lives = latest_pods(books.pods.get(workload, ()))
         current = [life for index, life in sorted(lives.items()) if index < spec.pods]
         if not is_rigid(spec) or len(current) < spec.pods:
             continue
         staying = [life for life in current if life.phase in STAYING]
         since = rigid_since.get(workload, Instant(0))
         missing = [life for life in current if life.phase in UNPLACED and life.born_at > since]
-        if staying and missing and not _was_resized(current, books.standings[workload].first_incarnation):
+        if staying and missing and not _was_resized(current, books.states[workload].first_incarnation):
             yield f"half a gang: {[(life.id, life.phase.value) for life in current]}", workload
 
 
@@ -99,22 +99,22 @@ def _was_resized(current: list[PodRecord], first_incarnation: int) -> bool:
     return any(life.phase not in STAYING and life.incarnation <= first_incarnation for life in current)
 
 
-def only_preemptible_work_is_taken(books: Books) -> Iterator[Wrong]:
+def only_preemptible_work_is_taken(books: LedgerCache) -> Iterator[Wrong]:
     for workload, spec in books.specs.items():
         rule = PRODUCT.rule_for(spec.kind, spec.priority, spec.preemptible)
         if rule.preemptible:
             continue
-        for life in books.lives.get(workload, ()):
+        for life in books.pods.get(workload, ()):
             if life.cause in (Cause.PREEMPTED, Cause.MOVED):
                 yield f"{life.id} may not be preempted and was: {life.detail}", workload
 
 
-def done_work_is_not_done_again(books: Books) -> Iterator[Wrong]:
+def done_work_is_not_done_again(books: LedgerCache) -> Iterator[Wrong]:
     for workload, spec in books.specs.items():
-        if spec.arrangement is Arrangement.REPLICAS or spec.end_rule.restart is RestartPolicy.ALWAYS:
+        if spec.arrangement is Arrangement.REPLICAS or spec.restart_rule.restart is RestartPolicy.ALWAYS:
             continue
-        lives = books.lives.get(workload, ())
-        latest = slots_of(lives)
+        lives = books.pods.get(workload, ())
+        latest = latest_pods(lives)
         for life in lives:
             again = latest[life.index]
             # One that was born before this was known, for a move, may be there, as long as it goes.
@@ -123,10 +123,10 @@ def done_work_is_not_done_again(books: Books) -> Iterator[Wrong]:
                 yield f"{life.id} ended well and {again.id} does it again", workload
 
 
-def sweeps_keep_to_their_number(books: Books) -> Iterator[Wrong]:
+def sweeps_keep_to_their_number(books: LedgerCache) -> Iterator[Wrong]:
     for workload, spec in books.specs.items():
         if spec.arrangement is Arrangement.SWEEP:
-            staying = [life for life in books.lives.get(workload, ()) if life.phase in STAYING]
+            staying = [life for life in books.pods.get(workload, ()) if life.phase in STAYING]
             if len(staying) > spec.pods:
                 yield f"{len(staying)} pods of at most {spec.pods}", workload
 
@@ -134,7 +134,7 @@ def sweeps_keep_to_their_number(books: Books) -> Iterator[Wrong]:
 def promises_are_kept_or_given_up(world: World) -> Iterator[Wrong]:
     """In quiet times no promise is older than the policy lets it become."""
     now = world.wall_now()
-    for workload, lives in world.books.lives.items():
+    for workload, lives in world.cache.pods.items():
         for life in lives:
             if life.phase is PodPhase.PROMISED and life.promised_at is not None:
                 age_s = (now - life.promised_at) / SECOND_MS
@@ -144,7 +144,7 @@ def promises_are_kept_or_given_up(world: World) -> Iterator[Wrong]:
 
 def ledger_and_engine_agree(world: World) -> Iterator[Wrong]:
     """When nothing goes wrong any more, what is written and what runs are the same."""
-    running = {life.id for lives in world.books.lives.values() for life in lives if life.phase in STAYING}
+    running = {life.id for lives in world.cache.pods.values() for life in lives if life.phase in STAYING}
     alive = set(world.engine.alive())
     if running != alive:
         yield (

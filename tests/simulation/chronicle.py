@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from fairpool.api.clusters import EventReport
-from fairpool.cluster.books import Books
-from fairpool.cluster.expand import slots_of
 from fairpool.cluster.history import Event, EventKind
-from fairpool.cluster.ledger import AFTER_COMMIT, Entry, Ledger
+from fairpool.cluster.ledger import AFTER_COMMIT, Ledger, LedgerEntry
+from fairpool.cluster.ledger_cache import LedgerCache
+from fairpool.cluster.pod_slots import latest_pods
 from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, PodRecord
-from fairpool.model.spec import Arrangement, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, DesiredState, WorkloadSpec
 
 Wrong = tuple[str, WorkloadId | None]
 
@@ -40,15 +40,15 @@ class WatchedLedger(Ledger):
         *,
         lease_s: int,
         between: Callable[[str], None],
-        written: Callable[[Entry, Token, Instant], None],
+        written: Callable[[LedgerEntry, Token, Instant], None],
         started_over: Callable[[], None],
     ) -> None:
         self._step = ""
         self._may_die = between
         self._written, self._started_over = written, started_over
-        super().__init__(path, between=self._note_step, lease_s=lease_s)
+        super().__init__(path, on_step=self._note_step, lease_s=lease_s)
 
-    def record(self, entry: Entry, token: Token, now: Instant) -> None:
+    def record(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
         self._step = ""
         try:
             super().record(entry, token, now)
@@ -92,7 +92,7 @@ class Chronicle:
         self._halts.clear()
         self.is_complete = False
 
-    def take_in(self, entry: Entry, now: Instant) -> list[Wrong]:
+    def take_in(self, entry: LedgerEntry, now: Instant) -> list[Wrong]:
         """Another entry was written. The answer: what it does not tell, or tells without a reason."""
         for spec in entry.specs:
             if spec.is_elastic:
@@ -103,22 +103,22 @@ class Chronicle:
         self.events += entry.events
         wrong = [*self._untold(entry), *_unexplained(entry)]
         wrong += self._prolonged(entry)
-        self.phase_of.update((life.id, life.phase) for life in entry.lives)
-        self._grace_of.update((life.id, life.grace_s) for life in entry.lives)
-        self._halts.update((each.workload, each.halt) for each in entry.standings)
+        self.phase_of.update((life.id, life.phase) for life in entry.pods)
+        self._grace_of.update((life.id, life.grace_s) for life in entry.pods)
+        self._halts.update((each.workload, each.halt) for each in entry.states)
         return wrong
 
-    def _prolonged(self, entry: Entry) -> Iterator[Wrong]:
-        for life in entry.lives:
+    def _prolonged(self, entry: LedgerEntry) -> Iterator[Wrong]:
+        for life in entry.pods:
             if life.grace_s > self._grace_of.get(life.id, life.grace_s):
                 yield f"{life.id} has {life.grace_s} s to leave, and had {self._grace_of[life.id]} s", life.workload
 
-    def _untold(self, entry: Entry) -> Iterator[Wrong]:
+    def _untold(self, entry: LedgerEntry) -> Iterator[Wrong]:
         told: dict[PodId, Counter[EventKind]] = {}
         for event in entry.events:
             if event.pod is not None:
                 told.setdefault(event.pod, Counter())[event.kind] += 1
-        for life in entry.lives:
+        for life in entry.pods:
             adopted = told.get(life.id, Counter())[EventKind.ADOPTED]
             before = self.phase_of.get(life.id)
             expected = Counter(_expected(before, life.phase, bool(adopted)))
@@ -129,7 +129,7 @@ class Chronicle:
         for pod, kinds in told.items():
             yield f"history says {dict(kinds)} of {pod}, with which nothing happened", None
         halted = {event.workload for event in entry.events if event.kind is EventKind.HALTED}
-        for each in entry.standings:
+        for each in entry.states:
             if each.halt is not None and each.halt != self._halts.get(each.workload) and not _said(each, halted):
                 yield f"{each.workload} came to its end, and history does not say so", each.workload
 
@@ -152,7 +152,7 @@ def _expected(before: PodPhase | None, phase: PodPhase, adopted: bool) -> Iterat
         yield KIND_OF[phase]
 
 
-def _unexplained(entry: Entry) -> Iterator[Wrong]:
+def _unexplained(entry: LedgerEntry) -> Iterator[Wrong]:
     for event in entry.events:
         if event.kind is EventKind.RELEASING and not event.cause:
             yield f"{event.pod} has to leave without a cause", event.workload
@@ -177,17 +177,17 @@ def told_at_rest(chronicle: Chronicle, received: list[EventReport]) -> Iterator[
         yield f"{len(here)} events were written and {len(there)} told; they differ from number {first + 1} on", None
 
 
-def overtaken(books: Books, entry: Entry, now: Instant) -> Iterator[Wrong]:
+def overtaken(books: LedgerCache, entry: LedgerEntry, now: Instant) -> Iterator[Wrong]:
     """Of two that ask for the same in the same queue and both could start, the older goes first.
 
     Looked at only where it is exact: single pods without a node of their own wish, in one pool.
     """
-    changed = {life.id: life for life in entry.lives}
-    binds = [life for life in entry.lives if life.phase is PodPhase.BOUND]
+    changed = {life.id: life for life in entry.pods}
+    binds = [life for life in entry.pods if life.phase is PodPhase.BOUND]
     if not binds:
         return
     specs: Mapping[WorkloadId, WorkloadSpec] = {**books.specs, **{spec.id: spec for spec in entry.specs}}
-    standings = {**books.standings, **{each.workload: each for each in entry.standings}}
+    standings = {**books.states, **{each.workload: each for each in entry.states}}
     for life in binds:
         younger = specs.get(life.workload)
         if younger is None or not _is_plain(younger) or not _was_free(books, life, standings):
@@ -200,19 +200,19 @@ def overtaken(books: Books, entry: Entry, now: Instant) -> Iterator[Wrong]:
                 yield f"{life.id} goes before {waiting.id}, which is older and asks for the same", older.id
 
 
-def _latest(books: Books, changed: Mapping[PodId, PodRecord], workload: WorkloadId) -> PodRecord | None:
-    lives = {life.id: life for life in books.lives.get(workload, ())}
+def _latest(books: LedgerCache, changed: Mapping[PodId, PodRecord], workload: WorkloadId) -> PodRecord | None:
+    lives = {life.id: life for life in books.pods.get(workload, ())}
     lives.update((pod, life) for pod, life in changed.items() if life.workload == workload)
-    return slots_of(tuple(lives.values())).get(0)
+    return latest_pods(tuple(lives.values())).get(0)
 
 
 def _could_start(life: PodRecord, now: Instant) -> bool:
     return life.phase is PodPhase.WAITING and life.not_before <= now
 
 
-def _was_free(books: Books, life: PodRecord, standings: Mapping[WorkloadId, WorkloadState]) -> bool:
+def _was_free(books: LedgerCache, life: PodRecord, standings: Mapping[WorkloadId, WorkloadState]) -> bool:
     """It had no promise before, wishes for no node and shuns none, and no earlier life of it is on its way out."""
-    before = books.lives.get(life.workload, ())
+    before = books.pods.get(life.workload, ())
     standing = standings.get(life.workload)
     return (
         life.nominated is None
@@ -225,7 +225,7 @@ def _was_free(books: Books, life: PodRecord, standings: Mapping[WorkloadId, Work
 
 def _is_plain(spec: WorkloadSpec) -> bool:
     together = spec.arrangement is Arrangement.TOGETHER and spec.pods == 1 and spec.leader is None
-    return together and len(spec.pools) < 2 and spec.want is Want.RUN
+    return together and len(spec.pools) < 2 and spec.want is DesiredState.RUN
 
 
 def _asks_for(spec: WorkloadSpec) -> tuple[object, ...]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairpool.cluster.books import Books
-from fairpool.cluster.expand import wanted_slots
+from fairpool.cluster.ledger_cache import LedgerCache
+from fairpool.cluster.pod_slots import counted_pods
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
@@ -52,10 +52,10 @@ def part_of_device(shape: PodShape, node: Node) -> int:
     return shape.gpu.portion_milli
 
 
-def could_run(books: Books, workload: WorkloadId, engine: SimulatedEngine) -> bool:
+def could_run(books: LedgerCache, workload: WorkloadId, engine: SimulatedEngine) -> bool:
     """Whether the pods it needs fit into the empty nodes, and its project may have so much."""
     spec = books.specs[workload]
-    done = {index for index, life in wanted_slots(spec, books.lives[workload]).items() if life.outcome is Outcome.OK}
+    done = {index for index, life in counted_pods(spec, books.pods[workload]).items() if life.outcome is Outcome.OK}
     needed = max(spec.needed - len(done), 1)
     first = [0] if spec.leader is not None and 0 not in done else []
     most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods
@@ -64,19 +64,21 @@ def could_run(books: Books, workload: WorkloadId, engine: SimulatedEngine) -> bo
     return any(_fits_in(books, pool, spec, shapes, engine) for pool in spec.pools or (DEFAULT_POOL,))
 
 
-def _fits_in(books: Books, pool: PoolName, spec: WorkloadSpec, shapes: list[PodShape], engine: SimulatedEngine) -> bool:
+def _fits_in(
+    books: LedgerCache, pool: PoolName, spec: WorkloadSpec, shapes: list[PodShape], engine: SimulatedEngine
+) -> bool:
     organization = books.organization
     nodes = [engine.host(name).node for name in engine.nodes]
     marks = organization.marks
-    nodes = [marks[node.name].upon(node) if node.name in marks else node for node in nodes]
+    nodes = [marks[node.name].applied_to(node) if node.name in marks else node for node in nodes]
     members = nodes_by_pool(nodes, organization.pools).get(pool, ())
     rooms = [Room(node) for node in members if node.is_healthy]
     if not all(any(room.take(shape) for room in rooms) for shape in shapes):
         return False
     milli = max((part_of_device(shape, nodes[0]) * shape.gpu.devices for shape in shapes), default=0) * len(shapes)
-    firm = not Policy.product().rule_for(spec.kind, spec.priority, spec.preemptible).preemptible
+    non_preemptible = not Policy.product().rule_for(spec.kind, spec.priority, spec.preemptible).preemptible
     path = _path(organization.queues_of(pool), spec.project)
-    return bool(path) and all(_allows(queue, milli, firm) for queue in path)
+    return bool(path) and all(_allows(queue, milli, non_preemptible) for queue in path)
 
 
 def _path(row: Iterable[Queue], name: QueueId) -> list[Queue]:
@@ -89,6 +91,6 @@ def _path(row: Iterable[Queue], name: QueueId) -> list[Queue]:
     return path
 
 
-def _allows(queue: Queue, milli: int, firm: bool) -> bool:
-    bounds = [queue.gpu.limit, queue.gpu.quota if firm else UNLIMITED]
+def _allows(queue: Queue, milli: int, non_preemptible: bool) -> bool:
+    bounds = [queue.gpu.limit, queue.gpu.quota if non_preemptible else UNLIMITED]
     return all(bound in (UNLIMITED,) or milli <= bound for bound in bounds)

@@ -8,8 +8,8 @@ from random import Random
 from fairpool.control.stand_in import StandIn
 from fairpool.model.ids import NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Taint, TaintEffect
-from fairpool.model.organization import NodeMarks, ProjectRules, Queue
-from fairpool.model.spec import Arrangement, Want, WorkloadSpec
+from fairpool.model.organization import NodeOverrides, ProjectRules, Queue
+from fairpool.model.spec import Arrangement, DesiredState, WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING
 
 DRAIN = Taint("runai", "drain", TaintEffect.NO_EXECUTE)
@@ -37,7 +37,7 @@ class People:
         if self._dice.random() < 0.4:
             self._mark()
         for spec in self.control.specs().values():
-            if spec.want is Want.STOP:
+            if spec.want is DesiredState.STOP:
                 self.control.resume(spec.id)
 
     def _some(self) -> WorkloadSpec | None:
@@ -46,14 +46,14 @@ class People:
 
     def _suspend(self) -> None:
         spec = self._some()
-        if spec is not None and spec.want is Want.RUN:
+        if spec is not None and spec.want is DesiredState.RUN:
             self.control.suspend(spec.id)
 
     def _resume(self) -> None:
         for workload in sorted(self.control.specs()):
             spec, level = self.control.spec(workload), self.control.workload(workload)
             halted = level is not None and level.phase in HOLDS_NOTHING
-            if spec is not None and (spec.want is Want.STOP or halted) and self._dice.random() < 0.5:
+            if spec is not None and (spec.want is DesiredState.STOP or halted) and self._dice.random() < 0.5:
                 self.control.resume(workload)
                 return
 
@@ -111,7 +111,7 @@ class People:
     def _mark(self) -> None:
         organization = self.control.organization()
         name = self._dice.choice(self._nodes)
-        marks = NodeMarks(taints=(DRAIN,)) if self._dice.random() < 0.5 else NodeMarks(cordoned=True)
+        marks = NodeOverrides(taints=(DRAIN,)) if self._dice.random() < 0.5 else NodeOverrides(cordoned=True)
         self.control.set_organization(replace(organization, marks={**organization.marks, name: marks}))
 
     def _unmark(self) -> None:

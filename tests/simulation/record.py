@@ -13,14 +13,14 @@ from random import Random
 
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf
 from fairpool.engines.simulated.clock import Clock, VirtualClock
-from fairpool.engines.simulated.course import Course
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.unreliable import FaultyEngine
+from fairpool.engines.simulated.faulty_engine import FaultyEngine
+from fairpool.engines.simulated.timeline import PodTimeline
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
-from fairpool.model.observation import Answer, Observation, ObservedPod, Order, PodState, StartOrder
+from fairpool.model.observation import Observation, ObservedPod, Order, OrderResult, PodState, StartOrder
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import WorkloadKind
 
@@ -37,7 +37,7 @@ class Stay:
     order: StartOrder
     seen_running: bool = False
     seen_end: bool = False
-    end: Course | None = None
+    end: PodTimeline | None = None
 
     @property
     def was_taken(self) -> bool:
@@ -98,11 +98,11 @@ class Record:
         self._stays[order.pod] = stay = Stay(order)
         stays.append(stay)
 
-    def ended(self, course: Course) -> None:
+    def ended(self, course: PodTimeline) -> None:
         """It does not run any more, for whatever reason."""
         self._stays[course.order.pod].end = course
 
-    def end_of(self, pod: PodId) -> Course | None:
+    def end_of(self, pod: PodId) -> PodTimeline | None:
         """How this life went; None while it goes on."""
         return self._stays[pod].end
 
@@ -145,11 +145,11 @@ class Record:
 
 def failures_forgiven(spec: WorkloadSpec) -> int | None:
     """How many failures a run of it survives; None: any number."""
-    return 0 if spec.end_rule.restart is RestartPolicy.NEVER else spec.end_rule.retries
+    return 0 if spec.restart_rule.restart is RestartPolicy.NEVER else spec.restart_rule.retries
 
 
 def _comes_back(spec: WorkloadSpec) -> bool:
-    return spec.arrangement is Arrangement.REPLICAS or spec.end_rule.restart is RestartPolicy.ALWAYS
+    return spec.arrangement is Arrangement.REPLICAS or spec.restart_rule.restart is RestartPolicy.ALWAYS
 
 
 class RecordedEngine(SimulatedEngine):
@@ -166,9 +166,9 @@ class RecordedEngine(SimulatedEngine):
         self.shown[token] = super().observe(token)
         return self.shown[token]
 
-    def courses(self) -> list[Course]:
+    def courses(self) -> list[PodTimeline]:
         """Of all that is starting or running at this moment."""
-        found = (self.course(pod) for pod in self.alive())
+        found = (self.timeline(pod) for pod in self.alive())
         return [course for course in found if course is not None]
 
     def _recorded(self, order: StartOrder) -> Behaviour:
@@ -178,7 +178,7 @@ class RecordedEngine(SimulatedEngine):
     def _settle_pod(self, pod: PodId) -> None:
         was_alive = pod in self._alive
         super()._settle_pod(pod)
-        course = self._courses.get(pod)  # gone: what was there to say was said when it went
+        course = self._timelines.get(pod)  # gone: what was there to say was said when it went
         if was_alive and pod not in self._alive and course is not None:
             self.record.ended(course)
 
@@ -190,7 +190,7 @@ class RecordedNetwork(FaultyEngine):
         self._record = engine.record
         super().__init__(engine, faults, dice, clock)
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         for order in orders:
             if isinstance(order, StartOrder):
                 self._record.given(order)

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from fairpool.engines.simulated.course import Course
+from fairpool.engines.simulated.timeline import PodTimeline
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, PoolName, QueueId, WorkloadId
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import DEFAULT_POOL, Node, TaintEffect, nodes_by_pool
 from fairpool.model.organization import Organization, ProjectRules
 from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.quantity import WHOLE_GPU_MILLI
-from fairpool.model.spec import Arrangement, Want
+from fairpool.model.spec import Arrangement, DesiredState
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 from tests.simulation.feasibility import part_of_device
@@ -51,7 +51,7 @@ def quota_comes_back_in_time(world: World) -> Iterator[Wrong]:
     it asked for, and nobody within their quota waits longer for a place that another project is leaving."""
     eviction_ms = (EVICTION_S + TOLERANCE_S) * SECOND_MS
     now = world.clock.now()
-    lives = {life.id: life for lives in world.books.lives.values() for life in lives}
+    lives = {life.id: life for lives in world.cache.pods.values() for life in lives}
     leaving = [course for course in world.engine.courses() if not world.engine.host(course.order.node).is_silent]
     leaving = [course for course in leaving if course.order.pod in lives and not lives[course.order.pod].is_over]
     for course in leaving:
@@ -66,7 +66,7 @@ def quota_comes_back_in_time(world: World) -> Iterator[Wrong]:
     yield from _waits_too_long(world, lives, [course for course in leaving if course.notice_at is not None])
 
 
-def _waits_too_long(world: World, lives: Mapping[PodId, PodRecord], leaving: list[Course]) -> Iterator[Wrong]:
+def _waits_too_long(world: World, lives: Mapping[PodId, PodRecord], leaving: list[PodTimeline]) -> Iterator[Wrong]:
     """Each pair of who waits and who sits in its place is remembered from when it was first met."""
     met: dict[tuple[PodId, PodId], Instant] = {}
     now = world.clock.now()
@@ -100,7 +100,7 @@ def _is_within_quota(world: World, life: PodRecord, lives: Mapping[PodId, PodRec
     return sum(each.shape.gpu.devices for each in held) * WHOLE_GPU_MILLI <= queue.gpu.quota
 
 
-def _driven_away(course: Course, node: Node) -> str:
+def _driven_away(course: PodTimeline, node: Node) -> str:
     tolerations = course.order.shape.tolerations
     for taint in node.taints:
         if taint.effect is TaintEffect.NO_EXECUTE and not any(each.covers(taint) for each in tolerations):
@@ -108,7 +108,7 @@ def _driven_away(course: Course, node: Node) -> str:
     return ""
 
 
-def _too_long(world: World, course: Course) -> Iterator[Wrong]:
+def _too_long(world: World, course: PodTimeline) -> Iterator[Wrong]:
     spec = world.desired.specs.get(course.order.workload)
     since = world.record.running_since.get((course.order.workload, course.order.run))
     if spec is None or since is None:
@@ -125,7 +125,7 @@ def marked(world: World, name: NodeName) -> Node:
     """A node as it is, with what administrators said about it."""
     node = world.engine.host(name).node
     marks = world.desired.organization.marks.get(name)
-    return marks.upon(node) if marks is not None else node
+    return marks.applied_to(node) if marks is not None else node
 
 
 def failures_have_an_end(world: World) -> Iterator[Wrong]:
@@ -133,7 +133,7 @@ def failures_have_an_end(world: World) -> Iterator[Wrong]:
     for spec in world.desired.specs.values():
         most = failures_forgiven(spec)
         failures = world.record.failures[spec.id, spec.run]
-        if most is None or failures <= most or spec.want is not Want.RUN:
+        if most is None or failures <= most or spec.want is not DesiredState.RUN:
             continue
         level = world.control.workload(spec.id)
         # Of several pods, others may have done the work while the last one failed.
@@ -150,7 +150,7 @@ def levels_are_true(world: World) -> Iterator[Wrong]:
     yield from _queues_are_true(world, courses)
 
 
-def _nodes_are_true(world: World, courses: list[Course]) -> Iterator[Wrong]:
+def _nodes_are_true(world: World, courses: list[PodTimeline]) -> Iterator[Wrong]:
     used: Counter[NodeName] = Counter()
     pods = Counter(course.order.node for course in courses)
     for course in courses:
@@ -176,7 +176,7 @@ def _nodes_are_true(world: World, courses: list[Course]) -> Iterator[Wrong]:
             yield f"{name} is {truth.get(name)}, and the control plane believes {told.get(name)}", None
 
 
-def _queues_are_true(world: World, courses: list[Course]) -> Iterator[Wrong]:
+def _queues_are_true(world: World, courses: list[PodTimeline]) -> Iterator[Wrong]:
     organization, specs = world.desired.organization, world.desired.specs
     pool_of = _pools(world, organization)
     truth: dict[tuple[PoolName, QueueId], int] = {
@@ -201,7 +201,7 @@ def _pools(world: World, organization: Organization) -> dict[NodeName, PoolName]
     return {node.name: pool for pool, members in by_pool.items() for node in members}
 
 
-def _milli(world: World, course: Course) -> int:
+def _milli(world: World, course: PodTimeline) -> int:
     """What it holds of the devices that are there; those that broke under it are nobody's."""
     node = world.engine.host(course.order.node).node
     return part_of_device(course.order.shape, node) * sum(device < node.gpus for device in course.order.devices)

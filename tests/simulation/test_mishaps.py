@@ -25,9 +25,10 @@ MISHAPS = [
     pytest.param(Faults(node_set_change=4.0), id="the set of nodes changes under running pods"),
     pytest.param(Faults(record_loss=10.0), id="the engine loses sight of pods that live on"),
     pytest.param(Faults(shim_stop=10.0), id="shims are stopped"),
-    pytest.param(Faults(deaf=0.9), id="pods do not listen, and have asked for long graces"),
+    pytest.param(Faults(ignores_stop=0.9), id="pods do not listen, and have asked for long graces"),
     pytest.param(
-        Faults(node_set_change=4.0, record_loss=10.0, shim_stop=10.0, deaf=0.9), id="all of that at the same time"
+        Faults(node_set_change=4.0, record_loss=10.0, shim_stop=10.0, ignores_stop=0.9),
+        id="all of that at the same time",
     ),
 ]
 
@@ -57,7 +58,7 @@ def test_a_lost_ledger_is_read_back_from_what_runs() -> None:
             world.run(hours=0.01)
             ended = [world.record.end_of(pod) for pod in sorted(running - set(world.engine.alive()))]
             assert all(course is not None and course.notice_at is None for course in ended), f"seed {seed}: {ended}"
-            stopped = [pod for pod in running if pod not in world.books.workload_of]
+            stopped = [pod for pod in running if pod not in world.cache.workload_of]
             assert not stopped, f"seed {seed}: {stopped} ran and were forgotten"
             world.calm()
             world.finish()

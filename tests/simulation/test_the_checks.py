@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from fairpool.cluster import cycle, settle
-from fairpool.engines.simulated import course, engine
+from fairpool.engines.simulated import engine, timeline
 from fairpool.engines.simulated.behaviour import NEVER_S
-from fairpool.engines.simulated.course import Course
 from fairpool.engines.simulated.faults import Faults
+from fairpool.engines.simulated.timeline import PodTimeline
 from fairpool.model.ids import Instant, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import GraceRules
@@ -21,14 +21,14 @@ from tests.simulation.world import World, Wrong
 SEEDS = range(12)
 
 
-def ended_when_unseen(life: PodRecord, look: settle.Look, now: Instant) -> PodRecord:
+def ended_when_unseen(life: PodRecord, look: settle.Evidence, now: Instant) -> PodRecord:
     """What is not seen is over, without anybody having made sure."""
-    if life.phase is PodPhase.RUNNING and look.seen(life) is settle.Seen.NOTHING:
+    if life.phase is PodPhase.RUNNING and look.observed_phase(life) is settle.Observed.ABSENT:
         return life.end(now, Outcome.LOST, Cause.VANISHED)
     return settle.settle(life, look, now)
 
 
-def ended_with_its_node(life: PodRecord, look: settle.Look, now: Instant) -> PodRecord:
+def ended_with_its_node(life: PodRecord, look: settle.Evidence, now: Instant) -> PodRecord:
     """What ran on a node that is not offered any more is over, whatever is seen of it."""
     if life.is_placed and look.node is None:
         return life.end(now, Outcome.LOST, Cause.NODE_LOST)
@@ -42,10 +42,10 @@ def as_long_as_they_like(
     return tuple(lives)
 
 
-def only_by_the_shim(stopping: Course, now: Instant, grace_s: float, reason: str) -> Course:
+def only_by_the_shim(stopping: PodTimeline, now: Instant, grace_s: float, reason: str) -> PodTimeline:
     """The grace is kept to by the shim alone, and not by one that is stopped."""
     is_deaf = stopping.deaf_until is not None and now < stopping.deaf_until
-    return course.stopped(stopping, now, NEVER_S if is_deaf else grace_s, reason)
+    return timeline.stopped(stopping, now, NEVER_S if is_deaf else grace_s, reason)
 
 
 def caught(faults: Faults) -> str:
@@ -75,8 +75,8 @@ MUTATIONS = [
         id="a pod whose node is not offered any more is taken for dead",
     ),
     pytest.param(
-        (cycle, "noticed", as_long_as_they_like),
-        Faults(deaf=0.9),
+        (cycle, "with_capped_graces", as_long_as_they_like),
+        Faults(ignores_stop=0.9),
         "and still runs",
         id="an evicted pod has the grace that it asked for",
     ),

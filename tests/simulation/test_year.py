@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.control.stand_in import StandIn
@@ -43,7 +43,7 @@ class Year:
         self.control.set_organization(Organization(queues={DEFAULT_POOL: queues}))
         self.path = folder / "ledger.db"
         self.ledger = Ledger(self.path)
-        self.loop = Loop(self.ledger, self.engine, Link(self.control, "year"), self.clock.now)
+        self.loop = Loop(self.ledger, self.engine, ControlLink(self.control, "year"), self.clock.now)
         jobs = arrivals(1, self.projects, DAYS * JOBS_A_DAY, start=Instant(0), gap_s=DAY_S / JOBS_A_DAY)
         self.jobs = [job for job in jobs if job.spec.kind is not WorkloadKind.INFERENCE]
         self.dice = Random(1)
@@ -52,7 +52,7 @@ class Year:
         while self.clock.now() < until:
             while self.jobs and self.jobs[0].at <= self.clock.now():
                 self.control.submit(self.jobs.pop(0).spec)
-            while self.loop.turn():
+            while self.loop.run_cycle():
                 pass
             moments = [until, *(job.at for job in self.jobs[:1])]
             moments += [each for each in (self.engine.next_change_at, self.loop.next_wake()) if each is not None]
@@ -69,16 +69,16 @@ class Year:
     def sizes(self) -> dict[str, int]:
         """Everything that could grow without end."""
         gc.collect()
-        books = self.loop.books
+        books = self.loop.cache
         image = self.ledger.load()
         return {
-            "lives": len(image.lives),
-            "standings": len(image.standings),
+            "lives": len(image.pods),
+            "standings": len(image.states),
             "specs": len(image.specs),
             "events": len(self.ledger.events(0, 10**6)),
             "file": sum(each.stat().st_size for each in self.path.parent.iterdir()),
             "known pods": len(books.workload_of),
-            "levels": len(books.levels),
+            "levels": len(books.reports),
             "stops": len(books.stops_confirmed),
             "orphans": len(books.orphans),
             "seen": len(self.engine.observe(self.loop.token).pods),

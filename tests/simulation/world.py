@@ -14,22 +14,22 @@ from pathlib import Path
 from random import Random
 
 from fairpool.api.clusters import WorkloadReport
-from fairpool.cluster.books import Books
-from fairpool.cluster.control_link import Link
-from fairpool.cluster.cycle import POOL_PATIENCE_S, View, cycle
-from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, Entry, LeaseHeld
-from fairpool.cluster.loop import Loop, SteppedDown
+from fairpool.cluster.control_link import ControlLink
+from fairpool.cluster.cycle import POOL_PATIENCE_S, CycleInput, cycle
+from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, LeaseHeld, LedgerEntry
+from fairpool.cluster.ledger_cache import LedgerCache
+from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import seeded
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.mishaps import INSTEAD
+from fairpool.engines.simulated.random_faults import INSTEAD
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
 from fairpool.model.organization import Organization
-from fairpool.model.spec import RestartPolicy, Want, WorkloadSpec
-from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
+from fairpool.model.spec import DesiredState, RestartPolicy, WorkloadSpec
+from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 from fairpool.scheduler.decision import Verdict
 from tests.simulation import checks, rest
@@ -120,7 +120,9 @@ class World:
         nodes = some_nodes(dice)
         nodes = in_pools(nodes, dice) if two_pools else nodes
         self._memory_mib: dict[str, int] = {node.name: node.gpu_memory_mib for node in nodes}
-        behaviour_of = seeded(seed, run_s=(30, 2400), failing=dice.choice((0.02, 0.02, 0.2)), deaf=self.faults.deaf)
+        behaviour_of = seeded(
+            seed, run_s=(30, 2400), failing=dice.choice((0.02, 0.02, 0.2)), ignores_stop=self.faults.ignores_stop
+        )
         self.engine = RecordedEngine(self.clock, nodes, behaviour_of, self.record)
         self.network = RecordedNetwork(self.engine, self.faults, Random(f"engine {seed}"), self.clock)
         self.workshop = Workshop(self.engine, Random(f"workshop {seed}"), two_pools)
@@ -132,7 +134,7 @@ class World:
         count = workloads if workloads is not None else dice.randint(3, 12)
         gap_s = dice.choice((1, 30, 120))
         self.arrivals = some_arrivals(seed, organization, count, start=START, gap_s=gap_s, two_pools=two_pools)
-        if self.faults.deaf:
+        if self.faults.ignores_stop:
             self.arrivals = [patient(seed, arrival) for arrival in self.arrivals]
 
     def close(self) -> None:
@@ -146,8 +148,8 @@ class World:
     # --- what a test asks ---
 
     @property
-    def books(self) -> Books:
-        return self.loop.books if self.loop is not None else Books(self.ledger.load())
+    def cache(self) -> LedgerCache:
+        return self.loop.cache if self.loop is not None else LedgerCache(self.ledger.load())
 
     @property
     def desired(self) -> Desired:
@@ -211,65 +213,65 @@ class World:
         self._require(rest.failures_have_an_end(self))
         self._require(rest.levels_are_true(self))
         self._require(told_at_rest(self.chronicle, self.control.events(CLUSTER)))
-        books = self.books
+        cache = self.cache
         for workload, spec in self.control.specs().items():
             level = self.control.workload(workload)
-            if level is None or level != books.levels.get(workload):
+            if level is None or level != cache.reports.get(workload):
                 self.fail(f"the control plane does not know how {workload} stands", workload)
-            elif spec.want is Want.DELETE:
+            elif spec.want is DesiredState.DELETE:
                 self.fail(f"{workload} was deleted long ago and is still there", workload)
-            elif level.phase is WorkloadPhase.PENDING and not _verdicts(books, workload):
+            elif level.phase is WorkloadPhase.PENDING and not _verdicts(cache, workload):
                 self.fail(f"{workload} waits and nobody says why", workload)
             elif level.phase in (WorkloadPhase.INITIALIZING, WorkloadPhase.DELETING, WorkloadPhase.CREATING):
                 self.fail(f"{workload} is still {level.phase.value}: {level.detail}", workload)
-        for workload, lives in books.lives.items():
+        for workload, lives in cache.pods.items():
             if len(lives) > len({life.index for life in lives}) and not any(not life.is_over for life in lives):
                 self.fail(f"{workload} keeps lives that nobody needs", workload)
 
     def expect_same_from_scratch(self) -> None:
         """A loop that has just started, and looks at everything, would change nothing."""
-        if self.loop is None or self.loop.books.observation is None:
+        if self.loop is None or self.loop.cache.observation is None:
             return
-        books = self.loop.books
+        cache = self.loop.cache
         soon = Instant(self.wall_now() + POOL_PATIENCE_S * SECOND_MS)
-        if books.rounds and books.quiet_until is not None and books.quiet_until <= soon:
+        if cache.pools_tried and cache.quiet_until is not None and cache.quiet_until <= soon:
             return  # somebody is about to try the next pool, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)
-        fresh = Books(self.ledger.load())
-        fresh.stops_confirmed = dict(books.stops_confirmed)
-        draft = cycle(fresh, View(now=self.wall_now(), observation=observation))
-        changed = [life.id for life in draft.changed_lives()]
-        standings = [each for each in draft.standings.values() if not _is_same_but_for_pool(each, books)]
+        fresh = LedgerCache(self.ledger.load())
+        fresh.stops_confirmed = dict(cache.stops_confirmed)
+        draft = cycle(fresh, CycleInput(now=self.wall_now(), observation=observation))
+        changed = [life.id for life in draft.changed_pods()]
+        standings = [each for each in draft.states.values() if not _is_same_but_for_pool(each, cache)]
         if changed or standings:
-            self.fail(f"looked at anew, these change: {changed} {standings}", *draft.lives)
-        for workload in sorted(books.levels.keys() | draft.levels.keys()):
+            self.fail(f"looked at anew, these change: {changed} {standings}", *draft.pods)
+        for workload in sorted(cache.reports.keys() | draft.reports.keys()):
             told, true = (
-                _level(levels, workload, books.specs.get(workload)) for levels in (books.levels, draft.levels)
+                _level(levels, workload, cache.specs.get(workload)) for levels in (cache.reports, draft.reports)
             )
             differ = [name for name in told.keys() | true.keys() if told.get(name) != true.get(name)]
             if differ:
                 words = ", ".join(f"{name} was {told.get(name)} and is {true.get(name)}" for name in sorted(differ))
                 self.fail(f"looked at anew, {workload} does not stand as was told: {words}", workload)
         wakes = {workload for workload, wake in draft.wakes.items() if wake is not None}
-        if wakes != books.wakes.keys():
+        if wakes != cache.wakes.keys():
             waits = [
-                (each, books.wakes.get(each), draft.wakes.get(each)) for each in sorted(wakes ^ books.wakes.keys())
+                (each, cache.wakes.get(each), draft.wakes.get(each)) for each in sorted(wakes ^ cache.wakes.keys())
             ]
             self.fail(f"looked at anew at {self.wall_now()}, others wait for the hour: {waits}", waits[0][0])
-        if books.verdicts.keys() != draft.verdicts.keys():
-            differ = sorted(books.verdicts.keys() ^ draft.verdicts.keys())
+        if cache.verdicts.keys() != draft.verdicts.keys():
+            differ = sorted(cache.verdicts.keys() ^ draft.verdicts.keys())
             self.fail(f"looked at anew, others wait for a place: {differ}", *map(_owner, differ))
 
     def expect_finished(self) -> None:
         """Everything that has an end has come to it, except what can never run here."""
-        books = self.books
+        cache = self.cache
         for workload in self.control.specs():
             level = self.control.workload(workload)
             if level is None or level.phase not in HOLDS_NOTHING:
-                said = [each.why for each in _verdicts(books, workload)]
-                if not said or could_run(books, workload, self.engine):
+                said = [each.why for each in _verdicts(cache, workload)]
+                if not said or could_run(cache, workload, self.engine):
                     self.fail(f"{workload} has not come to its end: {level and level.phase} {said}", workload)
-        alive = [life.id for lives in books.lives.values() for life in lives if life.is_placed]
+        alive = [life.id for lives in cache.pods.values() for life in lives if life.is_placed]
         if alive:
             self.fail(f"still there: {alive}")
 
@@ -295,7 +297,7 @@ class World:
         if self.dice.random() < 0.02:
             self.counts["looked at anew"] += 1
             self.expect_same_from_scratch()
-        if loop.books.cursor != self.control.revision:
+        if loop.cache.cursor != self.control.revision:
             return
         if self._calm:
             self._require(rest.nobody_overstays(self))
@@ -307,11 +309,11 @@ class World:
         try:
             if running is None:
                 running = self.loop = self._new_loop()
-            worked = running.turn()
+            worked = running.run_cycle()
         except Crash:
             self._ended(running, ledger, "crashes")
             return self.dice.random() < 0.5  # it is there again at once, or a moment later
-        except SteppedDown:
+        except LeadershipLost:
             self._ended(running, ledger, "stepped down")
             return True
         except (LeaseHeld, DiskTrouble):
@@ -328,8 +330,8 @@ class World:
         loop, ledger = self._former
         self._interrupted = True
         try:
-            worked = loop.turn()
-        except SteppedDown:
+            worked = loop.run_cycle()
+        except LeadershipLost:
             self._ended(loop, ledger, "stepped down")
             return
         finally:
@@ -338,9 +340,9 @@ class World:
             self.fail("a loop that was overtaken goes on as if nothing had happened")
 
     def _new_loop(self) -> Loop:
-        link = Link(self.wire, CLUSTER)
+        link = ControlLink(self.wire, CLUSTER)
         holder = f"loop-{self._holder}"
-        return Loop(self.ledger, self.network, link, self.clock.wall.now, holder=holder, between=self._between)
+        return Loop(self.ledger, self.network, link, self.clock.wall.now, holder=holder, on_step=self._between)
 
     def _ended(self, loop: Loop | None, ledger: WatchedLedger, how: str) -> None:
         """A loop is no more. If another one had taken over, that one goes on."""
@@ -380,8 +382,8 @@ class World:
         try:
             self.loop = self._new_loop()
             self._former = held_up
-            self.loop.turn()
-            self.loop.turn()
+            self.loop.run_cycle()
+            self.loop.run_cycle()
         except (LeaseHeld, DiskTrouble):  # it could not take over
             if self._on_disk:
                 self.ledger.close()
@@ -426,13 +428,13 @@ class World:
             self._folder = tempfile.TemporaryDirectory()
         return Path(self._folder.name) / name
 
-    def _note_written(self, entry: Entry, token: Token, now: Instant) -> None:
+    def _note_written(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
         """An entry is in the ledger: this is what the loop knew, and what it made of it."""
         self.story.record(now, entry.events)
         loops = (self.loop, self._former[0] if self._former is not None else None)
-        books = next(loop.books for loop in loops if loop is not None and loop.token == token)
+        cache = next(loop.cache for loop in loops if loop is not None and loop.token == token)
         if entry.organization is None:
-            self.wrong_entries += overtaken(books, entry, now)
+            self.wrong_entries += overtaken(cache, entry, now)
         self.record.looked(self.engine.shown[token], self.chronicle.phase_of)
         self.wrong_entries += self.chronicle.take_in(entry, now)
 
@@ -520,18 +522,18 @@ class World:
             self.fail(what, workload)
 
 
-def _verdicts(books: Books, workload: WorkloadId) -> list[Verdict]:
-    return [verdict for group, verdict in books.verdicts.items() if _owner(group) == workload]
+def _verdicts(cache: LedgerCache, workload: WorkloadId) -> list[Verdict]:
+    return [verdict for group, verdict in cache.verdicts.items() if _owner(group) == workload]
 
 
 def _owner(group: str) -> WorkloadId:
     return WorkloadId(group.partition("/")[0])
 
 
-def _is_same_but_for_pool(standing: WorkloadState, books: Books) -> bool:
+def _is_same_but_for_pool(standing: WorkloadState, cache: LedgerCache) -> bool:
     """A loop that has just started begins another round through the pools of those that wait."""
-    known = books.standings.get(standing.workload)
-    several = len(books.specs[standing.workload].pools) > 1
+    known = cache.states.get(standing.workload)
+    several = len(cache.specs[standing.workload].pools) > 1
     return several and known is not None and replace(standing, pool=None) == replace(known, pool=None)
 
 
@@ -543,7 +545,7 @@ def _level(
     if level is None:
         return {}
     fields: dict[str, object] = dict(level)
-    if level.reason is Pause.QUEUED:
+    if level.reason is WaitReason.QUEUED:
         del fields["detail"]
     if spec is not None and len(spec.pools) > 1:
         del fields["pool"]

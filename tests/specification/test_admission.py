@@ -6,15 +6,22 @@ from typing import Any
 
 import pytest
 
-from fairpool.api import workloads as wire
+from fairpool.api import workload_spec as wire
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import NodeTypes, ProjectRequest
-from fairpool.control.admission import Ground, admit, bytes_of, quota_milli
+from fairpool.control.admission import AdmissionContext, admit, bytes_of, quota_milli
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Arrangement, Dependency, Program, Volume, WorkloadSpec
-from fairpool.model.workload import GpuRequest, LabelOperator, LabelRule, gpu_memory, gpu_portion, whole_gpus
+from fairpool.model.workload import (
+    GpuRequest,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    gpu_memory,
+    gpu_portion,
+    whole_gpus,
+)
 
 PROJECT = ProjectRequest(name="team-a")
 UPLOAD = "0190c1f0-0000-7000-8000-000000000000"
@@ -30,14 +37,14 @@ def answer(kind: str = "train", project: ProjectRequest = PROJECT, name: str = "
     """What becomes of one submit."""
     body = {"name": name, "projectId": "team-a", "spec": {"image": "i", **spec}}
     submit: Any = KINDS[kind].model_validate(body)
-    ground = Ground(
+    context = AdmissionContext(
         project=project,
         pools=frozenset({"default", "a100"}),
         claims=frozenset({"home", "data"}),
         work={"prep": WorkloadId("w-prep"), "clean": WorkloadId("w-clean"), "w-prep": WorkloadId("w-prep")},
         has_upload=spec.get("workdir", {}).get("upload") == UPLOAD,
     )
-    return admit(submit, ground, workload_id=WorkloadId("w"), name=name, now=Instant(1))
+    return admit(submit, context, workload_id=WorkloadId("w"), name=name, now=Instant(1))
 
 
 def declared(kind: str = "train", project: ProjectRequest = PROJECT, **spec: Any) -> WorkloadSpec:
@@ -94,7 +101,7 @@ def test_cpu_and_memory_follow_from_the_gpus_unless_said() -> None:
 
 def test_the_project_says_which_nodes_its_work_may_use() -> None:
     project = ProjectRequest(name="team-a", node_types=NodeTypes(training=["dgx-2"], workspace=["v100"]))
-    rule = LabelRule("run.ai/type", LabelOperator.IN, ("dgx-2",))
+    rule = NodeSelectorRequirement("run.ai/type", NodeSelectorOperator.IN, ("dgx-2",))
     assert declared(project=project).template.shape.node_rules == ((rule,),)
     assert complaints("build", project, nodeType="dgx-2") == ["spec.node_type"]
 
@@ -132,8 +139,8 @@ IMAGES = ("python", "ubuntu", "*/quickstart")
 
 def of_image(image: str, **more: Any) -> Any:
     submit = wire.SubmitTraining.model_validate({"name": "a", "projectId": "team-a", "spec": {"image": image}, **more})
-    ground = Ground(project=PROJECT, pools=frozenset(), images=IMAGES)
-    return admit(submit, ground, workload_id=WorkloadId("w"), name="a", now=Instant(1))
+    context = AdmissionContext(project=PROJECT, pools=frozenset(), images=IMAGES)
+    return admit(submit, context, workload_id=WorkloadId("w"), name="a", now=Instant(1))
 
 
 @pytest.mark.parametrize("image", ["python", "python:3.12", "docker.io/library/ubuntu", "r.example/a/quickstart"])

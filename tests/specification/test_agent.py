@@ -31,7 +31,15 @@ from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.image_name import without_registry, without_tag
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Program, Volume
-from fairpool.model.workload import LabelOperator, LabelRule, PodShape, Toleration, gpu_memory, gpu_portion, whole_gpus
+from fairpool.model.workload import (
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    PodShape,
+    Toleration,
+    gpu_memory,
+    gpu_portion,
+    whole_gpus,
+)
 from tests.contracts.harness import start_order
 from tests.nvml_stand_in import H200_MIB, Device, NvmlStandIn
 
@@ -168,7 +176,7 @@ def test_a_portion_of_a_device() -> None:
 def test_an_order_is_read_back_as_it_was_given(tmp_path: Path) -> None:
     shape = PodShape(
         gpu=gpu_portion(250, 2),
-        node_rules=((LabelRule("a", LabelOperator.IN, ("b",)),),),
+        node_rules=((NodeSelectorRequirement("a", NodeSelectorOperator.IN, ("b",)),),),
         tolerations=(Toleration("k", None, None),),
         labels=(("x", "y"),),
     )

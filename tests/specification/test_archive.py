@@ -25,7 +25,7 @@ from fairpool.control.store import condition
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import upgrade
 from fairpool.platform import archive
-from fairpool.platform.data_directory import DataDirectory, Unusable
+from fairpool.platform.data_directory import DataDirectory, PlatformError
 
 WAL = "-wal"
 OF_THE_BACKUP = json.dumps({"chosen": ["2x4:A100-80GB"], "names": ["a100-1", "a100-2"], "had_gpus": False})
@@ -190,7 +190,7 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
 ) -> None:
     with monkeypatch.context() as trouble:
         broken_disk(data_directory, trouble)
-        with pytest.raises(Unusable, match="is unchanged: input/output error"):
+        with pytest.raises(PlatformError, match="is unchanged: input/output error"):
             archive.restore_backup(data_directory, backup)
     assert is_as_it_was(data_directory)
 
@@ -230,7 +230,7 @@ def test_a_restore_that_ends_while_the_count_leaps_never_was(
 
     with monkeypatch.context() as fate:
         fate.setattr(condition, "leap_ahead", half)
-        with pytest.raises((Killed, Unusable)):
+        with pytest.raises((Killed, PlatformError)):
             archive.restore_backup(data_directory, backup)
     assert archive.finish_restore(data_directory) == []
     assert is_as_it_was(data_directory)
@@ -248,7 +248,7 @@ def test_what_was_cut_off_and_cannot_be_finished_is_undone_whole(
             archive.restore_backup(data_directory, backup)
     with monkeypatch.context() as trouble:
         broken_disk(data_directory, trouble)
-        with pytest.raises(Unusable, match="is unchanged"):
+        with pytest.raises(PlatformError, match="is unchanged"):
             archive.finish_restore(data_directory)
     assert is_as_it_was(data_directory)
 
@@ -258,7 +258,7 @@ def test_nothing_is_backed_up_in_the_middle_of_a_restore(
 ) -> None:
     data_directory.restoring.mkdir()
     (data_directory.restoring / "control.sqlite").touch()
-    with pytest.raises(Unusable, match="was interrupted"):
+    with pytest.raises(PlatformError, match="was interrupted"):
         archive.make_backup(data_directory, tmp_path / "other")
 
 
@@ -291,11 +291,11 @@ def test_a_backup_takes_no_room_in_the_data_folder(
 
 
 def test_who_is_to_blame_for_a_backup_that_fails(data_directory: DataDirectory, tmp_path: Path) -> None:
-    with pytest.raises(Unusable, match="cannot write the backup to") as target:
+    with pytest.raises(PlatformError, match="cannot write the backup to") as target:
         archive.make_backup(data_directory, tmp_path / "none" / "file")
     assert "with free space" in target.value.problem.fix
     data_directory.control.write_bytes(b"no database " * 1000)
-    with pytest.raises(Unusable, match=r"control\.sqlite cannot be copied"):
+    with pytest.raises(PlatformError, match=r"control\.sqlite cannot be copied"):
         archive.make_backup(data_directory, tmp_path / "file")
 
 
@@ -303,9 +303,9 @@ def test_an_empty_database_is_neither_kept_nor_put_back(data_directory: DataDire
     empty = DataDirectory(tmp_path / "empty")
     empty.prepare()
     empty.control.touch()
-    with pytest.raises(Unusable, match="there is nothing to back up"):
+    with pytest.raises(PlatformError, match="there is nothing to back up"):
         archive.make_backup(empty, tmp_path / "file")
-    with pytest.raises(Unusable, match="is empty"):
+    with pytest.raises(PlatformError, match="is empty"):
         archive.restore_backup(data_directory, packed(tmp_path / "file", about_json=ABOUT, control_sqlite=b""))
     assert declared(data_directory.control) == ["kept"]
 
@@ -345,7 +345,7 @@ DEEP = b"[" * 30_000 + b"]" * 30_000
 def test_what_is_no_backup_is_refused_in_words(
     data_directory: DataDirectory, tmp_path: Path, members: dict[str, bytes], words: str
 ) -> None:
-    with pytest.raises(Unusable, match=words):
+    with pytest.raises(PlatformError, match=words):
         archive.restore_backup(data_directory, packed(tmp_path / "file", **members))
     assert declared(data_directory.control) == ["kept"]
     assert not list(data_directory.root.glob(".restor*"))
@@ -368,7 +368,7 @@ def test_a_member_that_is_no_plain_file_is_refused(
         member = tarfile.TarInfo(name)
         member.type, member.linkname = kind, "/etc/passwd"
         made.addfile(member)
-    with pytest.raises(Unusable, match=f"'{name}', which does not belong in a backup") as refused:
+    with pytest.raises(PlatformError, match=f"'{name}', which does not belong in a backup") as refused:
         archive.restore_backup(data_directory, file)
     assert refused.value.problem.code == "restore.foreign"
     assert declared(data_directory.control) == ["kept"]
@@ -379,14 +379,14 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(
 ) -> None:
     monkeypatch.setattr(archive, "EXPANSION_FROM_BYTES", 1 << 20)
     bomb = packed(tmp_path / "file", about_json=ABOUT, control_sqlite=bytes(32 << 20))
-    with pytest.raises(Unusable, match="unpacks to more than 200 times its size"):
+    with pytest.raises(PlatformError, match="unpacks to more than 200 times its size"):
         archive.restore_backup(data_directory, bomb)
     header = tarfile.TarInfo("pax")
     header.type, header.size = tarfile.XHDTYPE, 4 << 30  # the library would read all of it into memory
     with gzip.open(bomb, "wb") as made:
         made.write(header.tobuf())
         made.write(bytes(1 << 20))
-    with pytest.raises(Unusable, match="it contains a file 'pax'"):
+    with pytest.raises(PlatformError, match="it contains a file 'pax'"):
         archive.restore_backup(data_directory, bomb)
     assert declared(data_directory.control) == ["kept"]
 
@@ -394,7 +394,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(
 def test_what_is_no_file_at_all_is_not_waited_for(data_directory: DataDirectory, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), tmp_path / "none"):
-        with pytest.raises(Unusable, match="cannot restore"):
+        with pytest.raises(PlatformError, match="cannot restore"):
             archive.restore_backup(data_directory, path)
 
 
@@ -440,7 +440,7 @@ WRITABLE = "PRAGMA writable_schema = ON"
 def test_a_database_with_more_or_less_than_ours_is_refused(
     data_directory: DataDirectory, tmp_path: Path, statements: list[str], words: str
 ) -> None:
-    with pytest.raises(Unusable, match=words) as refused:
+    with pytest.raises(PlatformError, match=words) as refused:
         archive.restore_backup(data_directory, tampered(tmp_path, *statements))
     assert refused.value.problem.code in ("restore.foreign", "restore.damaged")
     assert declared(data_directory.control) == ["kept"]
@@ -455,7 +455,7 @@ def test_an_untouched_database_is_ours(data_directory: DataDirectory, tmp_path: 
 def test_a_backup_with_nodes_that_cannot_be_read_is_refused(data_directory: DataDirectory, tmp_path: Path) -> None:
     for nodes in (b"{", b"[]", DEEP, b'{"chosen": ["x"], "names": [], "had_gpus": false}'):
         file = packed(tmp_path / "file", about_json=ABOUT, control_sqlite=new_database(), nodes_json=nodes)
-        with pytest.raises(Unusable, match=r"its nodes\.json cannot be read"):
+        with pytest.raises(PlatformError, match=r"its nodes\.json cannot be read"):
             archive.restore_backup(data_directory, file)
     assert data_directory.nodes.read_text() == OF_THE_BACKUP
 
@@ -479,7 +479,7 @@ def test_the_users_of_projects_are_kept_and_come_back_where_they_are_lost(
 def test_a_backup_with_users_that_cannot_be_is_refused(data_directory: DataDirectory, tmp_path: Path) -> None:
     (data_directory.machine / "users.json").write_text('{"projects": {"a": 0}}')
     archive.make_backup(data_directory, tmp_path / "backup")
-    with pytest.raises(Unusable, match=r"users\.json in it cannot be read"):
+    with pytest.raises(PlatformError, match=r"users\.json in it cannot be read"):
         archive.restore_backup(data_directory, tmp_path / "backup")
 
 
@@ -487,6 +487,6 @@ def test_a_backup_that_was_cut_short_is_refused_in_words(data_directory: DataDir
     whole = backup.read_bytes()
     for length in range(0, len(whole), max(1, len(whole) // 12)):
         backup.write_bytes(whole[:length])
-        with pytest.raises(Unusable):
+        with pytest.raises(PlatformError):
             archive.restore_backup(data_directory, backup)
     assert declared(data_directory.control) == ["kept", "later"]

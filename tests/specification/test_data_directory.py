@@ -20,7 +20,8 @@ from fairpool.cli.operation import _loop_health, _more
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address, read_address
-from fairpool.platform.data_directory import DataDirectory, Unusable, occupant, occupied
+from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.directory_lock import lock_holder, locked
 from fairpool.platform.node_set import choose_nodes, described_nodes, remember, summary
 from tests.nvml_stand_in import Device, NvmlStandIn
 
@@ -52,7 +53,7 @@ def test_a_disk_that_does_not_take_it(monkeypatch: pytest.MonkeyPatch, tmp_path:
         raise OSError(number, "no")
 
     monkeypatch.setattr(DataDirectory, "_try_to_write", fail)
-    with pytest.raises(Unusable) as refusal:
+    with pytest.raises(PlatformError) as refusal:
         DataDirectory(tmp_path / "data").prepare()
     assert refusal.value.problem.code == code
     assert str(tmp_path / "data") in refusal.value.problem.what
@@ -60,20 +61,20 @@ def test_a_disk_that_does_not_take_it(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_a_disk_that_is_almost_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1, 1, 5 << 20))
-    with pytest.raises(Unusable, match="5 MiB free, 64 MiB needed"):
+    with pytest.raises(PlatformError, match="5 MiB free, 64 MiB needed"):
         DataDirectory(tmp_path / "data").prepare()
 
 
 def test_only_one_uses_a_folder(tmp_path: Path) -> None:
     data_directory = DataDirectory(tmp_path)
-    with occupied(data_directory, "up") as reachable_at:
+    with locked(data_directory, "up") as reachable_at:
         reachable_at("http://127.0.0.1:1")
-        holder = occupant(data_directory)
+        holder = lock_holder(data_directory)
         assert holder is not None
         assert holder.address == "http://127.0.0.1:1"
-        with pytest.raises(Unusable, match="already running at http"), occupied(data_directory, "up"):
+        with pytest.raises(PlatformError, match="already running at http"), locked(data_directory, "up"):
             pass
-    assert occupant(data_directory) is None
+    assert lock_holder(data_directory) is None
 
 
 def test_a_folder_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
@@ -110,9 +111,9 @@ def test_what_somebody_else_made_is_not_obeyed(tmp_path: Path, monkeypatch: pyte
         return os.stat_result((*found[:4], 54321, *found[5:])) if path == data_directory.root / name else found
 
     monkeypatch.setattr(Path, "stat", somebody_elses)
-    with pytest.raises(Unusable, match="belongs to user 54321"):
+    with pytest.raises(PlatformError, match="belongs to user 54321"):
         data_directory.prepare()
-    with pytest.raises(Unusable, match="belongs to user 54321"), occupied(data_directory, "down"):
+    with pytest.raises(PlatformError, match="belongs to user 54321"), locked(data_directory, "down"):
         pass
 
 
@@ -128,7 +129,7 @@ def test_a_folder_that_cannot_be_held_is_said(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(os, "open", read_only)
-    with pytest.raises(Unusable, match="read-only file system"), occupied(DataDirectory(tmp_path), "down"):
+    with pytest.raises(PlatformError, match="read-only file system"), locked(DataDirectory(tmp_path), "down"):
         pass
 
 

@@ -15,11 +15,11 @@ import pytest
 
 from fairpool.agent import disk_reserve, namespaces, process_table
 from fairpool.agent.disk_reserve import DiskWatch, Eviction, Reserve, Writer, culprit
-from fairpool.cluster.settle import Look, settle
+from fairpool.cluster.settle import Evidence, settle
 from fairpool.model.ids import PodId
 from fairpool.model.observation import PodState
 from fairpool.model.pod_record import Cause, Outcome
-from tests.lives import RUNNING, at, life, node_sight, pod_sight
+from tests.pod_records import RUNNING, at, observed_node, observed_pod, record
 
 MIB = 1 << 20
 
@@ -269,14 +269,14 @@ def test_a_file_that_was_removed_and_is_held_open_is_found(tmp_path: Path) -> No
 
 
 def test_a_pod_that_was_evicted_has_failed_with_the_reason() -> None:
-    running = life(phase=RUNNING, on="n1")
+    running = record(phase=RUNNING, on="n1")
     words = "stopped: Evicted: it filled the disk: 2.0 GiB written to its scratch, and killed after its grace period"
-    seen = pod_sight(running, PodState.EXITED, exit_code=137, words=words, after_notice=True)
-    after = settle(running, Look(pod=seen, node=node_sight()), at(60))
+    seen = observed_pod(running, PodState.EXITED, exit_code=137, message=words, after_notice=True)
+    after = settle(running, Evidence(pod=seen, node=observed_node()), at(60))
     assert (after.outcome, after.cause) == (Outcome.ERROR, Cause.EXITED), "so that its retries are counted"
     assert after.detail == "Evicted: it filled the disk: 2.0 GiB written to its scratch"
-    other = replace(seen, words="stopped: down --stop-pods")
-    assert settle(running, Look(pod=other, node=node_sight()), at(60)).outcome is Outcome.LOST
+    other = replace(seen, message="stopped: down --stop-pods")
+    assert settle(running, Evidence(pod=other, node=observed_node()), at(60)).outcome is Outcome.LOST
 
 
 FULL = '''
@@ -306,10 +306,10 @@ with a_machine(folder / "machine") as machine:
     while guard._reserve.held_bytes < 32 << 20:
         assert time.monotonic() < until
         time.sleep(0.01)
-    filler = machine.up("filler", sys.executable, "-c", filling)
+    filler = machine.up("filler", "python3", "-c", filling)
     end = machine.until_exited(filler)
     (folder / "proof").write_bytes(os.urandom(1 << 20))
-    print(json.dumps([end.words, machine.see(quiet).state.value]))
+    print(json.dumps([end.message, machine.see(quiet).state.value]))
     guard.stop(10)
 '''
 

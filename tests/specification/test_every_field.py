@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from fairpool.api import access, classic, organization, settings, workloads
+from fairpool.api import access, classic, nodes, organization, settings, workload_spec, workloads
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import Request
 from fairpool.control import classic as classic_jobs
 from fairpool.control import items
-from fairpool.control.admission import Ground, admit
+from fairpool.control.admission import AdmissionContext, admit
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.spec import WorkloadSpec
 
-TRAIN, DIST, MODEL = workloads.SubmitTraining, workloads.SubmitDistributed, workloads.SubmitInference
+TRAIN, DIST, MODEL = workload_spec.SubmitTraining, workload_spec.SubmitDistributed, workload_spec.SubmitInference
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Sent:
     """A request with one field said otherwise than before."""
 
     spec: dict[str, Any]
-    kind: type[workloads.Submit] = TRAIN
+    kind: type[workload_spec.Submit] = TRAIN
     before: dict[str, Any] | None = None
     """What is said without the field, where it cannot be said alone."""
 
@@ -322,15 +322,17 @@ def own_fields(module: Any) -> set[tuple[str, str]]:
 
 
 def test_every_field_of_a_workload_is_listed_here_and_no_other() -> None:
-    assert own_fields(workloads) == FIELDS.keys()
+    assert own_fields(workload_spec) | own_fields(workloads) == FIELDS.keys()
 
 
 def answer(sent: Sent, spec: dict[str, Any]) -> Any:
     model = sent.kind is MODEL
     body = {"image": "i", **({"servingPort": {"container": 8000}} if model else {}), **spec}
     submit: Any = sent.kind.model_validate({"name": "a", "projectId": "p", "spec": body})
-    ground = Ground(project=ProjectRequest(name="p"), pools=frozenset({"a100"}), claims=frozenset({"data", "other"}))
-    return admit(submit, ground, workload_id=WorkloadId("w"), name="a", now=Instant(1))
+    context = AdmissionContext(
+        project=ProjectRequest(name="p"), pools=frozenset({"a100"}), claims=frozenset({"data", "other"})
+    )
+    return admit(submit, context, workload_id=WorkloadId("w"), name="a", now=Instant(1))
 
 
 SENT = [pytest.param(case, id=".".join(key)) for key, case in FIELDS.items() if isinstance(case, Sent)]
@@ -350,11 +352,11 @@ def test_it_is_carried_out_or_refused_by_name(case: Sent) -> None:
 
 def test_submit_says_more_than_its_specification() -> None:
     body = {"name": "a", "projectId": "p", "spec": {"image": "i"}}
-    ground = Ground(project=ProjectRequest(name="p"), pools=frozenset())
+    context = AdmissionContext(project=ProjectRequest(name="p"), pools=frozenset())
 
     def admitted(**more: Any) -> Any:
         submit = TRAIN.model_validate({**body, **more})
-        return admit(submit, ground, workload_id=WorkloadId("w"), name="a", now=Instant(1))
+        return admit(submit, context, workload_id=WorkloadId("w"), name="a", now=Instant(1))
 
     assert admitted(suspended=True) != admitted()
     assert [each.field for each in admitted(templateId="t")] == ["templateId"]
@@ -385,7 +387,7 @@ OTHERS: dict[str, set[str]] = {
     "DepartmentRequest": {"name", "cluster_id", "description", "resources"},
     "DepartmentUpdate": {"description", "resources"},
     # control.nodes; a pool is of every cluster, the one that is named is only shown
-    "NodeMarksRequest": {"cordoned", "taints", "labels"},
+    "NodeOverridesRequest": {"cordoned", "taints", "labels"},
     "NodePoolRequest": {"name", "label_key", "label_value", "cluster_id", "placement_strategy"},
     "NodePoolUpdate": {"label_key", "label_value", "placement_strategy"},
     "PlacementStrategy": {"gpu", "cpu"},
@@ -425,7 +427,7 @@ OTHERS: dict[str, set[str]] = {
 
 def test_every_field_of_the_other_requests_is_known() -> None:
     found: dict[str, set[str]] = {}
-    for module in (organization, access, settings):
+    for module in (organization, nodes, access, settings):
         for model, name in own_fields(module):
             found.setdefault(model, set()).add(name)
     assert found == OTHERS

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from fairpool.cluster.dependencies import Course, course_of
-from fairpool.cluster.expand import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
+from fairpool.cluster.dependencies import WorkloadOutcome, outcome_of
+from fairpool.cluster.failures import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
 from fairpool.cluster.workload_state import Halt
 from fairpool.model.pod_record import Cause
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
-from tests.lives import Story, at, life, standing, tell
-from tests.lives import spec as spec_of
+from tests.pod_records import Story, at, record, state, tell
+from tests.pod_records import spec as spec_of
 
 SPEC = spec_of(name="b")
 
@@ -232,7 +232,7 @@ def test_the_back_off_doubles_up_to_a_cap_and_stays_there() -> None:
     for incarnation in range(12):
         story.line(f"a-0-{incarnation} runs on n1")
         story.line(f"a-0-{incarnation} exits 1")
-        waits.append((story.lives[-1].not_before - story.now) // 1000)
+        waits.append((story.pods[-1].not_before - story.now) // 1000)
         story.line(f"after {waits[-1]}s")
     assert waits == [FIRST_BACK_OFF_S, 20, 40, 80, 160, *([LONGEST_BACK_OFF_S] * 7)]
 
@@ -407,14 +407,14 @@ def test_time(story: str) -> None:
 def test_a_sweep_of_twelve_never_has_more_than_three_pods_and_ends_after_twelve() -> None:
     story = tell("train a: sweep, 3 pods, 12 completions")
     ended = 0
-    while alive := [each for each in story.lives if not each.is_over]:
+    while alive := [each for each in story.pods if not each.is_over]:
         assert len(alive) == min(3, 12 - ended)
         story.line("then goes on")
         story.line(f"{alive[0].id} runs on n1")
         story.line(f"{alive[0].id} exits 0")
         ended += 1
     assert ended == 12
-    assert [each.index for each in story.lives] == list(range(12))
+    assert [each.index for each in story.pods] == list(range(12))
     story.line("then Completed: finished")
 
 
@@ -1148,8 +1148,8 @@ NUMBERS = {
 
 
 def test_only_a_pod_that_never_lived_has_the_first_number() -> None:
-    lost = standing(first_incarnation=103)
-    adopted, first = life("a-0-0"), life("a-0-103")
+    lost = state(first_incarnation=103)
+    adopted, first = record("a-0-0"), record("a-0-103")
     assert [lost.next_incarnation(last) for last in (None, adopted, first)] == [103, 104, 104]
 
 
@@ -1222,7 +1222,7 @@ def test_an_image_that_never_comes_is_given_up_in_the_end() -> None:
         story.line(f"a-0-{number} is bound to n1")
         story.line(f"a-0-{number} lacks its image")
         story.line(f"a-0-{number} is stopped")
-    halt = story.expansion.standing.halt
+    halt = story.expansion.state.halt
     assert halt is not None
     assert (halt.phase, halt.cause) == (WorkloadPhase.FAILED, Cause.IMAGE)
     assert halt.detail == "ErrImagePull: no such image; gave up after 11 tries"
@@ -1230,7 +1230,7 @@ def test_an_image_that_never_comes_is_given_up_in_the_end() -> None:
 
 
 def halt_in_words(story: Story) -> str:
-    halt = story.expansion.standing.halt
+    halt = story.expansion.state.halt
     assert halt is not None
     return halt.detail
 
@@ -1293,7 +1293,7 @@ def test_why_it_ended(story: str, words: str) -> None:
     ],
 )
 def test_why_it_leaves(story: str, pod: str, words: str) -> None:
-    assert [each.detail for each in tell(story).lives if each.id == pod] == [words]
+    assert [each.detail for each in tell(story).pods if each.id == pod] == [words]
 
 
 # --- after others ------------------------------------------------------------------------------------------------
@@ -1401,21 +1401,28 @@ def test_at_its_time_limit_it_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "halt", "course"),
+    ("spec", "halt", "outcome"),
     [
-        pytest.param(SPEC, None, Course.OPEN, id="it may still complete"),
-        pytest.param(SPEC, WorkloadPhase.STOPPED, Course.OPEN, id="suspended, it can be resumed"),
-        pytest.param(SPEC, WorkloadPhase.COMPLETED, Course.COMPLETED, id="completed"),
-        pytest.param(SPEC, WorkloadPhase.FAILED, Course.FAILED, id="failed"),
-        pytest.param(replace(SPEC, run=1), WorkloadPhase.FAILED, Course.OPEN, id="resumed, which nobody noticed yet"),
-        pytest.param(replace(SPEC, want=Want.DELETE), None, Course.GONE, id="deleted before its end"),
+        pytest.param(SPEC, None, WorkloadOutcome.OPEN, id="it may still complete"),
+        pytest.param(SPEC, WorkloadPhase.STOPPED, WorkloadOutcome.OPEN, id="suspended, it can be resumed"),
+        pytest.param(SPEC, WorkloadPhase.COMPLETED, WorkloadOutcome.COMPLETED, id="completed"),
+        pytest.param(SPEC, WorkloadPhase.FAILED, WorkloadOutcome.FAILED, id="failed"),
         pytest.param(
-            replace(SPEC, want=Want.DELETE), WorkloadPhase.COMPLETED, Course.COMPLETED, id="deleted after it completed"
+            replace(SPEC, run=1), WorkloadPhase.FAILED, WorkloadOutcome.OPEN, id="resumed, which nobody noticed yet"
         ),
-        pytest.param(None, None, Course.GONE, id="not declared any more"),
-        pytest.param(None, WorkloadPhase.COMPLETED, Course.COMPLETED, id="removed after it completed"),
+        pytest.param(replace(SPEC, want=DesiredState.DELETE), None, WorkloadOutcome.GONE, id="deleted before its end"),
+        pytest.param(
+            replace(SPEC, want=DesiredState.DELETE),
+            WorkloadPhase.COMPLETED,
+            WorkloadOutcome.COMPLETED,
+            id="deleted after it completed",
+        ),
+        pytest.param(None, None, WorkloadOutcome.GONE, id="not declared any more"),
+        pytest.param(None, WorkloadPhase.COMPLETED, WorkloadOutcome.COMPLETED, id="removed after it completed"),
     ],
 )
-def test_what_became_of_a_dependency(spec: WorkloadSpec | None, halt: WorkloadPhase | None, course: Course) -> None:
+def test_what_became_of_a_dependency(
+    spec: WorkloadSpec | None, halt: WorkloadPhase | None, outcome: WorkloadOutcome
+) -> None:
     ended = Halt(halt, Cause.EXITED, at(0)) if halt is not None else None
-    assert course_of(spec, standing(halt=ended)) is course
+    assert outcome_of(spec, state(halt=ended)) is outcome

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from fairpool.control.feasibility import Place, never_starts
+from fairpool.control.feasibility import PoolView, never_starts
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, DRAIN, Node
 from fairpool.model.organization import Entitlement, OverQuota, Queue, department_queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.workload import (
     GpuRequest,
-    LabelOperator,
-    LabelRule,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
     PodShape,
     WorkloadKind,
     gpu_memory,
@@ -47,12 +47,14 @@ def project(gpu: Entitlement | None = None, **more: object) -> Queue:
     return replace(row, **more)  # type: ignore[arg-type]
 
 
-def place(nodes: tuple[Node, ...] | None = TWO, *owners: Queue, pool: PoolName = DEFAULT_POOL) -> Place:
-    return Place(pool=pool, nodes=nodes, owners=owners or (project(),))
+def place(nodes: tuple[Node, ...] | None = TWO, *owners: Queue, pool: PoolName = DEFAULT_POOL) -> PoolView:
+    return PoolView(pool=pool, nodes=nodes, owners=owners or (project(),))
 
 
 def on(value: str) -> PodShape:
-    return PodShape(gpu=whole_gpus(1), node_rules=((LabelRule("run.ai/type", LabelOperator.IN, (value,)),),))
+    return PodShape(
+        gpu=whole_gpus(1), node_rules=((NodeSelectorRequirement("run.ai/type", NodeSelectorOperator.IN, (value,)),),)
+    )
 
 
 BUILD = {"kind": WorkloadKind.BUILD}
@@ -127,7 +129,7 @@ LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000
         ),
     ],
 )
-def test_what_can_never_start_is_refused_with_the_figure(asked: WorkloadSpec, where: Place, words: str) -> None:
+def test_what_can_never_start_is_refused_with_the_figure(asked: WorkloadSpec, where: PoolView, words: str) -> None:
     (problem,) = never_starts(asked, [where])
     assert words in problem.what
     assert "--wait-anyway" in problem.fix
@@ -153,7 +155,7 @@ def test_what_can_never_start_is_refused_with_the_figure(asked: WorkloadSpec, wh
         pytest.param(spec(whole_gpus(6), **BUILD), place(TWO, project(gpu_entitlement(-1))), id="unlimited"),
     ],
 )
-def test_what_could_start_one_day_is_not(asked: WorkloadSpec, where: Place) -> None:
+def test_what_could_start_one_day_is_not(asked: WorkloadSpec, where: PoolView) -> None:
     assert never_starts(asked, [where]) == []
 
 

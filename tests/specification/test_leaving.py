@@ -151,8 +151,8 @@ def test_a_grace_that_was_declared_before_there_was_a_bound_is_cut_when_it_is_us
     cluster = borrowed(315_360_000)
     cluster.control.suspend(WorkloadId("borrower"))
     cluster.run(3)
-    (life,) = cluster.loop.books.lives[WorkloadId("borrower")]
-    assert life.grace_s == HOUR_S
+    (record,) = cluster.loop.cache.pods[WorkloadId("borrower")]
+    assert record.grace_s == HOUR_S
 
 
 # --- nodes that are taken away -----------------------------------------------------------------------------------
@@ -162,8 +162,8 @@ def test_a_pod_on_a_node_that_is_taken_away_is_stopped_before_its_next_life_star
     cluster = Cluster(DEAF, n1="", n2="")
     cluster.submit("a", gpus=8, grace_s=30)
     cluster.run(3)
-    (course,) = [each for each in map(cluster.engine.course, cluster.engine.alive()) if each is not None]
-    cluster.engine.withdraw_node(course.order.node)
+    (timeline,) = [each for each in map(cluster.engine.timeline, cluster.engine.alive()) if each is not None]
+    cluster.engine.withdraw_node(timeline.order.node)
     cluster.run(20)
     assert cluster.alive() == ["a-0-0"], "it has its grace, and nobody starts beside it"
     cluster.run(20)
@@ -178,8 +178,8 @@ def test_a_pod_that_is_found_again_on_a_node_that_is_not_offered_is_stopped() ->
     cluster = Cluster(DEAF, n1="", n2="")
     cluster.submit("a", gpus=8, grace_s=30)
     cluster.run(3)
-    (course,) = [each for each in map(cluster.engine.course, cluster.engine.alive()) if each is not None]
-    cluster.engine.withdraw_node(course.order.node)
+    (timeline,) = [each for each in map(cluster.engine.timeline, cluster.engine.alive()) if each is not None]
+    cluster.engine.withdraw_node(timeline.order.node)
     cluster.ledger = type(cluster.ledger)(None)
     cluster.loop = cluster.new_loop()
     cluster.run(60)
@@ -194,7 +194,7 @@ def test_a_pod_that_is_not_seen_for_a_while_is_never_run_twice() -> None:
     cluster.run(3)
     cluster.engine.lose_record(PodId("a-0-0"), Instant(cluster.clock.now() + HOUR_S * SECOND_MS))
     cluster.run(2)
-    (first, *_) = cluster.loop.books.lives[WorkloadId("a")]
+    (first, *_) = cluster.loop.cache.pods[WorkloadId("a")]
     assert (first.phase.value, first.cause) == ("releasing", "vanished")
     cluster.run(120)
     assert cluster.alive() == ["a-0-1"]
@@ -227,8 +227,8 @@ def test_one_that_is_over_and_runs_all_the_same_keeps_its_gpus_until_it_has_left
 
     cluster.engine.observe = deceived  # type: ignore[method-assign]
     cluster.wire.cut = True  # what nobody was told is not forgotten
-    cluster.loop.turn()
-    assert cluster.loop.books.lives[WorkloadId("a")][0].is_over
+    cluster.loop.run_cycle()
+    assert cluster.loop.cache.pods[WorkloadId("a")][0].is_over
     cluster.engine.observe = honest  # type: ignore[method-assign]
     cluster.wire.cut = False
     cluster.submit("b", gpus=8)

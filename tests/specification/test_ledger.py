@@ -22,35 +22,35 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from fairpool.cluster import ledger_file, ledger_schema, rows
+from fairpool.cluster import ledger_file, ledger_rows, ledger_schema
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger import (
     AFTER_COMMIT,
     BEFORE_BEGIN,
     BEFORE_COMMIT,
     DiskTrouble,
-    Entry,
-    Image,
     LeaseHeld,
     LeaseLost,
     Ledger,
+    LedgerContents,
+    LedgerEntry,
     LedgerProblem,
 )
-from fairpool.cluster.workload_state import Avoided, GroupDates, Halt, WorkloadState
+from fairpool.cluster.workload_state import AvoidedNode, GroupDates, Halt, WorkloadState
 from fairpool.model import plain
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint, TaintEffect, Topology
-from fairpool.model.organization import Entitlement, NodeMarks, Organization, ProjectRules, Queue
+from fairpool.model.organization import Entitlement, NodeOverrides, Organization, ProjectRules, Queue
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.problem import Problem
-from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, DesiredState, PodTemplate, Program, RestartPolicy, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import (
     GpuRequest,
-    LabelOperator,
-    LabelRule,
-    Neighbourhood,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    PodAffinityTerm,
     PodShape,
     Toleration,
     TopologyConstraint,
@@ -66,10 +66,16 @@ SHAPE = PodShape(
     cpu_milli=4000,
     memory_bytes=2**40,
     extended=(("rdma/hca", 1),),
-    node_rules=((LabelRule("zone", LabelOperator.IN, ("a", "b")), LabelRule("ssd", LabelOperator.EXISTS)), ()),
+    node_rules=(
+        (
+            NodeSelectorRequirement("zone", NodeSelectorOperator.IN, ("a", "b")),
+            NodeSelectorRequirement("ssd", NodeSelectorOperator.EXISTS),
+        ),
+        (),
+    ),
     tolerations=(Toleration(), Toleration("runai", "drain", TaintEffect.NO_EXECUTE)),
     labels=(("app", "näive \u2603 \x00 '\"\\"),),
-    near=(Neighbourhood("zone", (("app", "x"),)),),
+    near=(PodAffinityTerm("zone", (("app", "x"),)),),
     schedulable=False,
 )
 TEMPLATE = PodTemplate(
@@ -78,7 +84,7 @@ TEMPLATE = PodTemplate(
 )
 
 
-def life(workload: str = "frac05", index: int = 0, incarnation: int = 0, **changes: Any) -> PodRecord:
+def record(workload: str = "frac05", index: int = 0, incarnation: int = 0, **changes: Any) -> PodRecord:
     of = WorkloadId(workload)
     plainest = PodRecord(
         id=pod_id(of, index, incarnation),
@@ -120,10 +126,10 @@ FULL_SPEC = spec(
     grace_s=3,
     pools=(PoolName("a100"), PoolName("default")),
     constraint=TopologyConstraint(topology="racks", required="rack"),
-    want=Want.STOP,
+    want=DesiredState.STOP,
     run=7,
 )
-FULL_LIFE = life(
+FULL_LIFE = record(
     "train",
     3,
     12,
@@ -158,7 +164,7 @@ FULL_STANDING = WorkloadState(
     active_since=NOON,
     pool=PoolName("a100"),
     groups=(GroupDates(GroupId("train"), NOON, None),),
-    avoided=(Avoided(NodeName("n1"), NOON),),
+    avoided=(AvoidedNode(NodeName("n1"), NOON),),
 )
 FULL_EVENT = Event(
     at=NOON,
@@ -179,12 +185,12 @@ ORGANIZATION = Organization(
     rules={QueueId("p"): ProjectRules(interactive_limit_s=60), QueueId("q"): ProjectRules()},
     pools=(NodePool(), NodePool(name=PoolName("a"), label_key="k", label_value="v")),
     topologies=(Topology(name="racks", levels=("zone", "rack")),),
-    marks={NodeName("n1"): NodeMarks(cordoned=True, taints=(Taint("x"),), labels=(("a", "b"),))},
+    marks={NodeName("n1"): NodeOverrides(cordoned=True, taints=(Taint("x"),), labels=(("a", "b"),))},
 )
-FULL_ENTRY = Entry(
+FULL_ENTRY = LedgerEntry(
     specs=(spec(), FULL_SPEC),
-    lives=(life(), FULL_LIFE),
-    standings=(WorkloadState(workload=WorkloadId("frac05")), FULL_STANDING),
+    pods=(record(), FULL_LIFE),
+    states=(WorkloadState(workload=WorkloadId("frac05")), FULL_STANDING),
     events=(event(), FULL_EVENT),
     organization=ORGANIZATION,
     cursor=Revision(41),
@@ -203,12 +209,12 @@ def opened(path: Path | None, **settings: Any) -> Iterator[tuple[Ledger, Token]]
         yield ledger, ledger.acquire("us", NOON)
 
 
-def image_of(path: Path) -> Image:
+def image_of(path: Path) -> LedgerContents:
     with closing(Ledger(path)) as ledger:
         return ledger.load()
 
 
-def recorded(*entries: Entry, **settings: Any) -> Image:
+def recorded(*entries: LedgerEntry, **settings: Any) -> LedgerContents:
     """What a ledger in memory holds after these."""
     with opened(None, **settings) as (ledger, token):
         for entry in entries:
@@ -223,10 +229,10 @@ def test_every_value_comes_back_as_it_was(file: Path) -> None:
     with opened(file) as (ledger, token):
         ledger.record(FULL_ENTRY, token, NOON)
     with closing(Ledger(file)) as ledger:
-        assert ledger.load() == Image(
+        assert ledger.load() == LedgerContents(
             specs=FULL_ENTRY.specs,
-            lives=FULL_ENTRY.lives,
-            standings=FULL_ENTRY.standings,
+            pods=FULL_ENTRY.pods,
+            states=FULL_ENTRY.states,
             organization=ORGANIZATION,
             cursor=Revision(41),
             events_through=2,
@@ -236,19 +242,19 @@ def test_every_value_comes_back_as_it_was(file: Path) -> None:
 
 def test_types_come_back_too_not_only_equal_values() -> None:
     image = recorded(FULL_ENTRY)
-    back = image.lives[1]
+    back = image.pods[1]
     assert (type(back.phase), type(back.cause), type(back.outcome)) == (PodPhase, Cause, Outcome)
     assert image.specs[1].preemptible is False
     assert image.specs[0].preemptible is None
 
 
 def test_a_new_ledger_is_empty() -> None:
-    assert recorded() == Image()
+    assert recorded() == LedgerContents()
 
 
 def test_the_tables_have_a_column_for_every_field() -> None:
     with closing(Ledger(None)) as ledger:
-        for table in (rows.SPECS, rows.LIVES, rows.STANDINGS, rows.EVENTS):
+        for table in (ledger_rows.SPECS, ledger_rows.PODS, ledger_rows.STATES, ledger_rows.EVENTS):
             columns = {row[1] for row in ledger._connection.execute(f"PRAGMA table_info({table.name})")}
             assert columns - {"number"} == set(table.columns), f"{table.name}: add a migration"
 
@@ -256,16 +262,16 @@ def test_the_tables_have_a_column_for_every_field() -> None:
 def test_random_values_come_back() -> None:
     dice = random.Random(20)
     for world in range(15):
-        entry = Entry(
+        entry = LedgerEntry(
             specs=(replace(anything(WorkloadSpec, dice), id=WorkloadId("w")),),
-            lives=(replace(anything(PodRecord, dice), id=PodId("p")),),
-            standings=(replace(anything(WorkloadState, dice), workload=WorkloadId("w")),),
+            pods=(replace(anything(PodRecord, dice), id=PodId("p")),),
+            states=(replace(anything(WorkloadState, dice), workload=WorkloadId("w")),),
             organization=anything(Organization, dice),
         )
         image = recorded(entry)
         assert image.specs == entry.specs, f"seed 20, world {world}"
-        assert image.lives == entry.lives, f"seed 20, world {world}"
-        assert image.standings == entry.standings, f"seed 20, world {world}"
+        assert image.pods == entry.pods, f"seed 20, world {world}"
+        assert image.states == entry.states, f"seed 20, world {world}"
         assert image.organization == entry.organization, f"seed 20, world {world}"
 
 
@@ -297,13 +303,16 @@ def anything(hint: Any, dice: random.Random) -> Any:
 
 
 def test_lives_of_equal_shape_share_one_shape_when_loaded() -> None:
-    lives = tuple(life("w", index, shape=PodShape(cpu_milli=1000)) for index in range(3))
-    first, second, third = recorded(Entry(lives=lives)).lives
+    pods = tuple(record("w", index, shape=PodShape(cpu_milli=1000)) for index in range(3))
+    first, second, third = recorded(LedgerEntry(pods=pods)).pods
     assert first.shape is second.shape is third.shape
 
 
 def test_the_order_in_which_things_were_written_does_not_matter() -> None:
-    one, two = Entry(lives=(life("a"),), specs=(spec("a"),)), Entry(lives=(life("b"),), specs=(spec("b"),))
+    one, two = (
+        LedgerEntry(pods=(record("a"),), specs=(spec("a"),)),
+        LedgerEntry(pods=(record("b"),), specs=(spec("b"),)),
+    )
     assert recorded(one, two) == recorded(two, one)
 
 
@@ -311,46 +320,46 @@ def test_the_order_in_which_things_were_written_does_not_matter() -> None:
 
 
 def test_a_later_value_takes_the_place_of_an_earlier_one() -> None:
-    later = life(phase=PodPhase.BOUND, node=NodeName("n1"))
-    image = recorded(FULL_ENTRY, Entry(lives=(later,), specs=(spec(pods=9),), cursor=Revision(42)))
-    assert image.lives == (later, FULL_LIFE)
+    later = record(phase=PodPhase.BOUND, node=NodeName("n1"))
+    image = recorded(FULL_ENTRY, LedgerEntry(pods=(later,), specs=(spec(pods=9),), cursor=Revision(42)))
+    assert image.pods == (later, FULL_LIFE)
     assert [each.pods for each in image.specs] == [9, 4]
     assert image.cursor == 42
     assert image.organization == ORGANIZATION, "what an entry does not mention stays"
 
 
 def test_an_undesired_workload_loses_its_declaration_only() -> None:
-    image = recorded(FULL_ENTRY, Entry(undesired=(WorkloadId("train"),)))
+    image = recorded(FULL_ENTRY, LedgerEntry(undesired=(WorkloadId("train"),)))
     assert image.specs == (spec(),)
-    assert image.lives == FULL_ENTRY.lives
-    assert image.standings == FULL_ENTRY.standings
+    assert image.pods == FULL_ENTRY.pods
+    assert image.states == FULL_ENTRY.states
 
 
 def test_a_dropped_workload_is_gone_with_all_its_lives() -> None:
-    image = recorded(FULL_ENTRY, Entry(dropped=(WorkloadId("train"),), lives=(life("train", 8),)))
+    image = recorded(FULL_ENTRY, LedgerEntry(dropped=(WorkloadId("train"),), pods=(record("train", 8),)))
     assert image.specs == (spec(),)
-    assert image.lives == (life(),)
-    assert image.standings == (WorkloadState(workload=WorkloadId("frac05")),)
+    assert image.pods == (record(),)
+    assert image.states == (WorkloadState(workload=WorkloadId("frac05")),)
 
 
 def test_a_forgotten_life_is_gone_however_often_it_is_forgotten() -> None:
     gone = (FULL_LIFE.id, PodId("never-0-0"))
-    image = recorded(FULL_ENTRY, Entry(forgotten=gone), Entry(forgotten=gone))
-    assert image.lives == (life(),)
+    image = recorded(FULL_ENTRY, LedgerEntry(forgotten=gone), LedgerEntry(forgotten=gone))
+    assert image.pods == (record(),)
 
 
 def test_only_what_has_ended_can_be_forgotten() -> None:
     with pytest.raises(AssertionError, match="frac05-0-0 is waiting"):
-        recorded(FULL_ENTRY, Entry(forgotten=(life().id,)))
+        recorded(FULL_ENTRY, LedgerEntry(forgotten=(record().id,)))
 
 
 def test_events_are_numbered_once_and_leave_when_delivered() -> None:
     with opened(None) as (ledger, token):
-        ledger.record(Entry(events=(event(1), event(2), event(3))), token, NOON)
+        ledger.record(LedgerEntry(events=(event(1), event(2), event(3))), token, NOON)
         assert [number for number, _ in ledger.events(1, 1)] == [2]
-        ledger.record(Entry(acknowledged=3), token, NOON)
+        ledger.record(LedgerEntry(acknowledged=3), token, NOON)
         assert ledger.events(0, 10) == []
-        ledger.record(Entry(acknowledged=99, events=(event(4),)), token, NOON)
+        ledger.record(LedgerEntry(acknowledged=99, events=(event(4),)), token, NOON)
         assert ledger.events(0, 10) == [(4, event(4))], "a number above all that were given takes no new event along"
         assert ledger.load().events_through == 4
 
@@ -358,9 +367,9 @@ def test_events_are_numbered_once_and_leave_when_delivered() -> None:
 def test_events_that_nobody_fetches_are_dropped_and_counted_the_oldest_first() -> None:
     with opened(None, events_max=3) as (ledger, token):
         for number in range(1, 6):
-            ledger.record(Entry(events=(event(number),)), token, NOON)
+            ledger.record(LedgerEntry(events=(event(number),)), token, NOON)
         assert ledger.events(0, 10) == [(3, event(3)), (4, event(4)), (5, event(5))]
-        ledger.record(Entry(events=tuple(map(event, range(6, 16)))), token, NOON)
+        ledger.record(LedgerEntry(events=tuple(map(event, range(6, 16)))), token, NOON)
         assert [number for number, _ in ledger.events(0, 10)] == [13, 14, 15]
         image = ledger.load()
         assert (image.events_through, image.dropped_events) == (15, 12)
@@ -391,8 +400,8 @@ class Fuse:
 def test_a_crash_at_any_step_leaves_all_or_nothing(step: str, is_written: bool, path_kind: str, file: Path) -> None:
     fuse = Fuse()
     path = file if path_kind == "file" else None
-    with opened(path, between=fuse) as (ledger, token):
-        ledger.record(Entry(lives=(life("old"),), events=(event(),)), token, NOON)
+    with opened(path, on_step=fuse) as (ledger, token):
+        ledger.record(LedgerEntry(pods=(record("old"),), events=(event(),)), token, NOON)
         before = ledger.load()
         fuse.step = step
         with pytest.raises(Crash):
@@ -404,20 +413,20 @@ def test_a_crash_at_any_step_leaves_all_or_nothing(step: str, is_written: bool, 
         if path is not None:
             assert image_of(path) == after, "another process sees the same"
         ledger.record(FULL_ENTRY, token, NOON)
-        assert ledger.load().lives == (life(), life("old"), FULL_LIFE), "and it can be written to as before"
+        assert ledger.load().pods == (record(), record("old"), FULL_LIFE), "and it can be written to as before"
 
 
 def test_the_steps_have_names() -> None:
     fuse = Fuse()
-    with opened(None, between=fuse):
+    with opened(None, on_step=fuse):
         assert fuse.seen == [BEFORE_BEGIN, BEFORE_COMMIT, AFTER_COMMIT]
 
 
 def test_a_value_that_cannot_be_written_takes_the_whole_entry_back() -> None:
     with opened(None) as (ledger, token):
         with pytest.raises(OverflowError):
-            ledger.record(Entry(cursor=Revision(5), lives=(life(since=2**70),)), token, NOON)
-        assert ledger.load() == Image()
+            ledger.record(LedgerEntry(cursor=Revision(5), pods=(record(since=2**70),)), token, NOON)
+        assert ledger.load() == LedgerContents()
 
 
 # --- one writer at a time ------------------------------------------------------------------------------------
@@ -441,11 +450,11 @@ def test_who_may_take_the_lease(who: str, after_ms: int, outcome: str) -> None:
             with pytest.raises(LeaseHeld) as held:
                 ledger.acquire(who, later)
             assert (held.value.holder, held.value.until) == ("us", NOON + LEASE_MS)
-            ledger.record(Entry(), first, later)
+            ledger.record(LedgerEntry(), first, later)
         else:
             assert ledger.acquire(who, later) > first
             with pytest.raises(LeaseLost, match=f"{who} has taken over"):
-                ledger.record(Entry(), first, later)
+                ledger.record(LedgerEntry(), first, later)
 
 
 def test_a_token_is_above_what_the_engine_has_seen() -> None:
@@ -458,14 +467,14 @@ def test_a_token_is_above_what_the_engine_has_seen() -> None:
 def test_a_renewed_lease_lasts_from_then_on_and_so_does_one_with_an_entry() -> None:
     with opened(None) as (ledger, token):
         ledger.renew(token, Instant(NOON + 10_000))
-        ledger.record(Entry(), token, Instant(NOON + 20_000))
+        ledger.record(LedgerEntry(), token, Instant(NOON + 20_000))
         with pytest.raises(LeaseHeld):
             ledger.acquire("them", Instant(NOON + 20_000 + LEASE_MS - 1))
 
 
 def test_a_lease_that_ended_is_still_good_while_nobody_took_it() -> None:
     with opened(None) as (ledger, token):
-        ledger.record(Entry(cursor=Revision(1)), token, Instant(NOON + 10 * LEASE_MS))
+        ledger.record(LedgerEntry(cursor=Revision(1)), token, Instant(NOON + 10 * LEASE_MS))
         assert ledger.load().cursor == 1
 
 
@@ -477,7 +486,7 @@ def test_a_lease_given_back_is_free_at_once_and_over_for_its_holder() -> None:
         second = ledger.acquire("them", NOON)
         assert second > first
         ledger.release(first)  # no longer ours: nothing happens
-        ledger.record(Entry(), second, NOON)
+        ledger.record(LedgerEntry(), second, NOON)
 
 
 def test_an_entry_with_an_old_token_changes_nothing() -> None:
@@ -486,7 +495,7 @@ def test_an_entry_with_an_old_token_changes_nothing() -> None:
         with pytest.raises(LeaseLost) as lost:
             ledger.record(FULL_ENTRY, first, NOON)
         assert (lost.value.token, lost.value.current) == (first, second)
-        assert ledger.load() == Image()
+        assert ledger.load() == LedgerContents()
 
 
 # --- files that cannot be used -------------------------------------------------------------------------------
@@ -535,12 +544,12 @@ def test_a_database_of_another_program_is_left_alone(file: Path) -> None:
 
 def test_an_empty_file_becomes_a_ledger(file: Path) -> None:
     file.touch()
-    assert image_of(file) == Image()
+    assert image_of(file) == LedgerContents()
 
 
 def test_a_file_with_pages_overwritten_is_refused(file: Path) -> None:
     with opened(file) as (ledger, token):
-        ledger.record(Entry(lives=tuple(life("w", index) for index in range(300))), token, NOON)
+        ledger.record(LedgerEntry(pods=tuple(record("w", index) for index in range(300))), token, NOON)
     data = bytearray(file.read_bytes())
     data[4096 : 4096 * 30] = bytes(random.Random(1).randbytes(4096 * 29))
     file.write_bytes(data)
@@ -551,7 +560,7 @@ def test_a_file_with_pages_overwritten_is_refused(file: Path) -> None:
 
 def test_a_file_that_is_cut_off_is_refused(file: Path) -> None:
     with opened(file) as (ledger, token):
-        ledger.record(Entry(lives=tuple(life("w", index) for index in range(300))), token, NOON)
+        ledger.record(LedgerEntry(pods=tuple(record("w", index) for index in range(300))), token, NOON)
     file.write_bytes(file.read_bytes()[: 4096 * 5])
     assert refused(file).code == "ledger.damaged"
 
@@ -638,9 +647,9 @@ def test_the_file_is_for_its_owner_only(file: Path) -> None:
 @pytest.mark.parametrize("path_kind", ["file", "memory"])
 def test_a_full_disk_takes_nothing_and_the_ledger_works_when_there_is_space_again(path_kind: str, file: Path) -> None:
     path = file if path_kind == "file" else None
-    large = Entry(lives=tuple(life("w", index, detail="x" * 900) for index in range(500)), cursor=Revision(1))
+    large = LedgerEntry(pods=tuple(record("w", index, detail="x" * 900) for index in range(500)), cursor=Revision(1))
     with opened(path) as (ledger, token):
-        ledger.record(Entry(lives=(life("old"),)), token, NOON)
+        ledger.record(LedgerEntry(pods=(record("old"),)), token, NOON)
         before = ledger.load()
         (pages,) = ledger._connection.execute("PRAGMA page_count").fetchone()
         ledger._connection.execute(f"PRAGMA max_page_count = {pages + 3}")
@@ -652,7 +661,7 @@ def test_a_full_disk_takes_nothing_and_the_ledger_works_when_there_is_space_agai
         ledger.renew(token, NOON)
         ledger._connection.execute("PRAGMA max_page_count = 1000000")
         ledger.record(large, token, NOON)
-        assert len(ledger.load().lives) == 501
+        assert len(ledger.load().pods) == 501
 
 
 @pytest.mark.parametrize(
@@ -673,13 +682,13 @@ def test_an_error_of_the_disk_takes_the_entry_back(name: str, code: str, file: P
             error.sqlite_errorcode = getattr(sqlite3, name)
             raise error
 
-    with opened(file, between=fail) as (ledger, token):
+    with opened(file, on_step=fail) as (ledger, token):
         failing = True
         with pytest.raises(DiskTrouble) as raised:
             ledger.record(FULL_ENTRY, token, NOON)
         failing = False
         assert raised.value.problem.code == code
-        assert ledger.load() == Image()
+        assert ledger.load() == LedgerContents()
         ledger.record(FULL_ENTRY, token, NOON)
         assert ledger.load().cursor == 41
 
@@ -712,12 +721,12 @@ def test_file_and_log_stop_growing(file: Path) -> None:
         ledger._connection.execute("PRAGMA synchronous = OFF")  # for the test's speed
         sizes = []
         for turn in range(300):
-            ended = [life("w", index, turn, phase=PodPhase.ENDED, detail="x" * 300) for index in range(50)]
+            ended = [record("w", index, turn, phase=PodPhase.ENDED, detail="x" * 300) for index in range(50)]
             gone = tuple(pod_id(WorkloadId("w"), index, turn - 2) for index in range(50))
-            entry = Entry(lives=tuple(ended), forgotten=gone, events=tuple(map(event, range(50))))
+            entry = LedgerEntry(pods=tuple(ended), forgotten=gone, events=tuple(map(event, range(50))))
             ledger.record(entry, token, NOON)
             sizes.append(file.stat().st_size + file.with_name("ledger.db-wal").stat().st_size)
-        assert len(ledger.load().lives) == 100
+        assert len(ledger.load().pods) == 100
     assert max(sizes[150:]) <= 1.1 * max(sizes[:150])
 
 
@@ -737,10 +746,10 @@ def version_1(path: Path) -> None:
         for statement in ledger_schema.MIGRATIONS[0]:
             connection.execute(statement)
         connection.execute("PRAGMA user_version = 1")
-        entries: list[tuple[rows.Table[Any], tuple[Any, ...]]] = [
-            (rows.SPECS, FULL_ENTRY.specs),
-            (rows.LIVES, FULL_ENTRY.lives),
-            (rows.STANDINGS, FULL_ENTRY.standings),
+        entries: list[tuple[ledger_rows.LedgerTable[Any], tuple[Any, ...]]] = [
+            (ledger_rows.SPECS, FULL_ENTRY.specs),
+            (ledger_rows.PODS, FULL_ENTRY.pods),
+            (ledger_rows.STATES, FULL_ENTRY.states),
         ]
         for table, values in entries:
             for value in values:
@@ -749,7 +758,7 @@ def version_1(path: Path) -> None:
                 names = ", ".join(f'"{name}"' for name in kept)
                 marks = ", ".join("?" * len(kept))
                 connection.execute(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", list(kept.values()))
-        cells = dict(zip(rows.EVENTS.columns, rows.EVENTS.row(FULL_EVENT), strict=True))
+        cells = dict(zip(ledger_rows.EVENTS.columns, ledger_rows.EVENTS.row(FULL_EVENT), strict=True))
         cells = {name: cell for name, cell in cells.items() if name not in missing["events"]}
         connection.execute(
             f"INSERT INTO events (number, {', '.join(cells)}) VALUES (17, {', '.join('?' * len(cells))})",
@@ -765,19 +774,19 @@ def test_a_file_of_version_1_is_migrated_with_all_its_rows_and_a_copy_is_kept(fi
     with closing(Ledger(file)) as ledger:
         image = ledger.load()
         assert image.specs == FULL_ENTRY.specs
-        assert image.lives == tuple(replace(each, trouble="") for each in FULL_ENTRY.lives)
-        assert image.standings == tuple(
-            replace(each, refusals=0, failure="", first_incarnation=0) for each in FULL_ENTRY.standings
+        assert image.pods == tuple(replace(each, trouble="") for each in FULL_ENTRY.pods)
+        assert image.states == tuple(
+            replace(each, refusals=0, failure="", first_incarnation=0) for each in FULL_ENTRY.states
         )
         assert (image.cursor, image.events_through) == (41, 17)
         assert ledger.events(0, 10) == [(17, replace(FULL_EVENT, outcome=None, exit_code=None))]
         token = ledger.acquire("us", NOON)
         assert token == 6, "tokens go on rising"
         ledger.record(FULL_ENTRY, token, NOON)
-        assert ledger.load().lives == FULL_ENTRY.lives, "what is new can be written"
+        assert ledger.load().pods == FULL_ENTRY.pods, "what is new can be written"
     copy = file.with_name("ledger.db.v1-backup")
     with closing(sqlite3.connect(copy)) as connection:
-        assert ledger_schema.version_of(connection) == 1
+        assert ledger_schema.schema_version(connection) == 1
         assert connection.execute("SELECT count(*) FROM lives").fetchone() == (2,)
     assert copy.stat().st_mode & 0o777 == 0o600
     assert sorted(each.name for each in file.parent.iterdir()) == ["ledger.db", "ledger.db.v1-backup"]
@@ -791,8 +800,8 @@ def test_a_migration_that_fails_changes_nothing(file: Path, monkeypatch: pytest.
         with pytest.raises(sqlite3.OperationalError):
             Ledger(file)
     with closing(sqlite3.connect(file)) as connection:
-        assert ledger_schema.version_of(connection) == 1
-    assert len(image_of(file).lives) == 2
+        assert ledger_schema.schema_version(connection) == 1
+    assert len(image_of(file).pods) == 2
 
 
 def test_a_file_of_this_version_is_not_copied(file: Path) -> None:
@@ -839,17 +848,17 @@ def test_of_several_processes_one_gets_the_lease(file: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from fairpool.cluster.ledger import Entry, Ledger
+from fairpool.cluster.ledger import Ledger, LedgerEntry
 from fairpool.model.ids import Instant, Revision
-from tests.specification.test_ledger import NOON, event, life
+from tests.specification.test_ledger import NOON, event, record
 
 ledger = Ledger(Path(sys.argv[1]))
 token = ledger.acquire("writer", NOON)
 turn = ledger.load().cursor or 0
 while True:
     turn += 1
-    lives = tuple(life("w", index, turn, detail="x" * 200) for index in range(10))
-    entry = Entry(lives=lives, events=(event(turn), event(turn)), cursor=Revision(turn))
+    pods = tuple(record("w", index, turn, detail="x" * 200) for index in range(10))
+    entry = LedgerEntry(pods=pods, events=(event(turn), event(turn)), cursor=Revision(turn))
     ledger.record(entry, token, NOON)
     print(turn, flush=True)
 """
@@ -871,8 +880,8 @@ def test_after_a_kill_the_file_holds_whole_entries_and_all_that_were_confirmed(f
             image = ledger.load()
             written = image.cursor or 0
             assert confirmed <= written <= confirmed + 1
-            assert len(image.lives) == 10 * written
-            assert {each.incarnation for each in image.lives} == set(range(1, written + 1))
+            assert len(image.pods) == 10 * written
+            assert {each.incarnation for each in image.pods} == set(range(1, written + 1))
             assert image.events_through == len(ledger.events(0, 10**6)) == 2 * written
             confirmed = written
 

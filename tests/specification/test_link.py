@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.api.clusters import EventReport, NodeReport, PullAnswer, PushAnswer, PushReport, WorkloadReport
-from fairpool.cluster.control_link import EVENTS_MAX, ControlPlane, Link, Pushed, Unreachable
+from fairpool.cluster.control_link import EVENTS_MAX, ControlLink, ControlPlane, Pushed, Unreachable
 from fairpool.control.stand_in import StandIn
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.spec import WorkloadSpec
@@ -57,7 +57,7 @@ class Cluster:
     """As much of a loop as a link can see: levels, what changed since the last turn, lines of history."""
 
     def __init__(self, road: Road, token: int = 1) -> None:
-        self.link = Link(road, "here")
+        self.link = ControlLink(road, "here")
         self.road = road
         self.token = Token(token)
         self.now_s = 0.0
@@ -228,7 +228,7 @@ def test_a_control_plane_that_is_away_for_hours_hears_how_it_is_now() -> None:
     assert cluster.link.retry_at is None
 
 
-def trouble_of(link: Link) -> tuple[Instant | None, str]:
+def trouble_of(link: ControlLink) -> tuple[Instant | None, str]:
     return link.away_since, link.trouble
 
 
@@ -337,7 +337,7 @@ def test_a_late_answer_to_a_pull_is_not_used() -> None:
         def pull(self, after: Revision, wait_s: float) -> PullAnswer:
             return late
 
-    link = Link(Late(control), "here")
+    link = ControlLink(Late(control), "here")
     assert link.pull(cluster.now, cluster.cursor) is None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.control.stand_in import StandIn
@@ -55,7 +55,7 @@ class Cluster:
         self.loop = self.new_loop()
 
     def new_loop(self) -> Loop:
-        return Loop(self.ledger, self.engine, Link(self.wire, "c"), self.clock.wall.now)
+        return Loop(self.ledger, self.engine, ControlLink(self.wire, "c"), self.clock.wall.now)
 
     def submit(self, name: str, gpus: int = 1, **more: object) -> None:
         template = PodTemplate(shape=PodShape(gpu=whole_gpus(gpus), cpu_milli=500, memory_bytes=4096))
@@ -69,7 +69,7 @@ class Cluster:
         turns = 0
         for _ in range(seconds):
             for _ in range(30):
-                if not self.loop.turn():
+                if not self.loop.run_cycle():
                     break
                 turns += 1
             else:
@@ -209,7 +209,7 @@ def test_a_clock_that_is_set_back_delays_nothing() -> None:
     cluster.run(8)
     cluster.clock.jump(-3600)
     cluster.run(60)
-    assert cluster.loop.books.lives[WorkloadId("a")][-1].incarnation >= 2, "it was tried again, and has failed again"
+    assert cluster.loop.cache.pods[WorkloadId("a")][-1].incarnation >= 2, "it was tried again, and has failed again"
 
 
 def test_reports_that_nobody_takes_are_known_as_trouble_until_they_are_taken() -> None:

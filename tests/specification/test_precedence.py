@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from fairpool.api import workloads as wire
+from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.cluster.rollup import gpus_held_milli
-from fairpool.cluster.survey import rows_of
+from fairpool.cluster.snapshot_builder import snapshot_part
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.control import admission, items
-from fairpool.control.admission import KIND_OF_SUBMIT, Ground
+from fairpool.control.admission import KIND_OF_SUBMIT, AdmissionContext
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
@@ -69,7 +69,7 @@ def test_what_the_api_shows_is_what_the_scheduler_does(
     body, spec = _admitted(submit, {"gpu": "1"}, **said)
     shown = items.facts(body, spec, department="default", cluster="c", submitted_by="ann")
     board = _board(spec)
-    assert shown["preemptible"] is not board.is_firm(0)
+    assert shown["preemptible"] is not board.is_non_preemptible(0)
     assert shown["priority"] == board.rules[0].priority
     assert PRIORITY_CLASSES[shown["priorityClassName"]] == shown["priority"]
     assert priority_class in (None, shown["priorityClassName"])
@@ -93,9 +93,9 @@ def test_what_is_asked_for_what_is_charged_and_what_is_held_are_one_figure(compu
     shown = items.facts(body, spec, department="default", cluster="c", submitted_by="ann")
     asked = shown["workloadRequestedResources"]["gpu"]
     charges = Charges([_node()], Policy.product())
-    life = _life(spec, PodPhase.RUNNING)
+    record = _life(spec, PodPhase.RUNNING)
     assert asked * WHOLE_GPU_MILLI == charges.waiting_milli(shape) == charges.placed_milli(shape, 40_000)
-    assert asked * WHOLE_GPU_MILLI == gpus_held_milli(life, {})
+    assert asked * WHOLE_GPU_MILLI == gpus_held_milli(record, {})
 
 
 def test_a_request_by_memory_is_charged_by_the_size_of_the_device() -> None:
@@ -126,15 +126,15 @@ def _admitted(kind: type[wire.SubmitAny], compute: dict[str, Any], **said: Any) 
     if kind is wire.SubmitDistributed:
         spec["numWorkers"] = 2
     body: Any = kind.model_validate({"name": "w", "projectId": "p", "spec": spec})
-    ground = Ground(project=ProjectRequest(name="p"), pools=frozenset())
-    made = admission.admit(body, ground, workload_id=WorkloadId("w"), name="w", now=Instant(0))
+    context = AdmissionContext(project=ProjectRequest(name="p"), pools=frozenset())
+    made = admission.admit(body, context, workload_id=WorkloadId("w"), name="w", now=Instant(0))
     assert isinstance(made, WorkloadSpec), made
     assert KIND_OF_SUBMIT[kind]
     return body, made
 
 
 def _life(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
-    life = PodRecord(
+    record = PodRecord(
         id=PodId("w-0-0"),
         workload=spec.id,
         index=0,
@@ -144,11 +144,11 @@ def _life(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
         since=Instant(0),
         born_at=Instant(0),
     )
-    return life if phase is PodPhase.WAITING else life.move(PodPhase.BOUND, Instant(0), node=NodeName("n1"))
+    return record if phase is PodPhase.WAITING else record.move(PodPhase.BOUND, Instant(0), node=NodeName("n1"))
 
 
 def _board(spec: WorkloadSpec) -> Board:
-    rows = rows_of(spec, WorkloadState(workload=spec.id), [_life(spec)], Instant(0))
+    rows = snapshot_part(spec, WorkloadState(workload=spec.id), [_life(spec)], Instant(0))
     return Board(Snapshot(now=Instant(0), nodes=(_node(),), groups=rows.groups, pods=rows.pods))
 
 

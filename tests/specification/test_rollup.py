@@ -15,11 +15,11 @@ from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
 from fairpool.model.node import Node
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.precedence import gpus_charged_milli
-from fairpool.model.spec import Arrangement, PodTemplate, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, DesiredState, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import GpuRequest, PodShape, gpu_memory, gpu_portion, whole_gpus
 from fairpool.scheduler.decision import NotReady, Verdict
-from tests.lives import (
+from tests.pod_records import (
     BOUND,
     BUILD,
     ENDED,
@@ -29,10 +29,10 @@ from tests.lives import (
     RUNNING,
     WAITING,
     at,
-    life,
-    node_sight,
+    observed_node,
+    record,
     spec,
-    standing,
+    state,
 )
 
 NOW = at(60)
@@ -48,42 +48,42 @@ POOLS = [PoolName(name) for name in ("default", "a100", "v100")]
 
 def report(
     of: WorkloadSpec,
-    lives: Sequence[PodRecord],
+    pods: Sequence[PodRecord],
     *,
     stand: WorkloadState | None = None,
     silent: Sequence[str] = (),
     verdicts: Sequence[Verdict] = (),
     now: Instant = NOW,
 ) -> WorkloadReport:
-    nodes = {NodeName(name): node_sight(name) for name in ("n1", "n2")}
+    nodes = {NodeName(name): observed_node(name) for name in ("n1", "n2")}
     for name in silent:
-        nodes[NodeName(name)] = node_sight(name, silent_since=at(30))
+        nodes[NodeName(name)] = observed_node(name, silent_since=at(30))
     said = {verdict.group: verdict for verdict in verdicts}
-    return rollup(of, stand or standing(), lives, verdicts=said, nodes=nodes, pools=POOLS, now=now)
+    return rollup(of, stand or state(), pods, verdicts=said, nodes=nodes, pools=POOLS, now=now)
 
 
 def runs(name: str, on: str = "n1", **more: Any) -> PodRecord:
-    return life(name, RUNNING, on=on, **{"started_at": at(10), "since": at(10), **more})
+    return record(name, RUNNING, on=on, **{"started_at": at(10), "since": at(10), **more})
 
 
 def starts(name: str, trouble: str = "") -> PodRecord:
-    return life(name, BOUND, on="n1", trouble=trouble)
+    return record(name, BOUND, on="n1", trouble=trouble)
 
 
 def leaves(name: str, cause: Cause, detail: str = "") -> PodRecord:
-    return life(name, RELEASING, on="n1", cause=cause, detail=detail)
+    return record(name, RELEASING, on="n1", cause=cause, detail=detail)
 
 
 def ended(name: str, outcome: Outcome) -> PodRecord:
-    return life(name, ENDED, on="n1", outcome=outcome)
+    return record(name, ENDED, on="n1", outcome=outcome)
 
 
 def backs_off(name: str) -> PodRecord:
-    return life(name, not_before=at(61))
+    return record(name, not_before=at(61))
 
 
 def halted(phase: WorkloadPhase, cause: Cause, detail: str = "") -> WorkloadState:
-    return standing(halt=Halt(phase, cause, at(50), detail))
+    return state(halt=Halt(phase, cause, at(50), detail))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class When:
     """A workload and how it is."""
 
     of: WorkloadSpec = field(default_factory=spec)
-    lives: tuple[PodRecord, ...] = ()
+    pods: tuple[PodRecord, ...] = ()
     stand: WorkloadState | None = None
     silent: tuple[str, ...] = ()
     then: str
@@ -101,187 +101,187 @@ class When:
 FINISHED = halted(WorkloadPhase.COMPLETED, Cause.FINISHED)
 STATUSES = {
     "one that waits is pending": When(
-        lives=(life("a-0-0"),),
+        pods=(record("a-0-0"),),
         then="Pending, queued: has not been considered by the scheduler yet",
     ),
     "one that has a promise is pending": When(
-        lives=(life("a-0-0", PROMISED, on="n1"),),
+        pods=(record("a-0-0", PROMISED, on="n1"),),
         then="Pending, queued: has not been considered by the scheduler yet",
     ),
     "one that has failed waits for another try": When(
-        lives=(ended("a-0-0", Outcome.ERROR), backs_off("a-0-1")),
-        stand=standing(failures=1, failure="failed with exit code 3"),
+        pods=(ended("a-0-0", Outcome.ERROR), backs_off("a-0-1")),
+        stand=state(failures=1, failure="failed with exit code 3"),
         then="Pending, back-off: failed with exit code 3; waiting for try 2 of 7; it holds no GPU until then",
     ),
     "one that may fail as often as it likes does not say of how many": When(
         of=SERVERS,
-        lives=(backs_off("a-0-1"), backs_off("a-1-1")),
-        stand=standing(failures=4, failure="pod 1 of a (try 2) failed with exit code 3"),
+        pods=(backs_off("a-0-1"), backs_off("a-1-1")),
+        stand=state(failures=4, failure="pod 1 of a (try 2) failed with exit code 3"),
         then="Pending, back-off: pod 1 of a (try 2) failed with exit code 3; waiting for retry 4; "
         "it holds no GPU until then",
     ),
     "one that was lost without a failure says that it comes back": When(
-        lives=(backs_off("a-0-1"),),
+        pods=(backs_off("a-0-1"),),
         then="Pending, back-off: ended; waiting for a restart; it holds no GPU until then",
     ),
     "one that cannot get its image waits for another try": When(
-        lives=(backs_off("a-0-2"),),
-        stand=standing(refusals=2, failures=1, failure="ErrImagePull: no such image"),
+        pods=(backs_off("a-0-2"),),
+        stand=state(refusals=2, failures=1, failure="ErrImagePull: no such image"),
         then="Pending, image: ErrImagePull: no such image; waiting for try 3 of 11; it holds no GPU until then",
     ),
     "one that gives its place back for want of its image says so": When(
-        lives=(leaves("a-0-0", Cause.IMAGE, "ErrImagePull: no such image"),),
+        pods=(leaves("a-0-0", Cause.IMAGE, "ErrImagePull: no such image"),),
         then="Pending, image: ErrImagePull: no such image",
     ),
     "one whose wait is over waits for a place": When(
-        lives=(ended("a-0-0", Outcome.ERROR), life("a-0-1", not_before=NOW)),
+        pods=(ended("a-0-0", Outcome.ERROR), record("a-0-1", not_before=NOW)),
         then="Pending, queued: has not been considered by the scheduler yet",
     ),
     "one that is evicted is pending, and says for whom": When(
-        lives=(leaves("a-0-0", Cause.PREEMPTED, "for b"),),
+        pods=(leaves("a-0-0", Cause.PREEMPTED, "for b"),),
         then="Pending, evicted: for b; it has at most 30 s to stop",
     ),
     "one that moves is pending while the old life leaves": When(
-        lives=(leaves("a-0-0", Cause.MOVED, "to n2"), life("a-0-1", PROMISED, on="n2")),
+        pods=(leaves("a-0-0", Cause.MOVED, "to n2"), record("a-0-1", PROMISED, on="n2")),
         then="Pending, evicted: to n2; it has at most 30 s to stop",
     ),
     "one that has its place is initializing": When(
-        lives=(starts("a-0-0"),),
+        pods=(starts("a-0-0"),),
         then="Initializing, starting",
     ),
     "one whose image cannot be fetched says so": When(
-        lives=(starts("a-0-0", "ErrImagePull: no such image"),),
+        pods=(starts("a-0-0", "ErrImagePull: no such image"),),
         then="Initializing, image: ErrImagePull: no such image",
     ),
     "one whose image is tried again says so": When(
-        lives=(starts("a-0-0", "ImagePullBackOff"),),
+        pods=(starts("a-0-0", "ImagePullBackOff"),),
         then="Initializing, image: ImagePullBackOff",
     ),
     "one with other trouble says so": When(
-        lives=(starts("a-0-0", "the disk is full"),),
+        pods=(starts("a-0-0", "the disk is full"),),
         then="Initializing, starting: the disk is full",
     ),
     "one that runs is running": When(
-        lives=(runs("a-0-0"),),
+        pods=(runs("a-0-0"),),
         then="Running",
     ),
     "one on a silent node is degraded": When(
-        lives=(runs("a-0-0"),),
+        pods=(runs("a-0-0"),),
         silent=("n1",),
         then="Degraded, node-silent: node n1 does not respond",
     ),
     "another node's silence is not its concern": When(
-        lives=(runs("a-0-0"),),
+        pods=(runs("a-0-0"),),
         silent=("n2",),
         then="Running",
     ),
     "a gang of which one pod runs is initializing": When(
         of=GANG,
-        lives=(runs("a-0-0"), starts("a-1-0")),
+        pods=(runs("a-0-0"), starts("a-1-0")),
         then="Initializing, starting",
     ),
     "a gang of which all pods run is running": When(
         of=GANG,
-        lives=(runs("a-0-0"), runs("a-1-0")),
+        pods=(runs("a-0-0"), runs("a-1-0")),
         then="Running",
     ),
     "a gang of which one pod has ended well and the other runs is running": When(
         of=GANG,
-        lives=(ended("a-0-0", Outcome.OK), runs("a-1-0")),
+        pods=(ended("a-0-0", Outcome.OK), runs("a-1-0")),
         then="Running",
     ),
     "a gang that restarts is pending while the old pods leave": When(
         of=GANG,
-        lives=(ended("a-0-0", Outcome.ERROR), leaves("a-1-0", Cause.PEER, "a-0-0 ended"), backs_off("a-0-1")),
+        pods=(ended("a-0-0", Outcome.ERROR), leaves("a-1-0", Cause.PEER, "a-0-0 ended"), backs_off("a-0-1")),
         then="Pending, evicted: a-0-0 ended; it has at most 30 s to stop",
     ),
     "leader and worker run": When(
         of=LED,
-        lives=(runs("a-0-0"), runs("a-1-0")),
+        pods=(runs("a-0-0"), runs("a-1-0")),
         then="Running",
     ),
     "a sweep runs when one of its pods runs": When(
         of=SWEEP,
-        lives=(runs("a-0-0"), life("a-1-0")),
+        pods=(runs("a-0-0"), record("a-1-0")),
         then="Running",
     ),
     "a sweep whose pods are done and whose next ones wait is pending": When(
         of=SWEEP,
-        lives=(ended("a-0-0", Outcome.OK), ended("a-1-0", Outcome.OK), life("a-2-0")),
+        pods=(ended("a-0-0", Outcome.OK), ended("a-1-0", Outcome.OK), record("a-2-0")),
         then="Pending, queued: has not been considered by the scheduler yet",
     ),
     "a sweep one of whose pods waits for a retry, and another for a place, waits for a place": When(
         of=SWEEP,
-        lives=(ended("a-0-0", Outcome.ERROR), backs_off("a-0-1"), life("a-1-0")),
+        pods=(ended("a-0-0", Outcome.ERROR), backs_off("a-0-1"), record("a-1-0")),
         then="Pending, queued: has not been considered by the scheduler yet",
     ),
     "elastic training with fewer pods than it likes is running, and says so": When(
         of=ELASTIC,
-        lives=(runs("a-0-0"), life("a-1-0"), life("a-2-0")),
+        pods=(runs("a-0-0"), record("a-1-0"), record("a-2-0")),
         then="Running: 1 of up to 3 pods running",
     ),
     "elastic training with all its pods is running": When(
         of=ELASTIC,
-        lives=(runs("a-0-0"), runs("a-1-0"), runs("a-2-0")),
+        pods=(runs("a-0-0"), runs("a-1-0"), runs("a-2-0")),
         then="Running",
     ),
     "a server with fewer replicas than declared is degraded": When(
         of=SERVERS,
-        lives=(runs("a-0-0"), life("a-1-0")),
+        pods=(runs("a-0-0"), record("a-1-0")),
         then="Degraded, short: 1 of 2 replicas running",
     ),
     "a server with all its replicas is running": When(
         of=SERVERS,
-        lives=(runs("a-0-0"), runs("a-1-0", "n2")),
+        pods=(runs("a-0-0"), runs("a-1-0", "n2")),
         then="Running",
     ),
     "a silent node is worse than a missing replica": When(
         of=SERVERS,
-        lives=(runs("a-0-0"), life("a-1-0")),
+        pods=(runs("a-0-0"), record("a-1-0")),
         silent=("n1",),
         then="Degraded, node-silent: node n1 does not respond",
     ),
     "one that has completed": When(
-        lives=(ended("a-0-0", Outcome.OK),),
+        pods=(ended("a-0-0", Outcome.OK),),
         stand=FINISHED,
         then="Completed, finished",
     ),
     "one that has completed is still running while the last pods leave": When(
         of=LED,
-        lives=(ended("a-0-0", Outcome.OK), leaves("a-1-0", Cause.FINISHED)),
+        pods=(ended("a-0-0", Outcome.OK), leaves("a-1-0", Cause.FINISHED)),
         stand=FINISHED,
         then="Running, stopping: stopping: finished; it has at most 30 s to stop",
     ),
     "one that has failed says why": When(
-        lives=(ended("a-0-0", Outcome.ERROR),),
+        pods=(ended("a-0-0", Outcome.ERROR),),
         stand=halted(WorkloadPhase.FAILED, Cause.EXITED, "a-0-0: exit code 3"),
         then="Failed, exited: a-0-0: exit code 3",
     ),
     "one that timed out is running until it has left": When(
         of=spec(BUILD),
-        lives=(leaves("a-0-0", Cause.TIME_LIMIT),),
+        pods=(leaves("a-0-0", Cause.TIME_LIMIT),),
         stand=halted(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, "60 s"),
         then="Running, stopping: 60 s; it has at most 30 s to stop",
     ),
     "one that is to stop is running until it has left": When(
-        of=spec(want=Want.STOP),
-        lives=(leaves("a-0-0", Cause.SUSPENDED),),
+        of=spec(want=DesiredState.STOP),
+        pods=(leaves("a-0-0", Cause.SUSPENDED),),
         then="Running, stopping: stopping: suspended; it has at most 30 s to stop",
     ),
     "one that is to stop and has left is stopped": When(
-        of=spec(want=Want.STOP),
-        lives=(ended("a-0-0", Outcome.STOPPED),),
+        of=spec(want=DesiredState.STOP),
+        pods=(ended("a-0-0", Outcome.STOPPED),),
         then="Stopped, suspended",
     ),
     "one that has failed and is then suspended has failed": When(
-        of=spec(want=Want.STOP),
-        lives=(ended("a-0-0", Outcome.ERROR),),
+        of=spec(want=DesiredState.STOP),
+        pods=(ended("a-0-0", Outcome.ERROR),),
         stand=halted(WorkloadPhase.FAILED, Cause.EXITED),
         then="Failed, exited",
     ),
     "one that is to be deleted is deleting, whatever it was": When(
-        of=spec(want=Want.DELETE),
-        lives=(runs("a-0-0"),),
+        of=spec(want=DesiredState.DELETE),
+        pods=(runs("a-0-0"),),
         stand=FINISHED,
         then="Deleting, deleted",
     ),
@@ -290,7 +290,7 @@ STATUSES = {
 
 @pytest.mark.parametrize("when", [pytest.param(when, id=sentence) for sentence, when in STATUSES.items()])
 def test_where_it_stands(when: When) -> None:
-    said = report(when.of, when.lives, stand=when.stand, silent=when.silent)
+    said = report(when.of, when.pods, stand=when.stand, silent=when.silent)
     reason = f", {said.reason.value}" if said.reason is not None else ""
     detail = f": {said.detail}" if said.detail else ""
     assert f"{said.phase.value}{reason}{detail}" == when.then
@@ -298,20 +298,20 @@ def test_where_it_stands(when: When) -> None:
 
 def test_one_that_waits_gives_the_words_of_its_verdict() -> None:
     verdict = Verdict(GroupId("a"), NotReady("default", needs=2, exist=1), waiting=1, running=0, at=NOW)
-    said = report(GANG, [life("a-0-0")], verdicts=[verdict])
+    said = report(GANG, [record("a-0-0")], verdicts=[verdict])
     assert "2" in said.detail
-    assert said.detail != report(GANG, [life("a-0-0")]).detail
+    assert said.detail != report(GANG, [record("a-0-0")]).detail
 
 
 # --- since when ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("lives", "stand", "since"),
+    ("pods", "stand", "since"),
     [
-        pytest.param((), standing(), at(0), id="nothing happened yet: since it was declared"),
-        pytest.param((life("a-0-0", since=at(20)),), standing(), at(20), id="it waits: since its pod was born"),
-        pytest.param((runs("a-0-0"), runs("a-1-0", since=at(15))), standing(), at(10), id="it runs: since the first"),
+        pytest.param((), state(), at(0), id="nothing happened yet: since it was declared"),
+        pytest.param((record("a-0-0", since=at(20)),), state(), at(20), id="it waits: since its pod was born"),
+        pytest.param((runs("a-0-0"), runs("a-1-0", since=at(15))), state(), at(10), id="it runs: since the first"),
         pytest.param((ended("a-0-0", Outcome.OK),), FINISHED, at(50), id="it is over: since it came to its end"),
         pytest.param(
             (replace(leaves("a-0-0", Cause.FINISHED), since=at(55)),),
@@ -321,41 +321,43 @@ def test_one_that_waits_gives_the_words_of_its_verdict() -> None:
         ),
     ],
 )
-def test_since_when(lives: tuple[PodRecord, ...], stand: WorkloadState, since: Instant) -> None:
-    assert report(spec(pods=2), lives, stand=stand).since == since
+def test_since_when(pods: tuple[PodRecord, ...], stand: WorkloadState, since: Instant) -> None:
+    assert report(spec(pods=2), pods, stand=stand).since == since
 
 
 @pytest.mark.parametrize(
-    ("lives", "since"),
+    ("pods", "since"),
     [
         pytest.param((runs("a-0-0"),), None, id="nobody waits"),
-        pytest.param((life("a-0-0", born_at=at(5)),), at(0), id="a first life: since the declaration"),
+        pytest.param((record("a-0-0", born_at=at(5)),), at(0), id="a first life: since the declaration"),
         pytest.param(
-            (ended("a-0-0", Outcome.LOST), life("a-0-1", born_at=at(40))), at(40), id="a later one: its birth"
+            (ended("a-0-0", Outcome.LOST), record("a-0-1", born_at=at(40))), at(40), id="a later one: its birth"
         ),
-        pytest.param((runs("a-0-0"), life("a-1-3", born_at=at(30)), life("a-2-1", born_at=at(20))), at(20), id="first"),
+        pytest.param(
+            (runs("a-0-0"), record("a-1-3", born_at=at(30)), record("a-2-1", born_at=at(20))), at(20), id="first"
+        ),
     ],
 )
-def test_since_when_somebody_waits(lives: tuple[PodRecord, ...], since: Instant | None) -> None:
-    assert report(spec(pods=3), lives).waiting_since == since
+def test_since_when_somebody_waits(pods: tuple[PodRecord, ...], since: Instant | None) -> None:
+    assert report(spec(pods=3), pods).waiting_since == since
 
 
 # --- what is shown -------------------------------------------------------------------------------------------------
 
 
 def test_of_each_pod_its_last_life_is_shown_and_every_one_that_is_not_over() -> None:
-    lives = [
+    pods = [
         ended("a-0-0", Outcome.ERROR),
         leaves("a-0-1", Cause.MOVED),
-        life("a-0-2", PROMISED, on="n2"),
+        record("a-0-2", PROMISED, on="n2"),
         ended("a-1-0", Outcome.OK),
     ]
-    assert [pod.id for pod in report(GANG, lives).pods] == ["a-0-1", "a-0-2", "a-1-0"]
+    assert [pod.id for pod in report(GANG, pods).pods] == ["a-0-1", "a-0-2", "a-1-0"]
 
 
 def test_pods_are_told_in_the_order_of_their_places_and_an_eviction_with_its_first_cause() -> None:
-    lives = [leaves("a-1-0", Cause.PEER), leaves("a-0-0", Cause.PEER), leaves("a-2-0", Cause.NODE_DRAINED)]
-    level = report(GANG, [replace(each, detail=str(each.cause)) for each in lives])
+    pods = [leaves("a-1-0", Cause.PEER), leaves("a-0-0", Cause.PEER), leaves("a-2-0", Cause.NODE_DRAINED)]
+    level = report(GANG, [replace(each, detail=str(each.cause)) for each in pods])
     assert [pod.id for pod in level.pods] == ["a-0-0", "a-1-0", "a-2-0"]
     assert level.detail == "node-drained; it has at most 30 s to stop"
 
@@ -363,13 +365,13 @@ def test_pods_are_told_in_the_order_of_their_places_and_an_eviction_with_its_fir
 @pytest.mark.parametrize(
     ("one", "gpus"),
     [
-        pytest.param(life("a-0-0", WAITING), 0, id="who waits holds nothing"),
-        pytest.param(life("a-0-0", PROMISED, on="n1"), 0, id="who has a promise holds nothing"),
-        pytest.param(life("a-0-0", BOUND, on="n1"), 1000, id="who is bound holds its GPU"),
-        pytest.param(life("a-0-0", RUNNING, on="n1"), 1000, id="who runs holds its GPU"),
-        pytest.param(life("a-0-0", RELEASING, on="n1"), 1000, id="who leaves holds its GPU until it has left"),
-        pytest.param(life("a-0-0", ENDED, on="n1"), 0, id="who has ended holds nothing"),
-        pytest.param(life("a-0-0", RUNNING, on="n1", devices=(8,)), 0, id="a GPU that is gone is held by nobody"),
+        pytest.param(record("a-0-0", WAITING), 0, id="who waits holds nothing"),
+        pytest.param(record("a-0-0", PROMISED, on="n1"), 0, id="who has a promise holds nothing"),
+        pytest.param(record("a-0-0", BOUND, on="n1"), 1000, id="who is bound holds its GPU"),
+        pytest.param(record("a-0-0", RUNNING, on="n1"), 1000, id="who runs holds its GPU"),
+        pytest.param(record("a-0-0", RELEASING, on="n1"), 1000, id="who leaves holds its GPU until it has left"),
+        pytest.param(record("a-0-0", ENDED, on="n1"), 0, id="who has ended holds nothing"),
+        pytest.param(record("a-0-0", RUNNING, on="n1", devices=(8,)), 0, id="a GPU that is gone is held by nobody"),
     ],
 )
 def test_what_it_holds(one: PodRecord, gpus: int) -> None:
@@ -378,8 +380,8 @@ def test_what_it_holds(one: PodRecord, gpus: int) -> None:
 
 def test_what_it_holds_beside_gpus() -> None:
     shape = PodShape(gpu=whole_gpus(1), cpu_milli=1500, memory_bytes=4096)
-    lives = [life("a-0-0", RUNNING, on="n1", shape=shape), life("a-1-0", WAITING, shape=shape)]
-    held = report(spec(pods=2), lives)
+    pods = [record("a-0-0", RUNNING, on="n1", shape=shape), record("a-1-0", WAITING, shape=shape)]
+    held = report(spec(pods=2), pods)
     assert (held.cpu_milli, held.memory_bytes) == (1500, 4096)
 
 
@@ -407,10 +409,10 @@ def test_memory_of_a_device_of_unknown_size_counts_as_the_whole_device() -> None
 @pytest.mark.parametrize(
     ("of", "stand", "pool"),
     [
-        pytest.param(spec(), standing(), "default", id="the default pool, if none is named"),
-        pytest.param(spec(pools=("a100", "v100")), standing(), "a100", id="the first that is named"),
-        pytest.param(spec(pools=("a100", "v100")), standing(pool=PoolName("v100")), "v100", id="the one it tries now"),
+        pytest.param(spec(), state(), "default", id="the default pool, if none is named"),
+        pytest.param(spec(pools=("a100", "v100")), state(), "a100", id="the first that is named"),
+        pytest.param(spec(pools=("a100", "v100")), state(pool=PoolName("v100")), "v100", id="the one it tries now"),
     ],
 )
 def test_the_pool_it_is_in(of: WorkloadSpec, stand: WorkloadState, pool: str) -> None:
-    assert report(of, [life("a-0-0")], stand=stand).pool == pool
+    assert report(of, [record("a-0-0")], stand=stand).pool == pool

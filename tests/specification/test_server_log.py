@@ -15,13 +15,13 @@ from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.pod_record import Outcome
 from fairpool.platform import server_log
 from fairpool.platform.loop_thread import note_event
-from fairpool.platform.server_log import Journal
-from tests.lives import spec
+from fairpool.platform.server_log import LogFile
+from tests.pod_records import spec
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Iterator[Journal]:
-    handler = Journal(tmp_path / "fairpool.log")
+def written(tmp_path: Path) -> Iterator[LogFile]:
+    handler = LogFile(tmp_path / "fairpool.log")
     root = logging.getLogger()
     before = root.level
     root.addHandler(handler)
@@ -32,7 +32,7 @@ def written(tmp_path: Path) -> Iterator[Journal]:
     handler.close()
 
 
-def lines(handler: Journal) -> list[str]:
+def lines(handler: LogFile) -> list[str]:
     handler.flush()
     path = Path(handler.baseFilename)
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -41,13 +41,13 @@ def lines(handler: Journal) -> list[str]:
 log = logging.getLogger("fairpool.control")
 
 
-def test_a_line_says_what_and_whom_it_concerns(written: Journal) -> None:
+def test_a_line_says_what_and_whom_it_concerns(written: LogFile) -> None:
     log.info("workload create", extra={"fields": {"name": "train", "by": "ada@example.com", "none": None}})
     (line,) = lines(written)
     assert line.endswith("Z info control MainThread  workload create  name=train by=ada@example.com")
 
 
-def test_nothing_that_a_user_writes_breaks_a_line_or_a_terminal(written: Journal) -> None:
+def test_nothing_that_a_user_writes_breaks_a_line_or_a_terminal(written: LogFile) -> None:
     hostile = 'a\nb\r\x1b[31m\u202e"c'
     log.info("project create", extra={"fields": {"name": hostile}})
     log.info("words with %s", hostile)
@@ -58,7 +58,7 @@ def test_nothing_that_a_user_writes_breaks_a_line_or_a_terminal(written: Journal
     assert len(third) < 1000
 
 
-def test_a_trace_is_on_the_line_of_its_error(written: Journal) -> None:
+def test_a_trace_is_on_the_line_of_its_error(written: LogFile) -> None:
     try:
         raise LookupError("x")
     except LookupError:
@@ -68,7 +68,7 @@ def test_a_trace_is_on_the_line_of_its_error(written: Journal) -> None:
     assert line.endswith("LookupError: x")
 
 
-def test_a_burst_of_equal_lines_is_counted_and_errors_are_not_left_out(written: Journal) -> None:
+def test_a_burst_of_equal_lines_is_counted_and_errors_are_not_left_out(written: LogFile) -> None:
     for number in range(server_log.LINES_A_SECOND * 30):
         record = log.makeRecord(log.name, logging.INFO, "", 0, "workload create", (), None)
         record.created = 1_800_000_000.0
@@ -87,7 +87,7 @@ def test_a_burst_of_equal_lines_is_counted_and_errors_are_not_left_out(written: 
     )
 
 
-def test_it_does_not_grow_for_ever(written: Journal, tmp_path: Path) -> None:
+def test_it_does_not_grow_for_ever(written: LogFile, tmp_path: Path) -> None:
     written.maxBytes = 10_000
     for number in range(2000):
         log.error("trouble %d", number, extra={"fields": {"words": "x" * 100}})
@@ -97,7 +97,7 @@ def test_it_does_not_grow_for_ever(written: Journal, tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= server_log.FILES * 10_000 + 1000
 
 
-def test_what_the_loop_wrote_down_is_logged_with_names(written: Journal) -> None:
+def test_what_the_loop_wrote_down_is_logged_with_names(written: LogFile) -> None:
     ended = Event(
         at=Instant(0),
         kind=EventKind.ENDED,
@@ -123,7 +123,7 @@ def test_what_the_loop_wrote_down_is_logged_with_names(written: Journal) -> None
 
 
 @pytest.mark.parametrize(("status", "words"), [(200, ""), (404, ""), (500, "request failed"), (507, "request failed")])
-def test_requests_that_failed_are_logged_without_their_query(written: Journal, status: int, words: str) -> None:
+def test_requests_that_failed_are_logged_without_their_query(written: LogFile, status: int, words: str) -> None:
     async def app(scope: object, receive: object, send: object) -> None:
         await send({"type": "http.response.start", "status": status})  # type: ignore[operator]
 

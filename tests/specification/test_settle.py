@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fairpool.cluster.settle import LONGEST_RETRY_S, Look, settle
+from fairpool.cluster.settle import LONGEST_RETRY_S, Evidence, settle
 from fairpool.model.ids import SECOND_MS
-from fairpool.model.observation import Answer, ObservedNode, ObservedPod, PodState, Reply
+from fairpool.model.observation import ObservedNode, ObservedPod, OrderResult, OrderStatus, PodState
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
-from tests.lives import (
+from tests.pod_records import (
     BOUND,
     ENDED,
     PROMISED,
@@ -21,9 +21,9 @@ from tests.lives import (
     answer,
     at,
     cells,
-    life,
-    node_sight,
-    pod_sight,
+    observed_node,
+    observed_pod,
+    record,
 )
 
 NOW = at(60)
@@ -128,37 +128,37 @@ def in_the_ledger(row: str) -> PodRecord:
     phase, _, cause = row.partition(", ")
     match phase:
         case "WAITING":
-            return life("a-0-0", WAITING)
+            return record("a-0-0", WAITING)
         case "PROMISED":
-            return life("a-0-0", PROMISED, on="n1")
+            return record("a-0-0", PROMISED, on="n1")
         case "BOUND":
-            return life("a-0-0", BOUND, on="n1")
+            return record("a-0-0", BOUND, on="n1")
         case "RUNNING":
-            return life("a-0-0", RUNNING, on="n1", started_at=at(10))
+            return record("a-0-0", RUNNING, on="n1", started_at=at(10))
         case "RELEASING":
-            return life(
+            return record(
                 "a-0-0", RELEASING, on="n1", started_at=at(10), cause=Cause(cause or Cause.SUSPENDED), detail="for b"
             )
-    return life("a-0-0", ENDED, on="n1", cause=Cause.EXITED)
+    return record("a-0-0", ENDED, on="n1", cause=Cause.EXITED)
 
 
-def said(engine: str, of: PodRecord) -> Look:
+def said(engine: str, of: PodRecord) -> Evidence:
     """All that the words of a column mean."""
-    return Look(sight_of_pod(engine, of), sight_of_node(engine), reply(engine), "stop confirmed" in engine)
+    return Evidence(sight_of_pod(engine, of), sight_of_node(engine), reply(engine), "stop confirmed" in engine)
 
 
 def sight_of_pod(engine: str, of: PodRecord) -> ObservedPod | None:
     match engine.partition(",")[0].split():
         case ["starting"]:
-            return pod_sight(of, PodState.STARTING)
+            return observed_pod(of, PodState.STARTING)
         case ["running"]:
-            return pod_sight(of, PodState.RUNNING, running_since=at(50))
+            return observed_pod(of, PodState.RUNNING, running_since=at(50))
         case ["exited", "with", code]:
-            return pod_sight(of, PodState.EXITED, exit_code=int(code))
+            return observed_pod(of, PodState.EXITED, exit_code=int(code))
         case ["exited", "after", "notice"]:
-            return pod_sight(of, PodState.EXITED, exit_code=143, after_notice=True)
+            return observed_pod(of, PodState.EXITED, exit_code=143, after_notice=True)
         case ["exited"]:
-            return pod_sight(of, PodState.EXITED, exit_code=None if "nobody" in engine else 0)
+            return observed_pod(of, PodState.EXITED, exit_code=None if "nobody" in engine else 0)
     return None
 
 
@@ -166,13 +166,13 @@ def sight_of_node(engine: str) -> ObservedNode | None:
     if "removed" in engine:
         return None
     if "rebooted" in engine:
-        return node_sight("n1", boot_id="n1, second boot")
-    return node_sight("n1", gone="gone" in engine, silent_since=at(30) if "silent" in engine else None)
+        return observed_node("n1", boot_id="n1, second boot")
+    return observed_node("n1", gone="gone" in engine, silent_since=at(30) if "silent" in engine else None)
 
 
-def reply(engine: str) -> Answer | None:
+def reply(engine: str) -> OrderResult | None:
     word = engine.split(", ")[-1]
-    return answer(Reply(word), "the disk is full") if word in list(Reply) else None
+    return answer(OrderStatus(word), "the disk is full") if word in list(OrderStatus) else None
 
 
 def in_words(before: PodRecord, after: PodRecord) -> str:
@@ -190,84 +190,86 @@ def in_words(before: PodRecord, after: PodRecord) -> str:
 
 
 def test_it_runs_since_the_engine_saw_it_run() -> None:
-    bound = life("a-0-0", BOUND, on="n1", trouble="ErrImagePull: no such image")
-    after = settle(bound, Look(pod_sight(bound, PodState.RUNNING, running_since=at(50)), node_sight()), NOW)
+    bound = record("a-0-0", BOUND, on="n1", trouble="ErrImagePull: no such image")
+    after = settle(bound, Evidence(observed_pod(bound, PodState.RUNNING, running_since=at(50)), observed_node()), NOW)
     assert (after.started_at, after.trouble) == (at(50), "")
 
 
 def test_it_runs_since_now_if_the_engine_does_not_say() -> None:
-    bound = life("a-0-0", BOUND, on="n1")
-    assert settle(bound, Look(pod_sight(bound, PodState.RUNNING), node_sight()), NOW).started_at == NOW
+    bound = record("a-0-0", BOUND, on="n1")
+    assert settle(bound, Evidence(observed_pod(bound, PodState.RUNNING), observed_node()), NOW).started_at == NOW
 
 
 def test_one_that_was_over_before_anybody_saw_it_run_still_has_run() -> None:
-    bound = life("a-0-0", BOUND, on="n1")
-    exited = pod_sight(bound, PodState.EXITED, exit_code=0, running_since=at(50))
-    assert settle(bound, Look(exited, node_sight()), NOW).started_at == at(50)
+    bound = record("a-0-0", BOUND, on="n1")
+    exited = observed_pod(bound, PodState.EXITED, exit_code=0, running_since=at(50))
+    assert settle(bound, Evidence(exited, observed_node()), NOW).started_at == at(50)
 
 
 @pytest.mark.parametrize(
     ("engine", "detail", "exit_code"),
     [
         pytest.param({"exit_code": 3}, "exit code 3", 3, id="the exit code, if the engine says no more"),
-        pytest.param({"exit_code": 137, "words": "out of memory"}, "out of memory", 137, id="what the engine says"),
+        pytest.param({"exit_code": 137, "message": "out of memory"}, "out of memory", 137, id="what the engine says"),
         pytest.param({}, "exit code unknown", None, id="that nobody knows the exit code"),
     ],
 )
 def test_a_failure_keeps_the_words_of_the_engine(engine: dict[str, object], detail: str, exit_code: int | None) -> None:
-    running = life("a-0-0", RUNNING, on="n1")
-    after = settle(running, Look(pod_sight(running, PodState.EXITED, **engine), node_sight()), NOW)
+    running = record("a-0-0", RUNNING, on="n1")
+    after = settle(running, Evidence(observed_pod(running, PodState.EXITED, **engine), observed_node()), NOW)
     assert (after.detail, after.exit_code) == (detail, exit_code)
 
 
 def test_one_that_was_told_to_leave_keeps_the_reason_for_which_it_was_told() -> None:
-    leaving = life("a-0-0", RELEASING, on="n1", cause=Cause.PREEMPTED, detail="for b")
-    exited = pod_sight(leaving, PodState.EXITED, exit_code=143, after_notice=True, words="terminated")
-    after = settle(leaving, Look(exited, node_sight()), NOW)
+    leaving = record("a-0-0", RELEASING, on="n1", cause=Cause.PREEMPTED, detail="for b")
+    exited = observed_pod(leaving, PodState.EXITED, exit_code=143, after_notice=True, message="terminated")
+    after = settle(leaving, Evidence(exited, observed_node()), NOW)
     assert (after.cause, after.detail, after.exit_code) == (Cause.PREEMPTED, "for b", 143)
 
 
 def test_trouble_with_the_start_is_written_down_once() -> None:
-    bound = life("a-0-0", BOUND, on="n1")
-    look = Look(pod_sight(bound, PodState.STARTING, words="the disk is full"), node_sight())
-    troubled = settle(bound, look, NOW)
+    bound = record("a-0-0", BOUND, on="n1")
+    evidence = Evidence(observed_pod(bound, PodState.STARTING, message="the disk is full"), observed_node())
+    troubled = settle(bound, evidence, NOW)
     assert (troubled.phase, troubled.trouble) == (BOUND, "the disk is full")
-    assert settle(troubled, look, NOW) is troubled
+    assert settle(troubled, evidence, NOW) is troubled
 
 
 @pytest.mark.parametrize("words", ["ErrImagePull: no such image", "ImagePullBackOff"])
 def test_one_whose_image_cannot_be_had_gives_its_devices_back(words: str) -> None:
-    bound = life("a-0-0", BOUND, on="n1")
-    look = Look(pod_sight(bound, PodState.STARTING, words=words), node_sight())
-    leaving = settle(bound, look, NOW)
+    bound = record("a-0-0", BOUND, on="n1")
+    evidence = Evidence(observed_pod(bound, PodState.STARTING, message=words), observed_node())
+    leaving = settle(bound, evidence, NOW)
     assert (leaving.phase, leaving.cause, leaving.detail) == (RELEASING, Cause.IMAGE, words)
-    assert settle(leaving, look, NOW) is leaving, "it holds its devices until the engine has confirmed the stop"
-    after = settle(leaving, Look(None, node_sight(), stop_confirmed=True), NOW)
+    assert settle(leaving, evidence, NOW) is leaving, "it holds its devices until the engine has confirmed the stop"
+    after = settle(leaving, Evidence(None, observed_node(), stop_confirmed=True), NOW)
     assert (after.outcome, after.cause, after.detail) == (Outcome.ERROR, Cause.IMAGE, words)
 
 
 def test_trouble_is_forgotten_when_it_is_over() -> None:
-    troubled = life("a-0-0", BOUND, on="n1", trouble="ErrImagePull: no such image")
-    after = settle(troubled, Look(pod_sight(troubled, PodState.STARTING), node_sight()), NOW)
+    troubled = record("a-0-0", BOUND, on="n1", trouble="ErrImagePull: no such image")
+    after = settle(troubled, Evidence(observed_pod(troubled, PodState.STARTING), observed_node()), NOW)
     assert after.trouble == ""
 
 
 def test_a_start_that_is_put_off_is_asked_for_again_after_1_2_4_8_16_and_then_always_30_seconds() -> None:
-    bound, waits = life("a-0-0", BOUND, on="n1"), []
+    bound, waits = record("a-0-0", BOUND, on="n1"), []
     for _ in range(12):
-        bound = settle(bound, Look(None, node_sight(), answer(Reply.LATER, "the disk is full")), NOW)
+        bound = settle(bound, Evidence(None, observed_node(), answer(OrderStatus.LATER, "the disk is full")), NOW)
         waits.append((bound.retry_at - NOW) // SECOND_MS)
     assert waits == [1, 2, 4, 8, 16, *([LONGEST_RETRY_S] * 7)]
     assert bound.trouble == "the disk is full"
 
 
 def test_no_answer_at_all_is_trouble_too() -> None:
-    after = settle(life("a-0-0", BOUND, on="n1"), Look(None, node_sight(), answer(Reply.UNKNOWN)), NOW)
+    after = settle(record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(OrderStatus.UNKNOWN)), NOW)
     assert after.trouble == "the engine did not answer"
 
 
 def test_a_refusal_says_who_refused_and_why() -> None:
-    after = settle(life("a-0-0", BOUND, on="n1"), Look(None, node_sight(), answer(Reply.REFUSED, "no GPU 7")), NOW)
+    after = settle(
+        record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(OrderStatus.REFUSED, "no GPU 7")), NOW
+    )
     assert after.detail == "node n1 could not start it: no GPU 7"
 
 
@@ -275,33 +277,33 @@ def test_a_refusal_says_who_refused_and_why() -> None:
     "changes", [{"gpus": 0}, {"gpus_withheld": (0,)}], ids=["the GPU is gone", "somebody else is busy on it"]
 )
 def test_a_start_that_is_owed_on_a_gpu_that_is_not_offered_any_more_is_called_off(changes: dict[str, Any]) -> None:
-    observed = node_sight()
+    observed = observed_node()
     poorer = replace(observed, node=replace(observed.node, **changes))
-    after = settle(life("a-0-0", BOUND, on="n1"), Look(node=poorer), NOW)
+    after = settle(record("a-0-0", BOUND, on="n1"), Evidence(node=poorer), NOW)
     assert (after.phase, after.cause) == (RELEASING, Cause.NODE_LOST)
     assert after.detail == "node n1 no longer has GPU 0 available"
-    running = life("a-0-0", RUNNING, on="n1")
-    assert settle(running, Look(pod_sight(running, PodState.RUNNING), poorer), NOW) is running
+    running = record("a-0-0", RUNNING, on="n1")
+    assert settle(running, Evidence(observed_pod(running, PodState.RUNNING), poorer), NOW) is running
 
 
 @pytest.mark.parametrize("engine", ["stop confirmed", "gone", "exited after notice"])
 def test_one_that_leaves_for_no_known_reason_still_ends(engine: str) -> None:
-    leaving = life("a-0-0", RELEASING, on="n1")
+    leaving = record("a-0-0", RELEASING, on="n1")
     after = settle(leaving, said(engine, leaving), NOW)
     assert after.is_over
     assert after.cause is not None
 
 
 def test_settling_twice_is_settling_once() -> None:
-    running = replace(life("a-0-0", RUNNING, on="n1"), started_at=at(10))
-    gone = Look(node=node_sight("n1", gone=True))
+    running = replace(record("a-0-0", RUNNING, on="n1"), started_at=at(10))
+    gone = Evidence(node=observed_node("n1", gone=True))
     once = settle(running, gone, NOW)
     assert settle(once, gone, at(90)) is once
 
 
 def test_one_that_vanished_is_stopped_first_and_says_why() -> None:
-    running = life("a-0-0", RUNNING, on="n1", started_at=at(10))
-    after = settle(running, Look(node=node_sight()), NOW)
+    running = record("a-0-0", RUNNING, on="n1", started_at=at(10))
+    after = settle(running, Evidence(node=observed_node()), NOW)
     assert (after.phase, after.cause, after.detail) == (
         RELEASING,
         Cause.VANISHED,
@@ -310,12 +312,12 @@ def test_one_that_vanished_is_stopped_first_and_says_why() -> None:
 
 
 def test_one_that_was_taken_for_vanished_and_had_done_its_work_has_done_its_work() -> None:
-    looked_for = life("a-0-0", RELEASING, on="n1", started_at=at(10), cause=Cause.VANISHED)
-    found = pod_sight(looked_for, PodState.EXITED, exit_code=0)
-    assert settle(looked_for, Look(found, node_sight()), NOW).outcome is Outcome.OK
+    looked_for = record("a-0-0", RELEASING, on="n1", started_at=at(10), cause=Cause.VANISHED)
+    found = observed_pod(looked_for, PodState.EXITED, exit_code=0)
+    assert settle(looked_for, Evidence(found, observed_node()), NOW).outcome is Outcome.OK
 
 
 def test_one_whose_node_was_removed_before_it_was_seen_running_keeps_when_it_began() -> None:
-    bound = life("a-0-0", BOUND, on="n1")
-    after = settle(bound, Look(pod_sight(bound, PodState.RUNNING, running_since=at(50))), NOW)
+    bound = record("a-0-0", BOUND, on="n1")
+    after = settle(bound, Evidence(observed_pod(bound, PodState.RUNNING, running_since=at(50))), NOW)
     assert (after.cause, after.detail, after.started_at) == (Cause.NODE_LOST, "node n1 was removed", at(50))

@@ -29,7 +29,7 @@ from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.row_codec import Table, from_tables, to_tables
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.snapshot_file import Loaded, decode, encode
+from fairpool.scheduler.snapshot_file import VERSION, Loaded, decode, encode
 
 SAMPLE = Path(__file__).parents[1] / "data" / "version-1.snapshot"
 SAMPLE_PLAN = SAMPLE.with_suffix(".plan.json")
@@ -212,7 +212,7 @@ def table(name: str) -> dict[str, Any]:
         pytest.param(GOOD + b"x", "damaged", id="something behind the end"),
         pytest.param(rewritten({"sha256": "0" * 64}), "damaged", id="a checksum that does not fit"),
         pytest.param(rewritten({"sha256": None}), "damaged", id="no checksum"),
-        pytest.param(rewritten({"version": 2}), "newer", id="the next version"),
+        pytest.param(rewritten({"version": VERSION + 1}), "newer", id="the next version"),
         pytest.param(rewritten({"version": 0}), "damaged", id="a version before the first"),
         pytest.param(rewritten({"version": True}), "damaged", id="a version that is no number"),
         pytest.param(rewritten({"version": "1"}), "damaged", id="a version in quotes"),
@@ -300,13 +300,13 @@ def test_an_older_file_is_upgraded_step_by_step() -> None:
     def lose_claims(tables: dict[str, Table]) -> dict[str, Table]:
         return {name: each for name, each in tables.items() if name != "claims"}
 
-    result = decode(GOOD, {1: rename, 2: lose_claims}, version=3)
+    result = decode(GOOD, {VERSION: rename, VERSION + 1: lose_claims}, version=VERSION + 2)
     assert isinstance(result, Loaded), result
     assert all(node.cordoned for node in result.snapshot.nodes)
 
 
 def test_there_is_a_step_from_every_version() -> None:
-    assert sorted(snapshot_file.UPGRADES) == list(range(1, snapshot_file.VERSION))
+    assert sorted(snapshot_file.UPGRADES) == list(range(1, VERSION))
 
 
 # --- tables by themselves ----------------------------------------------------------------------------------------

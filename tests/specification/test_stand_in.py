@@ -33,7 +33,7 @@ from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import Entitlement, Organization, OverQuota, ProjectRules, Queue, gpu_entitlement
 from fairpool.model.pod_record import Cause
 from fairpool.model.problem import Problem
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
 A, B, C = WorkloadId("a"), WorkloadId("b"), WorkloadId("c")
@@ -228,7 +228,7 @@ def test_what_people_do_is_declared() -> None:
     control.set_quota(VISION, 2500)
     now = control.spec(A)
     assert now is not None
-    assert (now.want, now.run, now.pods, now.minimum) == (Want.RUN, 1, 4, 2)
+    assert (now.want, now.run, now.pods, now.minimum) == (DesiredState.RUN, 1, 4, 2)
     assert [queue.gpu.quota for queue in control.organization().queues[DEFAULT_POOL]] == [4000, 2500, 1000]
 
 
@@ -521,5 +521,5 @@ def test_a_forced_delete_is_a_declaration_without_grace_also_of_what_is_being_de
     before = taken(control.delete(A, force=True))
     known = control.spec(A)
     assert known is not None
-    assert (known.want, known.grace_s) == (Want.DELETE, 0)
+    assert (known.want, known.grace_s) == (DesiredState.DELETE, 0)
     assert control.delete(A, force=True) == before

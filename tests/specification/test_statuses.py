@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 
 from fairpool.model.pod_record import Cause
-from fairpool.model.status import CLASSIC, Pause, Reason, WorkloadPhase, classic_word
+from fairpool.model.status import CLASSIC, Reason, WaitReason, WorkloadPhase, classic_word
 from fairpool.model.workload import WorkloadKind
-from tests.lives import cells, tell
+from tests.pod_records import cells, tell
 
 WORDS = """
 | phase and reason               | build              | train              | inference          |
@@ -57,11 +57,11 @@ def test_the_word_for_it(status: str, kind: str, word: str) -> None:
 def reason_named(word: str) -> Reason:
     if not word:
         return None
-    return Pause(word) if word in list(Pause) else Cause(word)
+    return WaitReason(word) if word in list(WaitReason) else Cause(word)
 
 
 def test_whatever_the_reason_there_is_one_of_the_words_that_people_know() -> None:
-    reasons: list[Reason] = [None, *Cause, *Pause]
+    reasons: list[Reason] = [None, *Cause, *WaitReason]
     for phase, reason, kind in product(WorkloadPhase, reasons, WorkloadKind):
         assert classic_word(phase, reason, kind) in KNOWN, (phase, reason, kind)
 

@@ -19,7 +19,7 @@ from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
 from fairpool.platform.assembly import Platform
 from fairpool.platform.data_directory import DataDirectory
-from fairpool.platform.node_set import Offer
+from fairpool.platform.node_set import NodeSet
 
 TOKENS = {"access_token": "fpa_secret", "refresh_token": "fpr_secret", "expires_in": 60}
 ANSWER: dict[str, Any] = {
@@ -73,16 +73,16 @@ def test_a_configuration_that_cannot_be_written_is_said(config: Path, tmp_path: 
 
 def test_where_pods_are_not_isolated_the_socket_grants_nothing(config: Path, tmp_path: Path) -> None:
     with socket.socket() as listener:
-        platform = Platform(DataDirectory(tmp_path), Address("127.0.0.1", 1), listener, Offer(()), Retention())
+        platform = Platform(DataDirectory(tmp_path), Address("127.0.0.1", 1), listener, NodeSet(()), Retention())
         platform._app = FastAPI()
         platform._not_isolated = "user namespaces are disabled"
         for answer in (
-            asyncio.run(platform._clerk_of_welcomes({"holding": []})),
-            asyncio.run(platform._clerk_of_passwords({"user": "test@run.ai"})),
+            asyncio.run(platform._handle_welcome({"holding": []})),
+            asyncio.run(platform._handle_reset_password({"user": "test@run.ai"})),
         ):
             assert isinstance(answer, Problem)
             assert answer.code == "access.not_isolated"
-    refused = asyncio.run(platform._clerk_of_welcomes({"holding": []}))
+    refused = asyncio.run(platform._handle_welcome({"holding": []}))
     assert isinstance(refused, Problem)
     (line,) = Guest(DataDirectory(tmp_path), "http://127.0.0.1:1").lines(refused)
     assert "not isolated from your account on this machine (user namespaces are disabled)" in line

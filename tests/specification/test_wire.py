@@ -37,7 +37,7 @@ from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import WorkloadSpec
-from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
+from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 from fairpool.model.workload import PodShape
 
 WORDS = ("a", "zone", "with space", "umlaut ä, 漢字", 'quote " and \\', "line\nbreak", "nvidia.com/mig-3g.20gb")
@@ -143,7 +143,7 @@ WORKLOAD = WorkloadReport(
     id=WorkloadId("w"),
     run=2,
     phase=WorkloadPhase.PENDING,
-    reason=Pause.BACK_OFF,
+    reason=WaitReason.BACK_OFF,
     detail="waits",
     pool=PoolName("a100"),
     gpus_milli=500,
@@ -230,8 +230,8 @@ def test_the_parts_of_a_report_are_told_in_every_field(part: Wire) -> None:
     assert all(getattr(part, name) != field.get_default() for name, field in type(part).model_fields.items())
 
 
-@pytest.mark.parametrize("reason", [*Cause, *Pause], ids=str)
-def test_a_reason_arrives_as_what_it_was(reason: Cause | Pause) -> None:
+@pytest.mark.parametrize("reason", [*Cause, *WaitReason], ids=str)
+def test_a_reason_arrives_as_what_it_was(reason: Cause | WaitReason) -> None:
     report = WorkloadReport(id=WorkloadId("w"), phase=WorkloadPhase.PENDING, reason=reason, since=Instant(0))
     arrived = WorkloadReport.from_json(report.to_json())
     assert arrived.reason is reason, "two words for one thing: a cause and a pause must not share a spelling"

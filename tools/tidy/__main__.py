@@ -23,6 +23,7 @@ RULES: tuple[Callable[[Tree], Iterator[Finding]], ...] = (
     texts.unlisted_decisions,
     texts.broken_links,
     texts.module_map,
+    texts.cited_code,
     texts.feature_list,
 )
 NOTES: tuple[Callable[[Tree], Iterator[Finding]], ...] = (code.long_modules,)

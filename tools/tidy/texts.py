@@ -1,5 +1,6 @@
 """Rules about what is not code: stray files, foreign addresses, pins, links, and the feature list."""
 
+import ast
 import posixpath
 import re
 from collections.abc import Iterator
@@ -7,7 +8,11 @@ from fnmatch import fnmatch
 from pathlib import PurePosixPath
 
 from tools import module_map as module_map_page
-from tools.tidy.tree import Finding, Tree
+from tools.tidy.tree import Finding, Module, Tree
+
+CITED = re.compile(r"`((?:[\w./-]+/)?\w+\.py)`((?:: (?:`[\w.]+`(?:, )?)+)?)")
+"""`file.py`, or `file.py`: `name`, `name`."""
+HISTORY = ("docs/decisions/", "docs/performance.md", "docs/critiques.md", "docs/features.md")
 
 LARGEST_BYTES = 1 << 20
 LARGE_DATA = ("tests/conformance/cases/", "tests/conformance/random/")
@@ -123,6 +128,44 @@ def module_map(tree: Tree) -> Iterator[Finding]:
     """The map of modules is what `make golden` makes of the docstrings."""
     if (tree.text(module_map_page.PAGE) or "") != module_map_page.page(tree):
         yield Finding(module_map_page.PAGE, 0, "is not what the docstrings say: run `make golden`")
+
+
+def cited_code(tree: Tree) -> Iterator[Finding]:
+    """A file that the explanations name is there, and defines what they say it defines."""
+    files = {path for path in tree.paths if path.endswith((".py", ".toml"))}
+    modules = {module.path: module for module in tree.modules}
+    for page in tree.paths:
+        if not fnmatch(page, "ARCHITECTURE.md") and not fnmatch(page, "CONTRIBUTING.md") and not _explains(page):
+            continue
+        for number, line in enumerate((tree.text(page) or "").splitlines(), start=1):
+            for name, cited in CITED.findall(line):
+                found = [path for path in files if path == name or path.endswith("/" + name)]
+                if not found:
+                    yield Finding(page, number, f"names {name}, which is not there")
+                for each in re.findall(r"`([\w.]+)`", cited):
+                    if found and not any(path in modules and defines(modules[path], each) for path in found):
+                        yield Finding(page, number, f"says that {name} defines {each}, which it does not")
+
+
+def _explains(page: str) -> bool:
+    """Frozen pages (decisions) and lists of what was measured or changed may name code that is gone."""
+    return page.startswith("docs/") and page.endswith(".md") and not page.startswith(HISTORY)
+
+
+def defines(module: Module, name: str) -> bool:
+    """Whether a module defines `name`, or `Class.name`, anywhere in it."""
+    last = name.rpartition(".")[2]
+    for node in ast.walk(module.syntax):
+        match node:
+            case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) | ast.ClassDef(name=found):
+                pass
+            case ast.Name(id=found, ctx=ast.Store()):
+                pass
+            case _:
+                continue
+        if found == last:
+            return True
+    return False
 
 
 def feature_list(tree: Tree) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Visiting a running pod: a command beside its program, or the program's own terminal. The other end is `door.py`."""
+"""Exec and attach for a running pod; the other end is `exec_server.py`."""
 
 from __future__ import annotations
 

@@ -48,11 +48,11 @@ from fairpool.agent.uploads import Uploads
 from fairpool.agent.watch import Watch, WatchedPod, is_readable
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     ObservedPod,
+    OrderResult,
+    OrderStatus,
     PodState,
-    Reply,
     StartOrder,
     StopOrder,
 )
@@ -149,7 +149,7 @@ class Supervisor:
 
     # --- orders ---
 
-    def start(self, orders: Sequence[StartOrder]) -> list[Answer]:
+    def start(self, orders: Sequence[StartOrder]) -> list[OrderResult]:
         """Start these lives, or make sure that they were started; each is written down before its shim is made."""
         with self._lock:
             self._find_folders()
@@ -159,7 +159,7 @@ class Supervisor:
             self._ask_for_shims()
             return [unwritten.get(answer.pod, answer) for answer in answers]
 
-    def stop(self, orders: Sequence[StopOrder]) -> list[Answer]:
+    def stop(self, orders: Sequence[StopOrder]) -> list[OrderResult]:
         """Give notice. A life without grace is gone when this returns."""
         with self._lock:
             self._find_folders()
@@ -174,14 +174,16 @@ class Supervisor:
                 self._stopped(order.pod, troubles.get(order.pod, ""), is_left=order.pod in left) for order in orders
             ]
 
-    def _stopped(self, pod: PodId, trouble: str, *, is_left: bool) -> Answer:
+    def _stopped(self, pod: PodId, trouble: str, *, is_left: bool) -> OrderResult:
         life = self._lives.get(pod)
         if trouble and (life is None or not life.is_over):
-            return Answer(pod, Reply.LATER, trouble)
+            return OrderResult(pod, OrderStatus.LATER, trouble)
         # It is as good as stopped: it can never start, or its shim is giving it its grace.
-        return Answer(pod, Reply.LATER, "it is being killed") if is_left else Answer(pod, Reply.DONE)
+        return (
+            OrderResult(pod, OrderStatus.LATER, "it is being killed") if is_left else OrderResult(pod, OrderStatus.DONE)
+        )
 
-    def forget(self, orders: Sequence[ForgetOrder]) -> list[Answer]:
+    def forget(self, orders: Sequence[ForgetOrder]) -> list[OrderResult]:
         """Remove the traces of lives that are over, except their output, and that they were."""
         with self._lock:
             self._find_folders()
@@ -191,14 +193,14 @@ class Supervisor:
                 self._tombstones.add("it has ended before", *over)
             except OSError as error:
                 words = f"its end cannot be recorded: {error.strerror}"
-                return [Answer(order.pod, Reply.LATER, words) for order in orders]
+                return [OrderResult(order.pod, OrderStatus.LATER, words) for order in orders]
             forgotten = {pod for pod in over if self._forget(pod, known[pod])}
             self._prune_if_due(len(forgotten))
             self._sweeper.sweep()
             return [
-                Answer(order.pod, Reply.DONE)
+                OrderResult(order.pod, OrderStatus.DONE)
                 if order.pod in forgotten
-                else Answer(order.pod, Reply.LATER, "it has not ended yet")
+                else OrderResult(order.pod, OrderStatus.LATER, "it has not ended yet")
                 for order in orders
             ]
 
@@ -425,31 +427,31 @@ class Supervisor:
 
     # --- accepting an order ---
 
-    def _accept_or_wait(self, order: StartOrder) -> Answer:
+    def _accept_or_wait(self, order: StartOrder) -> OrderResult:
         try:
             return self._accept(order)
         except OSError as error:  # of this one: the others, and those who are to be stopped, do not wait for it
-            return Answer(order.pod, Reply.LATER, f"it cannot be prepared: {error}")
+            return OrderResult(order.pod, OrderStatus.LATER, f"it cannot be prepared: {error}")
 
-    def _accept(self, order: StartOrder) -> Answer:
+    def _accept(self, order: StartOrder) -> OrderResult:
         if order.pod in self._lives:
-            return Answer(order.pod, Reply.DONE)
+            return OrderResult(order.pod, OrderStatus.DONE)
         words = self._tombstones.words(order.pod)
         if words is not None:
-            return Answer(order.pod, Reply.REFUSED, words)
+            return OrderResult(order.pod, OrderStatus.REFUSED, words)
         if self._has_predecessor(order):
-            return Answer(order.pod, Reply.LATER, "the previous instance of this pod has not ended yet")
+            return OrderResult(order.pod, OrderStatus.LATER, "the previous instance of this pod has not ended yet")
         places = self.data.places(order)
         kept = self._plan_launch(order, places)
         if isinstance(kept, Problem):
             # For good: an earlier copy of the order, still on its way, must not start it either.
             self._tombstones.add(str(kept), order.pod)
-            return Answer(order.pod, Reply.REFUSED, str(kept))
+            return OrderResult(order.pod, OrderStatus.REFUSED, str(kept))
         self._adopt(order.pod, places.folder, kept)
         self._unwritten.append((kept, places))
-        return Answer(order.pod, Reply.DONE)
+        return OrderResult(order.pod, OrderStatus.DONE)
 
-    def _write_orders(self) -> dict[PodId, Answer]:
+    def _write_orders(self) -> dict[PodId, OrderResult]:
         """Write down what was accepted; says who could not be."""
         unwritten, self._unwritten = self._unwritten, []
         answers = {}
@@ -458,7 +460,7 @@ class Supervisor:
             if error is not None:  # nobody was asked for yet, so nothing has been started
                 pod = kept.order.pod
                 self._let_go(pod)
-                answers[pod] = Answer(pod, Reply.LATER, f"its files cannot be written: {error.strerror}")
+                answers[pod] = OrderResult(pod, OrderStatus.LATER, f"its files cannot be written: {error.strerror}")
         return answers
 
     def _plan_launch(self, order: StartOrder, places: Places) -> KeptOrder | Problem:
@@ -620,7 +622,7 @@ class Supervisor:
         """Its folder was removed or cleared. It is not gone before its processes are."""
         self._lost.add(life.kept.order.pod)
         life.observed = replace(
-            life.observed, words="its directory was deleted; its remaining processes are being killed"
+            life.observed, message="its directory was deleted; its remaining processes are being killed"
         )
         self._changed = True
 
@@ -661,7 +663,7 @@ class Supervisor:
             try:
                 observed = self._watch.observed(life)
             except OSError as error:  # of one life: the others are looked at all the same
-                observed = replace(life.observed, words=f"its directory cannot be read: {error}")
+                observed = replace(life.observed, message=f"its directory cannot be read: {error}")
             if observed.state is PodState.EXITED and life.generation > 0 and not self._reaper.end([life]):
                 observed = life.observed  # its shim was killed, and the next one has not found everything
             if observed != life.observed:
@@ -763,7 +765,7 @@ class Supervisor:
         self._give_notice(StopOrder(pod=order.pod, node=order.node, grace_s=grace_s, reason=reason))
 
     def _adopt(self, pod: PodId, folder: str, kept: KeptOrder) -> WatchedPod:
-        observed = ObservedPod(order=kept.order, state=PodState.STARTING, words=kept.trouble)
+        observed = ObservedPod(order=kept.order, state=PodState.STARTING, message=kept.trouble)
         life = WatchedPod(folder=folder, kept=kept, observed=observed)
         self._lives[pod] = life
         self._folders[os.path.basename(folder)] = pod

@@ -106,7 +106,7 @@ class Watch:
                 order=life.kept.order,
                 state=PodState.EXITED,
                 exit_code=end.code,
-                words=end.words,
+                message=end.words,
                 running_since=since,
                 after_notice=end.after_notice,
             )
@@ -114,7 +114,7 @@ class Watch:
         if not life.is_kept:
             words = "its supervising process was killed; another one has taken over"
         state = PodState.STARTING if since is None else PodState.RUNNING
-        return ObservedPod(order=life.kept.order, state=state, words=words, running_since=since)
+        return ObservedPod(order=life.kept.order, state=state, message=words, running_since=since)
 
     def let_go(self, life: WatchedPod) -> None:
         """Its shim is not watched any more."""
@@ -206,8 +206,8 @@ def _group(limits: Any, mark: str) -> Group | None:
 
 
 def _without_shim(life: WatchedPod, is_told: bool) -> ObservedPod:
-    observed = ObservedPod(order=life.kept.order, state=PodState.STARTING, words=life.kept.trouble)
+    observed = ObservedPod(order=life.kept.order, state=PodState.STARTING, message=life.kept.trouble)
     if not is_told:
         return observed
     words = "stopped before it started"
-    return replace(observed, state=PodState.EXITED, exit_code=NEVER_STARTED, words=words, after_notice=True)
+    return replace(observed, state=PodState.EXITED, exit_code=NEVER_STARTED, message=words, after_notice=True)

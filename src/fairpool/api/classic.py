@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, Stri
 
 from fairpool.api.access import Email, NewPassword
 from fairpool.api.wire import Answer, LongText, Moment, PoolNameText, ProjectName, Request, ShortText
-from fairpool.api.workloads import (
+from fairpool.api.workload_spec import (
     ARGUMENTS_MAX,
     ENVIRONMENT_MAX,
     ENVIRONMENT_VALUE_MAX,

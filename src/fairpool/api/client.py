@@ -23,7 +23,9 @@ from fairpool.api.wire import PAGE_MAX, Answer, Request
 if TYPE_CHECKING:
     import httpx2
 
-    from fairpool.api import access, organization, overview, problems, uploads
+    from fairpool.api import access, organization, overview, problems, uploads, workload_spec
+    from fairpool.api import audit as audit_wire
+    from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
     from fairpool.api.shell import Shell
 else:
@@ -175,11 +177,11 @@ class Client:
 
     # --- workloads -------------------------------------------------------------------------------------------
 
-    def submit(self, request: work.SubmitAny, key: str | None = None) -> work.Workload:
+    def submit(self, request: workload_spec.SubmitAny, key: str | None = None) -> work.Workload:
         """Declare a workload. With the same key it is declared once, however often this is called."""
         return self._post(work.Workload, f"/api/v1/workloads/{PATHS[type(request).__name__]}", request, key)
 
-    def check(self, request: work.SubmitAny) -> work.Workload:
+    def check(self, request: workload_spec.SubmitAny) -> work.Workload:
         """What submitting this would answer; nothing is submitted."""
         path = f"/api/v1/workloads/{PATHS[type(request).__name__]}"
         return self._read(work.Workload, self._call("POST", path, request, params={"dryRun": "true"}))
@@ -382,51 +384,51 @@ class Client:
 
     # --- nodes and clusters ----------------------------------------------------------------------------------
 
-    def nodes(self) -> list[organization.NodeAnswer]:
-        return self._all("/api/v1/nodes", "nodes", organization.NodeAnswer)
+    def nodes(self) -> list[nodes_wire.NodeAnswer]:
+        return self._all("/api/v1/nodes", "nodes", nodes_wire.NodeAnswer)
 
-    def node(self, name: str) -> organization.NodeDetail:
-        return self._get(organization.NodeDetail, f"/api/v1/nodes/{name}")
+    def node(self, name: str) -> nodes_wire.NodeDetail:
+        return self._get(nodes_wire.NodeDetail, f"/api/v1/nodes/{name}")
 
     def overview(self) -> overview.Overview:
         """Nodes, projects and running work as they were at one moment."""
         return self._get(overview.Overview, "/api/v1/overview")
 
-    def mark_node(
-        self, node: str, marks: organization.NodeMarksRequest, revision: int | None = None
-    ) -> organization.NodeAnswer:
+    def override_node(
+        self, node: str, marks: nodes_wire.NodeOverridesRequest, revision: int | None = None
+    ) -> nodes_wire.NodeAnswer:
         """What an administrator says about a node, all of it; with a revision only if nobody said otherwise since."""
-        return self._change(organization.NodeAnswer, "PUT", f"/api/v1/nodes/{node}/marks", marks, revision)
+        return self._change(nodes_wire.NodeAnswer, "PUT", f"/api/v1/nodes/{node}/marks", marks, revision)
 
-    def node_pools(self) -> list[organization.NodePoolAnswer]:
-        return self._all("/api/v1/node-pools", "nodepools", organization.NodePoolAnswer)
+    def node_pools(self) -> list[nodes_wire.NodePoolAnswer]:
+        return self._all("/api/v1/node-pools", "nodepools", nodes_wire.NodePoolAnswer)
 
-    def create_node_pool(self, request: organization.NodePoolRequest) -> organization.NodePoolAnswer:
-        return self._post(organization.NodePoolAnswer, "/api/v1/node-pools", request)
+    def create_node_pool(self, request: nodes_wire.NodePoolRequest) -> nodes_wire.NodePoolAnswer:
+        return self._post(nodes_wire.NodePoolAnswer, "/api/v1/node-pools", request)
 
-    def node_pool(self, pool: str) -> organization.NodePoolAnswer:
-        return self._get(organization.NodePoolAnswer, f"/api/v1/node-pools/{pool}")
+    def node_pool(self, pool: str) -> nodes_wire.NodePoolAnswer:
+        return self._get(nodes_wire.NodePoolAnswer, f"/api/v1/node-pools/{pool}")
 
     def update_node_pool(
-        self, pool: str, request: organization.NodePoolUpdate, revision: int | None = None
-    ) -> organization.NodePoolAnswer:
-        return self._change(organization.NodePoolAnswer, "PATCH", f"/api/v1/node-pools/{pool}", request, revision)
+        self, pool: str, request: nodes_wire.NodePoolUpdate, revision: int | None = None
+    ) -> nodes_wire.NodePoolAnswer:
+        return self._change(nodes_wire.NodePoolAnswer, "PATCH", f"/api/v1/node-pools/{pool}", request, revision)
 
     def delete_node_pool(self, pool: str) -> None:
         self._call("DELETE", f"/api/v1/node-pools/{pool}")
 
-    def clusters(self) -> list[organization.ClusterAnswer]:
-        return self._all("/api/v1/clusters", "clusters", organization.ClusterAnswer)
+    def clusters(self) -> list[nodes_wire.ClusterAnswer]:
+        return self._all("/api/v1/clusters", "clusters", nodes_wire.ClusterAnswer)
 
-    def create_cluster(self, request: organization.ClusterRequest) -> organization.NewCluster:
-        return self._post(organization.NewCluster, "/api/v1/clusters", request)
+    def create_cluster(self, request: nodes_wire.ClusterRequest) -> nodes_wire.NewCluster:
+        return self._post(nodes_wire.NewCluster, "/api/v1/clusters", request)
 
     def delete_cluster(self, cluster_id: str) -> None:
         self._call("DELETE", f"/api/v1/clusters/{cluster_id}")
 
-    def audit(self, *, limit: int = 50, offset: int = 0) -> list[organization.AuditEntry]:
+    def audit(self, *, limit: int = 50, offset: int = 0) -> list[audit_wire.AuditEntry]:
         params = {"limit": limit, "offset": offset}
-        return self._get(organization.AuditPage, "/api/v1/audit/log", params).entries
+        return self._get(audit_wire.AuditPage, "/api/v1/audit/log", params).entries
 
     def audit_file(self) -> Iterator[bytes]:
         """All of the audit log as comma separated values."""

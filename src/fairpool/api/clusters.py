@@ -18,7 +18,7 @@ from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revi
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import WorkloadSpec
-from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
+from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 
 
 class Unreachable(Exception):
@@ -140,7 +140,7 @@ class WorkloadReport(Wire):
     id: WorkloadId
     run: Count = 0
     phase: WorkloadPhase
-    reason: Cause | Pause | None = None
+    reason: Cause | WaitReason | None = None
     detail: str = ""
     """The reason in words; of one that waits, its verdict."""
     pool: PoolName | None = None

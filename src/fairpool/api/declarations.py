@@ -17,19 +17,28 @@ from fairpool.model.organization import (
     DEFAULT_GRACES,
     Entitlement,
     GraceRules,
-    NodeMarks,
+    NodeOverrides,
     Organization,
     OverQuota,
     ProjectRules,
     Queue,
 )
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
-from fairpool.model.spec import Arrangement, Dependency, PodTemplate, Program, RestartPolicy, Volume, Want, WorkloadSpec
+from fairpool.model.spec import (
+    Arrangement,
+    Dependency,
+    DesiredState,
+    PodTemplate,
+    Program,
+    RestartPolicy,
+    Volume,
+    WorkloadSpec,
+)
 from fairpool.model.workload import (
     GpuRequest,
-    LabelOperator,
-    LabelRule,
-    Neighbourhood,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    PodAffinityTerm,
     PodShape,
     Toleration,
     TopologyConstraint,
@@ -50,10 +59,10 @@ class GpuWire(Wire):
     mig: Counts
 
 
-class LabelRuleWire(Wire):
-    mirrors: ClassVar[Any] = LabelRule
+class NodeSelectorRequirementWire(Wire):
+    mirrors: ClassVar[Any] = NodeSelectorRequirement
     key: str
-    operator: LabelOperator
+    operator: NodeSelectorOperator
     values: tuple[str, ...]
 
 
@@ -64,8 +73,8 @@ class TolerationWire(Wire):
     effect: TaintEffect | None
 
 
-class NeighbourhoodWire(Wire):
-    mirrors: ClassVar[Any] = Neighbourhood
+class PodAffinityTermWire(Wire):
+    mirrors: ClassVar[Any] = PodAffinityTerm
     topology_key: str
     labels: Pairs
 
@@ -76,11 +85,11 @@ class ShapeWire(Wire):
     cpu_milli: Count
     memory_bytes: Count
     extended: Counts
-    node_rules: tuple[tuple[LabelRuleWire, ...], ...]
+    node_rules: tuple[tuple[NodeSelectorRequirementWire, ...], ...]
     tolerations: tuple[TolerationWire, ...]
     labels: Pairs
-    near: tuple[NeighbourhoodWire, ...]
-    apart: tuple[NeighbourhoodWire, ...]
+    near: tuple[PodAffinityTermWire, ...]
+    apart: tuple[PodAffinityTermWire, ...]
     schedulable: bool
 
 
@@ -161,7 +170,7 @@ class WorkloadWire(Wire):
     grace_s: Count
     pools: tuple[PoolName, ...]
     constraint: ConstraintWire | None
-    want: Want
+    want: DesiredState
     run: Count
     # With defaults: declarations that were kept before lack them.
     after: tuple[DependencyWire, ...] = ()
@@ -210,8 +219,8 @@ class TaintWire(Wire):
     effect: TaintEffect
 
 
-class MarksWire(Wire):
-    mirrors: ClassVar[Any] = NodeMarks
+class NodeOverridesWire(Wire):
+    mirrors: ClassVar[Any] = NodeOverrides
     cordoned: bool
     taints: tuple[TaintWire, ...]
     labels: Pairs
@@ -246,7 +255,7 @@ class OrganizationWire(Wire):
     rules: dict[QueueId, RulesWire]
     pools: tuple[PoolWire, ...]
     topologies: tuple[TopologyWire, ...]
-    marks: dict[NodeName, MarksWire]
+    marks: dict[NodeName, NodeOverridesWire]
     graces: GracesWire = GracesWire.of(DEFAULT_GRACES)  # what was kept before lacks them
 
     @classmethod

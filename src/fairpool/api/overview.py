@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fairpool.api.organization import NodeAnswer, Project
+from fairpool.api.nodes import NodeAnswer
+from fairpool.api.organization import Project
 from fairpool.api.wire import Answer
 from fairpool.api.workloads import WorkloadItem
 

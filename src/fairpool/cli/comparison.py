@@ -8,7 +8,7 @@ from fairpool.cli.report import counts, head, tree
 from fairpool.cli.screen import Screen
 from fairpool.model.ids import GroupId, QueueId
 from fairpool.model.quantity import gpus_text
-from fairpool.replay.planned import Fate, Replay, fates
+from fairpool.replay.planned import GroupOutcome, Replay, group_outcomes
 from fairpool.scheduler.decision import QueueFigures
 
 BEFORE, AFTER = "AS SAVED", "CHANGED"
@@ -23,7 +23,7 @@ def draw(screen: Screen, before: Replay, after: Replay, changes: Sequence[str], 
         screen.text(change, indent="  ")
     screen.title("In numbers")
     screen.table(("", BEFORE, AFTER), _number_rows(before, after))
-    different = differing_fates(before, after)
+    different = differing_outcomes(before, after)
     screen.title("Changed groups")
     if different:
         screen.table(("GROUP", BEFORE, AFTER), [(group, _said(old), _said(new)) for group, old, new in different])
@@ -41,9 +41,9 @@ def draw(screen: Screen, before: Replay, after: Replay, changes: Sequence[str], 
         screen.table(("WHAT", "FIX"), [(problem.what, problem.fix) for problem in new_problems])
 
 
-def differing_fates(before: Replay, after: Replay) -> list[tuple[GroupId, Fate | None, Fate | None]]:
+def differing_outcomes(before: Replay, after: Replay) -> list[tuple[GroupId, GroupOutcome | None, GroupOutcome | None]]:
     """Groups that start, leave, stay or wait otherwise; None for a group that is not there."""
-    old, new = fates(before), fates(after)
+    old, new = group_outcomes(before), group_outcomes(after)
     return [
         (group, old.get(group), new.get(group))
         for group in sorted({**old, **new})
@@ -59,8 +59,8 @@ def groups_with_other_figures(before: Replay, after: Replay) -> int:
     )
 
 
-def _said(fate: Fate | None) -> str:
-    return ABSENT if fate is None else str(fate)
+def _said(outcome: GroupOutcome | None) -> str:
+    return ABSENT if outcome is None else str(outcome)
 
 
 def _number_rows(before: Replay, after: Replay) -> list[tuple[str, ...]]:

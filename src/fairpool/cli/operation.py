@@ -19,8 +19,9 @@ from fairpool.cli.screen import Screen
 from fairpool.cli.up import DATA, FAILED, PRIVATE, complaining, data_directory_at
 from fairpool.model.problem import Problem
 from fairpool.platform import background
-from fairpool.platform.admin_socket import Silent, ask
-from fairpool.platform.data_directory import DataDirectory, Occupant, Unusable, occupant, occupied, taken
+from fairpool.platform.admin_socket import NoAnswer, ask
+from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.directory_lock import LockHolder, in_use, lock_holder, locked
 
 NOT_UP = 3
 LINES = 200
@@ -50,19 +51,19 @@ def down(data: Path | None, stop_pods: bool, grace: int | None) -> None:
         raise click.UsageError("--grace needs --stop-pods: without it, pods keep running.")
     data_directory = data_directory_at(data)
     with complaining():
-        holder = occupant(data_directory)
+        holder = lock_holder(data_directory)
         if holder is None:
             click.echo(f"Fairpool is not up (data in {data_directory.root}).")
-        elif holder.deed != "up":
-            raise Unusable(taken(data_directory, holder))
+        elif holder.command != "up":
+            raise PlatformError(in_use(data_directory, holder))
         elif not background.stop(data_directory, holder):
             what = f"process {holder.pid} has not exited within {background.LEAVE_S:g} s"
             fix = f"check `fairpool logs`, or run `kill -9 {holder.pid}`: no acknowledged change is lost"
-            raise Unusable(Problem("down.stuck", what, fix))
+            raise PlatformError(Problem("down.stuck", what, fix))
         else:
             click.echo("Fairpool is down." if stop_pods else "Fairpool is down. Running pods are not affected.")
         if stop_pods and data_directory.machine.is_dir():
-            with occupied(data_directory, "down"):
+            with locked(data_directory, "down"):
                 _stop_pods(data_directory, background.LONGEST_GRACE_S if grace is None else grace)
 
 
@@ -76,7 +77,7 @@ def _stop_pods(data_directory: DataDirectory, grace_s: int) -> None:
         what = f"{_pods(len(stopped.left))} could not be stopped: {named}"
         log = data_directory.machine / "fork_server.log"
         fix = f"run the command again, or check {log} and the pod's directory next to it"
-        raise Unusable(Problem("down.pods_left", what, fix))
+        raise PlatformError(Problem("down.pods_left", what, fix))
 
 
 def _pods(count: int) -> str:
@@ -89,8 +90,8 @@ def _pods(count: int) -> str:
 def status(data: Path | None, as_json: bool) -> None:
     """Show whether the platform is up, and its health. Exit code: 0 if it is up, 3 if it is not."""
     data_directory = data_directory_at(data)
-    holder = occupant(data_directory)
-    said = background.status_of(data_directory) if holder is not None and holder.deed == "up" else None
+    holder = lock_holder(data_directory)
+    said = background.status_of(data_directory) if holder is not None and holder.command == "up" else None
     if as_json:
         click.echo(json.dumps({"is_up": said is not None, "data": str(data_directory.root), **(said or {})}, indent=2))
     elif said is None:
@@ -101,13 +102,13 @@ def status(data: Path | None, as_json: bool) -> None:
         raise click.exceptions.Exit(NOT_UP)
 
 
-def _not_up(data_directory: DataDirectory, holder: Occupant | None) -> str:
+def _not_up(data_directory: DataDirectory, holder: LockHolder | None) -> str:
     if holder is None and not data_directory.is_there:
         return f"There is no Fairpool data in {data_directory.root}: pass --data DIRECTORY, or set FAIRPOOL_DATA."
     if holder is None:
         return f"Fairpool is not up (data in {data_directory.root}). Start it: fairpool up"
-    if holder.deed != "up":
-        return f"Fairpool is not up: {taken(data_directory, holder).what}."
+    if holder.command != "up":
+        return f"Fairpool is not up: {in_use(data_directory, holder).what}."
     return f"Process {holder.pid} does not respond: it is starting, or stuck. Check `fairpool logs`."
 
 
@@ -219,15 +220,15 @@ def reset_password(data: Path | None, user: str) -> None:
     """
     data_directory = data_directory_at(data)
     with complaining():
-        holder = occupant(data_directory)
+        holder = lock_holder(data_directory)
         if holder is None:
             data_directory.require()
-        if holder is not None and holder.deed == "up":
+        if holder is not None and holder.command == "up":
             try:
                 made = ask(data_directory.admin_socket, "reset-password", user=user)
-            except Silent as error:
+            except NoAnswer as error:
                 what = f"process {holder.pid} is running but does not respond"
-                raise Unusable(
+                raise PlatformError(
                     Problem("up.silent", what, "try again, or stop it with `fairpool down` first")
                 ) from error
         else:
@@ -247,7 +248,7 @@ def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
 
     data_directory.prepare()
     os.umask(PRIVATE)
-    with occupied(data_directory, "reset-password"):
+    with locked(data_directory, "reset-password"):
         finish_restore(data_directory)
         problem = problem_with(data_directory.control)
         return problem or new_password_offline(data_directory, user or FIRST_USER)
@@ -268,7 +269,9 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
 
     with complaining():
         if file.exists() and not (force and file.is_file()):
-            raise Unusable(Problem("backup.exists", f"{file} already exists", "choose another file, or pass --force"))
+            raise PlatformError(
+                Problem("backup.exists", f"{file} already exists", "choose another file, or pass --force")
+            )
         size = make_backup(data_directory_at(data), file)
     click.echo(f"Wrote {file}, {max(1, size // 1024)} KiB. To restore it: fairpool restore {file}")
     click.echo(
@@ -290,12 +293,14 @@ def restore(data: Path | None, file: Path) -> None:
 
     data_directory = data_directory_at(data)
     with complaining():
-        holder = occupant(data_directory)
+        holder = lock_holder(data_directory)
         if holder is not None:
-            what = taken(data_directory, holder).what
-            raise Unusable(Problem("restore.up", what, "stop it first: fairpool down (running pods are not affected)"))
+            what = in_use(data_directory, holder).what
+            raise PlatformError(
+                Problem("restore.up", what, "stop it first: fairpool down (running pods are not affected)")
+            )
         data_directory.prepare()
-        with occupied(data_directory, "restore"):
+        with locked(data_directory, "restore"):
             made_at, kept = restore_backup(data_directory, file)
     when = f"{made_at.astimezone():%Y-%m-%d %H:%M:%S}"
     click.echo(f"Restored the backup of {when} to {data_directory.root}. Start the server: fairpool up")

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fairpool.cli.comparison import differing_fates
+from fairpool.cli.comparison import differing_outcomes
 from fairpool.cli.inquiry import only, queue_path, taken_for
 from fairpool.cli.report import counts, tree
 from fairpool.model.ids import GroupId
 from fairpool.model.problem import Problem
-from fairpool.replay.planned import Fate, Replay
+from fairpool.replay.planned import GroupOutcome, Replay
 from fairpool.scheduler.decision import Plan, Verdict
 from fairpool.scheduler.explain import explain, explain_eviction
 
@@ -66,8 +66,8 @@ def compared(before: Replay, after: Replay, changes: Sequence[str]) -> Document:
         "original": planned(before),
         "changed": planned(after),
         "differences": [
-            {"group": group, "original": _fate(old), "changed": _fate(new)}
-            for group, old, new in differing_fates(before, after)
+            {"group": group, "original": _outcome(old), "changed": _outcome(new)}
+            for group, old, new in differing_outcomes(before, after)
         ],
     }
 
@@ -155,14 +155,14 @@ def _queues(replayed: Replay) -> list[Document]:
     ]
 
 
-def _fate(fate: Fate | None) -> Document | None:
-    if fate is None:
+def _outcome(outcome: GroupOutcome | None) -> Document | None:
+    if outcome is None:
         return None
     return {
-        "starts": dict(sorted(fate.starts.items())),
-        "promised": dict(sorted(fate.promised.items())),
-        "taken": dict(sorted(fate.taken.items())),
-        "stays": dict(sorted(fate.stays.items())),
-        "reason": None if fate.verdict is None else _code(fate.verdict),
-        "says": str(fate),
+        "starts": dict(sorted(outcome.starts.items())),
+        "promised": dict(sorted(outcome.promised.items())),
+        "taken": dict(sorted(outcome.taken.items())),
+        "stays": dict(sorted(outcome.stays.items())),
+        "reason": None if outcome.verdict is None else _code(outcome.verdict),
+        "says": str(outcome),
     }

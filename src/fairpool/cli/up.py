@@ -19,20 +19,13 @@ from fairpool.cli.complaint import FAILED as FAILED
 from fairpool.cli.complaint import UNUSABLE, exit_code_of, fail
 from fairpool.model.problem import Problem
 from fairpool.platform.address import DEFAULT, Address, listening_socket, read_address
-from fairpool.platform.data_directory import (
-    DataDirectory,
-    Unusable,
-    default_data,
-    occupant,
-    occupied,
-    taken,
-    unusable,
-)
+from fairpool.platform.data_directory import DataDirectory, PlatformError, default_data, directory_problem
+from fairpool.platform.directory_lock import in_use, lock_holder, locked
 
 if TYPE_CHECKING:
     from fairpool.cli.welcome import Guest
     from fairpool.control.settings import Retention
-    from fairpool.platform.node_set import Offer
+    from fairpool.platform.node_set import NodeSet
 
 PRIVATE = 0o077
 """What nobody else may do with files that we make. Pods get the usual umask: their fork server sets it."""
@@ -57,7 +50,7 @@ def complaining() -> Iterator[None]:
     """What cannot be done is said, and the command ends."""
     try:
         yield
-    except Unusable as error:
+    except PlatformError as error:
         fail([error.problem], exit_code_of(error.problem))
 
 
@@ -283,29 +276,29 @@ def _up_here(start: Start) -> None:
     from fairpool.control.store.condition import problem_with
     from fairpool.platform.assembly import Platform
     from fairpool.platform.node_set import summary
-    from fairpool.platform.server_log import open_journal
+    from fairpool.platform.server_log import open_log
 
     data_directory, wishes = start.data_directory, start.wishes
     os.umask(PRIVATE)
-    with occupied(data_directory, "up", __version__) as reachable_at:
+    with locked(data_directory, "up", __version__) as reachable_at:
         _clear_up(data_directory)
         listener, address = listening_socket(start.address)
         reachable_at(address.url)
         problem = problem_with(data_directory.control, may_be_new=not data_directory.ledger.exists())
         if problem is not None:
-            raise Unusable(problem)
-        offer = _offer(data_directory, wishes.nodes, wishes.singles)
-        open_journal(data_directory.log, level=wishes.log_level)
+            raise PlatformError(problem)
+        node_set = _node_set(data_directory, wishes.nodes, wishes.singles)
+        open_log(data_directory.log, level=wishes.log_level)
         for line in shown(address, data_directory):
             click.echo(line)
-        click.echo(f"Nodes    {summary(offer.nodes)}")
-        if offer.warning:
-            click.echo(f"warning: {offer.warning}", err=True)
+        click.echo(f"Nodes    {summary(node_set.nodes)}")
+        if node_set.warning:
+            click.echo(f"warning: {node_set.warning}", err=True)
         platform = Platform(
             data_directory,
             address,
             listener,
-            offer,
+            node_set,
             start.retention,
             wishes.host_names,
             disk_reserve_bytes=wishes.disk_reserve_bytes(),
@@ -343,31 +336,31 @@ def _clear_up(data_directory: DataDirectory) -> None:
         click.echo(f"warning: an interrupted restore was completed; the previous version is kept in {path}", err=True)
 
 
-def _offer(data_directory: DataDirectory, groups: Sequence[str], singles: Sequence[str]) -> Offer:
+def _node_set(data_directory: DataDirectory, groups: Sequence[str], singles: Sequence[str]) -> NodeSet:
     from fairpool.agent.nvml import find_gpus
     from fairpool.platform.node_set import choose_nodes, remember
 
     chosen = choose_nodes(data_directory.nodes, groups, singles, find_gpus())
     if isinstance(chosen, list):
         fail(chosen, UNUSABLE)
-    offer, note = chosen
+    node_set, note = chosen
     try:
         remember(data_directory.nodes, note)
     except OSError as error:
-        raise Unusable(unusable(data_directory.root, error)) from error
-    return offer
+        raise PlatformError(directory_problem(data_directory.root, error)) from error
+    return node_set
 
 
 def _up_in_background(data_directory: DataDirectory, address: Address, wishes: Wishes, first_password: str) -> None:
     from fairpool.cli.welcome import here
     from fairpool.platform import background
 
-    holder = occupant(data_directory)
+    holder = lock_holder(data_directory)
     if holder is not None:
         # `make up` typed twice asks for a running platform, and it is running.
-        problem = taken(data_directory, holder)
-        if holder.deed != "up" or wishes.nodes or wishes.singles:
-            raise Unusable(problem)
+        problem = in_use(data_directory, holder)
+        if holder.command != "up" or wishes.nodes or wishes.singles:
+            raise PlatformError(problem)
         click.echo(f"{problem.what}.")
         if first_password:
             click.echo(
@@ -381,7 +374,7 @@ def _up_in_background(data_directory: DataDirectory, address: Address, wishes: W
     try:
         stdin = f"{first_password}\n".encode() if first_password else None
         status = background.start(data_directory, arguments + wishes.words(), stdin)
-    except background.Ended as error:
+    except background.ServerExited as error:
         click.echo(error.said.rstrip() or f"error: the server exited with code {error.code}", err=True)
         raise click.exceptions.Exit(error.code or FAILED) from error
     for line in data_directory.output.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -393,12 +386,12 @@ def _up_in_background(data_directory: DataDirectory, address: Address, wishes: W
 
 def _ask_for_welcome(data_directory: DataDirectory, address: str, *, is_new: bool = True) -> None:
     from fairpool.cli.welcome import Guest
-    from fairpool.platform.admin_socket import Silent, ask
+    from fairpool.platform.admin_socket import NoAnswer, ask
 
     guest = Guest(data_directory, address)
     try:
         answer = ask(data_directory.admin_socket, "welcome", **guest.question())
-    except Silent:
+    except NoAnswer:
         fix = "check `fairpool status`, then run `fairpool up --detach` again"
         answer = Problem("up.silent", "the server does not respond", fix)
     _welcome(guest, answer, is_new=is_new)

@@ -54,7 +54,7 @@ class Pushed:
     gone: tuple[WorkloadId, ...] = ()
 
 
-class Link:
+class ControlLink:
     """Pull and push of one cluster, for as long as one loop lives."""
 
     def __init__(self, control: ControlPlane, cluster: str, wait_s: float = 0.0) -> None:
@@ -65,8 +65,8 @@ class Link:
         self._control = control
         self._cluster = cluster
         self._wait_s = wait_s
-        self._pulls = _Patience()
-        self._pushes = _Patience()
+        self._pulls = _BackOff()
+        self._pushes = _BackOff()
         self._pull_all = False
         self._offered: Revision | None = None
         self._push_all = True  # a loop that starts cannot know what was acknowledged before
@@ -75,10 +75,10 @@ class Link:
         self._number = 0
         self._answered = 0
         self._events_through = 0
-        self._workloads = _Said[WorkloadId, WorkloadReport]()
-        self._gone = _Said[WorkloadId, GoneReport]()
-        self._nodes = _Said[NodeName, NodeReport]()
-        self._queues = _Said[tuple[PoolName, QueueId], QueueReport]()
+        self._workloads = _Unacknowledged[WorkloadId, WorkloadReport]()
+        self._gone = _Unacknowledged[WorkloadId, GoneReport]()
+        self._nodes = _Unacknowledged[NodeName, NodeReport]()
+        self._queues = _Unacknowledged[tuple[PoolName, QueueId], QueueReport]()
 
     @property
     def away_since(self) -> Instant | None:
@@ -223,7 +223,7 @@ class Link:
         return through
 
 
-class _Patience:
+class _BackOff:
     """Back-off of one verb."""
 
     def __init__(self) -> None:
@@ -245,13 +245,13 @@ class _Patience:
     def succeed(self) -> None:
         self.away_since, self.retry_at, self.trouble, self._wait_ms = None, None, "", FIRST_WAIT_MS
 
-    def hurry(self, now: Instant, other: _Patience) -> None:
+    def hurry(self, now: Instant, other: _BackOff) -> None:
         """The other verb has come through after an absence: no need to wait any longer."""
         if other.away_since is not None and self.retry_at is not None:
             self.retry_at = now
 
 
-class _Said(Generic[Key, Level]):
+class _Unacknowledged(Generic[Key, Level]):
     """Levels of one kind: as they are, and which of them the other side has not acknowledged."""
 
     def __init__(self) -> None:

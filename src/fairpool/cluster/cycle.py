@@ -10,21 +10,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fairpool.api.clusters import DesiredWorkload, PullAnswer
-from fairpool.cluster.books import NO_NODES, NO_PODS, SENTENCES_S, Books, Draft
-from fairpool.cluster.dependencies import Course, course_of
-from fairpool.cluster.enact import enact, workload_of
-from fairpool.cluster.expand import Case, expand, group_of, pod_set_of, slots_of
-from fairpool.cluster.grace_period import noticed, within
+from fairpool.cluster.apply_plan import apply_plan
+from fairpool.cluster.dependencies import WorkloadOutcome, outcome_of
+from fairpool.cluster.expand import ExpandInput, expand
+from fairpool.cluster.grace_period import capped_grace_s, with_capped_graces
 from fairpool.cluster.history import Event, EventKind
-from fairpool.cluster.outstanding import adopted, outstanding
+from fairpool.cluster.ledger_cache import MESSAGES_S, NO_NODES, NO_PODS, EntryDraft, LedgerCache
+from fairpool.cluster.outstanding_orders import outstanding_order, record_of_order
+from fairpool.cluster.pod_slots import group_of, latest_pods, pod_set_of, workload_of
 from fairpool.cluster.rollup import rollup
-from fairpool.cluster.settle import Look, settle
-from fairpool.cluster.survey import Survey, ground, pool_of, rows_of
+from fairpool.cluster.settle import Evidence, settle
+from fairpool.cluster.snapshot_builder import SnapshotBuilder, current_pool, pooled_nodes, snapshot_part
 from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.observation import Answer, ForgetOrder, Observation, ObservedPod, PodState, StartOrder, StopOrder
+from fairpool.model.observation import (
+    ForgetOrder,
+    Observation,
+    ObservedPod,
+    OrderResult,
+    PodState,
+    StartOrder,
+    StopOrder,
+)
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import RestartPolicy, WorkloadSpec
@@ -38,79 +47,79 @@ LOST_NUMBERS = 1000
 POOL_PATIENCE_S = 1
 """How soon a workload tries the next pool of its list."""
 
-Watcher = Callable[[PoolName, Snapshot], None]
+SnapshotHook = Callable[[PoolName, Snapshot], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class CycleInput:
     """What the loop brings to a cycle, beside the books."""
 
     now: Instant
     observation: Observation
     pulled: PullAnswer | None = None
-    answers: Mapping[PodId, Answer] = field(default_factory=dict)
+    answers: Mapping[PodId, OrderResult] = field(default_factory=dict)
     """To the orders of the turn before, except those that were simply done."""
     policy: Policy = field(default_factory=Policy.product)
     recovered: bool = False
     """The ledger was lost and this is the first look of a new one."""
 
 
-def cycle(books: Books, view: View, watch: Watcher | None = None) -> Draft:
+def cycle(cache: LedgerCache, inputs: CycleInput, watch: SnapshotHook | None = None) -> EntryDraft:
     """One turn."""
-    draft = Draft(books, view.now, view.observation)
-    declared = _take_in(draft, view)  # 1. what is declared
-    moved = _look_at_nodes(draft, view)
-    adopted_by = _adopt(draft, view)  # 2. what runs that we did not know of
-    touched = _touched(draft, view, declared | moved | adopted_by)
-    touched = _bring_all_up_to_date(draft, view, touched)  # 3. what has happened, and who should exist
-    decided = _decide(draft, view, watch)  # 4. who goes where
+    draft = EntryDraft(cache, inputs.now, inputs.observation)
+    declared = _take_in(draft, inputs)  # 1. what is declared
+    moved = _look_at_nodes(draft, inputs)
+    adopted_by = _adopt(draft, inputs)  # 2. what runs that we did not know of
+    touched = _touched(draft, inputs, declared | moved | adopted_by)
+    touched = _bring_all_up_to_date(draft, inputs, touched)  # 3. what has happened, and who should exist
+    decided = _decide(draft, inputs, watch)  # 4. who goes where
     decided |= _refresh_sentences(draft)
     decided |= _give_notice(draft, touched | decided)  # 5. how long those who leave have
     _report(draft, touched | decided)  # 6. what people are told
-    _owe(draft, view, touched | decided | books.unswept)  # 7. what the engine has to do
-    _clear_away(draft, touched | books.unswept)
+    _collect_orders(draft, inputs, touched | decided | cache.to_clean_up)  # 7. what the engine has to do
+    _collect_garbage(draft, touched | cache.to_clean_up)
     return draft
 
 
 # --- 1. what is declared -------------------------------------------------------------------------------------------
 
 
-def _take_in(draft: Draft, view: View) -> set[WorkloadId]:
+def _take_in(draft: EntryDraft, inputs: CycleInput) -> set[WorkloadId]:
     """New declarations; the answer is everybody they concern."""
-    pulled = view.pulled
+    pulled = inputs.pulled
     if pulled is None:
         return set()
     draft.cursor = pulled.revision
     concerned: set[WorkloadId] = set()
-    known = {wanted.id for wanted in pulled.workloads} | draft.books.specs.keys()
+    known = {wanted.id for wanted in pulled.workloads} | draft.cache.specs.keys()
     for wanted in pulled.workloads:
         spec = wanted.to_spec()
-        if draft.books.specs.get(spec.id) == spec:
+        if draft.cache.specs.get(spec.id) == spec:
             continue
         draft.specs[spec.id] = spec
         concerned.add(spec.id)
-        if spec.id not in draft.books.standings:
+        if spec.id not in draft.cache.states:
             over = wanted.over
             halt = None
             if over is not None and over.run == spec.run:
                 halt = Halt(over.phase, over.cause, Instant(over.at), over.detail)
-            first = LOST_NUMBERS + max(wanted.incarnations.values(), default=0) if view.recovered else 0
+            first = LOST_NUMBERS + max(wanted.incarnations.values(), default=0) if inputs.recovered else 0
             # It would have been reported as failed if one of those that are gone had not met what it waited for.
-            met = tuple(each.workload for each in spec.after if view.recovered and each.workload not in known)
-            standing = WorkloadState(workload=spec.id, run=spec.run, halt=halt, first_incarnation=first, met=met)
-            draft.put_standing(standing)
-            if view.recovered:
-                draft.put_lives(spec.id, tuple(_remembered(spec, wanted, index, view.now) for index in wanted.done))
+            met = tuple(each.workload for each in spec.after if inputs.recovered and each.workload not in known)
+            state = WorkloadState(workload=spec.id, run=spec.run, halt=halt, first_incarnation=first, met=met)
+            draft.put_state(state)
+            if inputs.recovered:
+                draft.put_pods(spec.id, tuple(_remembered(spec, wanted, index, inputs.now) for index in wanted.done))
     removed = {WorkloadId(each) for each in pulled.removed}
     if pulled.whole:
-        removed |= draft.books.specs.keys() - {wanted.id for wanted in pulled.workloads}
-    draft.undesired = {each for each in removed if each in draft.books.specs and each not in draft.specs}
+        removed |= draft.cache.specs.keys() - {wanted.id for wanted in pulled.workloads}
+    draft.undesired = {each for each in removed if each in draft.cache.specs and each not in draft.specs}
     if pulled.organization is not None:
         organization = pulled.organization.to_organization()
-        if organization != draft.books.organization:
-            draft.organization = organization
+        if organization != draft.cache.organization:
+            draft.new_organization = organization
             draft.must_plan = True
-            concerned |= draft.books.lives.keys()
+            concerned |= draft.cache.pods.keys()
     return concerned | draft.undesired
 
 
@@ -135,39 +144,39 @@ def _remembered(spec: WorkloadSpec, wanted: DesiredWorkload, index: int, now: In
     )
 
 
-def _look_at_nodes(draft: Draft, view: View) -> set[WorkloadId]:
+def _look_at_nodes(draft: EntryDraft, inputs: CycleInput) -> set[WorkloadId]:
     """Whoever has a pod on a node that looks different from last time."""
-    last = draft.books.observation
+    last = draft.cache.observation
     before = last.nodes if last is not None else NO_NODES
-    now = view.observation.nodes
-    if now is before and draft.organization is None:
+    now = inputs.observation.nodes
+    if now is before and draft.new_organization is None:
         return set()
     changed = {name for name in now.keys() | before.keys() if now.get(name) is not before.get(name)}
-    if not changed and draft.organization is None and last is not None:
+    if not changed and draft.new_organization is None and last is not None:
         return set()
-    draft.ground = ground(now, draft.charter)
+    draft.pooled_nodes = pooled_nodes(now, draft.organization)
     draft.must_plan = True
     return {
         workload
-        for workload, lives in draft.books.lives.items()
-        if any(life.node in changed and not life.is_over for life in lives)
+        for workload, pods in draft.cache.pods.items()
+        if any(pod.node in changed and not pod.is_over for pod in pods)
     }
 
 
 # --- 2. what runs that we did not know of --------------------------------------------------------------------------
 
 
-def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
+def _adopt(draft: EntryDraft, inputs: CycleInput) -> set[WorkloadId]:
     """Lives that the engine knows and the ledger does not: taken over if they are wanted, else sent away.
 
     One that is over by the ledger and runs all the same is told to stop with the others (`outstanding.py`); here it is
     only seen to that nobody is placed on its devices before it has.
     """
-    candidates = {pod for pod, _ in _changed_pods(draft, view) if _is_orphan(draft, pod)} | draft.orphans
+    candidates = {pod for pod, _ in _changed_pods(draft, inputs) if _is_orphan(draft, pod)} | draft.orphans
     draft.orphans = set()
     taken: set[WorkloadId] = set()
     for pod in sorted(candidates):
-        observed = view.observation.pods.get(pod)
+        observed = inputs.observation.pods.get(pod)
         if observed is None or not _is_orphan(draft, pod):
             continue
         order = observed.order
@@ -177,9 +186,9 @@ def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
                 _keep_place(draft, order)
             continue
         if _is_wanted(draft, observed):
-            draft.put_lives(order.workload, (*draft.lives_of(order.workload), adopted(order, view.now)))
+            draft.put_pods(order.workload, (*draft.pods_of(order.workload), record_of_order(order, inputs.now)))
             draft.events.append(
-                Event(at=view.now, kind=EventKind.ADOPTED, workload=order.workload, pod=pod, node=order.node)
+                Event(at=inputs.now, kind=EventKind.ADOPTED, workload=order.workload, pod=pod, node=order.node)
             )
             taken.add(order.workload)
             continue
@@ -188,43 +197,43 @@ def _adopt(draft: Draft, view: View) -> set[WorkloadId]:
             draft.orders.append(ForgetOrder(pod=pod, node=order.node))
             continue
         _keep_place(draft, order)
-        grace_s = within(draft.charter.graces, order.grace_s, hurried=True)
-        if draft.books.stops_confirmed.get(pod, grace_s + 1) > grace_s:
+        grace_s = capped_grace_s(draft.organization.graces, order.grace_s, hurried=True)
+        if draft.cache.stops_confirmed.get(pod, grace_s + 1) > grace_s:
             draft.orders.append(
                 StopOrder(pod=pod, node=order.node, grace_s=grace_s, reason="its workload no longer exists")
             )
-    draft.intruders = frozenset(pod.id for rows in draft.intruder_rows for pod in rows.pods)
-    draft.must_plan |= draft.intruders != draft.books.intruders
+    draft.running_orphans = frozenset(pod.id for part in draft.orphan_parts for pod in part.pods)
+    draft.must_plan |= draft.running_orphans != draft.cache.running_orphans
     return taken
 
 
-def _is_orphan(draft: Draft, pod: PodId) -> bool:
+def _is_orphan(draft: EntryDraft, observed: PodId) -> bool:
     """Whether the ledger does not know this life, or knows that it is over."""
-    workload = draft.workload_of(pod)
-    return workload is None or any(life.id == pod and life.is_over for life in draft.lives_of(workload))
+    workload = draft.workload_of(observed)
+    return workload is None or any(pod.id == observed and pod.is_over for pod in draft.pods_of(workload))
 
 
-def _keep_place(draft: Draft, order: StartOrder) -> None:
+def _keep_place(draft: EntryDraft, order: StartOrder) -> None:
     """Until it has left, the scheduler counts with it."""
-    leaving = adopted(order, draft.now).leave(draft.now, Cause.UNWANTED)
-    draft.intruder_rows.append(rows_of(None, WorkloadState(workload=order.workload), (leaving,), draft.now))
+    leaving = record_of_order(order, draft.now).release(draft.now, Cause.UNWANTED)
+    draft.orphan_parts.append(snapshot_part(None, WorkloadState(workload=order.workload), (leaving,), draft.now))
 
 
-def _is_wanted(draft: Draft, observed: ObservedPod) -> bool:
+def _is_wanted(draft: EntryDraft, observed: ObservedPod) -> bool:
     """Its workload is declared and knows of no later life of the same pod, nor of one that is not over."""
     order = observed.order
     spec = draft.spec(order.workload)
     if spec is None or order.run > spec.run:
         return False
     return not any(
-        life.index == order.index and (life.incarnation >= order.incarnation or not life.is_over)
-        for life in draft.lives_of(order.workload)
+        pod.index == order.index and (pod.incarnation >= order.incarnation or not pod.is_over)
+        for pod in draft.pods_of(order.workload)
     )
 
 
-def _changed_pods(draft: Draft, view: View) -> Iterator[tuple[PodId, ObservedPod | None]]:
-    before = draft.books.observation.pods if draft.books.observation is not None else NO_PODS
-    now = view.observation.pods
+def _changed_pods(draft: EntryDraft, inputs: CycleInput) -> Iterator[tuple[PodId, ObservedPod | None]]:
+    before = draft.cache.observation.pods if draft.cache.observation is not None else NO_PODS
+    now = inputs.observation.pods
     if now is before:
         return
     for pod, observed in now.items():
@@ -237,89 +246,89 @@ def _changed_pods(draft: Draft, view: View) -> Iterator[tuple[PodId, ObservedPod
 # --- 3. what has happened, and who should exist --------------------------------------------------------------------
 
 
-def _touched(draft: Draft, view: View, concerned: set[WorkloadId]) -> set[WorkloadId]:
+def _touched(draft: EntryDraft, inputs: CycleInput, concerned: set[WorkloadId]) -> set[WorkloadId]:
     """Every workload about which something may be different."""
-    books = draft.books
-    if books.observation is None:
-        return concerned | books.specs.keys() | books.lives.keys()
-    pods = {pod for pod, _ in _changed_pods(draft, view)} | view.answers.keys()
+    cache = draft.cache
+    if cache.observation is None:
+        return concerned | cache.specs.keys() | cache.pods.keys()
+    pods = {pod for pod, _ in _changed_pods(draft, inputs)} | inputs.answers.keys()
     touched = concerned | {owner for owner in map(draft.workload_of, pods) if owner is not None}
-    touched |= {workload for workload, wake in books.wakes.items() if wake <= view.now}
-    return touched | {workload for workload in books.owing if _waits_for_absence(books, workload)}
+    touched |= {workload for workload, wake in cache.wakes.items() if wake <= inputs.now}
+    return touched | {workload for workload in cache.awaiting_engine if _waits_for_absence(cache, workload)}
 
 
-def _waits_for_absence(books: Books, workload: WorkloadId) -> bool:
+def _waits_for_absence(cache: LedgerCache, workload: WorkloadId) -> bool:
     return any(
-        life.phase is PodPhase.RELEASING and life.id in books.stops_confirmed for life in books.lives.get(workload, ())
+        pod.phase is PodPhase.RELEASING and pod.id in cache.stops_confirmed for pod in cache.pods.get(workload, ())
     )
 
 
-def _look(draft: Draft, view: View, life: PodRecord) -> Look:
-    return Look(
-        view.observation.pods.get(life.id),
-        view.observation.nodes.get(life.node) if life.node is not None else None,
-        view.answers.get(life.id),
-        life.id in draft.books.stops_confirmed,
-        draft.books.stops_confirmed.get(life.id, 0),
+def _evidence(draft: EntryDraft, inputs: CycleInput, pod: PodRecord) -> Evidence:
+    return Evidence(
+        inputs.observation.pods.get(pod.id),
+        inputs.observation.nodes.get(pod.node) if pod.node is not None else None,
+        inputs.answers.get(pod.id),
+        pod.id in draft.cache.stops_confirmed,
+        draft.cache.stops_confirmed.get(pod.id, 0),
     )
 
 
-def _bring_all_up_to_date(draft: Draft, view: View, touched: set[WorkloadId]) -> set[WorkloadId]:
+def _bring_all_up_to_date(draft: EntryDraft, inputs: CycleInput, touched: set[WorkloadId]) -> set[WorkloadId]:
     """These, then those that wait for one of them, and so on; the answer is all of them."""
     everybody, due = set(touched), touched
     while due:
         for workload in sorted(due):
-            _bring_up_to_date(draft, view, workload)
-        over = {each for each in due if course_of(draft.spec(each), draft.standing(each)) is not Course.OPEN}
+            _bring_up_to_date(draft, inputs, workload)
+        over = {each for each in due if outcome_of(draft.spec(each), draft.state(each)) is not WorkloadOutcome.OPEN}
         due = draft.waiting_for(over)
         everybody |= due
     return everybody
 
 
-def _bring_up_to_date(draft: Draft, view: View, workload: WorkloadId) -> None:
-    now = view.now
+def _bring_up_to_date(draft: EntryDraft, inputs: CycleInput, workload: WorkloadId) -> None:
+    now = inputs.now
     spec = draft.spec(workload)
-    before = draft.lives_of(workload)
-    lives = tuple(settle(life, _look(draft, view, life), now) for life in before)
-    ended = tuple(new for new, old in zip(lives, before, strict=True) if new.is_over and not old.is_over)
-    rules = draft.charter.rules.get(spec.project, ProjectRules()) if spec is not None else ProjectRules()
+    before = draft.pods_of(workload)
+    pods = tuple(settle(pod, _evidence(draft, inputs, pod), now) for pod in before)
+    ended = tuple(new for new, old in zip(pods, before, strict=True) if new.is_over and not old.is_over)
+    rules = draft.organization.rules.get(spec.project, ProjectRules()) if spec is not None else ProjectRules()
     expansion = expand(
-        Case(
+        ExpandInput(
             spec=spec,
-            standing=draft.standing(workload),
-            lives=lives,
+            state=draft.state(workload),
+            pods=pods,
             ended=ended,
             rules=rules,
             drains=lambda node: _drains(draft, node),
-            courses=lambda other: course_of(draft.spec(other), draft.standing(other)),
+            outcomes=lambda other: outcome_of(draft.spec(other), draft.state(other)),
         ),
         now,
     )
-    _note_halt(draft, workload, expansion.standing)
-    draft.put_lives(workload, expansion.lives)
-    draft.put_standing(expansion.standing)
+    _note_halt(draft, workload, expansion.state)
+    draft.put_pods(workload, expansion.pods)
+    draft.put_state(expansion.state)
     draft.wakes[workload] = expansion.wake_at
-    draft.put_rows(workload, rows_of(spec, expansion.standing, expansion.lives, now, pools=draft.pools))
-    draft.looked_at.add(workload)
+    draft.put_part(workload, snapshot_part(spec, expansion.state, expansion.pods, now, pools=draft.pools))
+    draft.reconciled.add(workload)
     if expansion.gone and spec is not None:
         draft.gone[workload] = spec.run
 
 
-def _drains(draft: Draft, node: NodeName) -> tuple[Taint, ...]:
+def _drains(draft: EntryDraft, node: NodeName) -> tuple[Taint, ...]:
     observed = draft.observation.nodes.get(node)
     taints = observed.node.taints if observed is not None else ()
-    marks = draft.charter.marks.get(node)
+    marks = draft.organization.marks.get(node)
     if marks is not None:
         taints += marks.taints
     return tuple(taint for taint in taints if taint.effect is TaintEffect.NO_EXECUTE)
 
 
-def _note_halt(draft: Draft, workload: WorkloadId, standing: WorkloadState) -> None:
-    before = draft.standing(workload)
-    if standing.run != before.run:
+def _note_halt(draft: EntryDraft, workload: WorkloadId, state: WorkloadState) -> None:
+    before = draft.state(workload)
+    if state.run != before.run:
         draft.events.append(Event(at=draft.now, kind=EventKind.RESUMED, workload=workload))
-    if standing.halt is not None and standing.halt != before.halt:
-        halt = standing.halt
+    if state.halt is not None and state.halt != before.halt:
+        halt = state.halt
         draft.events.append(
             Event(
                 at=draft.now,
@@ -334,50 +343,50 @@ def _note_halt(draft: Draft, workload: WorkloadId, standing: WorkloadState) -> N
 # --- 4. who goes where ---------------------------------------------------------------------------------------------
 
 
-def _decide(draft: Draft, view: View, watch: Watcher | None) -> set[WorkloadId]:
+def _decide(draft: EntryDraft, inputs: CycleInput, watch: SnapshotHook | None) -> set[WorkloadId]:
     """Ask the scheduler, pool by pool, and write its answer into the draft. The answer: whose lives changed."""
-    books = draft.books
-    if not draft.must_plan and (books.quiet_until is None or view.now < books.quiet_until):
+    cache = draft.cache
+    if not draft.must_plan and (cache.quiet_until is None or inputs.now < cache.quiet_until):
         return set()
     if draft.must_plan:
-        draft.rounds = {}
-    survey = Survey(
-        now=view.now,
-        ground=draft.ground,
-        organization=draft.charter,
-        rows=(*draft.all_rows(), *draft.intruder_rows),
-        policy=view.policy,
+        draft.pools_tried = {}
+    builder = SnapshotBuilder(
+        now=inputs.now,
+        pooled_nodes=draft.pooled_nodes,
+        organization=draft.organization,
+        parts=(*draft.all_parts(), *draft.orphan_parts),
+        policy=inputs.policy,
     )
     decided: set[WorkloadId] = set()
     verdicts: dict[GroupId, Verdict] = {}
     quiet: list[Instant] = []
-    for pool, snapshot in survey.snapshots().items():
+    for pool, snapshot in builder.snapshots().items():
         if watch is not None:
             watch(pool, snapshot)
         answer = plan(snapshot)
         draft.plans[pool] = answer
         verdicts.update(answer.verdicts)
-        changed = enact(draft, snapshot, answer)
+        changed = apply_plan(draft, snapshot, answer)
         decided |= changed
         if changed:
-            quiet.append(view.now)  # what was decided may make the next decision possible
+            quiet.append(inputs.now)  # what was decided may make the next decision possible
         elif answer.quiet_until is not None:
             quiet.append(answer.quiet_until)
     decided |= _said_otherwise(draft, verdicts)
     draft.verdicts = verdicts
-    moved_on = _try_other_pools(draft, view.now)
+    moved_on = _try_other_pools(draft, inputs.now)
     decided |= moved_on
-    quiet += [Instant(view.now + POOL_PATIENCE_S * SECOND_MS)] * bool(moved_on)
+    quiet += [Instant(inputs.now + POOL_PATIENCE_S * SECOND_MS)] * bool(moved_on)
     draft.quiet_until = min(quiet, default=None)
     return decided
 
 
-def _said_otherwise(draft: Draft, verdicts: Mapping[GroupId, Verdict]) -> set[WorkloadId]:
+def _said_otherwise(draft: EntryDraft, verdicts: Mapping[GroupId, Verdict]) -> set[WorkloadId]:
     """Workloads that wait for another reason than before, or not any more.
 
     That the numbers in a reason have moved on is told less often: they do so for everybody with every pod that starts.
     """
-    before = draft.books.verdicts
+    before = draft.cache.verdicts
     changed, moved_on = set(), set()
     for group in verdicts.keys() | before.keys():
         new, old = verdicts.get(group), before.get(group)
@@ -385,21 +394,21 @@ def _said_otherwise(draft: Draft, verdicts: Mapping[GroupId, Verdict]) -> set[Wo
             changed.add(workload_of(group))
         elif new.why != old.why:
             moved_on.add(workload_of(group))
-    draft.stale_sentences |= moved_on
+    draft.stale_messages |= moved_on
     return changed
 
 
-def _refresh_sentences(draft: Draft) -> set[WorkloadId]:
+def _refresh_sentences(draft: EntryDraft) -> set[WorkloadId]:
     """Everybody whose reason holds old numbers, once in a while."""
-    due_at = Instant(draft.books.sentences_at + SENTENCES_S * SECOND_MS)
-    if not draft.stale_sentences or draft.now < due_at:
+    due_at = Instant(draft.cache.messages_at + MESSAGES_S * SECOND_MS)
+    if not draft.stale_messages or draft.now < due_at:
         return set()
-    refreshed, draft.stale_sentences = draft.stale_sentences, set()
-    draft.sentences_at = draft.now
+    refreshed, draft.stale_messages = draft.stale_messages, set()
+    draft.messages_at = draft.now
     return refreshed
 
 
-def _try_other_pools(draft: Draft, now: Instant) -> set[WorkloadId]:
+def _try_other_pools(draft: EntryDraft, now: Instant) -> set[WorkloadId]:
     """Workloads that name several pools move on to the next after a verdict on all that waits, once round."""
     waiting: dict[WorkloadId, list[Verdict]] = {}
     for group, verdict in draft.verdicts.items():
@@ -407,18 +416,18 @@ def _try_other_pools(draft: Draft, now: Instant) -> set[WorkloadId]:
     moved = set()
     for workload, verdicts in waiting.items():
         spec = draft.spec(workload)
-        if spec is None or len(spec.pools) < 2 or draft.rounds.get(workload, 0) >= len(spec.pools):
+        if spec is None or len(spec.pools) < 2 or draft.pools_tried.get(workload, 0) >= len(spec.pools):
             continue
-        standing = draft.standing(workload)
+        state = draft.state(workload)
         known = tuple(pool for pool in spec.pools if pool in draft.pools)
-        here = pool_of(spec, standing, draft.pools)
+        here = current_pool(spec, state, draft.pools)
         there = {next_pool(known, here, verdict) for verdict in verdicts}
         if here in there or len(there) != 1:
             continue
-        draft.rounds[workload] = draft.rounds.get(workload, 0) + 1
-        standing = replace(standing, pool=there.pop())
-        draft.put_standing(standing)
-        draft.rows[workload] = rows_of(spec, standing, draft.lives_of(workload), now, pools=draft.pools)
+        draft.pools_tried[workload] = draft.pools_tried.get(workload, 0) + 1
+        state = replace(state, pool=there.pop())
+        draft.put_state(state)
+        draft.parts[workload] = snapshot_part(spec, state, draft.pods_of(workload), now, pools=draft.pools)
         moved.add(workload)
     return moved
 
@@ -426,121 +435,122 @@ def _try_other_pools(draft: Draft, now: Instant) -> set[WorkloadId]:
 # --- 5. how long those who leave have ------------------------------------------------------------------------------
 
 
-def _give_notice(draft: Draft, concerned: set[WorkloadId]) -> set[WorkloadId]:
+def _give_notice(draft: EntryDraft, concerned: set[WorkloadId]) -> set[WorkloadId]:
     """Cut the graces of those who leave to what they may have. The answer: whose lives changed.
 
     Whoever leaves in its own time has less of it once its place is promised to work of another project within its
     share; so this looks at everybody who leaves, and not only at those with whom something has happened.
     """
-    graces = draft.charter.graces
+    graces = draft.organization.graces
     leaving: dict[WorkloadId, list[PodRecord]] = {}
-    for workload in sorted(draft.books.owing | concerned):
-        found = [life for life in draft.lives_of(workload) if life.phase is PodPhase.RELEASING]
+    for workload in sorted(draft.cache.awaiting_engine | concerned):
+        found = [pod for pod in draft.pods_of(workload) if pod.phase is PodPhase.RELEASING]
         if found:
             leaving[workload] = found
-    slow = [life for lives in leaving.values() for life in lives if life.grace_s > graces.eviction_s]
+    slow = [pod for pods in leaving.values() for pod in pods if pod.grace_s > graces.eviction_s]
     owed = _owed_places(draft, slow) if slow else {}
     changed = set()
     for workload in leaving:
-        before = draft.lives_of(workload)
-        after = noticed(before, draft.spec(workload), graces, owed)
+        before = draft.pods_of(workload)
+        after = with_capped_graces(before, draft.spec(workload), graces, owed)
         if any(new is not old for new, old in zip(after, before, strict=True)):
-            draft.put_lives(workload, after)
+            draft.put_pods(workload, after)
             changed.add(workload)
     return changed
 
 
-def _owed_places(draft: Draft, leaving: Sequence[PodRecord]) -> dict[PodId, str]:
+def _owed_places(draft: EntryDraft, leaving: Sequence[PodRecord]) -> dict[PodId, str]:
     """Those of the leaving lives in whose place work of another project may be, and the words for it."""
     owed: dict[PodId, str] = {}
-    for answer in (draft.plans or draft.books.plans).values():
+    for answer in (draft.plans or draft.cache.plans).values():
         within_share = {each.queue for each in answer.queues if each.held_milli <= each.fair_share_milli}
         for promise in answer.promises:
             winner = draft.spec(workload_of(promise.group))
             if winner is None or winner.project not in within_share:
                 continue
-            others = [life for life in leaving if life.node == promise.node and _is_foreign(draft, life, winner)]
-            on_devices = [life for life in others if set(life.devices) & set(promise.devices)]
+            others = [pod for pod in leaving if pod.node == promise.node and _is_foreign(draft, pod, winner)]
+            on_devices = [pod for pod in others if set(pod.devices) & set(promise.devices)]
             # Where its devices are free it waits for cores or memory, and for whoever holds them there.
-            for life in on_devices or others:
-                owed[life.id] = "its place is reserved for another project"
+            for pod in on_devices or others:
+                owed[pod.id] = "its place is reserved for another project"
     return owed
 
 
-def _is_foreign(draft: Draft, life: PodRecord, winner: WorkloadSpec) -> bool:
-    spec = draft.spec(life.workload)
+def _is_foreign(draft: EntryDraft, pod: PodRecord, winner: WorkloadSpec) -> bool:
+    spec = draft.spec(pod.workload)
     return spec is None or spec.project != winner.project
 
 
 # --- 7. what the engine has to do ----------------------------------------------------------------------------------
 
 
-def _owe(draft: Draft, view: View, concerned: set[WorkloadId]) -> None:
-    owing = set()
-    for workload in sorted(draft.books.owing | concerned):
+def _collect_orders(draft: EntryDraft, inputs: CycleInput, concerned: set[WorkloadId]) -> None:
+    awaiting_engine = set()
+    for workload in sorted(draft.cache.awaiting_engine | concerned):
         spec = draft.spec(workload)
-        lives = draft.lives_of(workload)
-        unfinished = {life.index: life.incarnation for life in reversed(lives) if not life.is_over}
-        for life in lives:
-            observed = view.observation.pods.get(life.id)
-            if life.phase in (PodPhase.BOUND, PodPhase.RELEASING) or (life.is_over and observed is not None):
-                owing.add(workload)
-                order = outstanding(
-                    life,
+        pods = draft.pods_of(workload)
+        unfinished = {pod.index: pod.incarnation for pod in reversed(pods) if not pod.is_over}
+        for pod in pods:
+            observed = inputs.observation.pods.get(pod.id)
+            if pod.phase in (PodPhase.BOUND, PodPhase.RELEASING) or (pod.is_over and observed is not None):
+                awaiting_engine.add(workload)
+                order = outstanding_order(
+                    pod,
                     spec,
-                    _look(draft, view, life),
-                    alone=unfinished.get(life.index, life.incarnation) >= life.incarnation,
-                    reported=spec is None or (workload in draft.books.reported and workload not in draft.levels),
-                    now=view.now,
-                    graces=draft.charter.graces,
+                    _evidence(draft, inputs, pod),
+                    alone=unfinished.get(pod.index, pod.incarnation) >= pod.incarnation,
+                    acknowledged=spec is None
+                    or (workload in draft.cache.acknowledged and workload not in draft.reports),
+                    now=inputs.now,
+                    graces=draft.organization.graces,
                 )
                 if order is not None:
                     draft.orders.append(order)
-    draft.owing = owing
+    draft.awaiting_engine = awaiting_engine
 
 
 # --- 6. what people are told ---------------------------------------------------------------------------------------
 
 
-def _report(draft: Draft, concerned: set[WorkloadId]) -> None:
+def _report(draft: EntryDraft, concerned: set[WorkloadId]) -> None:
     for workload in sorted(concerned):
         spec = draft.spec(workload)
         if spec is None:
             continue
-        level = rollup(
+        report = rollup(
             spec,
-            draft.standing(workload),
-            draft.lives_of(workload),
+            draft.state(workload),
+            draft.pods_of(workload),
             verdicts=draft.verdicts,
             nodes=draft.observation.nodes,
             pools=draft.pools,
             now=draft.now,
         )
-        if level != draft.books.levels.get(workload):
-            draft.levels[workload] = level
+        if report != draft.cache.reports.get(workload):
+            draft.reports[workload] = report
 
 
-def _clear_away(draft: Draft, touched: set[WorkloadId]) -> None:
+def _collect_garbage(draft: EntryDraft, touched: set[WorkloadId]) -> None:
     """Earlier lives that everybody knows the end of, and workloads of which nothing is left."""
-    pods = draft.observation.pods
+    observed = draft.observation.pods
     for workload in touched | draft.undesired:
         spec = draft.spec(workload)
-        lives = draft.lives_of(workload)
+        pods = draft.pods_of(workload)
         if spec is None:
-            if all(life.is_over and life.id not in pods for life in lives):
+            if all(pod.is_over and pod.id not in observed for pod in pods):
                 draft.dropped.add(workload)
             continue
-        if workload not in draft.books.reported or workload in draft.levels:
+        if workload not in draft.cache.acknowledged or workload in draft.reports:
             continue
-        needed = _needed(spec, lives)
-        old = {life.id for life in lives if life.id not in needed and life.is_over and life.id not in pods}
+        needed = _needed(spec, pods)
+        old = {pod.id for pod in pods if pod.id not in needed and pod.is_over and pod.id not in observed}
         if old:
             draft.forgotten |= old
-            draft.lives[workload] = tuple(life for life in lives if life.id not in old)
+            draft.pods[workload] = tuple(pod for pod in pods if pod.id not in old)
 
 
-def _needed(spec: WorkloadSpec, lives: Sequence[PodRecord]) -> set[PodId]:
+def _needed(spec: WorkloadSpec, pods: Sequence[PodRecord]) -> set[PodId]:
     """Of each pod the life that has done its work, else the latest, whose number must not be used again."""
-    comes_back = spec.end_rule.restart is RestartPolicy.ALWAYS
-    done = {} if comes_back else {life.index: life for life in lives if life.outcome is Outcome.OK}
-    return {life.id for life in (slots_of(lives) | done).values()}
+    comes_back = spec.restart_rule.restart is RestartPolicy.ALWAYS
+    done = {} if comes_back else {pod.index: pod for pod in pods if pod.outcome is Outcome.OK}
+    return {pod.id for pod in (latest_pods(pods) | done).values()}

@@ -13,11 +13,11 @@ from enum import StrEnum
 from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.pod_record import Cause, PodRecord
-from fairpool.model.spec import Dependency, Want, WorkloadSpec
+from fairpool.model.spec import Dependency, DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
 
-class Course(StrEnum):
+class WorkloadOutcome(StrEnum):
     """What became of a workload, for those that wait for it."""
 
     OPEN = "open"
@@ -27,53 +27,53 @@ class Course(StrEnum):
     GONE = "deleted"
 
 
-Courses = Callable[[WorkloadId], Course]
+OutcomeOf = Callable[[WorkloadId], WorkloadOutcome]
 
 
-def course_of(spec: WorkloadSpec | None, standing: WorkloadState) -> Course:
+def outcome_of(spec: WorkloadSpec | None, state: WorkloadState) -> WorkloadOutcome:
     """What became of a workload, from its declaration and what is remembered of it."""
-    halt = standing.halt if spec is None or spec.run <= standing.run else None
+    halt = state.halt if spec is None or spec.run <= state.run else None
     if halt is not None and halt.phase is WorkloadPhase.COMPLETED:
-        return Course.COMPLETED
+        return WorkloadOutcome.COMPLETED
     if halt is not None and halt.phase is WorkloadPhase.FAILED:
-        return Course.FAILED
-    return Course.GONE if spec is None or spec.want is Want.DELETE else Course.OPEN
+        return WorkloadOutcome.FAILED
+    return WorkloadOutcome.GONE if spec is None or spec.want is DesiredState.DELETE else WorkloadOutcome.OPEN
 
 
-def with_met(
-    spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRecord], courses: Courses
+def with_met_dependencies(
+    spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord], outcomes: OutcomeOf
 ) -> WorkloadState:
     """The standing with every dependency that is met by now. Pods are born only after all are: who has some began."""
-    if not unmet(spec, standing):
-        return standing
-    met = tuple(each.workload for each in spec.after if lives or _is_met(each, standing, courses))
-    return replace(standing, met=met) if met != standing.met else standing
+    if not unmet_dependencies(spec, state):
+        return state
+    met = tuple(each.workload for each in spec.after if pods or _is_met(each, state, outcomes))
+    return replace(state, met=met) if met != state.met else state
 
 
-def _is_met(dependency: Dependency, standing: WorkloadState, courses: Courses) -> bool:
-    if dependency.workload in standing.met:
+def _is_met(dependency: Dependency, state: WorkloadState, outcomes: OutcomeOf) -> bool:
+    if dependency.workload in state.met:
         return True
-    course = courses(dependency.workload)
-    return course is Course.COMPLETED or (dependency.any_end and course is not Course.OPEN)
+    outcome = outcomes(dependency.workload)
+    return outcome is WorkloadOutcome.COMPLETED or (dependency.any_end and outcome is not WorkloadOutcome.OPEN)
 
 
-def unmet(spec: WorkloadSpec, standing: WorkloadState) -> list[Dependency]:
+def unmet_dependencies(spec: WorkloadSpec, state: WorkloadState) -> list[Dependency]:
     """What it still has to wait for."""
-    return [each for each in spec.after if each.workload not in standing.met]
+    return [each for each in spec.after if each.workload not in state.met]
 
 
-def hopeless(spec: WorkloadSpec, standing: WorkloadState, courses: Courses, now: Instant) -> Halt | None:
+def failed_dependency(spec: WorkloadSpec, state: WorkloadState, outcomes: OutcomeOf, now: Instant) -> Halt | None:
     """The end of a workload that waits for something that will not happen."""
-    words = {Course.FAILED: "failed", Course.GONE: "was deleted"}
-    for each in unmet(spec, standing):
-        course = courses(each.workload)
-        if course in words:
-            detail = f"dependency failed: {each.name} {words[course]}, and this job starts only after it completes"
+    words = {WorkloadOutcome.FAILED: "failed", WorkloadOutcome.GONE: "was deleted"}
+    for each in unmet_dependencies(spec, state):
+        outcome = outcomes(each.workload)
+        if outcome in words:
+            detail = f"dependency failed: {each.name} {words[outcome]}, and this job starts only after it completes"
             return Halt(WorkloadPhase.FAILED, Cause.DEPENDENCY, now, detail)
     return None
 
 
-def waiting_words(dependencies: Sequence[Dependency]) -> str:
+def waiting_text(dependencies: Sequence[Dependency]) -> str:
     """`waits for prep and clean to finish`."""
     names = [each.name for each in dependencies]
     shown = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} others"]

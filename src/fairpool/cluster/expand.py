@@ -1,7 +1,7 @@
-"""Which pods should exist: births and deaths of one workload, with their reasons.
+"""Which pods of a workload should exist: pods to stop and pods to create, with the reasons.
 
-Called for a workload whenever something about it may have changed: its declaration, one of its pods, its node, or the
-hour. It says when the hour alone can change the answer (`wake_at`).
+Called for a workload whenever its declaration, one of its pods, one of their nodes or the time may have changed the
+answer. The result says when time alone can change it (`wake_at`).
 """
 
 from __future__ import annotations
@@ -9,465 +9,258 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fairpool.cluster.dependencies import Course, Courses, hopeless, unmet, with_met
-from fairpool.cluster.workload_state import Avoided, Halt, WorkloadState
-from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, pod_id
+from fairpool.cluster.dependencies import OutcomeOf, WorkloadOutcome, with_met_dependencies
+from fairpool.cluster.failures import back_off_until, pod_label, with_failures
+from fairpool.cluster.gates import may_have_pods, should_run
+from fairpool.cluster.pod_slots import counted_pods, group_of, is_rigid, latest_pods, pod_set_of
+from fairpool.cluster.workload_end import UNPLACED, end_of_workload, expires_at, time_limits
+from fairpool.cluster.workload_state import WorkloadState
+from fairpool.model.ids import Instant, NodeName, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodRecord
-from fairpool.model.quantity import length_text
-from fairpool.model.spec import Arrangement, RestartPolicy, Want, WorkloadSpec
-from fairpool.model.status import WorkloadPhase
+from fairpool.model.spec import Arrangement, DesiredState, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import WorkloadKind
 
-FIRST_BACK_OFF_S = 10
-LONGEST_BACK_OFF_S = 300
-LONG_RUN_S = 600
-"""A pod that ran this long before it failed is tried again after the shortest back-off."""
-REFUSALS_MAX = 10
-"""Starts that nodes may refuse before a workload is given up."""
-AVOID_S = 600
-"""How long a node that refused a pod is left alone by its workload."""
-
 Drains = Callable[[NodeName], Sequence[Taint]]
-"""The taints of a node that drive pods away."""
+"""The taints of a node that evict pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One workload and all its lives. No declaration: nobody wants it (any more)."""
+class ExpandInput:
+    """One workload and all its pods."""
 
     spec: WorkloadSpec | None
-    standing: WorkloadState
-    lives: tuple[PodRecord, ...]
-    """In the order of their birth."""
+    """None: not declared, or not any more."""
+    state: WorkloadState
+    pods: tuple[PodRecord, ...]
+    """In the order of their creation."""
     ended: tuple[PodRecord, ...] = ()
-    """Those of them that came to their end just now: each is counted once."""
+    """Those of them that ended in this cycle: each is counted once."""
     rules: ProjectRules = ProjectRules()
     drains: Drains = lambda node: ()
-    courses: Courses = lambda workload: Course.GONE
-    """What became of the workloads it waits for."""
+    outcomes: OutcomeOf = lambda workload: WorkloadOutcome.GONE
+    """Of the workloads it depends on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:
     """The workload as it should be."""
 
-    standing: WorkloadState
-    lives: tuple[PodRecord, ...]
+    state: WorkloadState
+    pods: tuple[PodRecord, ...]
     """All of them, the new ones last."""
     wake_at: Instant | None = None
     gone: bool = False
-    """Nothing is left and nothing will come: the declaration may go."""
+    """No pod is left and none will be created: the declaration may be removed."""
 
 
-def expand(case: Case, now: Instant) -> Expansion:
-    """Who should exist, who should leave, and why."""
-    spec = case.spec
+def expand(given: ExpandInput, now: Instant) -> Expansion:
+    """Update the state of a workload, then stop and create pods."""
+    spec, pods = given.spec, given.pods
     if spec is None:
-        lives = tuple(life.leave(now, Cause.UNWANTED, "its workload no longer exists") for life in case.lives)
-        return Expansion(standing=case.standing, lives=lives)
-    case = replace(case, lives=_of_this_run(case.lives, spec))
-    standing = _this_run(case.standing, spec)  # 1. what is remembered
-    standing = _counted(standing, case, now)
-    standing = _activated(standing, case.lives)
-    standing = with_met(spec, standing, case.lives, case.courses)
-    if standing.halt is None and spec.want is Want.RUN:  # 2. whether it came to an end
-        standing = replace(standing, halt=_halt(spec, standing, case, now))
-    lives = _deaths(spec, standing, case, now)  # 3. who leaves
-    if standing.halt is None and spec.want is Want.RUN and not unmet(spec, standing):
-        lives += _births(spec, standing, lives, now)  # 4. who comes
+        stopped = tuple(pod.release(now, Cause.UNWANTED, "its workload no longer exists") for pod in pods)
+        return Expansion(state=given.state, pods=stopped)
+    pods = _in_this_run(pods, spec)
+    state = _updated(given, spec, pods, now)
+    pods = _stop_pods(spec, state, pods, given.drains, now)
+    if may_have_pods(spec, state):
+        pods += _create_pods(spec, state, pods, now)
     return Expansion(
-        standing=standing,
-        lives=lives,
-        wake_at=_wake_at(spec, standing, lives, case.rules, now),
-        gone=_is_gone(spec, standing, lives, now),
+        state=state,
+        pods=pods,
+        wake_at=_wake_at(spec, state, pods, given.rules, now),
+        gone=_is_gone(spec, state, pods, now),
     )
 
 
-def slots_of(lives: Sequence[PodRecord]) -> dict[int, PodRecord]:
-    """The latest life of each pod, by its place in the workload."""
-    latest: dict[int, PodRecord] = {}
-    for life in lives:
-        if life.index not in latest or latest[life.index].incarnation < life.incarnation:
-            latest[life.index] = life
-    return latest
+# --- the state of the workload -------------------------------------------------------------------------------------
 
 
-def wanted_slots(spec: WorkloadSpec, lives: Sequence[PodRecord]) -> dict[int, PodRecord]:
-    """The same for the places that are declared now: what became of pods that were scaled away does not matter.
-
-    Where a life has done the work, that one counts, even if a later one was born before this was known.
-    """
-    most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods
-    slots = {index: life for index, life in slots_of(lives).items() if index < most}
-    if spec.end_rule.restart is not RestartPolicy.ALWAYS:
-        slots.update((life.index, life) for life in lives if life.outcome is Outcome.OK and life.index < most)
-    return slots
-
-
-def group_of(spec: WorkloadSpec, index: int) -> GroupId:
-    """The pod group a pod belongs to: replicas are each their own."""
-    return GroupId(f"{spec.id}/{index}" if spec.arrangement is Arrangement.REPLICAS else spec.id)
+def _updated(given: ExpandInput, spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> WorkloadState:
+    state = given.state
+    if spec.run > state.run:  # resumed: it starts without failures
+        state = replace(state, run=spec.run, failures=0, refusals=0, failure="", halt=None, active_since=None)
+    state = with_failures(state, spec, given.ended, now)
+    state = _activated(state, pods)
+    state = with_met_dependencies(spec, state, pods, given.outcomes)
+    if not should_run(spec, state):
+        return state
+    halt = end_of_workload(spec, state, pods, ended=given.ended, rules=given.rules, outcomes=given.outcomes, now=now)
+    return replace(state, halt=halt)
 
 
-def is_rigid(spec: WorkloadSpec) -> bool:
-    """Whether its pods can only run all together, so that one that ends takes the others with it."""
-    return spec.arrangement is Arrangement.TOGETHER and spec.pods > 1 and not spec.is_elastic
+def _in_this_run(pods: tuple[PodRecord, ...], spec: WorkloadSpec) -> tuple[PodRecord, ...]:
+    """Pods that wait belong to the current run, also if the workload was suspended and resumed between two cycles."""
+    if all(pod.run == spec.run or pod.phase not in UNPLACED for pod in pods):
+        return pods
+    return tuple(replace(pod, run=spec.run) if pod.phase in UNPLACED else pod for pod in pods)
 
 
-# --- what is remembered --------------------------------------------------------------------------------------------
+def _activated(state: WorkloadState, pods: Sequence[PodRecord]) -> WorkloadState:
+    """Note when it first ran in this run. Once a pod runs, earlier refusals no longer count."""
+    if state.refusals and any(pod.phase is PodPhase.RUNNING for pod in pods):
+        state = replace(state, refusals=0)
+    if state.active_since is not None:
+        return state
+    # A pod that still runs although the workload was suspended and resumed between two cycles counts for this run.
+    of_this_run = [pod for pod in pods if pod.run == state.run or pod.phase is PodPhase.RUNNING]
+    starts = [pod.started_at for pod in of_this_run if pod.started_at is not None]
+    return replace(state, active_since=min(starts)) if starts else state
 
 
-def _this_run(standing: WorkloadState, spec: WorkloadSpec) -> WorkloadState:
-    """A workload that was resumed starts with a clean slate."""
-    if spec.run <= standing.run:
-        return standing
-    return replace(standing, run=spec.run, failures=0, refusals=0, failure="", halt=None, active_since=None)
+# --- pods to stop --------------------------------------------------------------------------------------------------
 
 
-def _of_this_run(lives: tuple[PodRecord, ...], spec: WorkloadSpec) -> tuple[PodRecord, ...]:
-    """Suspended and resumed before anybody noticed: who was only waiting waits in the new run."""
-    if all(life.run == spec.run or life.phase not in NEW for life in lives):
-        return lives
-    return tuple(replace(life, run=spec.run) if life.phase in NEW else life for life in lives)
+def _stop_pods(
+    spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], drains: Drains, now: Instant
+) -> tuple[PodRecord, ...]:
+    if spec.want is DesiredState.DELETE:
+        return tuple(pod.release(now, Cause.DELETED) for pod in pods)
+    if state.halt is not None:
+        halt = state.halt
+        return tuple(pod.release(now, halt.cause, halt.detail) for pod in pods)
+    if spec.want is DesiredState.STOP:
+        return tuple(pod.release(now, Cause.SUSPENDED) for pod in pods)
+    pods = _stop_superfluous(spec, pods, now)
+    pods = tuple(_stop_if_drained(pod, drains, now) for pod in pods)
+    pods = _scale_down(spec, pods, now)
+    return _stop_broken_gang(spec, state, pods, now) if is_rigid(spec) else pods
 
 
-def _counted(standing: WorkloadState, case: Case, now: Instant) -> WorkloadState:
-    """Failures and refusals of lives that ended just now, and the nodes to keep away from."""
-    failed = [life for life in case.ended if life.outcome is Outcome.ERROR and life.run == standing.run]
-    refused = [life for life in failed if life.cause is Cause.REFUSED]
-    unstarted = [life for life in failed if life.cause in UNSTARTED]
-    avoided = tuple(each for each in standing.avoided if each.until > now)
-    for life in refused:
-        assert life.node is not None
-        avoided = (
-            *(each for each in avoided if each.node != life.node),
-            Avoided(life.node, Instant(now + AVOID_S * SECOND_MS)),
-        )
-    if not failed and avoided == standing.avoided:
-        return standing
-    failures = len(failed) - len(unstarted)
-    if case.spec is not None and case.spec.arrangement is Arrangement.TOGETHER:
-        failures = min(failures, 1)  # one of them drags the others down: that is one failure
-    return replace(
-        standing,
-        failures=standing.failures + failures,
-        refusals=standing.refusals + len({life.node for life in unstarted}),  # one bad node is one refusal
-        failure=failure_words(case.spec, standing, failed[-1]) if failed else standing.failure,
-        avoided=avoided,
-    )
+def _stop_superfluous(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
+    """Stop replacements of pods that succeeded: a pod that is moved has a replacement before its own end."""
+    done = {index for index, pod in counted_pods(spec, pods).items() if pod.outcome is Outcome.OK}
+    if spec.restart_rule.restart is RestartPolicy.ALWAYS or not done:
+        return pods
+    return tuple(pod.release(now, Cause.FINISHED) if pod.index in done else pod for pod in pods)
 
 
-UNSTARTED = frozenset({Cause.REFUSED, Cause.IMAGE})
-"""Failures before the program was started: they do not count against the workload's own retries."""
+def _stop_if_drained(pod: PodRecord, drains: Drains, now: Instant) -> PodRecord:
+    if pod.node is None or pod.phase not in (PodPhase.BOUND, PodPhase.RUNNING):
+        return pod
+    for taint in drains(pod.node):
+        if not any(each.covers(taint) for each in pod.shape.tolerations):
+            return pod.release(now, Cause.NODE_DRAINED, f"{pod.node} is being drained ({taint})")
+    return pod
 
 
-def failure_words(spec: WorkloadSpec | None, standing: WorkloadState, life: PodRecord) -> str:
-    """How a life failed, in words for people: `pod 1 of sweep3 (try 2) failed with exit code 3`."""
-    words = life.detail or "how it ended is not known"
-    if life.cause not in UNSTARTED:
-        words = f"failed with {words}" if words.startswith("exit code") else f"failed: {words}"
-    if spec is None or max(spec.pods, spec.completions or 1) == 1:
-        return words
-    return f"{pod_words(spec, standing, life)}{':' if life.cause in UNSTARTED else ''} {words}"
-
-
-def pod_words(spec: WorkloadSpec, standing: WorkloadState, life: PodRecord) -> str:
-    """What people call one life of a pod; ids are for programs."""
-    first = standing.first_incarnation if life.incarnation >= standing.first_incarnation else 0
-    return f"pod {life.index} of {spec.name} (try {life.incarnation - first + 1})"
-
-
-def _activated(standing: WorkloadState, lives: Sequence[PodRecord]) -> WorkloadState:
-    """When it first ran in this run. Whoever runs has been let in: earlier refusals are forgiven."""
-    if standing.refusals and any(life.phase is PodPhase.RUNNING for life in lives):
-        standing = replace(standing, refusals=0)
-    if standing.active_since is not None:
-        return standing
-    # Who runs on from a run that was suspended and resumed before anybody noticed has begun, too.
-    begun = [life for life in lives if life.run == standing.run or life.phase is PodPhase.RUNNING]
-    starts = [life.started_at for life in begun if life.started_at is not None]
-    return replace(standing, active_since=min(starts)) if starts else standing
-
-
-# --- whether it came to an end -------------------------------------------------------------------------------------
-
-
-def _halt(spec: WorkloadSpec, standing: WorkloadState, case: Case, now: Instant) -> Halt | None:
-    """The end of a workload, and why; None while it goes on."""
-    if spec.after and (failure := hopeless(spec, standing, case.courses, now)) is not None:
-        return failure
-    slots = wanted_slots(spec, case.lives)
-    if _is_complete(spec, standing, slots):
-        return Halt(WorkloadPhase.COMPLETED, Cause.FINISHED, now)
-    failure = _used_up(spec, standing, case.ended, now)
-    if failure is not None:
-        return failure
-    if spec.kind is WorkloadKind.BUILD:
-        for life in case.ended:
-            lost = life.outcome in (Outcome.LOST, Outcome.EVICTED) and life.cause is not Cause.PEER
-            if lost and life.run == standing.run:
-                cause = life.cause if life.cause is not None else Cause.NODE_LOST
-                return Halt(WorkloadPhase.STOPPED, Cause.PREEMPTED if cause in PREEMPTIONS else cause, now, life.detail)
-    return _out_of_time(spec, standing, case.rules, now)
-
-
-PREEMPTIONS = frozenset({Cause.PREEMPTED, Cause.STALE, Cause.MOVED})
-
-
-def _is_complete(spec: WorkloadSpec, standing: WorkloadState, slots: dict[int, PodRecord]) -> bool:
-    done = sum(life.outcome is Outcome.OK for life in slots.values())
-    match spec.arrangement:
-        case Arrangement.REPLICAS:
-            return False
-        case Arrangement.SWEEP:
-            return done >= spec.runs_needed
-    if spec.end_rule.restart is RestartPolicy.ALWAYS:
-        return False
-    if spec.leader is not None:
-        return 0 in slots and slots[0].outcome is Outcome.OK
-    unfinished = any(
-        life.outcome is not Outcome.OK and (life.phase not in NEW or life.incarnation > standing.first_incarnation)
-        for life in slots.values()
-    )
-    return done >= spec.needed and not unfinished
-
-
-NEW = (PodPhase.WAITING, PodPhase.PROMISED)
-"""A pod that is still so in its first life has never run, and nothing is lost if it never does."""
-
-
-def _used_up(spec: WorkloadSpec, standing: WorkloadState, ended: Sequence[PodRecord], now: Instant) -> Halt | None:
-    """Failed more often than is forgiven, with the words of the last failure."""
-    failed = [life for life in ended if life.outcome is Outcome.ERROR and life.run == standing.run]
-    if standing.refusals > REFUSALS_MAX and failed:
-        cause = Cause.IMAGE if failed[-1].cause is Cause.IMAGE else Cause.REFUSED
-        return Halt(WorkloadPhase.FAILED, cause, now, f"{failed[-1].detail}; gave up after {standing.refusals} tries")
-    failed = [life for life in failed if life.cause not in UNSTARTED]
-    if not failed:
-        return None
-    rule = spec.end_rule
-    last = failure_words(spec, standing, failed[-1])
-    if rule.restart is RestartPolicy.NEVER:
-        return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)
-    if rule.retries is not None and standing.failures > rule.retries:
-        if rule.retries == 0:
-            return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)
-        return Halt(WorkloadPhase.FAILED, Cause.RETRIES, now, f"{last}; no retries left ({rule.retries} allowed)")
-    return None
-
-
-def _out_of_time(spec: WorkloadSpec, standing: WorkloadState, rules: ProjectRules, now: Instant) -> Halt | None:
-    if standing.active_since is None:
-        return None
-    for moment, halt in _time_limits(spec, standing.active_since, rules):
-        if moment <= now:
-            return replace(halt, at=now)
-    return None
-
-
-def _time_limits(spec: WorkloadSpec, since: Instant, rules: ProjectRules) -> Iterator[tuple[Instant, Halt]]:
-    limits = {
-        WorkloadKind.BUILD: ("interactive jobs", rules.interactive_limit_s),
-        WorkloadKind.TRAIN: ("training jobs", rules.training_limit_s),
-    }
-    noun, limit_s = limits.get(spec.kind, ("", None))
-    if limit_s is not None:
-        moment = Instant(since + limit_s * SECOND_MS)
-        words = f"reached the time limit of {length_text(limit_s)} for {noun} in project {spec.project}"
-        yield moment, Halt(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, moment, words)
-    if spec.deadline_s is not None:
-        moment = Instant(since + spec.deadline_s * SECOND_MS)
-        yield (
-            moment,
-            Halt(
-                WorkloadPhase.FAILED,
-                Cause.DEADLINE,
-                moment,
-                f"reached its time limit of {length_text(spec.deadline_s)}",
-            ),
-        )
-
-
-# --- who leaves ----------------------------------------------------------------------------------------------------
-
-
-def _deaths(spec: WorkloadSpec, standing: WorkloadState, case: Case, now: Instant) -> tuple[PodRecord, ...]:
-    if spec.want is Want.DELETE:
-        return tuple(life.leave(now, Cause.DELETED) for life in case.lives)
-    if standing.halt is not None:
-        halt = standing.halt
-        return tuple(life.leave(now, halt.cause, halt.detail) for life in case.lives)
-    if spec.want is Want.STOP:
-        return tuple(life.leave(now, Cause.SUSPENDED) for life in case.lives)
-    lives = _without_the_done(spec, case.lives, now)
-    lives = tuple(_drained(life, case.drains, now) for life in lives)
-    lives = _scaled_down(spec, lives, now)
-    return _with_peers(spec, standing, lives, now) if is_rigid(spec) else lives
-
-
-def _without_the_done(spec: WorkloadSpec, lives: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
-    """A pod that moves is given its next life at once; if the old one ends well after all, the next has no work."""
-    slots = wanted_slots(spec, lives)
-    done = {index for index, life in slots.items() if life.outcome is Outcome.OK}
-    if spec.end_rule.restart is RestartPolicy.ALWAYS or not done:
-        return lives
-    return tuple(life.leave(now, Cause.FINISHED) if life.index in done else life for life in lives)
-
-
-def _drained(life: PodRecord, drains: Drains, now: Instant) -> PodRecord:
-    if life.node is None or life.phase not in (PodPhase.BOUND, PodPhase.RUNNING):
-        return life
-    for taint in drains(life.node):
-        if not any(each.covers(taint) for each in life.shape.tolerations):
-            return life.leave(now, Cause.NODE_DRAINED, f"{life.node} is being drained ({taint})")
-    return life
-
-
-def _scaled_down(spec: WorkloadSpec, lives: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
-    """Whoever is beyond the declared number leaves; of a sweep those that have done least."""
+def _scale_down(spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
+    """Stop pods beyond the declared number; of a sweep those that have done least."""
     if spec.arrangement is not Arrangement.SWEEP:
-        surplus = {life.id for life in lives if life.index >= spec.pods}
+        surplus = {pod.id for pod in pods if pod.index >= spec.pods}
     else:
-        alive = [life for life in lives if not life.is_over and life.phase is not PodPhase.RELEASING]
-        alive.sort(key=lambda life: (not life.is_placed, life.started_at or now, life.index))
-        surplus = {life.id for life in alive[spec.pods :]}
-        surplus |= {life.id for life in alive if life.index >= spec.runs_needed}
+        alive = [pod for pod in pods if not pod.is_over and pod.phase is not PodPhase.RELEASING]
+        alive.sort(key=lambda pod: (not pod.is_placed, pod.started_at or now, pod.index))
+        surplus = {pod.id for pod in alive[spec.pods :]}
+        surplus |= {pod.id for pod in alive if pod.index >= spec.runs_needed}
     if not surplus:
-        return lives
+        return pods
     words = f"scaled down to {spec.pods} {'pod' if spec.pods == 1 else 'pods'}"
-    return tuple(life.leave(now, Cause.SCALED_DOWN, words) if life.id in surplus else life for life in lives)
+    return tuple(pod.release(now, Cause.SCALED_DOWN, words) if pod.id in surplus else pod for pod in pods)
 
 
-def _with_peers(
-    spec: WorkloadSpec, standing: WorkloadState, lives: tuple[PodRecord, ...], now: Instant
+def _stop_broken_gang(
+    spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], now: Instant
 ) -> tuple[PodRecord, ...]:
-    """A gang restarts as a whole: when one pod has left or must leave, the others follow."""
-    broken = next((life for life in wanted_slots(spec, lives).values() if _breaks_gang(life)), None)
+    """A gang restarts as a whole: when one pod has ended or must stop, the others are stopped too."""
+    broken = next((pod for pod in counted_pods(spec, pods).values() if _breaks_gang(pod)), None)
     if broken is None:
-        return lives
+        return pods
     verb = "ended" if broken.is_over else "is stopping"
-    words = f"{pod_words(spec, standing, broken)} {verb}; all pods of {spec.name} restart together"
+    words = f"{pod_label(spec, state, broken)} {verb}; all pods of {spec.name} restart together"
     return tuple(
-        life.leave(now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life
-        for life in lives
+        pod.release(now, Cause.PEER, words) if pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) else pod for pod in pods
     )
 
 
-def _breaks_gang(life: PodRecord) -> bool:
-    if life.is_over:
-        return life.outcome is not Outcome.OK
-    return life.phase is PodPhase.RELEASING and life.cause in EVICTIONS | LOSSES
+def _breaks_gang(pod: PodRecord) -> bool:
+    if pod.is_over:
+        return pod.outcome is not Outcome.OK
+    return pod.phase is PodPhase.RELEASING and pod.cause in EVICTIONS | LOSSES
 
 
-# --- who comes -----------------------------------------------------------------------------------------------------
+# --- pods to create ------------------------------------------------------------------------------------------------
 
 
-def _births(
-    spec: WorkloadSpec, standing: WorkloadState, lives: tuple[PodRecord, ...], now: Instant
+def _create_pods(
+    spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], now: Instant
 ) -> tuple[PodRecord, ...]:
-    latest = slots_of(lives)
-    born = []
-    for index in _missing(spec, latest | wanted_slots(spec, lives)):
-        last = latest.get(index)
-        incarnation = standing.next_incarnation(last)
-        template = spec.template_of(index)
-        born.append(
-            PodRecord(
-                id=pod_id(spec.id, index, incarnation),
-                workload=spec.id,
-                index=index,
-                incarnation=incarnation,
-                group=group_of(spec, index),
-                pod_set=pod_set_of(spec, index),
-                shape=template.shape,
-                run=spec.run,
-                since=now,
-                born_at=now,
-                not_before=_not_before(standing, last, now),
-                nominated=_old_place(spec, standing, last),
-                grace_s=spec.grace_s,
-            )
-        )
-    return tuple(born)
+    latest = latest_pods(pods)
+    missing = _missing(spec, latest | counted_pods(spec, pods))
+    return tuple(_new_pod(spec, state, index, latest.get(index), now) for index in missing)
 
 
-def _old_place(spec: WorkloadSpec, standing: WorkloadState, last: PodRecord | None) -> NodeName | None:
-    """A person who comes back to their work finds it where it was, if that is possible."""
-    if last is None or spec.kind is not WorkloadKind.BUILD or any(each.node == last.node for each in standing.avoided):
+def _new_pod(spec: WorkloadSpec, state: WorkloadState, index: int, last: PodRecord | None, now: Instant) -> PodRecord:
+    """The next pod of an index, after `last` if there was one."""
+    incarnation = state.next_incarnation(last)
+    return PodRecord(
+        id=pod_id(spec.id, index, incarnation),
+        workload=spec.id,
+        index=index,
+        incarnation=incarnation,
+        group=group_of(spec, index),
+        pod_set=pod_set_of(spec, index),
+        shape=spec.template_of(index).shape,
+        run=spec.run,
+        since=now,
+        born_at=now,
+        not_before=back_off_until(state, last, now),
+        nominated=_preferred_node(spec, state, last),
+        grace_s=spec.grace_s,
+    )
+
+
+def _preferred_node(spec: WorkloadSpec, state: WorkloadState, last: PodRecord | None) -> NodeName | None:
+    """A restarted interactive job returns to its node, if there is room."""
+    if last is None or spec.kind is not WorkloadKind.BUILD or any(each.node == last.node for each in state.avoided):
         return None
     return last.node
 
 
-def pod_set_of(spec: WorkloadSpec, index: int) -> str:
-    """The set a pod counts in: leaders and workers are counted apart."""
-    if spec.arrangement is not Arrangement.TOGETHER or spec.leader is None:
-        return "default"
-    return "leader" if index == 0 else "worker"
-
-
-def _missing(spec: WorkloadSpec, slots: dict[int, PodRecord]) -> Iterator[int]:
-    """Places whose pod is not there and should be."""
+def _missing(spec: WorkloadSpec, current: dict[int, PodRecord]) -> Iterator[int]:
+    """Indexes that need a new pod."""
     if spec.arrangement is not Arrangement.SWEEP:
-        yield from (index for index in range(spec.pods) if _may_return(spec, slots.get(index)))
+        yield from (index for index in range(spec.pods) if _needs_pod(spec, current.get(index)))
         return
-    room = spec.pods - sum(not life.is_over for life in slots.values())
+    room = spec.pods - sum(not pod.is_over for pod in current.values())
     for index in range(spec.runs_needed):
         if room <= 0:
             return
-        if _may_return(spec, slots.get(index)):
+        if _needs_pod(spec, current.get(index)):
             room -= 1
             yield index
 
 
-def _may_return(spec: WorkloadSpec, last: PodRecord | None) -> bool:
+def _needs_pod(spec: WorkloadSpec, last: PodRecord | None) -> bool:
     if last is None:
         return True
     if not last.is_over:
         return False
-    return last.outcome is not Outcome.OK or spec.end_rule.restart is RestartPolicy.ALWAYS
+    return last.outcome is not Outcome.OK or spec.restart_rule.restart is RestartPolicy.ALWAYS
 
 
-def _not_before(standing: WorkloadState, last: PodRecord | None, now: Instant) -> Instant:
-    """After a failure it waits, twice as long each time."""
-    fell = last is not None and (last.outcome in (Outcome.ERROR, Outcome.OK) or last.cause is Cause.VANISHED)
-    if last is None or last.run != standing.run or not fell:
-        return Instant(0)
-    ran_long = last.started_at is not None and last.since - last.started_at >= LONG_RUN_S * SECOND_MS
-    tries = standing.refusals if last.cause in UNSTARTED else standing.failures
-    doublings = 0 if ran_long else max(tries - 1, 0)
-    wait_s = min(FIRST_BACK_OFF_S << min(doublings, 10), LONGEST_BACK_OFF_S)
-    return Instant(now + wait_s * SECOND_MS)
-
-
-# --- when to look again --------------------------------------------------------------------------------------------
+# --- timers --------------------------------------------------------------------------------------------------------
 
 
 def _wake_at(
-    spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRecord], rules: ProjectRules, now: Instant
+    spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord], rules: ProjectRules, now: Instant
 ) -> Instant | None:
-    moments = [life.not_before for life in lives if not life.is_over]
-    moments += [life.retry_at for life in lives if life.phase is PodPhase.BOUND]
-    moments += [each.until for each in standing.avoided]
-    if standing.halt is None and standing.active_since is not None:
-        moments += [moment for moment, _ in _time_limits(spec, standing.active_since, rules)]
-    expiry = _expires_at(spec, standing)
+    """When time alone may change the answer; None: never."""
+    moments = [pod.not_before for pod in pods if not pod.is_over]
+    moments += [pod.retry_at for pod in pods if pod.phase is PodPhase.BOUND]
+    moments += [each.until for each in state.avoided]
+    if state.halt is None:
+        moments += [halt.at for halt in time_limits(spec, state, rules)]
+    expiry = expires_at(spec, state)
     if expiry is not None:
         moments.append(expiry)
     return min((moment for moment in moments if moment > now), default=None)
 
 
-def _expires_at(spec: WorkloadSpec, standing: WorkloadState) -> Instant | None:
-    finished = (WorkloadPhase.COMPLETED, WorkloadPhase.FAILED)
-    if spec.ttl_s is None or standing.halt is None or standing.halt.phase not in finished:
-        return None
-    return Instant(standing.halt.at + spec.ttl_s * SECOND_MS)
-
-
-def _is_gone(spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRecord], now: Instant) -> bool:
-    if any(not life.is_over for life in lives):
+def _is_gone(spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord], now: Instant) -> bool:
+    if any(not pod.is_over for pod in pods):
         return False
-    expiry = _expires_at(spec, standing)
-    return spec.want is Want.DELETE or (expiry is not None and expiry <= now)
+    expiry = expires_at(spec, state)
+    return spec.want is DesiredState.DELETE or (expiry is not None and expiry <= now)

@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fairpool.cluster.entry import Entry, Image
 from fairpool.cluster.history import Event
+from fairpool.cluster.ledger_entry import LedgerContents, LedgerEntry
 from fairpool.cluster.ledger_file import START_ANEW, DiskTrouble, LedgerProblem, connect, refuse_newer, trouble
-from fairpool.cluster.ledger_schema import version_of
-from fairpool.cluster.rows import EVENTS, LIVES, SPECS, STANDINGS, organization_text, organization_value
+from fairpool.cluster.ledger_rows import EVENTS, PODS, SPECS, STATES, organization_text, organization_value
+from fairpool.cluster.ledger_schema import schema_version
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.plain import Unreadable
 from fairpool.model.problem import Problem
 
-__all__ = ["DiskTrouble", "Entry", "Image", "LeaseHeld", "LeaseLost", "Ledger", "LedgerProblem"]
+__all__ = ["DiskTrouble", "LeaseHeld", "LeaseLost", "Ledger", "LedgerContents", "LedgerEntry", "LedgerProblem"]
 
 LEASE_S = 15
 BUSY_S = 5.0
@@ -65,16 +65,16 @@ class Ledger:
         lease_s: int = LEASE_S,
         busy_s: float = BUSY_S,
         events_max: int = EVENTS_MAX,
-        between: Callable[[str], None] | None = None,
+        on_step: Callable[[str], None] | None = None,
     ) -> None:
         """Opens the file, or makes it; raises `LedgerProblem` or `DiskTrouble`.
 
-        `between` is called with the name of each step of a transaction; what it raises is a crash at that point.
+        `on_step` is called with the name of each step of a transaction; what it raises is a crash at that point.
         """
         self._path = path
         self._lease_ms = lease_s * SECOND_MS
         self._events_max = events_max
-        self._between = between or (lambda step: None)
+        self._on_step = on_step or (lambda step: None)
         self._connection = connect(path, busy_s)
 
     def is_new(self) -> bool:
@@ -110,7 +110,7 @@ class Ledger:
         with self._transaction() as connection:
             connection.execute("UPDATE lease SET holder = '', expires_at = 0 WHERE token = ?", (token,))
 
-    def record(self, entry: Entry, token: Token, now: Instant) -> None:
+    def record(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
         """Write an entry down, all of it or nothing.
 
         Raises `LeaseLost`, and `DiskTrouble` if the disk does not take it now.
@@ -129,7 +129,7 @@ class Ledger:
                 connection.execute(f"DELETE FROM {table}")
             connection.execute("UPDATE progress SET cursor = NULL")
 
-    def load(self) -> Image:
+    def load(self) -> LedgerContents:
         """Everything, as of one moment."""
         with self._reading() as connection, _without_collector():
             return _image(connection)
@@ -156,18 +156,18 @@ class Ledger:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection
         try:
-            self._between(BEFORE_BEGIN)
+            self._on_step(BEFORE_BEGIN)
             connection.execute("BEGIN IMMEDIATE")
-            refuse_newer(version_of(connection), self._path)  # it may have been migrated while we had it open
+            refuse_newer(schema_version(connection), self._path)  # it may have been migrated while we had it open
             yield connection
-            self._between(BEFORE_COMMIT)
+            self._on_step(BEFORE_COMMIT)
             connection.execute("COMMIT")
         except BaseException as error:
             self._roll_back()
             if isinstance(error, sqlite3.Error):
                 raise trouble(error, self._path) from error
             raise
-        self._between(AFTER_COMMIT)
+        self._on_step(AFTER_COMMIT)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -196,10 +196,10 @@ def _write_lease(connection: sqlite3.Connection, token: Token, holder: str, now:
     )
 
 
-def _write_values(connection: sqlite3.Connection, entry: Entry) -> None:
+def _write_values(connection: sqlite3.Connection, entry: LedgerEntry) -> None:
     connection.executemany(SPECS.upsert, map(SPECS.row, entry.specs))
-    connection.executemany(LIVES.upsert, map(LIVES.row, entry.lives))
-    connection.executemany(STANDINGS.upsert, map(STANDINGS.row, entry.standings))
+    connection.executemany(PODS.upsert, map(PODS.row, entry.pods))
+    connection.executemany(STATES.upsert, map(STATES.row, entry.states))
     if entry.organization is not None:
         body = organization_text(entry.organization)
         connection.execute("INSERT OR REPLACE INTO organization (only_row, body) VALUES (1, ?)", (body,))
@@ -207,11 +207,11 @@ def _write_values(connection: sqlite3.Connection, entry: Entry) -> None:
         connection.execute("UPDATE progress SET cursor = ?", (entry.cursor,))
 
 
-def _remove(connection: sqlite3.Connection, entry: Entry) -> None:
+def _remove(connection: sqlite3.Connection, entry: LedgerEntry) -> None:
     gone = [(workload,) for workload in entry.dropped]
     connection.executemany(SPECS.delete, [(workload,) for workload in entry.undesired])
     connection.executemany(SPECS.delete, gone)
-    connection.executemany(STANDINGS.delete, gone)
+    connection.executemany(STATES.delete, gone)
     connection.executemany("DELETE FROM lives WHERE workload = ?", gone)
     _forget(connection, entry.forgotten)
 
@@ -221,10 +221,10 @@ def _forget(connection: sqlite3.Connection, forgotten: tuple[PodId, ...]) -> Non
         row = connection.execute("SELECT phase FROM lives WHERE id = ?", (pod,)).fetchone()
         # None: forgotten before, or dropped with its workload.
         assert row in (None, (PodPhase.ENDED,)), f"{pod} is {row[0]}: only what has ended can be forgotten"
-    connection.executemany(LIVES.delete, [(pod,) for pod in forgotten])
+    connection.executemany(PODS.delete, [(pod,) for pod in forgotten])
 
 
-def _write_events(connection: sqlite3.Connection, entry: Entry, events_max: int) -> None:
+def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max: int) -> None:
     """Number the new ones, and let go of the delivered ones and, beyond the cap, of the oldest."""
     if entry.acknowledged is not None:
         connection.execute("DELETE FROM events WHERE number <= ?", (entry.acknowledged,))
@@ -243,14 +243,14 @@ def _write_events(connection: sqlite3.Connection, entry: Entry, events_max: int)
     )
 
 
-def _image(connection: sqlite3.Connection) -> Image:
+def _image(connection: sqlite3.Connection) -> LedgerContents:
     progress = "SELECT cursor, events_through, dropped_events FROM progress"
     cursor, events_through, dropped_events = connection.execute(progress).fetchone()
     body = connection.execute("SELECT body FROM organization").fetchone()
-    return Image(
+    return LedgerContents(
         specs=tuple(SPECS.values(connection.execute(f"{SPECS.select} ORDER BY id"))),
-        lives=tuple(LIVES.values(connection.execute(f"{LIVES.select} ORDER BY id"))),
-        standings=tuple(STANDINGS.values(connection.execute(f"{STANDINGS.select} ORDER BY workload"))),
+        pods=tuple(PODS.values(connection.execute(f"{PODS.select} ORDER BY id"))),
+        states=tuple(STATES.values(connection.execute(f"{STATES.select} ORDER BY workload"))),
         organization=organization_value(body[0]) if body else None,
         cursor=Revision(cursor) if cursor is not None else None,
         events_through=events_through,

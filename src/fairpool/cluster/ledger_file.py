@@ -13,7 +13,7 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from fairpool.cluster.ledger_schema import APPLICATION_ID, VERSION, migrate, version_of
+from fairpool.cluster.ledger_schema import APPLICATION_ID, VERSION, migrate, schema_version
 from fairpool.model.problem import Problem
 
 LOG_KEPT_BYTES = 16 * 1024 * 1024
@@ -164,7 +164,7 @@ def _check_kind(connection: sqlite3.Connection, path: Path | None) -> None:
     if tables and application != APPLICATION_ID:
         what = f"{_named(path)} is a database of another program"
         raise LedgerProblem(Problem("ledger.foreign", what, "choose another file"))
-    refuse_newer(version_of(connection), path)
+    refuse_newer(schema_version(connection), path)
     connection.execute("COMMIT")
 
 
@@ -202,7 +202,7 @@ def _journal_mode(connection: sqlite3.Connection, busy_s: float) -> str:
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path | None, busy_s: float) -> None:
     """Migrate, in one transaction and after a copy was made."""
     connection.execute("BEGIN IMMEDIATE")
-    version = version_of(connection)
+    version = schema_version(connection)
     refuse_newer(version, path)
     if 0 < version < VERSION and path is not None:
         _keep_copy(path, path.with_name(f"{path.name}.v{version}-backup"), busy_s)

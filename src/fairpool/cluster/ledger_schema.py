@@ -130,7 +130,7 @@ MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, LAST_FAILURE, DEPENDENCIES)
 VERSION = len(MIGRATIONS)
 
 
-def version_of(connection: sqlite3.Connection) -> int:
+def schema_version(connection: sqlite3.Connection) -> int:
     """The version of the tables in a file."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
@@ -142,7 +142,7 @@ def migrate(connection: sqlite3.Connection) -> None:
     The version is written in any case.
     """
     assert connection.in_transaction
-    for step in MIGRATIONS[version_of(connection) :]:
+    for step in MIGRATIONS[schema_version(connection) :]:
         for statement in step:
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -9,15 +9,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from fairpool.api.clusters import EventReport, PullAnswer
-from fairpool.cluster.books import Books
-from fairpool.cluster.control_link import Link
-from fairpool.cluster.cycle import View, Watcher, cycle
+from fairpool.cluster.control_link import ControlLink
+from fairpool.cluster.cycle import CycleInput, SnapshotHook, cycle
 from fairpool.cluster.history import Event
-from fairpool.cluster.inventory import Inventory
 from fairpool.cluster.ledger import DiskTrouble, LeaseLost, Ledger
-from fairpool.engines.port import Away, Engine, Fenced
+from fairpool.cluster.ledger_cache import LedgerCache
+from fairpool.cluster.pending_reports import PendingReports
+from fairpool.engines.port import Engine, EngineUnreachable, Fenced
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
-from fairpool.model.observation import Answer, ForgetOrder, Observation, Order, PodState, Reply, StartOrder, StopOrder
+from fairpool.model.observation import (
+    ForgetOrder,
+    Observation,
+    Order,
+    OrderResult,
+    OrderStatus,
+    PodState,
+    StartOrder,
+    StopOrder,
+)
 from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.policy import Policy
 
@@ -28,11 +37,11 @@ RENEW_S = 5
 """How often an idle loop says that it is still there."""
 
 
-class SteppedDown(Exception):
+class LeadershipLost(Exception):
     """Another loop looks after this cluster now."""
 
 
-def nowhere(step: str) -> None:
+def no_hook(step: str) -> None:
     """The loop of every day stops at no step; simulations let it crash at any."""
 
 
@@ -43,15 +52,15 @@ class Loop:
         self,
         ledger: Ledger,
         engine: Engine,
-        link: Link,
+        link: ControlLink,
         clock: Callable[[], Instant],
         *,
         holder: str = "loop",
         policy: Policy | None = None,
-        watch: Watcher | None = None,
-        between: Callable[[str], None] = nowhere,
-        tell_within_ms: int = 0,
-        note: Callable[[Event, WorkloadSpec | None], None] | None = None,
+        on_snapshot: SnapshotHook | None = None,
+        on_step: Callable[[str], None] = no_hook,
+        report_delay_ms: int = 0,
+        on_event: Callable[[Event, WorkloadSpec | None], None] | None = None,
     ) -> None:
         """`note` hears of every event once it was written down.
 
@@ -59,9 +68,9 @@ class Loop:
         report that it starts would only be in its way."""
         self._ledger, self._engine, self._link, self._clock = ledger, engine, link, clock
         self._policy = policy or Policy.product()
-        self._watch, self._between = watch, between
-        self._tell_within_ms = tell_within_ms
-        self._note = note
+        self._on_snapshot, self._on_step = on_snapshot, on_step
+        self._tell_within_ms = report_delay_ms
+        self._note = on_event
         self._tell_at: Instant | None = None
         self.trouble = ""
         """What kept the last turn from being finished: a full disk, an engine that does not answer."""
@@ -72,8 +81,8 @@ class Loop:
         # and orders with them may still be on their way.
         self.token = ledger.acquire(holder, now, at_least=Token(now if self._ledger_was_new else 0))
         self._load()
-        self._inventory = Inventory()
-        self._answers: dict[PodId, Answer] = {}
+        self._pending = PendingReports()
+        self._answers: dict[PodId, OrderResult] = {}
         self._news = True
         self._act_again_at: Instant | None = None
         self._renewed_at = now
@@ -82,15 +91,15 @@ class Loop:
         self._untold = True
         """The ledger may hold events that were not delivered."""
 
-    def turn(self) -> bool:
+    def run_cycle(self) -> bool:
         """Once round. False: there was nothing to do."""
         now = self._clock()
         self.trouble = ""
         try:
             observation = self._observe(now)
-            self._between("observed")
-            pulled = self._link.pull(now, self.books.cursor or Revision(0))
-            self._between("pulled")
+            self._on_step("observed")
+            pulled = self._link.pull(now, self.cache.cursor or Revision(0))
+            self._on_step("pulled")
             heard_token = (pulled.heard_token if pulled is not None else None) or self.token
             if heard_token > self.token or self._ledger_is_old():
                 self._rank_above(now, heard_token)
@@ -99,17 +108,17 @@ class Loop:
                 self._stay(now)
                 return False
             orders = self._write_down(now, observation, pulled)
-            self._between("recorded")
+            self._on_step("recorded")
             self._act(now, orders)
             if not self._waits_with_telling(now, orders, observation):
-                self._tell(now)
-                self._between("told")
-        except (Away, DiskTrouble) as error:
+                self._report_state(now)
+                self._on_step("reported")
+        except (EngineUnreachable, DiskTrouble) as error:
             self.trouble = str(error)
             self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
             return True
         except (LeaseLost, Fenced) as error:
-            raise SteppedDown(str(error)) from error
+            raise LeadershipLost(str(error)) from error
         return True
 
     @property
@@ -119,10 +128,10 @@ class Loop:
 
     def next_wake(self) -> Instant | None:
         """When the loop should turn again by itself; None: when something happens."""
-        if self._news or self._answers or self.books.unswept:
+        if self._news or self._answers or self.cache.to_clean_up:
             return Instant(0)
         moments = [
-            self.books.next_wake(),
+            self.cache.next_wake(),
             self._link.retry_at,
             self._act_again_at,
             self._tell_at,
@@ -151,32 +160,32 @@ class Loop:
         self._ledger.renew(self.token, now)
         self._ledger_was_new = False
         self.token = self._ledger.acquire(self._holder, now, at_least=highest)
-        if self.books.cursor is not None:
+        if self.cache.cursor is not None:
             self._ledger.start_over(self.token, now)
         self._load()
 
     def _load(self) -> None:
         image = self._ledger.load()
-        self.books = Books(image)
+        self.cache = LedgerCache(image)
         self._events_written = image.events_through
 
     def _ledger_is_old(self) -> bool:
         """The control plane has heard of events that this ledger has not written yet."""
-        return self.books.cursor is not None and self._link.heard_events > self._events_written
+        return self.cache.cursor is not None and self._link.heard_events > self._events_written
 
     def _is_quiet(self, now: Instant, observation: Observation, pulled: PullAnswer | None) -> bool:
         """Nothing is new, and the hour alone changes nothing: all that an idle cluster costs."""
         if now < self._last_now:
-            self.books.observation = None  # the clock was set back: every moment we wait for may be wrong
+            self.cache.observation = None  # the clock was set back: every moment we wait for may be wrong
         self._last_now = now
-        if pulled is not None or observation is not self.books.observation:
+        if pulled is not None or observation is not self.cache.observation:
             return False
         wake = self.next_wake()
         return wake is None or now < wake
 
     def _must_wait(self, observation: Observation, pulled: PullAnswer | None) -> bool:
         """A ledger without memory decides nothing before it knows what is wanted and what every node runs."""
-        if self.books.cursor is not None:
+        if self.cache.cursor is not None:
             return False
         return (
             pulled is None
@@ -192,18 +201,18 @@ class Loop:
     # --- decide, write down ---
 
     def _write_down(self, now: Instant, observation: Observation, pulled: PullAnswer | None) -> Sequence[Order]:
-        view = View(
+        inputs = CycleInput(
             now=now,
             observation=observation,
             pulled=pulled,
             answers=self._answers,
             policy=self._policy,
-            recovered=self.books.cursor is None and self._is_not_the_first(observation, pulled),
+            recovered=self.cache.cursor is None and self._is_not_the_first(observation, pulled),
         )
-        draft = cycle(self.books, view, self._watch)
-        self._between("decided")
+        draft = cycle(self.cache, inputs, self._on_snapshot)
+        self._on_step("decided")
         entry = replace(draft.entry(), acknowledged=self._acknowledged)
-        if self.books.cursor is None and pulled is not None:
+        if self.cache.cursor is None and pulled is not None:
             entry = replace(entry, heard_events=pulled.heard_events)
         self._ledger.record(entry, self.token, now)  # from here on a crash loses nothing
         self._untold |= bool(entry.events)
@@ -212,8 +221,8 @@ class Loop:
         if self._note is not None:
             for event in entry.events:
                 self._note(event, draft.spec(event.workload))
-        self.books.absorb(draft)
-        self._inventory.note(draft)
+        self.cache.apply(draft)
+        self._pending.note(draft)
         self._answers, self._news, self._act_again_at, self._acknowledged = {}, False, None, None
         return draft.orders
 
@@ -231,22 +240,22 @@ class Loop:
             batch = queue[first : first + BATCH]
             try:
                 answers = self._engine.carry_out(batch, self.token)
-            except Away as error:
+            except EngineUnreachable as error:
                 self.trouble = str(error)
                 self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
                 return
             for order, answer in zip(batch, answers, strict=True):
                 self._note_answer(now, order, answer)
-            self._between("acted")
+            self._on_step("acted")
 
-    def _note_answer(self, now: Instant, order: Order, answer: Answer) -> None:
-        if answer.reply is not Reply.DONE:
+    def _note_answer(self, now: Instant, order: Order, answer: OrderResult) -> None:
+        if answer.status is not OrderStatus.DONE:
             if isinstance(order, StartOrder):
                 self._answers[order.pod] = answer
             else:
                 self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
         elif isinstance(order, StopOrder):
-            confirmed = self.books.stops_confirmed
+            confirmed = self.cache.stops_confirmed
             confirmed[order.pod] = min(confirmed.get(order.pod, order.grace_s), order.grace_s)
             self._news = True
 
@@ -263,26 +272,26 @@ class Loop:
         self._tell_at = None
         return False
 
-    def _tell(self, now: Instant) -> None:
-        books = self.books
+    def _report_state(self, now: Instant) -> None:
+        cache = self.cache
         pushed = self._link.push(
             now,
             self.token,
-            workloads=books.levels,
-            changed=self._inventory.changed_levels,
-            gone=books.gone,
-            nodes=self._inventory.nodes(books),
-            queues=self._inventory.queues(books),
+            workloads=cache.reports,
+            changed=self._pending.changed_reports,
+            gone=cache.gone,
+            nodes=self._pending.nodes(cache),
+            queues=self._pending.queues(cache),
             events=self._events,
         )
-        self._inventory.changed_levels = set()
+        self._pending.changed_reports = set()
         if self._link.fenced_by is not None:
             self._rank_above(now, self._link.fenced_by)
         if pushed is None:
             return
         if pushed.events_through is not None:
             self._acknowledged = pushed.events_through
-        books.confirm(pushed.workloads)
+        cache.acknowledge(pushed.workloads)
 
     def _events(self, after: int, limit: int) -> list[EventReport]:
         if not self._untold:

@@ -6,20 +6,22 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairpool.api.clusters import PodReport, WorkloadReport
-from fairpool.cluster.dependencies import unmet, waiting_words
-from fairpool.cluster.expand import LONGEST_BACK_OFF_S, REFUSALS_MAX, is_rigid, wanted_slots
-from fairpool.cluster.grace_period import to_stop
+from fairpool.cluster.dependencies import unmet_dependencies, waiting_text
+from fairpool.cluster.failures import REFUSALS_MAX
+from fairpool.cluster.gates import is_backing_off
+from fairpool.cluster.grace_period import grace_text
+from fairpool.cluster.pod_slots import counted_pods, is_rigid
 from fairpool.cluster.settle import IMAGE_TROUBLES
-from fairpool.cluster.survey import pool_of
+from fairpool.cluster.snapshot_builder import current_pool
 from fairpool.cluster.workload_state import Halt, WorkloadState
-from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, is_ahead
+from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.observation import ObservedNode
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.precedence import gpus_charged_milli
-from fairpool.model.spec import Arrangement, Want, WorkloadSpec
-from fairpool.model.status import Pause, Reason, WorkloadPhase
+from fairpool.model.spec import Arrangement, DesiredState, WorkloadSpec
+from fairpool.model.status import Reason, WaitReason, WorkloadPhase
 from fairpool.scheduler.decision import Verdict
 from fairpool.scheduler.explain import explain, names_for
 
@@ -36,8 +38,8 @@ class Status:
 
 def rollup(
     spec: WorkloadSpec,
-    standing: WorkloadState,
-    lives: Sequence[PodRecord],
+    state: WorkloadState,
+    pods: Sequence[PodRecord],
     *,
     verdicts: Mapping[GroupId, Verdict],
     nodes: Mapping[NodeName, ObservedNode],
@@ -45,18 +47,18 @@ def rollup(
     now: Instant,
 ) -> WorkloadReport:
     """The level of one workload."""
-    slots = wanted_slots(spec, lives)
-    shown = [life for life in lives if not life.is_over or slots.get(life.index) is life]
-    shown.sort(key=lambda life: (life.index, life.incarnation))  # told alike, in whatever order they came
-    status = status_of(spec, standing, shown, verdicts=verdicts, nodes=nodes, now=now)
-    pool = pool_of(spec, standing, pools)
-    if status.reason is Pause.QUEUED and pool not in pools:
+    slots = counted_pods(spec, pods)
+    shown = [pod for pod in pods if not pod.is_over or slots.get(pod.index) is pod]
+    shown.sort(key=lambda pod: (pod.index, pod.incarnation))  # told alike, in whatever order they came
+    status = workload_status(spec, state, shown, verdicts=verdicts, nodes=nodes, now=now)
+    pool = current_pool(spec, state, pools)
+    if status.reason is WaitReason.QUEUED and pool not in pools:
         status = Status(
             status.phase,
             status.reason,
             f"node pool {pool} does not exist: create it, or choose another with --node-pools",
         )
-    waiting = [life for life in shown if life.phase in (PodPhase.WAITING, PodPhase.PROMISED)]
+    waiting = [pod for pod in shown if pod.phase in (PodPhase.WAITING, PodPhase.PROMISED)]
     return WorkloadReport(
         id=spec.id,
         run=spec.run,
@@ -64,137 +66,135 @@ def rollup(
         reason=status.reason,
         detail=status.detail,
         pool=pool,
-        gpus_milli=sum(gpus_held_milli(life, nodes) for life in shown),
-        cpu_milli=sum(life.shape.cpu_milli for life in shown if life.is_placed),
-        memory_bytes=sum(life.shape.memory_bytes for life in shown if life.is_placed),
-        pods=tuple(PodReport.from_life(life, gpus_held_milli(life, nodes)) for life in shown),
-        since=_since(spec, standing, shown),
-        failures=standing.failures,
+        gpus_milli=sum(gpus_held_milli(pod, nodes) for pod in shown),
+        cpu_milli=sum(pod.shape.cpu_milli for pod in shown if pod.is_placed),
+        memory_bytes=sum(pod.shape.memory_bytes for pod in shown if pod.is_placed),
+        pods=tuple(PodReport.from_life(pod, gpus_held_milli(pod, nodes)) for pod in shown),
+        since=_since(spec, state, shown),
+        failures=state.failures,
         next_try_at=status.next_try_at,
-        waiting_since=min(
-            (spec.created_at if life.incarnation == 0 else life.born_at for life in waiting), default=None
-        ),
+        waiting_since=min((spec.created_at if pod.incarnation == 0 else pod.born_at for pod in waiting), default=None),
     )
 
 
-def status_of(
+def workload_status(
     spec: WorkloadSpec,
-    standing: WorkloadState,
-    lives: Sequence[PodRecord],
+    state: WorkloadState,
+    pods: Sequence[PodRecord],
     *,
     verdicts: Mapping[GroupId, Verdict],
     nodes: Mapping[NodeName, ObservedNode],
     now: Instant,
 ) -> Status:
     """The phase of a workload, from what is wanted of it and how its pods are. The first that holds counts."""
-    placed = [life for life in lives if life.is_placed]
-    if spec.want is Want.DELETE:
+    placed = [pod for pod in pods if pod.is_placed]
+    if spec.want is DesiredState.DELETE:
         return Status(WorkloadPhase.DELETING, Cause.DELETED, _time_left(placed))
-    if standing.halt is not None or spec.want is Want.STOP:
-        halt = standing.halt or Halt(WorkloadPhase.STOPPED, Cause.SUSPENDED, now)
+    if state.halt is not None or spec.want is DesiredState.STOP:
+        halt = state.halt or Halt(WorkloadPhase.STOPPED, Cause.SUSPENDED, now)
         if placed:
             words = (halt.detail or f"stopping: {halt.cause.value}", _time_left(placed))
-            return Status(WorkloadPhase.RUNNING, Pause.STOPPING, "; ".join(filter(None, words)))
+            return Status(WorkloadPhase.RUNNING, WaitReason.STOPPING, "; ".join(filter(None, words)))
         return Status(halt.phase, halt.cause, halt.detail)
-    running = [life for life in lives if life.phase is PodPhase.RUNNING]
-    done = sum(life.outcome is Outcome.OK for life in lives)
+    running = [pod for pod in pods if pod.phase is PodPhase.RUNNING]
+    done = sum(pod.outcome is Outcome.OK for pod in pods)
     if running and len(running) + done >= spec.needed:
         return _going(spec, running, nodes)
-    if any(life.phase in (PodPhase.BOUND, PodPhase.RUNNING) for life in placed):
+    if any(pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) for pod in placed):
         return _starting(placed)
-    awaited = unmet(spec, standing)
+    awaited = unmet_dependencies(spec, state)
     if awaited:
-        return Status(WorkloadPhase.PENDING, Pause.DEPENDENCY, waiting_words(awaited))
-    return _pending(spec, standing, lives, verdicts, now)
+        return Status(WorkloadPhase.PENDING, WaitReason.DEPENDENCY, waiting_text(awaited))
+    return _pending(spec, state, pods, verdicts, now)
 
 
 def _time_left(leaving: Sequence[PodRecord]) -> str:
     """How long the slowest of those that were told to stop has, from its notice on."""
-    graces = [life.grace_s for life in leaving if life.phase is PodPhase.RELEASING]
-    return to_stop(max(graces)) if graces else ""
+    graces = [pod.grace_s for pod in leaving if pod.phase is PodPhase.RELEASING]
+    return grace_text(max(graces)) if graces else ""
 
 
 def _going(spec: WorkloadSpec, running: Sequence[PodRecord], nodes: Mapping[NodeName, ObservedNode]) -> Status:
-    for life in running:
-        observed = nodes.get(life.node) if life.node is not None else None
+    for pod in running:
+        observed = nodes.get(pod.node) if pod.node is not None else None
         if observed is not None and observed.silent_since is not None:
-            return Status(WorkloadPhase.DEGRADED, Pause.NODE_SILENT, f"node {life.node} does not respond")
+            return Status(WorkloadPhase.DEGRADED, WaitReason.NODE_SILENT, f"node {pod.node} does not respond")
     if spec.arrangement is Arrangement.REPLICAS and len(running) < spec.pods:
-        return Status(WorkloadPhase.DEGRADED, Pause.SHORT, f"{len(running)} of {spec.pods} replicas running")
+        return Status(WorkloadPhase.DEGRADED, WaitReason.SHORT, f"{len(running)} of {spec.pods} replicas running")
     if spec.is_elastic and len(running) < spec.pods:
         return Status(WorkloadPhase.RUNNING, None, f"{len(running)} of up to {spec.pods} pods running")
     return Status(WorkloadPhase.RUNNING)
 
 
 def _starting(placed: Sequence[PodRecord]) -> Status:
-    for life in placed:
-        if life.trouble:
-            image = life.trouble.startswith(IMAGE_TROUBLES)
-            return Status(WorkloadPhase.INITIALIZING, Pause.IMAGE if image else Pause.STARTING, life.trouble)
-    return Status(WorkloadPhase.INITIALIZING, Pause.STARTING)
+    for pod in placed:
+        if pod.trouble:
+            image = pod.trouble.startswith(IMAGE_TROUBLES)
+            return Status(WorkloadPhase.INITIALIZING, WaitReason.IMAGE if image else WaitReason.STARTING, pod.trouble)
+    return Status(WorkloadPhase.INITIALIZING, WaitReason.STARTING)
 
 
 def _pending(
     spec: WorkloadSpec,
-    standing: WorkloadState,
-    lives: Sequence[PodRecord],
+    state: WorkloadState,
+    pods: Sequence[PodRecord],
     verdicts: Mapping[GroupId, Verdict],
     now: Instant,
 ) -> Status:
-    leaving = [life for life in lives if life.phase is PodPhase.RELEASING]
+    leaving = [pod for pod in pods if pod.phase is PodPhase.RELEASING]
     if leaving:
-        first = min(leaving, key=lambda life: life.cause is Cause.PEER)  # the one for which the others have to leave
+        first = min(leaving, key=lambda pod: pod.cause is Cause.PEER)  # the one for which the others have to leave
         if first.cause is Cause.IMAGE:
-            return Status(WorkloadPhase.PENDING, Pause.IMAGE, first.detail)
-        return Status(WorkloadPhase.PENDING, Pause.EVICTED, f"{first.detail}; {_time_left(leaving)}")
-    waiting = [life for life in lives if not life.is_over]
-    held_back = [life for life in waiting if is_ahead(life.not_before, now, LONGEST_BACK_OFF_S)]
+            return Status(WorkloadPhase.PENDING, WaitReason.IMAGE, first.detail)
+        return Status(WorkloadPhase.PENDING, WaitReason.EVICTED, f"{first.detail}; {_time_left(leaving)}")
+    waiting = [pod for pod in pods if not pod.is_over]
+    held_back = [pod for pod in waiting if is_backing_off(pod, now)]
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
-        return _backing_off(spec, standing, held_back)
-    said = [verdicts[life.group] for life in waiting if life.group in verdicts]
+        return _backing_off(spec, state, held_back)
+    said = [verdicts[pod.group] for pod in waiting if pod.group in verdicts]
     words = explain(said[0], called=names_for(spec.project)) if said else "has not been considered by the scheduler yet"
-    return Status(WorkloadPhase.PENDING, Pause.QUEUED, words)
+    return Status(WorkloadPhase.PENDING, WaitReason.QUEUED, words)
 
 
-def _backing_off(spec: WorkloadSpec, standing: WorkloadState, held_back: Sequence[PodRecord]) -> Status:
+def _backing_off(spec: WorkloadSpec, state: WorkloadState, held_back: Sequence[PodRecord]) -> Status:
     """Failed, and waits before it is tried again: which try is next, of how many. When that is, is data."""
-    at = [life.not_before for life in held_back]
+    at = [pod.not_before for pod in held_back]
     next_try_at = max(at) if is_rigid(spec) else min(at)
-    words = standing.failure or "ended"
-    of_image = standing.refusals > 0 and any(trouble in words for trouble in IMAGE_TROUBLES)
-    detail = f"{words}; waiting for {_next_try(spec, standing)}; it holds no GPU until then"
-    return Status(WorkloadPhase.PENDING, Pause.IMAGE if of_image else Pause.BACK_OFF, detail, next_try_at)
+    words = state.failure or "ended"
+    of_image = state.refusals > 0 and any(trouble in words for trouble in IMAGE_TROUBLES)
+    detail = f"{words}; waiting for {_next_try(spec, state)}; it holds no GPU until then"
+    return Status(WorkloadPhase.PENDING, WaitReason.IMAGE if of_image else WaitReason.BACK_OFF, detail, next_try_at)
 
 
-def _next_try(spec: WorkloadSpec, standing: WorkloadState) -> str:
-    if standing.refusals:
-        return f"try {standing.refusals + 1} of {REFUSALS_MAX + 1}"
-    if not standing.failures:
+def _next_try(spec: WorkloadSpec, state: WorkloadState) -> str:
+    if state.refusals:
+        return f"try {state.refusals + 1} of {REFUSALS_MAX + 1}"
+    if not state.failures:
         return "a restart"
-    retries = spec.end_rule.retries
+    retries = spec.restart_rule.retries
     of = "" if retries is None else f" of {retries}"
     if spec.arrangement is not Arrangement.TOGETHER:
-        return f"retry {standing.failures}{of}"  # of all its pods together
-    return f"try {standing.failures + 1}" + ("" if retries is None else f" of {retries + 1}")
+        return f"retry {state.failures}{of}"  # of all its pods together
+    return f"try {state.failures + 1}" + ("" if retries is None else f" of {retries + 1}")
 
 
-def _since(spec: WorkloadSpec, standing: WorkloadState, lives: Sequence[PodRecord]) -> Instant:
+def _since(spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord]) -> Instant:
     """When it came into its phase, from what is written: the same after a restart of the loop."""
-    if standing.halt is not None and not any(life.is_placed for life in lives):
-        return standing.halt.at
-    running = [life.since for life in lives if life.phase is PodPhase.RUNNING]
+    if state.halt is not None and not any(pod.is_placed for pod in pods):
+        return state.halt.at
+    running = [pod.since for pod in pods if pod.phase is PodPhase.RUNNING]
     if running:
         return min(running)
-    return max((life.since for life in lives), default=spec.created_at)
+    return max((pod.since for pod in pods), default=spec.created_at)
 
 
-def gpus_held_milli(life: PodRecord, nodes: Mapping[NodeName, ObservedNode]) -> int:
+def gpus_held_milli(pod: PodRecord, nodes: Mapping[NodeName, ObservedNode]) -> int:
     """GPUs that a life holds, in thousandths. One that broke under it is held by nobody."""
-    if not life.is_placed or life.node is None:
+    if not pod.is_placed or pod.node is None:
         return 0
-    observed = nodes.get(life.node)
+    observed = nodes.get(pod.node)
     if observed is None:
-        return gpus_charged_milli(life.shape.gpu)
-    held = gpus_charged_milli(life.shape.gpu, observed.node.gpu_memory_mib)
-    gone = sum(device >= observed.node.gpus for device in life.devices)
-    return held - held * gone // len(life.devices) if gone else held
+        return gpus_charged_milli(pod.shape.gpu)
+    held = gpus_charged_milli(pod.shape.gpu, observed.node.gpu_memory_mib)
+    gone = sum(device >= observed.node.gpus for device in pod.devices)
+    return held - held * gone // len(pod.devices) if gone else held

@@ -29,7 +29,7 @@ class GroupDates:
 
 
 @dataclass(frozen=True, slots=True)
-class Avoided:
+class AvoidedNode:
     """A node that refused its pods lately."""
 
     node: NodeName
@@ -55,7 +55,7 @@ class WorkloadState:
     pool: PoolName | None = None
     """The node pool it tries now."""
     groups: tuple[GroupDates, ...] = ()
-    avoided: tuple[Avoided, ...] = ()
+    avoided: tuple[AvoidedNode, ...] = ()
     met: tuple[WorkloadId, ...] = ()
     """Workloads it had to wait for and that have ended as it wanted: they may be gone by now."""
 

@@ -15,7 +15,7 @@ from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any
 
-from fairpool.api import workloads as wire
+from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, item
 from fairpool.api.wire import NAME_PATTERN, WORKLOAD_NAME_MAX
@@ -32,18 +32,18 @@ from fairpool.model.spec import (
     DEFAULT_GRACE_S,
     Arrangement,
     Dependency,
+    DesiredState,
     PodTemplate,
     Program,
     RestartPolicy,
     Volume,
-    Want,
     WorkloadSpec,
 )
 from fairpool.model.workload import (
     NO_GPU,
     GpuRequest,
-    LabelOperator,
-    LabelRule,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
     PodShape,
     Toleration,
     WorkloadKind,
@@ -98,7 +98,7 @@ MIG_PROFILE = re.compile(r"[1-7]g\.[0-9]{1,3}gb(\+me)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class AdmissionContext:
     """What a submit meets."""
 
     project: ProjectRequest
@@ -142,8 +142,8 @@ def _check_words(spec: wire.CommonSpec, complaints: _Complaints) -> None:
         complaints.add("spec.too_many_words", what, "put large values in a file", "spec.environmentVariables")
 
 
-def _check_grace(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> None:
-    asked_s, most_s = _or(spec.termination_grace_period_seconds, 0), ground.grace_most_s
+def _check_grace(spec: wire.CommonSpec, context: AdmissionContext, complaints: _Complaints) -> None:
+    asked_s, most_s = _or(spec.termination_grace_period_seconds, 0), context.grace_most_s
     if asked_s > most_s:
         what = f"a grace period of {asked_s} s exceeds the maximum of {most_s} s"
         fix = f"use at most {most_s} s"
@@ -151,7 +151,7 @@ def _check_grace(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints)
 
 
 def admit(
-    submit: wire.SubmitAny, ground: Ground, *, workload_id: WorkloadId, name: str, now: Instant
+    submit: wire.SubmitAny, context: AdmissionContext, *, workload_id: WorkloadId, name: str, now: Instant
 ) -> WorkloadSpec | list[ProblemItem]:
     """The declaration, or all that is wrong."""
     complaints = _Complaints()
@@ -167,21 +167,21 @@ def admit(
         what = "--stdin is required for containers with -t/--tty=true"
         complaints.add("spec.tty_without_stdin", what, "also set stdin", "spec.stdin")
     _check_words(spec, complaints)
-    _check_images(submit, ground, complaints)
-    _check_claims(spec.storage, ground, complaints)
-    _check_grace(spec, ground, complaints)
+    _check_images(submit, context, complaints)
+    _check_claims(spec.storage, context, complaints)
+    _check_grace(spec, context, complaints)
     if spec.python_env is not None and not spec.python_env.startswith("/"):
         what = f"the Python environment {spec.python_env!r} is not an absolute path"
         complaints.add(
             "spec.python_env", what, "use the path of its directory on the node, e.g. /opt/envs/train", "spec.pythonEnv"
         )
     size = _size(submit, complaints)
-    shape = _shape(spec, kind, ground, complaints)
-    leader = _leader(submit, shape, ground, complaints)
+    shape = _shape(spec, kind, context, complaints)
+    leader = _leader(submit, shape, context, complaints)
     preemptible, priority = _precedence(spec, complaints)
-    pools = _pools(spec, ground, complaints)
-    after = _after(spec, ground, complaints)
-    _check_workdir(spec, ground, complaints)
+    pools = _pools(spec, context, complaints)
+    after = _after(spec, context, complaints)
+    _check_workdir(spec, context, complaints)
     if complaints.items:
         return complaints.items
     return WorkloadSpec(
@@ -190,7 +190,7 @@ def admit(
         project=QueueId(submit.project_id),
         created_at=now,
         kind=KINDS[kind],
-        template=PodTemplate(shape=shape, program=_program(spec, spec, ground)),
+        template=PodTemplate(shape=shape, program=_program(spec, spec, context)),
         leader=leader,
         arrangement=size.arrangement,
         pods=size.pods,
@@ -204,7 +204,7 @@ def admit(
         ttl_s=spec.auto_deletion_time_after_completion_seconds,
         grace_s=_or(spec.termination_grace_period_seconds, DEFAULT_GRACE_S),
         pools=pools,
-        want=Want.STOP if submit.suspended else Want.RUN,
+        want=DesiredState.STOP if submit.suspended else DesiredState.RUN,
         after=after,
         array=size.array,
     )
@@ -213,43 +213,43 @@ def admit(
 # --- what there must be -----------------------------------------------------------------------------------------
 
 
-def _check_images(submit: wire.SubmitAny, ground: Ground, complaints: _Complaints) -> None:
+def _check_images(submit: wire.SubmitAny, context: AdmissionContext, complaints: _Complaints) -> None:
     """An image that the cluster is known not to have would never start, unless somebody puts it there meanwhile."""
-    if ground.images is None or submit.wait_anyway:
+    if context.images is None or submit.wait_anyway:
         return
     asked = {"spec.image": submit.spec.image}
     if isinstance(submit, wire.SubmitDistributed) and submit.spec.master_spec is not None:
         asked["spec.masterSpec.image"] = submit.spec.master_spec.image
     for place, name in asked.items():
-        if not name or any(fits(name, pattern) for pattern in ground.images):
+        if not name or any(fits(name, pattern) for pattern in context.images):
             continue
-        near = difflib.get_close_matches(without_tag(without_registry(name)), ground.images, n=1)
+        near = difflib.get_close_matches(without_tag(without_registry(name)), context.images, n=1)
         meant = f"did you mean {near[0]}? " if near else ""
-        listed = f"{'A' if meant else 'a'}vailable images: {', '.join(ground.images)}"
+        listed = f"{'A' if meant else 'a'}vailable images: {', '.join(context.images)}"
         fix = f"{meant}{listed}; to queue it regardless, use --wait-anyway (API: waitAnyway)"
         complaints.add("image.unknown", f"there is no image {name} on this cluster", fix, place)
 
 
-def _check_claims(storage: wire.Storage, ground: Ground, complaints: _Complaints) -> None:
+def _check_claims(storage: wire.Storage, context: AdmissionContext, complaints: _Complaints) -> None:
     for each in storage.pvc:
         name, place = each.claim_name or "", "spec.storage.pvc"
         if each.existing_pvc and not name:
             complaints.add("claim.unnamed", "an existing claim needs a name", "set claimName", f"{place}.claimName")
-        elif each.existing_pvc and name not in ground.claims:
-            near = difflib.get_close_matches(name, sorted(ground.claims), n=1)
+        elif each.existing_pvc and name not in context.claims:
+            near = difflib.get_close_matches(name, sorted(context.claims), n=1)
             known = (
-                f"existing claims: {', '.join(sorted(ground.claims))}"
-                if ground.claims
+                f"existing claims: {', '.join(sorted(context.claims))}"
+                if context.claims
                 else "the project has no claims yet"
             )
             meant = f"did you mean {near[0]}? " if near else ""
             fix = f"{meant}{known}; to create one: --new-pvc claimname={name},size=10Gi,path={each.path}"
-            what = f"project {ground.project.name} has no volume claim {name}"
+            what = f"project {context.project.name} has no volume claim {name}"
             complaints.add("claim.unknown", what, fix, f"{place}.claimName")
         elif not each.existing_pvc and each.claim_info is None:
             complaints.add("claim.no_size", "a new claim needs a size", "set claimInfo.size, e.g. 10Gi", place)
-        elif not each.existing_pvc and name in ground.claims:
-            what = f"project {ground.project.name} already has a volume claim {name}"
+        elif not each.existing_pvc and name in context.claims:
+            what = f"project {context.project.name} already has a volume claim {name}"
             complaints.add("claim.exists", what, f"mount it: --pvc {name}:{each.path}", f"{place}.claimName")
         elif name and not NAME.fullmatch(name):
             what = f"{name!r} is not a valid claim name"
@@ -345,14 +345,14 @@ def _replicas(spec: wire.InferenceSpec, complaints: _Complaints) -> _Size:
 # --- where a pod may go --------------------------------------------------------------------------------------
 
 
-def _shape(spec: wire.CommonSpec, kind: wire.Kind, ground: Ground, complaints: _Complaints) -> PodShape:
+def _shape(spec: wire.CommonSpec, kind: wire.Kind, context: AdmissionContext, complaints: _Complaints) -> PodShape:
     gpu = gpu_request(spec.compute, complaints.items)
     return PodShape(
         gpu=gpu,
         cpu_milli=_cpu(spec.compute, gpu),
         memory_bytes=_memory(spec.compute, gpu),
         extended=tuple(sorted((each.resource, each.quantity) for each in spec.compute.extended_resources)),
-        node_rules=_node_rules(spec, kind, ground, complaints),
+        node_rules=_node_rules(spec, kind, context, complaints),
         tolerations=tuple(_toleration(each) for each in spec.tolerations),
         labels=tuple(sorted(spec.labels.items())),
     )
@@ -465,31 +465,33 @@ def bytes_of(text: str) -> int | None:
 
 
 def _node_rules(
-    spec: wire.CommonSpec, kind: wire.Kind, ground: Ground, complaints: _Complaints
-) -> tuple[tuple[LabelRule, ...], ...]:
-    types = ground.project.node_types
+    spec: wire.CommonSpec, kind: wire.Kind, context: AdmissionContext, complaints: _Complaints
+) -> tuple[tuple[NodeSelectorRequirement, ...], ...]:
+    types = context.project.node_types
     permitted = types.workspace if kind is wire.Kind.WORKSPACE else types.training
-    always: list[LabelRule] = []
+    always: list[NodeSelectorRequirement] = []
     if spec.node_type is not None:
         if permitted and spec.node_type not in permitted:
-            what = f"project {ground.project.name} may not use nodes of type {spec.node_type}"
+            what = f"project {context.project.name} may not use nodes of type {spec.node_type}"
             complaints.add("spec.node_type", what, f"use one of {', '.join(permitted)}", "spec.nodeType")
-        always.append(LabelRule(NODE_TYPE_LABEL, LabelOperator.IN, (spec.node_type,)))
+        always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, (spec.node_type,)))
     elif permitted:
-        always.append(LabelRule(NODE_TYPE_LABEL, LabelOperator.IN, tuple(sorted(permitted))))
+        always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, tuple(sorted(permitted))))
     alternatives = _affinity(spec.node_affinity_required, complaints)
     if not alternatives:
         return (tuple(always),) if always else ()
     return tuple((*always, *rules) for rules in alternatives)
 
 
-def _affinity(document: dict[str, Any] | None, complaints: _Complaints) -> list[tuple[LabelRule, ...]]:
+def _affinity(document: dict[str, Any] | None, complaints: _Complaints) -> list[tuple[NodeSelectorRequirement, ...]]:
     if not document:
         return []
     try:
         return [
             tuple(
-                LabelRule(str(each["key"]), LabelOperator(each["operator"]), tuple(map(str, each.get("values") or ())))
+                NodeSelectorRequirement(
+                    str(each["key"]), NodeSelectorOperator(each["operator"]), tuple(map(str, each.get("values") or ()))
+                )
                 for each in term["matchExpressions"]
             )
             for term in document["nodeSelectorTerms"]
@@ -505,11 +507,11 @@ def _toleration(each: wire.TolerationWire) -> Toleration:
     return Toleration(each.key, value, TaintEffect(each.effect) if each.effect else None)
 
 
-def _pools(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> tuple[PoolName, ...]:
-    chosen = spec.node_pools or ground.project.default_node_pools
+def _pools(spec: wire.CommonSpec, context: AdmissionContext, complaints: _Complaints) -> tuple[PoolName, ...]:
+    chosen = spec.node_pools or context.project.default_node_pools
     for name in chosen:
-        if name not in ground.pools:
-            fix = f"use one of {', '.join(sorted(ground.pools))}"
+        if name not in context.pools:
+            fix = f"use one of {', '.join(sorted(context.pools))}"
             complaints.add("spec.node_pool", f"there is no node pool {name}", fix, "spec.nodePools")
     return tuple(PoolName(name) for name in dict.fromkeys(chosen))
 
@@ -517,13 +519,13 @@ def _pools(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> tu
 # --- after others, and with which folder -------------------------------------------------------------------------
 
 
-def _after(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> tuple[Dependency, ...]:
+def _after(spec: wire.CommonSpec, context: AdmissionContext, complaints: _Complaints) -> tuple[Dependency, ...]:
     found: dict[WorkloadId, Dependency] = {}
     for said in spec.after:
         name, _, how = said.partition(":")
-        known = ground.work.get(name)
+        known = context.work.get(name)
         if known is None:
-            what = f"there is no job {name} in project {ground.project.name} to start after"
+            what = f"there is no job {name} in project {context.project.name} to start after"
             complaints.add("spec.after", what, "use the name of an existing job", "spec.after")
             continue
         if known in found:
@@ -532,10 +534,10 @@ def _after(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> tu
     return tuple(found.values())
 
 
-def _check_workdir(spec: wire.CommonSpec, ground: Ground, complaints: _Complaints) -> None:
+def _check_workdir(spec: wire.CommonSpec, context: AdmissionContext, complaints: _Complaints) -> None:
     if spec.workdir is None:
         return
-    if not ground.has_upload:
+    if not context.has_upload:
         what = "the upload does not exist, is not yours, or is used by another job or project"
         complaints.add("spec.upload", what, "upload the folder again", "spec.workdir.upload")
     if spec.workdir.path.strip("/") == "":
@@ -545,7 +547,7 @@ def _check_workdir(spec: wire.CommonSpec, ground: Ground, complaints: _Complaint
 # --- what runs, and how it ranks -----------------------------------------------------------------------------
 
 
-def _program(spec: wire.PodSpecWire, common: wire.CommonSpec, ground: Ground) -> Program:
+def _program(spec: wire.PodSpecWire, common: wire.CommonSpec, context: AdmissionContext) -> Program:
     compute = spec.compute
     return Program(
         image=spec.image,
@@ -560,7 +562,7 @@ def _program(spec: wire.PodSpecWire, common: wire.CommonSpec, ground: Ground) ->
         memory_limit_bytes=(bytes_of(compute.cpu_memory_limit) or 0) if compute.cpu_memory_limit else 0,
         shm_bytes=LARGE_SHM_BYTES if compute.large_shm_request else 0,
         python_env=spec.python_env or "",
-        submitter_uid=ground.submitter_uid,
+        submitter_uid=context.submitter_uid,
     )
 
 
@@ -596,7 +598,9 @@ def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
         return tuple(text.split())
 
 
-def _leader(submit: wire.SubmitAny, shape: PodShape, ground: Ground, complaints: _Complaints) -> PodTemplate | None:
+def _leader(
+    submit: wire.SubmitAny, shape: PodShape, context: AdmissionContext, complaints: _Complaints
+) -> PodTemplate | None:
     if not isinstance(submit, wire.SubmitDistributed) or submit.spec.master_spec is None or submit.spec.no_master:
         return None
     master = submit.spec.master_spec
@@ -611,7 +615,7 @@ def _leader(submit: wire.SubmitAny, shape: PodShape, ground: Ground, complaints:
         labels=shape.labels,
     )
     own = master if master.image else master.model_copy(update={"image": submit.spec.image})
-    program = _program(own, submit.spec, ground)
+    program = _program(own, submit.spec, context)
     return PodTemplate(shape=place, program=program)
 
 

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import fairpool
-from fairpool.api.organization import ClusterRequest
+from fairpool.api.nodes import ClusterRequest
 from fairpool.control import (
     access_rules,
     applications,
@@ -50,7 +50,7 @@ from fairpool.control.host_check import STRANGERS_BODY_MAX_BYTES, Threshold, is_
 from fairpool.control.owner import SignInLinks
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
-from fairpool.control.pod_access import NoDoors, PodDoors
+from fairpool.control.pod_access import NoPodAccess, PodAccess
 from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, on_unavailable, refused
 from fairpool.control.settings import Settings
 from fairpool.control.signpost import Signpost
@@ -70,10 +70,12 @@ MODULES = (
 """Whoever has routes, beside workloads, which come first."""
 
 
-def create_app(settings: Settings, *, doors: PodDoors | None = None, hasher: PasswordHasher | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, *, pod_access: PodAccess | None = None, hasher: PasswordHasher | None = None
+) -> FastAPI:
     """The control plane. Opens its database when it starts and closes it when it stops."""
     database = Database(settings.data / "control.sqlite")
-    plane = Plane(settings=settings, database=database, doors=doors or NoDoors())
+    plane = Plane(settings=settings, database=database, pod_access=pod_access or NoPodAccess())
     database.after_commit = plane.notifier.ring
     app = FastAPI(
         title="Fairpool",

@@ -44,7 +44,7 @@ Names = dict[str, Patience]
 
 def names_of(kind: str, name: str, address: str) -> Names:
     """What an attempt is counted under."""
-    place = place_of(address)
+    place = network_of(address)
     return {
         f"{kind} {name} from {place}": SOMEBODY_SOMEWHERE,
         f"{kind} {name}": SOMEBODY,
@@ -52,7 +52,7 @@ def names_of(kind: str, name: str, address: str) -> Names:
     }
 
 
-def place_of(address: str) -> str:
+def network_of(address: str) -> str:
     """An address as it is counted: those that one attacker has at once are one."""
     try:
         parsed = ipaddress.ip_address(address)

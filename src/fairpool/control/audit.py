@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
-from fairpool.api import organization as wire
+from fairpool.api import audit as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control.lean_route import LeanRoute

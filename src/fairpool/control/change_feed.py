@@ -28,7 +28,7 @@ class Read(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FeedEntry:
     """One change, and what is said about it."""
 
     change: changes.Changed
@@ -46,17 +46,17 @@ class Told:
         return self.change.revision
 
 
-class Tail:
+class ChangeFeedCache:
     """What changed lately. For one event loop."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
-        self._told: list[Told] = []
+        self._told: list[FeedEntry] = []
         self._begins_after: int | None = None
         self._reaches = 0
         self._rings = -1
 
-    async def after(self, read: Read, rings: int, revision: int, most: int) -> Sequence[Told] | None:
+    async def after(self, read: Read, rings: int, revision: int, most: int) -> Sequence[FeedEntry] | None:
         """What came after a revision, so many at most; None: that was too long ago to be remembered here.
 
         `rings` says how often something was written: while it stays the same there is nothing new to ask for.
@@ -76,11 +76,11 @@ class Tail:
     async def _catch_up(self, read: Read) -> None:
         """To what is written now; from there, where that would be more than is kept."""
 
-        def unit(connection: Connection) -> list[Told] | int:
+        def unit(connection: Connection) -> list[FeedEntry] | int:
             current = changes.current(connection)
             if self._begins_after is None or not 0 <= current - self._reaches <= self._kept:
                 return current
-            return told_after(connection, self._reaches, self._kept)
+            return entries_after(connection, self._reaches, self._kept)
 
         found = await read(unit)
         if isinstance(found, int):
@@ -94,7 +94,7 @@ class Tail:
             del self._told[: -self._kept]
 
 
-def told_after(connection: Connection, revision: int, most: int) -> list[Told]:
+def entries_after(connection: Connection, revision: int, most: int) -> list[FeedEntry]:
     """Changes after a revision with their words, from the database. A workload is shown as it is by now."""
     found = changes.after(connection, revision, most)
     ids = list(dict.fromkeys(each.id for each in found if each.noun == "workload"))
@@ -103,10 +103,10 @@ def told_after(connection: Connection, revision: int, most: int) -> list[Told]:
     return [_told(each, shown.get(each.id) if each.noun == "workload" else None, departments) for each in found]
 
 
-def _told(change: changes.Changed, row: Any, departments: Mapping[str, str]) -> Told:
+def _told(change: changes.Changed, row: Any, departments: Mapping[str, str]) -> FeedEntry:
     bare = _line(change, None)
     project_now = str(row.project) if row is not None else change.project
-    return Told(
+    return FeedEntry(
         change=change,
         line=_line(change, row.item) if row is not None else bare,
         without_object=bare,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
@@ -45,7 +46,9 @@ def _claim(row: Any) -> wire.ClaimItem:
     )
 
 
-def named(connection: Connection, body: wire.SubmitAny, workload: str, project: str) -> wire.SubmitAny:
+def named(
+    connection: Connection, body: workload_spec.SubmitAny, workload: str, project: str
+) -> workload_spec.SubmitAny:
     """The same, with a name for every new claim that has none: one that the project does not have yet. Claims stay when
     their workload is deleted."""
     wanted = body.spec.storage.pvc
@@ -58,7 +61,7 @@ def named(connection: Connection, body: wire.SubmitAny, workload: str, project: 
     return body.model_copy(update={"spec": body.spec.model_copy(update={"storage": storage})})
 
 
-def _named(claim: wire.Pvc, name: str) -> wire.Pvc:
+def _named(claim: workload_spec.Pvc, name: str) -> workload_spec.Pvc:
     return claim.model_copy(update={"claim_name": name})
 
 
@@ -72,7 +75,7 @@ def as_existing(spec: dict[str, Any]) -> dict[str, Any]:
     return {**spec, "storage": {**storage, "pvc": made}} if made else spec
 
 
-def make(connection: Connection, body: wire.SubmitAny, project: str, by: str, now: int) -> None:
+def make(connection: Connection, body: workload_spec.SubmitAny, project: str, by: str, now: int) -> None:
     """Write down the new claims of a request that was admitted."""
     new = [each for each in body.spec.storage.pvc if not each.existing_pvc]
     made = [(each.claim_name or "", each.claim_info.size if each.claim_info else "") for each in new]

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Body, Request, Response
 
 from fairpool.api import classic as wire
 from fairpool.api import organization as org
+from fairpool.api import workload_spec
 from fairpool.api import workloads as work
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
@@ -190,7 +191,7 @@ def job(item: dict[str, Any]) -> wire.ClassicJob:
     )
 
 
-def _newer(body: wire.ClassicSubmit) -> work.SubmitAny:
+def _newer(body: wire.ClassicSubmit) -> workload_spec.SubmitAny:
     """The same in newer words, or everything that cannot be said in them."""
     problems: list[ProblemItem] = []
     if body.name is not None and body.job_name_prefix is not None:
@@ -227,9 +228,9 @@ def _newer(body: wire.ClassicSubmit) -> work.SubmitAny:
         "useGivenNameAsPrefix": body.job_name_prefix is not None,
         "waitAnyway": body.wait_anyway,
     }
-    kind: type[work.SubmitAny] = work.SubmitWorkspace
+    kind: type[workload_spec.SubmitAny] = workload_spec.SubmitWorkspace
     if not body.interactive:
-        kind = work.SubmitTraining
+        kind = workload_spec.SubmitTraining
         said |= {"completions": body.completions, "parallelism": body.parallelism}
     try:
         return kind.model_validate({**head, "spec": _given(said)})

@@ -31,7 +31,7 @@ from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS, Instant, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.spec import Want
+from fairpool.model.spec import DesiredState
 
 router = APIRouter(tags=["clusters"], route_class=LeanRoute)
 
@@ -241,7 +241,7 @@ def _show(plane: Plane, connection: Connection, row: Any, report: link.WorkloadR
         declared=False,
         kept=plane.settings.changes_kept,
     )
-    item = items.state(json.loads(row.facts), Want(row.want), report, row.revision)
+    item = items.state(json.loads(row.facts), DesiredState(row.want), report, row.revision)
     item = declarations.with_own_addresses(connection, row, item)
     live = [pod for pod in report.pods if pod.phase is PodPhase.RUNNING] if report is not None else []
     holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
@@ -287,7 +287,7 @@ def _drop_gone(plane: Plane, connection: Connection, cluster: str, report: link.
         kept = plane.settings.changes_kept
         revision = changes.record(connection, "workload", row.id, "gone", now, project=row.project, kept=kept)
         last = declarations.report_of(row)
-        item = items.state(json.loads(row.facts), Want(row.want), last, revision, gone=True)
+        item = items.state(json.loads(row.facts), DesiredState(row.want), last, revision, gone=True)
         workload_store.gone(connection, row.id, now, items.text(item), revision)
         _finish_project(plane, connection, row.project, now)
 

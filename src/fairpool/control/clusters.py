@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from fairpool.api import organization as wire
+from fairpool.api import nodes as wire
 from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control.guard import digest_of
 from fairpool.control.lean_route import LeanRoute

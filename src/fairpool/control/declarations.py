@@ -15,33 +15,35 @@ from fairpool.control.refusal import refused
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
-from fairpool.model.spec import Want
+from fairpool.model.spec import DesiredState
 from fairpool.model.status import WorkloadPhase
 
 if TYPE_CHECKING:
     from fairpool.control.plane import Plane
 
 
-VERBS = {Want.STOP: "suspended", Want.DELETE: "deleted"}
+VERBS = {DesiredState.STOP: "suspended", DesiredState.DELETE: "deleted"}
 
 
-def set_want(plane: Plane, connection: Connection, row: Any, want: Want, by: str = "", *, force: bool = False) -> bool:
+def set_want(
+    plane: Plane, connection: Connection, row: Any, want: DesiredState, by: str = "", *, force: bool = False
+) -> bool:
     """Run, stop or delete it, at the wish of somebody; False: it is so already. `force`: delete it without grace, which
     is declared as such, so that it can be asked for when it is being deleted already."""
     spec = declaration_of(row)
-    if want is Want.DELETE and force and spec.grace_s > 0:
+    if want is DesiredState.DELETE and force and spec.grace_s > 0:
         _declare(plane, connection, row, spec.model_copy(update={"want": want, "grace_s": 0}), VERBS[want])
         return True
-    if spec.want is Want.DELETE:
-        if want is Want.DELETE:
+    if spec.want is DesiredState.DELETE:
+        if want is DesiredState.DELETE:
             return False
         what = f"{row.name} is being deleted"
         raise refused(409, "workload.being_deleted", what, "submit it again")
-    if want is Want.RUN:
+    if want is DesiredState.RUN:
         return _resume(plane, connection, row, spec)
     if spec.want is want:
         return False
-    if want is Want.STOP and by:
+    if want is DesiredState.STOP and by:
         facts = items.text(items.suspended(json.loads(row.facts), by, plane.now()))
         store.change(connection, row.id, facts=facts)
         row = store.one(connection, row.id)
@@ -69,7 +71,7 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
 
 def follow_department(plane: Plane, connection: Connection, project: str, department: str) -> None:
     """The work in a project goes with it to another department. What is gone keeps the words of its time."""
-    plane.database.when_committed(plane.tail.forget)
+    plane.database.when_committed(plane.change_feed.forget)
     store.set_department(connection, project, department)
     new = {"departmentId": department, "departmentName": department}
     for row in store.there_in(connection, project):
@@ -117,11 +119,11 @@ def _resume(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire) 
     report = report_of(row)
     over = Over.of_report(report) if report is not None else None
     ended = over is not None and over.run == spec.run
-    if spec.want is Want.RUN and not ended:
+    if spec.want is DesiredState.RUN and not ended:
         return False  # it runs, or waits for its turn: what was asked for is so
     if ended and over is not None and over.phase is WorkloadPhase.COMPLETED:
         raise refused(409, "workload.completed", f"{row.name} has completed", "to run it again, submit it again")
-    _declare(plane, connection, row, spec.model_copy(update={"want": Want.RUN, "run": spec.run + 1}), "resumed")
+    _declare(plane, connection, row, spec.model_copy(update={"want": DesiredState.RUN, "run": spec.run + 1}), "resumed")
     return True
 
 
@@ -140,7 +142,7 @@ def _declare(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire,
         declaration=spec.to_json(),
         want=spec.want.value,
         run=spec.run,
-        name_key=None if spec.want is Want.DELETE else f"{spec.project}/{spec.name}",
+        name_key=None if spec.want is DesiredState.DELETE else f"{spec.project}/{spec.name}",
         phase=item["phase"],
         item=items.text(item),
         revision=revision,

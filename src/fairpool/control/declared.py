@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from fairpool.api import nodes
 from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem, item
 from fairpool.control.admission import quota_milli
@@ -16,16 +17,16 @@ from fairpool.model.organization import (
     DEPARTMENT_PREFIX,
     Entitlement,
     GraceRules,
-    NodeMarks,
+    NodeOverrides,
     Organization,
     OverQuota,
     ProjectRules,
     Queue,
+    children_over_quota,
     department_queue,
     gpu_entitlement,
     name_of_queue,
-    promised_beyond,
-    together,
+    total_quota,
 )
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
@@ -57,8 +58,8 @@ class Department:
 def organization(
     projects: Iterable[Unit],
     departments: Iterable[Department],
-    pools: Iterable[wire.NodePoolRequest],
-    marks: Mapping[str, wire.NodeMarksRequest],
+    pools: Iterable[nodes.NodePoolRequest],
+    marks: Mapping[str, nodes.NodeOverridesRequest],
     *,
     use_departments: bool = True,
     graces: GraceRules = DEFAULT_GRACES,
@@ -95,10 +96,10 @@ def department_as_queue(department: Department, pool: str, projects: Iterable[Qu
     children = list(projects)
     said = next((each for each in department.resources if each.pool == pool), wire.DepartmentResources())
     off = said.gpu.over_quota is wire.OverQuotaChoice.OFF
-    gpu = together([each.gpu for each in children]) if said.gpu.deserved is None else _gpu_quota(said.gpu.deserved)
+    gpu = total_quota([each.gpu for each in children]) if said.gpu.deserved is None else _gpu_quota(said.gpu.deserved)
     unit = MEMORY_UNITS[said.memory.units]
-    cpu = _plain(said.cpu, said.cpu.deserved, 1, off, together([each.cpu for each in children]))
-    memory = _plain(said.memory, said.memory.deserved, unit, off, together([each.memory for each in children]))
+    cpu = _plain(said.cpu, said.cpu.deserved, 1, off, total_quota([each.cpu for each in children]))
+    memory = _plain(said.memory, said.memory.deserved, unit, off, total_quota([each.memory for each in children]))
     return Queue(
         id=department_queue(department.name),
         priority=DEFAULT_QUEUE_PRIORITY if said.priority is None else said.priority,
@@ -140,7 +141,7 @@ def project_rules(said: wire.SchedulingRules) -> ProjectRules:
     )
 
 
-def node_pool(each: wire.NodePoolRequest) -> NodePool:
+def node_pool(each: nodes.NodePoolRequest) -> NodePool:
     is_default = each.name == DEFAULT_POOL
     return NodePool(
         name=PoolName(each.name),
@@ -151,9 +152,9 @@ def node_pool(each: wire.NodePoolRequest) -> NodePool:
     )
 
 
-def node_marks(each: wire.NodeMarksRequest) -> NodeMarks:
+def node_marks(each: nodes.NodeOverridesRequest) -> NodeOverrides:
     taints = tuple(Taint(taint.key, taint.value, TaintEffect(taint.effect)) for taint in each.taints)
-    return NodeMarks(cordoned=each.cordoned, taints=taints, labels=tuple(sorted(each.labels.items())))
+    return NodeOverrides(cordoned=each.cordoned, taints=taints, labels=tuple(sorted(each.labels.items())))
 
 
 def resource_problems(
@@ -216,7 +217,7 @@ def warnings_below(queues_by_pool: Mapping[str, Iterable[Queue]]) -> dict[str, l
     """By department: pools in which its projects are together owed more GPUs than it is."""
     warnings: dict[str, list[str]] = {}
     for pool, queues in sorted(queues_by_pool.items()):
-        for queue, children in promised_beyond(queues):
+        for queue, children in children_over_quota(queues):
             name = name_of_queue(queue.id)
             warnings.setdefault(name, []).append(
                 f"the quotas of the projects in department {name} add up to {gpus_text(children)} GPUs in node pool "

@@ -13,7 +13,13 @@ from fairpool.api.wire import Count
 from fairpool.control import declared
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
-from fairpool.control.organization import DEFAULT_DEPARTMENT, Books, books, changed, check_resources
+from fairpool.control.organization import (
+    DEFAULT_DEPARTMENT,
+    OrganizationTree,
+    changed,
+    check_resources,
+    organization_tree,
+)
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, page, text
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
 from fairpool.control.rbac import Action
@@ -177,7 +183,7 @@ async def delete_department(department_id: str, request: Request, plane: PlaneDe
         store.remove(connection, departments_table, department_id)
         access_store.delete_rules_of_scope(connection, ScopeType.DEPARTMENT, department_id)
         revision = changed(plane, connection, "department", department_id, "deleted", plane.now())
-        plane.database.when_committed(plane.tail.forget)
+        plane.database.when_committed(plane.change_feed.forget)
         workload_store.bury(connection, workloads_table.c.department, department_id, revision)
         return Done(action="delete", entity_type="department", entity_id=department_id)
 
@@ -187,7 +193,7 @@ async def delete_department(department_id: str, request: Request, plane: PlaneDe
 
 
 def _departments(connection: Connection, caller: Caller) -> list[wire.Department]:
-    known = books(connection)
+    known = organization_tree(connection)
     warnings = known.warnings()
     return [_shown(row, known, warnings, caller) for row in store.all_departments(connection)]
 
@@ -200,11 +206,11 @@ def _known_department(connection: Connection, name: str) -> Any:
 
 
 def _department(connection: Connection, row: Any, caller: Caller) -> wire.Department:
-    known = books(connection)
+    known = organization_tree(connection)
     return _shown(row, known, known.warnings(), caller)
 
 
-def _shown(row: Any, known: Books, warnings: Mapping[str, list[str]], caller: Caller) -> wire.Department:
+def _shown(row: Any, known: OrganizationTree, warnings: Mapping[str, list[str]], caller: Caller) -> wire.Department:
     body = wire.DepartmentRequest.model_validate_json(row.document)
     places = caller.places(Action.PROJECT_READ)
     below = [each for each in known.projects if each.parent == row.name]

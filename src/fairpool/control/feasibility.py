@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from fairpool.model.empty_node import copies_when_empty, matches
 from fairpool.model.ids import PoolName
 from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, OverQuota, Queue, name_of_queue
 from fairpool.model.precedence import gpus_charged_milli, precedence
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, Amounts, gpus_text
-from fairpool.model.room import copies_when_empty, matches
 from fairpool.model.spec import Arrangement, WorkloadSpec
 from fairpool.model.workload import NO_GPU, PodShape
 
@@ -29,7 +29,7 @@ Shapes = Counter[PodShape]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PoolView:
     """One node pool, as a workload of one project meets it."""
 
     pool: PoolName
@@ -39,26 +39,26 @@ class Place:
     """Its project, and the department above where there is one."""
 
 
-def never_starts(spec: WorkloadSpec, places: Sequence[Place]) -> list[Problem]:
+def never_starts(spec: WorkloadSpec, views: Sequence[PoolView]) -> list[Problem]:
     """Why it can never start, for each pool it may go to; none where one of them could take it."""
     found = []
-    for place in places:
-        problem = _objection(spec, place)
+    for view in views:
+        problem = _objection(spec, view)
         if problem is None:
             return []
         found.append(problem)
     return list(dict.fromkeys(found))
 
 
-def _objection(spec: WorkloadSpec, place: Place) -> Problem | None:
+def _objection(spec: WorkloadSpec, view: PoolView) -> Problem | None:
     shapes = together(spec)
-    in_the_way = _too_large_for_pool(shapes, place.pool, place.nodes) if place.nodes is not None else None
+    in_the_way = _too_large_for_pool(shapes, view.pool, view.nodes) if view.nodes is not None else None
     if in_the_way is not None:
         return in_the_way
-    sizes = [node.gpu_memory_mib for node in place.nodes or () if node.gpus and node.gpu_memory_mib]
+    sizes = [node.gpu_memory_mib for node in view.nodes or () if node.gpus and node.gpu_memory_mib]
     asked = _asked(shapes, min(sizes, default=0))
-    firm = not precedence(spec.kind, spec.priority, spec.preemptible).preemptible
-    return next((problem for owner in place.owners if (problem := _over(owner, place, asked, firm))), None)
+    non_preemptible = not precedence(spec.kind, spec.priority, spec.preemptible).preemptible
+    return next((problem for owner in view.owners if (problem := _over(owner, view, asked, non_preemptible))), None)
 
 
 def together(spec: WorkloadSpec) -> Shapes:
@@ -164,7 +164,7 @@ def _too_many(pods: int, asked: Amounts, room: int, pool: PoolName, nodes: Seque
 # --- limits and quotas ---------------------------------------------------------------------------------------
 
 
-def _over(owner: Queue, place: Place, asked: Amounts, firm: bool) -> Problem | None:
+def _over(owner: Queue, view: PoolView, asked: Amounts, non_preemptible: bool) -> Problem | None:
     """The first limit, or quota for what may not be preempted, that it exceeds by itself."""
     noun = "department" if name_of_queue(owner.id) != owner.id else "project"
     name = f"{noun} {name_of_queue(owner.id)}"
@@ -174,10 +174,10 @@ def _over(owner: Queue, place: Place, asked: Amounts, firm: bool) -> Problem | N
         (asked.memory_bytes, owner.memory, _memory),
     ):
         if amount and UNLIMITED != owed.limit < amount:
-            return _over_limit(name, owner, owed, text(amount), text(owed.limit), place.pool)
-        if amount and firm and UNLIMITED != owed.quota < amount:
+            return _over_limit(name, owner, owed, text(amount), text(owed.limit), view.pool)
+        if amount and non_preemptible and UNLIMITED != owed.quota < amount:
             what = (
-                f"{name} has a quota of {text(owed.quota)} in node pool {place.pool}, but this requests "
+                f"{name} has a quota of {text(owed.quota)} in node pool {view.pool}, but this requests "
                 f"{text(amount)}; non-preemptible workloads cannot exceed the quota"
             )
             fix = f"submit it with --preemptible, request less, ask for a higher quota, or {ANYWAY}"

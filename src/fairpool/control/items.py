@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.api.wire import compact
@@ -15,14 +16,14 @@ from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.pod_record import Cause
 from fairpool.model.precedence import class_name, precedence
 from fairpool.model.quantity import WHOLE_GPU_MILLI
-from fairpool.model.spec import Want, WorkloadSpec
-from fairpool.model.status import Pause, WorkloadPhase, classic_word
+from fairpool.model.spec import DesiredState, WorkloadSpec
+from fairpool.model.status import WaitReason, WorkloadPhase, classic_word
 from fairpool.model.workload import GpuKind, WorkloadKind
 
 DESIRED = {
-    Want.RUN: wire.DesiredPhase.RUNNING,
-    Want.STOP: wire.DesiredPhase.STOPPED,
-    Want.DELETE: wire.DesiredPhase.DELETED,
+    DesiredState.RUN: wire.DesiredPhase.RUNNING,
+    DesiredState.STOP: wire.DesiredPhase.STOPPED,
+    DesiredState.DELETE: wire.DesiredPhase.DELETED,
 }
 UNSHOWN = frozenset({"modelKind", "addresses", "retries", "suspensions"})
 """Facts that an item is made from and that are not in it."""
@@ -36,13 +37,19 @@ FINISHED = frozenset({WorkloadPhase.COMPLETED, WorkloadPhase.FAILED})
 
 
 def facts(
-    submit: wire.SubmitAny, spec: WorkloadSpec, *, department: str, cluster: str, submitted_by: str, pod_host: str = ""
+    submit: workload_spec.SubmitAny,
+    spec: WorkloadSpec,
+    *,
+    department: str,
+    cluster: str,
+    submitted_by: str,
+    pod_host: str = "",
 ) -> dict[str, Any]:
     """What does not change as long as nobody changes the declaration."""
     kind = admission.KIND_OF_SUBMIT[type(submit)]
     gpu = spec.template.shape.gpu
     rule = precedence(spec.kind, spec.priority, spec.preemptible)
-    framework = submit.spec.distributed_framework if isinstance(submit, wire.SubmitDistributed) else None
+    framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
     requested = {
         "gpu": admission.requested_gpus_milli(spec) / WHOLE_GPU_MILLI,
         "cpu": spec.template.shape.cpu_milli * spec.pods / 1000,
@@ -70,24 +77,26 @@ def facts(
         "priority": rule.priority,
         "source": submit.source.value,
         "modelKind": spec.kind.value,
-        "retries": spec.end_rule.retries,
+        "retries": spec.restart_rule.retries,
         "addresses": [f"http://{pod_host}:{port}" for port in asked_ports(submit)] if pod_host else [],
     }
     return {**stated, "distributedFramework": framework} if framework else stated
 
 
-def asked_ports(submit: wire.SubmitAny) -> list[int]:
+def asked_ports(submit: workload_spec.SubmitAny) -> list[int]:
     """Ports of its pods that it wants an address for, each once."""
-    asked = [each.container for each in submit.spec.ports if each.service_type is not wire.ServiceType.CLUSTER_IP]
+    asked = [
+        each.container for each in submit.spec.ports if each.service_type is not workload_spec.ServiceType.CLUSTER_IP
+    ]
     asked += [each.container for each in submit.spec.exposed_urls]
-    if isinstance(submit, wire.SubmitInference) and submit.spec.serving_port is not None:
+    if isinstance(submit, workload_spec.SubmitInference) and submit.spec.serving_port is not None:
         asked.append(submit.spec.serving_port.container)
     return list(dict.fromkeys(asked))
 
 
 def state(
     known: dict[str, Any],
-    want: Want,
+    want: DesiredState,
     report: WorkloadReport | None,
     revision: int,
     *,
@@ -101,7 +110,7 @@ def state(
     shown_phase: str = phase.value
     if gone:
         shown_phase = wire.Phase.DELETED.value
-    elif want is Want.DELETE:
+    elif want is DesiredState.DELETE:
         phase = WorkloadPhase.DELETING
         shown_phase = phase.value
     reason = report.reason if report is not None else None
@@ -122,11 +131,11 @@ def state(
         "failedTries": report.failures if report is not None else 0,
         "retriesLeft": _retries_left(known, report),
         "nextTryAt": iso_or_none(report.next_try_at if report is not None and not gone else None),
-        "suspendedBy": suspended_by(known) if want is Want.STOP and not gone else None,
+        "suspendedBy": suspended_by(known) if want is DesiredState.STOP and not gone else None,
         "allocatedResources": _held(held) if held is not None and not gone else {"gpu": 0.0},
         "currentNodes": sorted({pod.node for pod in live if pod.node and pod.phase in HOLDS_DEVICES}),
         "currentNodePools": [report.pool] if report is not None and report.pool else [],
-        "urls": known.get("addresses", []) if running and want is Want.RUN and not gone else [],
+        "urls": known.get("addresses", []) if running and want is DesiredState.RUN and not gone else [],
         "revision": revision,
     }
     return {name: value for name, value in item.items() if value is not None}
@@ -143,9 +152,9 @@ def without_taken(item: dict[str, Any], taken: Collection[str]) -> dict[str, Any
     return {**item, "urls": urls, "phaseMessage": item["phaseMessage"] or words}
 
 
-def _message(known: Mapping[str, Any], want: Want, report: WorkloadReport | None) -> str:
-    by = suspended_by(known) if want is Want.STOP else None
-    if by is not None and (report is None or report.reason in (Cause.SUSPENDED, Pause.STOPPING)):
+def _message(known: Mapping[str, Any], want: DesiredState, report: WorkloadReport | None) -> str:
+    by = suspended_by(known) if want is DesiredState.STOP else None
+    if by is not None and (report is None or report.reason in (Cause.SUSPENDED, WaitReason.STOPPING)):
         return f"suspended by {by}"
     return report.detail if report is not None else ""
 
@@ -185,7 +194,7 @@ def detail(item: str, request: str) -> str:
     return f'{item[:-1]},"actualPhase":"{phase}",{request[1:]}'
 
 
-def details(submit: wire.SubmitAny, spec: WorkloadSpec, submitted_by: str) -> str:
+def details(submit: workload_spec.SubmitAny, spec: WorkloadSpec, submitted_by: str) -> str:
     """What only the details of a workload show."""
     shown = {
         "workloadId": spec.id,

@@ -8,7 +8,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from fairpool.api import organization as wire
+from fairpool.api import nodes as wire
+from fairpool.api import organization as organization_wire
 from fairpool.api.clusters import NodeReport
 from fairpool.api.wire import Count
 from fairpool.control.items import pod_name
@@ -82,8 +83,8 @@ async def node(node: str, plane: PlaneDep, caller: CallerDep, response: Response
     response_model=wire.NodeAnswer,
     summary="Set the cordon, taints and labels of a node; replaces all of them",
 )
-async def mark_node(
-    node: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodeMarksRequest
+async def override_node(
+    node: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodeOverridesRequest
 ) -> Response:
     caller.require(Action.NODE_MARK)
 
@@ -91,7 +92,7 @@ async def mark_node(
         before = _known_node(connection, node)
         check_match(request, before.revision)
         revision = changes.record(connection, "node", node, "updated", plane.now(), kept=plane.settings.changes_kept)
-        store.set_marks(connection, before.cluster_uuid, node, body.model_dump_json(by_alias=True), revision)
+        store.set_node_overrides(connection, before.cluster_uuid, node, body.model_dump_json(by_alias=True), revision)
         made = _known_node(connection, node)
         return Done(body=made, action="update", entity_type="node", entity_id=node, revision=revision)
 
@@ -214,12 +215,12 @@ async def delete_pool(pool_id: str, request: Request, plane: PlaneDep, caller: C
 def _users_of_pool(connection: Connection, pool_id: str) -> list[str]:
     users = []
     for row in store.all_projects(connection):
-        body = wire.ProjectRequest.model_validate_json(row.document)
+        body = organization_wire.ProjectRequest.model_validate_json(row.document)
         named = {each.node_pool.name or each.node_pool.id for each in body.resources}
         if pool_id in named or pool_id in body.default_node_pools:
             users.append(f"project {row.name}")
     for row in store.all_departments(connection):
-        owed = wire.DepartmentRequest.model_validate_json(row.document).resources
+        owed = organization_wire.DepartmentRequest.model_validate_json(row.document).resources
         if pool_id in {each.node_pool.name or each.node_pool.id for each in owed}:
             users.append(f"department {row.name}")
     return users
@@ -307,7 +308,11 @@ def _node_pod(row: Any, is_visible: bool) -> wire.NodePod:
 
 def _node(row: Any, mark: Any, use: holdings.Use) -> wire.NodeAnswer:
     report = NodeReport.from_json(row.document)
-    marks = wire.NodeMarksRequest.model_validate_json(mark.document) if mark is not None else wire.NodeMarksRequest()
+    marks = (
+        wire.NodeOverridesRequest.model_validate_json(mark.document)
+        if mark is not None
+        else wire.NodeOverridesRequest()
+    )
     status = "Unknown" if report.silent_since is not None else "Ready" if report.ready else "NotReady"
     return wire.NodeAnswer(
         id=report.name,

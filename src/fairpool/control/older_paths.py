@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from fairpool.api import access, classic
+from fairpool.api import nodes as nodes_wire
 from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.control import applications, clusters, departments, nodes, projects, users
@@ -170,10 +171,10 @@ def _same(method: str, path: str, handler: Any, summary: str, answer: Any = None
     )
 
 
-_same("GET", f"{K8S}/clusters", clusters.clusters, "List clusters", wire.ClusterPage)
-_same("POST", f"{K8S}/clusters", clusters.create_cluster, "Add a cluster", wire.NewCluster, 201)
-_same("GET", CLUSTER, clusters.cluster, "Get a cluster", wire.ClusterAnswer)
-_same("PUT", CLUSTER, clusters.replace_cluster, "Replace a cluster", wire.ClusterAnswer)
+_same("GET", f"{K8S}/clusters", clusters.clusters, "List clusters", nodes_wire.ClusterPage)
+_same("POST", f"{K8S}/clusters", clusters.create_cluster, "Add a cluster", nodes_wire.NewCluster, 201)
+_same("GET", CLUSTER, clusters.cluster, "Get a cluster", nodes_wire.ClusterAnswer)
+_same("PUT", CLUSTER, clusters.replace_cluster, "Replace a cluster", nodes_wire.ClusterAnswer)
 _same("DELETE", CLUSTER, clusters.delete_cluster, "Remove a cluster that has no projects", None, 204)
 
 _PROJECT, _DEPARTMENT = f"{CLUSTER}/projects/{{project_id}}", f"{CLUSTER}/departments/{{department_id}}"
@@ -191,10 +192,10 @@ _same("PUT", _DEPARTMENT, departments.replace_department, "Replace a department"
 _same("DELETE", _DEPARTMENT, departments.delete_department, "Delete a department that has no projects", None, 204)
 
 _POOLS, _POOL = f"{CLUSTER}/node-pools", f"{CLUSTER}/node-pools/{{pool_id}}"
-_same("GET", _POOLS, nodes.pools, "List node pools", wire.NodePoolPage)
-_same("POST", _POOLS, nodes.create_pool, "Create a node pool", wire.NodePoolAnswer, 201)
-_same("GET", _POOL, nodes.pool, "Get a node pool", wire.NodePoolAnswer)
-_same("PUT", _POOL, nodes.replace_pool, "Replace a node pool", wire.NodePoolAnswer)
+_same("GET", _POOLS, nodes.pools, "List node pools", nodes_wire.NodePoolPage)
+_same("POST", _POOLS, nodes.create_pool, "Create a node pool", nodes_wire.NodePoolAnswer, 201)
+_same("GET", _POOL, nodes.pool, "Get a node pool", nodes_wire.NodePoolAnswer)
+_same("PUT", _POOL, nodes.replace_pool, "Replace a node pool", nodes_wire.NodePoolAnswer)
 _same("DELETE", _POOL, nodes.delete_pool, "Delete a node pool that is not in use", None, 204)
 
 _same("GET", f"{K8S}/users", users.users, "List users", access.UserPage)

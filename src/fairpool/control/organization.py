@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from fairpool.api import nodes as nodes_wire
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
 from fairpool.control import declared, preferences
-from fairpool.control.feasibility import Place
+from fairpool.control.feasibility import PoolView
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
@@ -60,14 +61,14 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
     return declared.organization(
         [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
         [department_unit(row) for row in store.all_departments(connection)],
-        [wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
-        {node: wire.NodeMarksRequest.model_validate_json(document) for node, document in marks.items()},
+        [nodes_wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
+        {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in marks.items()},
         use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
         graces=preferences.graces(plane.settings, connection),
     )
 
 
-def place_of(plane: Plane, connection: Connection, project: Any, pool: str) -> Place:
+def pool_view(plane: Plane, connection: Connection, project: Any, pool: str) -> PoolView:
     """A node pool as work of one project meets it."""
     departments = [department_unit(row) for row in store.all_departments(connection)]
     used = bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS))
@@ -77,7 +78,7 @@ def place_of(plane: Plane, connection: Connection, project: Any, pool: str) -> P
         above = next(each for each in departments if each.name == project.department)
         rows = store.all_projects(connection, names=(), parents=(project.department,))
         siblings = [project_unit(row) for row in rows if row.cluster == project.cluster]
-    return Place(
+    return PoolView(
         pool=PoolName(pool),
         nodes=_nodes_in(plane, connection, project.cluster, pool),
         owners=declared.owners(project_unit(project), pool, above, siblings),
@@ -90,7 +91,7 @@ def _nodes_in(plane: Plane, connection: Connection, cluster: str, pool: str) -> 
     heard_at = known.heard_at if known is not None else None
     if heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS:
         return None
-    state = (cluster_store.state_of_nodes(connection, cluster), store.state_of_marks(connection))
+    state = (cluster_store.state_of_nodes(connection, cluster), store.state_of_node_overrides(connection))
     kept = plane.pools.get(cluster)
     if kept is None or kept[0] != state:
         kept = plane.pools[cluster] = (state, _nodes_by_pool(connection, cluster))
@@ -110,7 +111,11 @@ def _nodes_by_pool(connection: Connection, cluster: str) -> dict[str, tuple[Node
 def _node(document: str, marks: str | None) -> tuple[str, Node]:
     """A reported node and its pool; what was not reported of it is no bound."""
     report = NodeReport.from_json(document)
-    said = wire.NodeMarksRequest.model_validate_json(marks) if marks is not None else wire.NodeMarksRequest()
+    said = (
+        nodes_wire.NodeOverridesRequest.model_validate_json(marks)
+        if marks is not None
+        else nodes_wire.NodeOverridesRequest()
+    )
     node = Node(
         name=report.name,
         cpu_milli=report.cpu_milli or NO_BOUND,
@@ -124,7 +129,7 @@ def _node(document: str, marks: str | None) -> tuple[str, Node]:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class OrganizationTree:
     """Departments and projects as they are declared, with what they hold and what there is: read once for a list."""
 
     projects: tuple[declared.Unit, ...]
@@ -155,7 +160,7 @@ class Books:
         return {department: list(dict.fromkeys(lines)) for department, lines in said.items()}
 
 
-def books(connection: Connection) -> Books:
+def organization_tree(connection: Connection) -> OrganizationTree:
     """As they are now."""
     rows = store.all_projects(connection)
     gpus: dict[str, dict[str, int]] = {}
@@ -164,7 +169,7 @@ def books(connection: Connection) -> Books:
         pools = gpus.setdefault(node.cluster, {})
         pool = report.pool or DEFAULT_POOL
         pools[pool] = pools.get(pool, 0) + report.gpus
-    return Books(
+    return OrganizationTree(
         projects=tuple(project_unit(row) for row in rows),
         departments=tuple(department_unit(row) for row in store.all_departments(connection)),
         clusters={row.name: row.cluster for row in rows},
@@ -188,7 +193,7 @@ def make_first_organization(plane: Plane, connection: Connection) -> None:
             revision=changed(plane, connection, "department", body.name, "created", now),
         )
     if store.node_pool(connection, "default") is None:
-        pool = wire.NodePoolRequest(name="default", label_key="-", label_value="-")
+        pool = nodes_wire.NodePoolRequest(name="default", label_key="-", label_value="-")
         store.add(
             connection,
             node_pools,

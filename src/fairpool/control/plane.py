@@ -19,9 +19,9 @@ from starlette.requests import HTTPConnection
 
 from fairpool.api.wire import Answer
 from fairpool.control import rbac
-from fairpool.control.change_feed import Tail
+from fairpool.control.change_feed import ChangeFeedCache
 from fairpool.control.notifier import Notifier
-from fairpool.control.pod_access import NoDoors, PodDoors
+from fairpool.control.pod_access import NoPodAccess, PodAccess
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.settings import Settings
 from fairpool.control.store import access as access_store
@@ -132,8 +132,8 @@ class Plane:
     settings: Settings
     database: Database
     notifier: Notifier = field(default_factory=Notifier)
-    tail: Tail = field(default_factory=Tail)
-    doors: PodDoors = field(default_factory=NoDoors)
+    change_feed: ChangeFeedCache = field(default_factory=ChangeFeedCache)
+    pod_access: PodAccess = field(default_factory=NoPodAccess)
     callers: Callers = field(default_factory=Callers)
     """Emptied whenever users, rules or tokens change."""
     denials: Denials = field(default_factory=lambda: Denials())

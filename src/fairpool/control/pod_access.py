@@ -1,8 +1,8 @@
-"""The seam to what pods write and report and to shells in them: three verbs that an engine's side provides.
+"""Access to pods and uploads, as the control plane sees it: logs, shells, metrics, uploaded directories.
 
-The control plane never opens a connection to a cluster. In the embedded mode whoever composes the parts hands over an
-object that reads pod directories on this machine. A remote cluster will learn of wanted streams with its pull, and dial
-back; the object handed over is then one that waits for that call, with the same face.
+The control plane never opens a connection to a cluster. On one machine, `platform/pod_access.py` implements this
+protocol by reading pod directories. A remote cluster would learn of wanted streams with its pull and connect back; the
+implementation would then wait for that connection.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload
 
 
-class Shut(Exception):
-    """What is behind the door cannot be reached, and why."""
+class PodAccessError(Exception):
+    """The pod, its log or the upload cannot be accessed; `problem` says why."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -27,90 +27,90 @@ class Shut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodAddress:
-    """One life of one pod."""
+    """Where to find a pod."""
 
     cluster: str
     pod: str
-    """Its id; the log of a life is there as long as its traces are, also after its end."""
+    """Its id. The log of a pod that ended is kept as long as its directory."""
     node: str | None
     workload: str
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
-    """Which part of a log, and how. An offset is given alone; of `tail` and `since`, the later place counts."""
+class LogRange:
+    """Which part of a log to read. `offset` excludes the others; of `tail` and `since`, the later start counts."""
 
     offset: int = 0
     tail: int | None = None
-    """Only the last so many lines."""
+    """Only this many lines from the end."""
     since: Instant | None = None
-    """Only what came at this moment or later."""
+    """Only lines written at this time or later."""
     timestamps: bool = False
-    """With the moment before each line."""
+    """Prefix each line with its time."""
 
 
-class ShellEnd(Protocol):
+class ShellSession(Protocol):
     """The pod's side of a shell."""
 
     async def send(self, frame: Frame) -> None:
-        """Input, a new size, or the end of input."""
+        """Send input, a new terminal size, or the end of input."""
 
     async def receive(self) -> Frame | None:
-        """Output, errors, and at last how it ended; None when nothing comes any more."""
+        """The next output, then the exit status; None after the last frame."""
 
     async def close(self) -> None:
-        """The person has left. May be called twice."""
+        """End the session: the user has disconnected. May be called twice."""
 
 
-class UploadDoors(Protocol):
-    """Folders for workloads, kept where their pods will run. The first three verbs raise `Shut`."""
+class UploadAccess(Protocol):
+    """Uploaded directories, kept where pods can mount them. The first three methods raise `PodAccessError`."""
 
     async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
-        """Make room for an archive; all uploads together may take up so much."""
+        """Reserve space for an archive; `total_bytes` is the limit for all uploads together."""
 
     async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
-        """Put a piece of it in its place; says how much there is."""
+        """Write a piece at its offset; returns the number of bytes received so far."""
 
     async def finish_upload(self, upload_id: str, bounds: Bounds) -> Upload:
         """Unpack it."""
 
     async def claim_upload(self, upload_id: str) -> Upload | None:
-        """What is known of it; from now on it stays for another hour, whether or not a workload follows."""
+        """The upload, if it exists; keeps it for another hour, whether or not a workload follows."""
 
     async def uploads(self) -> list[Upload]:
-        """All there are."""
+        """All uploads."""
 
     async def remove_upload(self, upload_id: str) -> None:
-        """With all that is in it. May be called twice."""
+        """Remove it and its files. May be called twice."""
 
     async def set_aside_claims(self, project: str) -> None:
-        """What an earlier project of this name has left in its claims is no claim any more; raises `Shut`."""
+        """Move away the volume claims of an earlier project of this name; raises `PodAccessError`."""
 
 
-class PodDoors(UploadDoors, Protocol):
-    """Ways into pods. The first two verbs raise `Shut`."""
+class PodAccess(UploadAccess, Protocol):
+    """Logs, shells and metrics of pods. The first two methods raise `PodAccessError`."""
 
-    def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
-        """What the pod wrote; with `follow`, until its life is over."""
+    def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncIterator[bytes]:
+        """The log of a pod; with `follow`, until the pod has ended."""
 
-    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
-        """A process beside the pod's own, or with no command the pod's own."""
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
+        """Run a command in the pod, or attach to its main process if there is no command."""
 
     async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
-        """What the job says about itself, as it said it: `metrics` and `parameters`. Empty where nothing is known."""
+        """`metrics` and `parameters` that the job reported, unchanged; empty if there are none."""
 
 
-class NoUploads:
-    """Where folders cannot be brought to."""
+class NoUploadAccess:
+    """For clusters that take no uploads."""
 
     async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
-        raise Shut(_NO_UPLOADS)
+        raise PodAccessError(_NO_UPLOADS)
 
     async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
-        raise Shut(_NO_UPLOADS)
+        raise PodAccessError(_NO_UPLOADS)
 
     async def finish_upload(self, upload_id: str, bounds: Bounds) -> Upload:
-        raise Shut(_NO_UPLOADS)
+        raise PodAccessError(_NO_UPLOADS)
 
     async def claim_upload(self, upload_id: str) -> Upload | None:
         return None
@@ -128,14 +128,14 @@ class NoUploads:
 _NO_UPLOADS = Problem("upload.unreachable", "folders cannot be uploaded to this cluster", "use a volume or an image")
 
 
-class NoDoors(NoUploads):
-    """Where no engine's side was handed over."""
+class NoPodAccess(NoUploadAccess):
+    """For a control plane without access to pods."""
 
-    def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
-        raise Shut(_away(pod))
+    def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncIterator[bytes]:
+        raise PodAccessError(_away(pod))
 
-    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
-        raise Shut(_away(pod))
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
+        raise PodAccessError(_away(pod))
 
     async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
         return {}

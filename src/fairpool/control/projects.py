@@ -13,10 +13,10 @@ from fairpool.api.wire import Count
 from fairpool.control import declarations, declared
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
-from fairpool.control.organization import books, changed, cluster_of, pool_names
+from fairpool.control.organization import changed, cluster_of, organization_tree, pool_names
 from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
-from fairpool.control.pod_access import Shut
+from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import Fate, delete_project_with_work
@@ -112,9 +112,9 @@ async def _set_aside_claims(plane: Plane, name: str) -> None:
     if await plane.read(lambda connection: store.project(connection, name)) is not None:
         return
     try:
-        await plane.doors.set_aside_claims(name)
-    except Shut as shut:
-        raise Refused(503, [item(shut.problem)]) from shut
+        await plane.pod_access.set_aside_claims(name)
+    except PodAccessError as error:
+        raise Refused(503, [item(error.problem)]) from error
 
 
 def first_of(connection: Connection, names: Sequence[str]) -> str:
@@ -274,7 +274,7 @@ def visible_projects(connection: Connection, caller: Caller) -> list[wire.Projec
 
 def _warnings(connection: Connection, caller: Caller) -> Mapping[str, list[str]]:
     """Quotas that add up to more than there is, by department: for those who may see all of them."""
-    return books(connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
+    return organization_tree(connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
 
 
 def _check(connection: Connection, body: wire.ProjectRequest) -> None:

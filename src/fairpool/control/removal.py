@@ -16,7 +16,7 @@ from fairpool.control.store import organization as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import projects, workloads
-from fairpool.model.spec import Want
+from fairpool.model.spec import DesiredState
 
 if TYPE_CHECKING:
     from fairpool.control.plane import Plane
@@ -31,14 +31,14 @@ class Fate(StrEnum):
 
 def delete_project_with_work(plane: Plane, connection: Connection, row: Any, fate: Fate | None, to: str | None) -> Done:
     """Delete it, or say what must be decided first."""
-    work = [each for each in store.work_in(connection, row.name) if each.want != Want.DELETE]
+    work = [each for each in store.work_in(connection, row.name) if each.want != DesiredState.DELETE]
     if work and fate is None:
         raise _undecided(row.name, [each.name for each in work])
     if work and fate is Fate.MOVE:
         _move(plane, connection, row, to, work)
     if work and fate is Fate.DELETE:
         for each in work:
-            declarations.set_want(plane, connection, workload_store.one(connection, each.id), Want.DELETE)
+            declarations.set_want(plane, connection, workload_store.one(connection, each.id), DesiredState.DELETE)
     now = plane.now()
     left = workload_store.projects_with_work(connection, row.name)
     verb = "updated" if left else "deleted"
@@ -56,7 +56,7 @@ def delete_project_with_work(plane: Plane, connection: Connection, row: Any, fat
 def remove_project(plane: Plane, connection: Connection, name: str, revision: int) -> None:
     """The project is no more, nor is what anybody was given over it. Its history stays, under a name of its own."""
     store.remove(connection, projects, name)
-    plane.database.when_committed(plane.tail.forget)
+    plane.database.when_committed(plane.change_feed.forget)
     workload_store.bury(connection, workloads.c.project, name, revision)
     changes.bury(connection, name, revision)
     access_store.delete_rules_of_scope(connection, ScopeType.PROJECT, name)

@@ -30,7 +30,7 @@ from fairpool.model.ids import PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import Organization, Queue, with_quota
 from fairpool.model.problem import Problem
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
 
@@ -119,7 +119,7 @@ class StandIn:
             return self._declare(spec)
 
     def suspend(self, workload: WorkloadId) -> Revision | Problem:
-        return self._change(workload, lambda spec: replace(spec, want=Want.STOP))
+        return self._change(workload, lambda spec: replace(spec, want=DesiredState.STOP))
 
     def resume(self, workload: WorkloadId) -> Revision | Problem:
         """Run what was suspended, or came to an end before its work was done."""
@@ -131,7 +131,7 @@ class StandIn:
     def delete(self, workload: WorkloadId, *, force: bool = False) -> Revision | Problem:
         """Its pods leave, without grace if forced; the declaration goes when a cluster says that nothing is left."""
         return self._change(
-            workload, lambda spec: replace(spec, want=Want.DELETE, grace_s=0 if force else spec.grace_s)
+            workload, lambda spec: replace(spec, want=DesiredState.DELETE, grace_s=0 if force else spec.grace_s)
         )
 
     def resize(
@@ -231,7 +231,7 @@ class StandIn:
                 return changed
             if changed == spec:
                 return self.revision
-            if spec.want is Want.DELETE and changed != replace(spec, grace_s=0):
+            if spec.want is DesiredState.DELETE and changed != replace(spec, grace_s=0):
                 fix = "submit it again under another id"
                 return Problem("workload.being_deleted", f"{workload} is being deleted", fix)
             return self._declare(changed)
@@ -262,11 +262,11 @@ def _leaves_doubt(report: PushReport, known: Heard | None) -> bool:
 
 
 def _resumed(spec: WorkloadSpec, over: Over | None) -> WorkloadSpec | Problem:
-    if spec.want is Want.RUN and (over is None or over.run != spec.run):
+    if spec.want is DesiredState.RUN and (over is None or over.run != spec.run):
         return Problem("workload.not_stopped", f"{spec.id} has not stopped", "suspend it first")
     if over is not None and over.run == spec.run and over.phase is WorkloadPhase.COMPLETED:
         return Problem("workload.completed", f"{spec.id} has completed", "submit it again under another name")
-    return replace(spec, want=Want.RUN, run=spec.run + 1)
+    return replace(spec, want=DesiredState.RUN, run=spec.run + 1)
 
 
 def _resized(spec: WorkloadSpec, pods: int | None, minimum: int | None) -> WorkloadSpec | Problem:

@@ -21,20 +21,20 @@ from fastapi.responses import StreamingResponse
 
 from fairpool.api import shell
 from fairpool.api.problems import ProblemItem
-from fairpool.api.workloads import PodItem, life_called, life_to_read, pods_there
-from fairpool.control.change_feed import Told, told_after
+from fairpool.api.workloads import PodItem, pod_called, pod_to_read, pods_there
+from fairpool.control.change_feed import FeedEntry, entries_after
 from fairpool.control.discretion import told_to
 from fairpool.control.guard import identify
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import moment_or_ago
 from fairpool.control.plane import Caller, CallerDep, Done, Places, Plane, PlaneDep
-from fairpool.control.pod_access import Excerpt, PodAddress, ShellEnd, Shut
+from fairpool.control.pod_access import LogRange, PodAccessError, PodAddress, ShellSession
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
-from fairpool.control.workloads import lives_of
+from fairpool.control.workloads import pod_items_of
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 
@@ -107,7 +107,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         except Refused:
             listening.cancel()
             return
-        found = await plane.tail.after(plane.read, plane.notifier.rings, heard, AT_ONCE)
+        found = await plane.change_feed.after(plane.read, plane.notifier.rings, heard, AT_ONCE)
         if found is not None:
             text, heard = _text_of(caller, found, heard)
         else:
@@ -127,12 +127,12 @@ def _text_after(caller: Caller, read: int) -> Callable[[Connection], tuple[bytes
         if changes.is_forgotten(connection, read):
             now = changes.current(connection)
             return _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"}).encode(), now
-        return _text_of(caller, told_after(connection, read, AT_ONCE), read)
+        return _text_of(caller, entries_after(connection, read, AT_ONCE), read)
 
     return unit
 
 
-def _text_of(caller: Caller, found: Sequence[Told], read: int) -> tuple[bytes, int]:
+def _text_of(caller: Caller, found: Sequence[FeedEntry], read: int) -> tuple[bytes, int]:
     """What of this a caller may hear, and up to where they have heard everything then."""
     if not found:
         return b"", read
@@ -144,7 +144,7 @@ def _text_of(caller: Caller, found: Sequence[Told], read: int) -> tuple[bytes, i
     return b"".join(lines), last
 
 
-def _heard(places: Places | None, told: Told) -> bytes:
+def _heard(places: Places | None, told: FeedEntry) -> bytes:
     """What somebody is told: where it was theirs then, that it changed; how it stands only if it is theirs now."""
     if places is None or told.change.noun in NOT_A_PROJECTS:
         return told.line
@@ -185,16 +185,16 @@ async def logs(
     wanted = _excerpt(plane.now(), offset, tail, since, timestamps)
     address = await _address(plane, caller, workload_id, pod, Action.WORKLOAD_READ, running=False)
     try:
-        chunks = plane.doors.read_log(address, wanted, follow=follow)
+        chunks = plane.pod_access.read_log(address, wanted, follow=follow)
         first = await anext(chunks, b"")
-    except Shut as shut:
-        raise refused(503, shut.problem.code, shut.problem.what, shut.problem.fix) from shut
+    except PodAccessError as error:
+        raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
     authorization = request.headers.get("authorization")
     rest = _rest(first, chunks, _while_allowed(plane, authorization, workload_id, Action.WORKLOAD_READ))
     return StreamingResponse(rest, media_type="text/plain; charset=utf-8")
 
 
-def _excerpt(now: Instant, offset: int, tail: int | None, since: str | None, timestamps: bool) -> Excerpt:
+def _excerpt(now: Instant, offset: int, tail: int | None, since: str | None, timestamps: bool) -> LogRange:
     problems = []
     if offset and (tail is not None or since is not None):
         what, fix = "offset cannot be combined with tail or since", "remove offset, or remove tail and since"
@@ -207,7 +207,7 @@ def _excerpt(now: Instant, offset: int, tail: int | None, since: str | None, tim
         )
     if problems:
         raise Refused(422, problems)
-    return Excerpt(offset, tail, moment, timestamps)
+    return LogRange(offset, tail, moment, timestamps)
 
 
 async def _rest(
@@ -226,8 +226,8 @@ async def _rest(
                 yield f"\n[{REVOKED}]\n".encode()
                 return
             chunk = await coming
-    except Shut as shut:
-        yield f"\n[{shut.problem}]\n".encode()
+    except PodAccessError as error:
+        yield f"\n[{error.problem}]\n".encode()
     finally:
         leaving = [each for each in (revoked, coming) if each is not None]
         for each in leaving:
@@ -273,13 +273,13 @@ async def _address(
     """Which life of which pod is meant."""
 
     def unit(connection: Connection) -> tuple[list[PodItem], str]:
-        lives = lives_of(connection, caller, workload_id, action)
+        lives = pod_items_of(connection, caller, workload_id, action)
         row = workload_store.one(connection, workload_id)
         assert row is not None
         return lives, row.cluster
 
     lives, cluster = await plane.read(unit)
-    chosen = life_called(lives, pod) if pod is not None else life_to_read(lives)
+    chosen = pod_called(lives, pod) if pod is not None else pod_to_read(lives)
     if chosen is None and pod is not None and lives:
         raise refused(404, "pod.unknown", f"there is no pod {pod!r}", pods_there(lives), "pod")
     if chosen is None:
@@ -341,12 +341,12 @@ async def _converse(
     address = await _address(plane, caller, workload_id, pod, Action.WORKLOAD_OPERATE, running=True)
     try:
         words = await _first_message(socket) if command is None else command
-        end = await plane.doors.open_shell(address, words, tty)
-    except Shut as shut:
+        end = await plane.pod_access.open_shell(address, words, tty)
+    except PodAccessError as error:
         if command is None:
-            await _turn_out(socket, str(shut.problem))
+            await _turn_out(socket, str(error.problem))
             return
-        raise refused(503, shut.problem.code, shut.problem.what, shut.problem.fix) from shut
+        raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
     except (WebSocketDisconnect, KeyError, RuntimeError):
         return  # the person has left, or speaks no bytes
     visit = Done(entity_type="workload", entity_id=workload_id, entity_name=address.pod)
@@ -361,20 +361,20 @@ async def _converse(
 
 
 async def _first_message(socket: WebSocket) -> tuple[str, ...]:
-    """The command that did not fit into the address; raises `Shut`."""
+    """The command that did not fit into the address; raises `PodAccessError`."""
     await socket.accept()
     try:
         async with asyncio.timeout(FIRST_MESSAGE_S):
             words = shell.command_in(await socket.receive_bytes())
     except TimeoutError:
         what = f"no command was received within {FIRST_MESSAGE_S:g} s"
-        raise Shut(Problem("shell.no_command", what, "send it as the first message")) from None
+        raise PodAccessError(Problem("shell.no_command", what, "send it as the first message")) from None
     if isinstance(words, Problem):
-        raise Shut(words)
+        raise PodAccessError(words)
     return words
 
 
-async def _talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellEnd) -> None:
+async def _talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellSession) -> None:
     """Until one side leaves, or the person may no longer be there."""
     authorization = socket.headers.get("authorization")
     there = asyncio.create_task(_to_pod(socket, end))
@@ -398,7 +398,7 @@ async def _turn_out(socket: WebSocket, words: str) -> None:
         await socket.close(POLICY, REVOKED if words == REVOKED else "")
 
 
-async def _to_pod(socket: WebSocket, end: ShellEnd) -> None:
+async def _to_pod(socket: WebSocket, end: ShellSession) -> None:
     while True:
         try:
             frame = shell.decode(await socket.receive_bytes())
@@ -409,7 +409,7 @@ async def _to_pod(socket: WebSocket, end: ShellEnd) -> None:
         await end.send(frame)
 
 
-async def _to_person(socket: WebSocket, end: ShellEnd) -> None:
+async def _to_person(socket: WebSocket, end: ShellSession) -> None:
     while (frame := await end.receive()) is not None:
         await socket.send_bytes(frame.encode())
     await socket.close()

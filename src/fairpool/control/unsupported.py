@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairpool.api import workloads as wire
+from fairpool.api import workload_spec as wire
 from fairpool.api.problems import ProblemItem
 
 LEAVE_OUT = "remove it"

@@ -18,7 +18,7 @@ from fairpool.api.problems import item
 from fairpool.control import preferences
 from fairpool.control.lean_route import LeanRoute
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered
-from fairpool.control.pod_access import Shut
+from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.store import organization as organization_store
@@ -76,9 +76,9 @@ async def begin(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
     await _refuse_too_many(plane, caller)
     upload = Upload(id=new_id(plane.now()), owner=caller.id, project=body.project_id, size_bytes=body.archive_bytes)
     try:
-        await plane.doors.begin_upload(upload, bounds.total_bytes)
-    except Shut as shut:
-        raise _refusal(shut) from shut
+        await plane.pod_access.begin_upload(upload, bounds.total_bytes)
+    except PodAccessError as error:
+        raise _refusal(error) from error
     await plane.note(request, caller, _deed("create", upload))
     return answered(Done(body=_answer(upload), status=201))
 
@@ -103,9 +103,9 @@ async def write(
         what = f"a piece may be at most {wire.PIECE_MAX_BYTES // MIB} MiB"
         raise refused(413, "request.too_large", what, "send smaller pieces")
     try:
-        received = await plane.doors.write_upload(upload_id, offset, piece)
-    except Shut as shut:
-        raise _refusal(shut) from shut
+        received = await plane.pod_access.write_upload(upload_id, offset, piece)
+    except PodAccessError as error:
+        raise _refusal(error) from error
     return _answer(upload, received)
 
 
@@ -117,9 +117,9 @@ async def complete(upload_id: str, plane: PlaneDep, caller: CallerDep) -> wire.U
     await _mine(plane, caller, upload_id)
     bounds = await plane.read(lambda connection: _bounds(plane, connection))
     try:
-        return _answer(await plane.doors.finish_upload(upload_id, bounds))
-    except Shut as shut:
-        raise _refusal(shut) from shut
+        return _answer(await plane.pod_access.finish_upload(upload_id, bounds))
+    except PodAccessError as error:
+        raise _refusal(error) from error
 
 
 @router.delete("/api/v1/uploads/{upload_id}", status_code=204, summary="Delete an upload that no job uses")
@@ -127,14 +127,14 @@ async def remove(upload_id: str, request: Request, plane: PlaneDep, caller: Call
     upload = await _mine(plane, caller, upload_id)
     if await plane.read(lambda connection: workload_store.one(connection, upload_id)) is not None:
         raise refused(409, "upload.in_use", "a job uses this upload", "delete the job; the upload is deleted with it")
-    await plane.doors.remove_upload(upload_id)
+    await plane.pod_access.remove_upload(upload_id)
     await plane.note(request, caller, _deed("delete", upload))
     return Response(None, 204)
 
 
 async def _refuse_too_many(plane: Plane, caller: Caller) -> None:
     """One person cannot take up all the room with folders that no job was submitted with."""
-    mine = [each.id for each in await plane.doors.uploads() if each.owner == caller.id]
+    mine = [each.id for each in await plane.pod_access.uploads() if each.owner == caller.id]
 
     def unit(connection: Connection) -> int:
         return sum(workload_store.one(connection, each) is None for each in mine)
@@ -147,7 +147,7 @@ async def _refuse_too_many(plane: Plane, caller: Caller) -> None:
 
 async def _mine(plane: Plane, caller: Caller, upload_id: str) -> Upload:
     """Of somebody else's it is not even said that there is one."""
-    upload = await plane.doors.claim_upload(upload_id)
+    upload = await plane.pod_access.claim_upload(upload_id)
     if upload is None or upload.owner != caller.id:
         raise unknown("upload", upload_id, is_hidden=upload is not None)
     return upload
@@ -174,8 +174,8 @@ def _deed(action: str, upload: Upload) -> Done:
     return Done(action=action, entity_type="upload", entity_id=upload.id, entity_name=upload.project)
 
 
-def _refusal(shut: Shut) -> Refused:
-    return Refused(STATUS.get(shut.problem.code, 422), [item(shut.problem)])
+def _refusal(error: PodAccessError) -> Refused:
+    return Refused(STATUS.get(error.problem.code, 422), [item(error.problem)])
 
 
 # --- what is not needed any more -----------------------------------------------------------------------------
@@ -193,8 +193,8 @@ async def keep_tidy(plane: Plane) -> None:
 
 async def sweep(plane: Plane) -> None:
     """Remove the folders of workloads that are gone for good, and those with which no job was ever submitted."""
-    for upload in await plane.doors.uploads():
+    for upload in await plane.pod_access.uploads():
         row = await plane.read(partial(workload_store.one, workload_id=upload.id))
         is_over = upload.age_s > LEFT_OVER_S if row is None else row.gone_at is not None
         if is_over:
-            await plane.doors.remove_upload(upload.id)
+            await plane.pod_access.remove_upload(upload.id)

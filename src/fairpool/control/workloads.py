@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
 from fairpool.api.declarations import WorkloadWire
@@ -23,7 +24,7 @@ from fairpool.api.wire import PAGE_DEFAULT, Count
 from fairpool.control import admission, claims, declarations, filters, items, preferences
 from fairpool.control.feasibility import never_starts
 from fairpool.control.lean_route import LeanRoute
-from fairpool.control.organization import cluster_of, place_of, pool_names
+from fairpool.control.organization import cluster_of, pool_names, pool_view
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
 from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered, check_match
 from fairpool.control.pod_access import PodAddress
@@ -39,7 +40,7 @@ from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.precedence import PRIORITY_CLASSES
-from fairpool.model.spec import Want, WorkloadSpec
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.upload import Upload
 
 # Of two routes that fit, the first counts: so the lists come before the one, because `count` could be an id.
@@ -48,10 +49,10 @@ singles = APIRouter(tags=["workloads"], route_class=LeanRoute)
 router = APIRouter(tags=["workloads"], route_class=LeanRoute)
 
 KINDS = {
-    "workspaces": wire.Kind.WORKSPACE,
-    "trainings": wire.Kind.TRAINING,
-    "distributed": wire.Kind.DISTRIBUTED,
-    "inferences": wire.Kind.INFERENCE,
+    "workspaces": workload_spec.Kind.WORKSPACE,
+    "trainings": workload_spec.Kind.TRAINING,
+    "distributed": workload_spec.Kind.DISTRIBUTED,
+    "inferences": workload_spec.Kind.INFERENCE,
 }
 FIELDS = {
     name: filters.Sort.MOMENT if name.endswith("At") else filters.Sort.TEXT
@@ -87,7 +88,7 @@ Deleted = Annotated[bool, Query(description="Include deleted workloads")]
     summary="Submit an interactive workspace",
 )
 async def submit_workspace(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitWorkspace, dry_run: DryRun = False
+    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitWorkspace, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
@@ -96,7 +97,7 @@ async def submit_workspace(
     "/api/v1/workloads/trainings", response_model=wire.Workload, status_code=202, summary="Submit a training workload"
 )
 async def submit_training(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitTraining, dry_run: DryRun = False
+    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitTraining, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
@@ -108,7 +109,7 @@ async def submit_training(
     summary="Submit a distributed training workload",
 )
 async def submit_distributed(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitDistributed, dry_run: DryRun = False
+    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitDistributed, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
@@ -120,17 +121,17 @@ async def submit_distributed(
     summary="Submit an inference workload",
 )
 async def submit_inference(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SubmitInference, dry_run: DryRun = False
+    request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.SubmitInference, dry_run: DryRun = False
 ) -> Response:
     return await submit(request, plane, caller, body, dry_run=dry_run)
 
 
 async def submit(
-    request: Request, plane: Plane, caller: Caller, body: wire.SubmitAny, *, dry_run: bool = False
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitAny, *, dry_run: bool = False
 ) -> Response:
     """Declare it. When this answers, the declaration survives a power cut. A dry run answers alike and does nothing."""
     workdir = body.spec.workdir
-    upload = await plane.doors.claim_upload(workdir.upload) if workdir is not None else None
+    upload = await plane.pod_access.claim_upload(workdir.upload) if workdir is not None else None
 
     def unit(connection: Connection) -> Done:
         project = organization_store.project(connection, body.project_id)
@@ -151,7 +152,7 @@ def _declared(
     plane: Plane,
     connection: Connection,
     caller: Caller,
-    body: wire.SubmitAny,
+    body: workload_spec.SubmitAny,
     project: Any,
     *,
     upload: Upload | None = None,
@@ -220,7 +221,7 @@ def _admitted(
     plane: Plane,
     connection: Connection,
     caller: Caller,
-    body: wire.SubmitAny,
+    body: workload_spec.SubmitAny,
     name: str,
     project: Any,
     upload: Upload | None,
@@ -228,10 +229,10 @@ def _admitted(
     """What is declared, or everything that is wrong with it."""
     now = plane.now()
     has_upload = _is_free(connection, caller, project.name, upload)
-    ground = replace(_ground(plane, connection, body, project, has_upload=has_upload), submitter_uid=caller.uid)
+    context = replace(_ground(plane, connection, body, project, has_upload=has_upload), submitter_uid=caller.uid)
     # A folder that was uploaded lies under the id of the workload that it is for.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
-    spec = admission.admit(body, ground, workload_id=workload_id, name=name, now=now)
+    spec = admission.admit(body, context, workload_id=workload_id, name=name, now=now)
     taken = _name_taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
     if isinstance(spec, list):
         raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])
@@ -242,7 +243,7 @@ def _admitted(
 
 def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any) -> None:
     pools = spec.pools or (DEFAULT_POOL,)
-    problems = never_starts(spec, [place_of(plane, connection, project, pool) for pool in pools])
+    problems = never_starts(spec, [pool_view(plane, connection, project, pool) for pool in pools])
     if problems:
         raise Refused(422, [problem_item(each, "spec") for each in problems])
 
@@ -253,12 +254,12 @@ def _name_taken(name: str) -> Refused:
 
 
 def _ground(
-    plane: Plane, connection: Connection, body: wire.SubmitAny, project: Any, *, has_upload: bool = False
-) -> admission.Ground:
+    plane: Plane, connection: Connection, body: workload_spec.SubmitAny, project: Any, *, has_upload: bool = False
+) -> admission.AdmissionContext:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
     named = {said.partition(":")[0] for said in body.spec.after}
-    ground = admission.Ground(
+    context = admission.AdmissionContext(
         project=declared,
         pools=pool_names(connection) if are_pools_named else frozenset(),
         images=cluster_store.images(connection, project.cluster),
@@ -267,8 +268,8 @@ def _ground(
         has_upload=has_upload,
     )
     if body.spec.termination_grace_period_seconds is None:
-        return ground
-    return replace(ground, grace_most_s=preferences.chosen(plane.settings, connection, preferences.GRACE))
+        return context
+    return replace(context, grace_most_s=preferences.chosen(plane.settings, connection, preferences.GRACE))
 
 
 def _named(connection: Connection, project: str, name: str) -> WorkloadId | None:
@@ -291,7 +292,7 @@ def _is_free(connection: Connection, caller: Caller, project: str, upload: Uploa
     )
 
 
-def _cluster(connection: Connection, body: wire.SubmitAny, project: Any) -> str:
+def _cluster(connection: Connection, body: workload_spec.SubmitAny, project: Any) -> str:
     """The project's: no other knows its queue."""
     if body.cluster_id and cluster_of(connection, body.cluster_id) != project.cluster:
         what = f"project {project.name} is in another cluster"
@@ -314,7 +315,7 @@ def new_id(now: Instant) -> WorkloadId:
     return WorkloadId(str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62)))
 
 
-def _name(connection: Connection, body: wire.Submit, project: str) -> str:
+def _name(connection: Connection, body: workload_spec.Submit, project: str) -> str:
     """The name that was given, or the first that is free: `job-0`, `sweep-1`."""
     if body.name is not None and not body.use_given_name_as_prefix:
         return body.name
@@ -399,7 +400,7 @@ async def events(
 async def pods(
     workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.PodPage:
-    lives = await plane.read(lambda connection: lives_of(connection, caller, workload_id, Action.WORKLOAD_READ))
+    lives = await plane.read(lambda connection: pod_items_of(connection, caller, workload_id, Action.WORKLOAD_READ))
     current = [life for life in lives if life.current]
     following = offset + limit if len(current) > offset + limit else None
     shown = await _with_reports(plane, workload_id, current[offset : offset + limit])
@@ -414,7 +415,7 @@ async def pods(
 async def history(
     workload_id: str, plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.HistoryPage:
-    lives = await plane.read(lambda connection: lives_of(connection, caller, workload_id, Action.WORKLOAD_READ))
+    lives = await plane.read(lambda connection: pod_items_of(connection, caller, workload_id, Action.WORKLOAD_READ))
     following = offset + limit if len(lives) > offset + limit else None
     shown = await _with_reports(plane, workload_id, lives[offset : offset + limit])
     return wire.HistoryPage(history=shown, next=following)
@@ -429,12 +430,12 @@ async def _with_reports(plane: Plane, workload_id: str, lives: list[wire.PodItem
     if row is None:
         return lives
     addresses = [PodAddress(row.cluster, life.id, life.node, workload_id) for life in told]
-    reports = await asyncio.gather(*map(plane.doors.reports, addresses))
+    reports = await asyncio.gather(*map(plane.pod_access.reports, addresses))
     reported = {life.id: items.with_reports(life, each) for life, each in zip(told, reports, strict=True)}
     return [reported.get(life.id, life) for life in lives]
 
 
-def lives_of(connection: Connection, caller: Caller, workload_id: str, action: Action) -> list[wire.PodItem]:
+def pod_items_of(connection: Connection, caller: Caller, workload_id: str, action: Action) -> list[wire.PodItem]:
     """Every life that was reported, by pod; the latest life of each pod is current."""
     row = _readable(connection, caller, workload_id)
     caller.require(action, row.project, row.department)
@@ -462,7 +463,7 @@ def _readable(connection: Connection, caller: Caller, workload_id: str) -> Any:
 # --- suspend, resume, delete ---------------------------------------------------------------------------------
 
 
-def _routes_of(kind: wire.Kind | None, base: str, home: APIRouter) -> None:
+def _routes_of(kind: workload_spec.Kind | None, base: str, home: APIRouter) -> None:
     """One workload, under the path of its kind and under the path of all."""
     suffix = f" ({kind.value.lower()})" if kind is not None else ""
 
@@ -500,7 +501,7 @@ async def _operate(
     plane: Plane,
     caller: Caller,
     workload_id: str,
-    kind: wire.Kind | None,
+    kind: workload_spec.Kind | None,
     action: wire.BatchAction,
     *,
     force: bool = False,
@@ -514,9 +515,9 @@ async def _operate(
 
 
 WANTS = {
-    wire.BatchAction.SUSPEND: Want.STOP,
-    wire.BatchAction.RESUME: Want.RUN,
-    wire.BatchAction.DELETE: Want.DELETE,
+    wire.BatchAction.SUSPEND: DesiredState.STOP,
+    wire.BatchAction.RESUME: DesiredState.RUN,
+    wire.BatchAction.DELETE: DesiredState.DELETE,
 }
 
 
@@ -543,7 +544,7 @@ def _verb(action: wire.BatchAction) -> str:
     return "delete" if action is wire.BatchAction.DELETE else "update"
 
 
-def operable(connection: Connection, caller: Caller, workload_id: str, kind: wire.Kind | None) -> Any:
+def operable(connection: Connection, caller: Caller, workload_id: str, kind: workload_spec.Kind | None) -> Any:
     """The workload, unless the caller may not know of it, or may not do anything to it."""
     row = store.one(connection, workload_id)
     if row is None or row.gone_at is not None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
@@ -587,12 +588,12 @@ async def batch(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
     summary="Update an inference workload",
 )
 async def update_inference(
-    workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.InferenceUpdate
+    workload_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: workload_spec.InferenceUpdate
 ) -> Response:
     """Replaces the fields in `spec`; the others stay as they are."""
 
     def unit(connection: Connection) -> Done:
-        row = operable(connection, caller, workload_id, wire.Kind.INFERENCE)
+        row = operable(connection, caller, workload_id, workload_spec.Kind.INFERENCE)
         check_match(request, row.revision)
         before = json.loads(row.request)
         said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -601,26 +602,26 @@ async def update_inference(
         if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
             merged[GRACE_FIELD] = most_s  # declared when more was allowed
         spec_before = declarations.declaration_of(row)
-        said_again = wire.SubmitInference(
+        said_again = workload_spec.SubmitInference(
             name=row.name,
             project_id=row.project,
             command_line=before.get("commandLine", ""),
-            spec=wire.InferenceSpec.model_validate(merged),
+            spec=workload_spec.InferenceSpec.model_validate(merged),
         )
         again = claims.named(connection, said_again, row.name, row.project)
-        assert isinstance(again, wire.SubmitInference)
+        assert isinstance(again, workload_spec.SubmitInference)
         project = organization_store.project(connection, row.project)
         assert project is not None, "a project stays as long as it has work"
         # What it waited for at first and the folder that came with it are its own, whatever became of them.
         # What a user of the machine may mount is theirs alone: a change by anybody else is judged as a stranger's.
         own_uid = spec_before.template.program.submitter_uid
-        ground = replace(
+        context = replace(
             _ground(plane, connection, again, project),
             submitter_uid=own_uid if caller.uid == own_uid else None,
             work={each.name: each.workload for each in spec_before.after},
             has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,
         )
-        spec = admission.admit(again, ground, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
+        spec = admission.admit(again, context, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
         if isinstance(spec, list):
             raise Refused(422, spec)
         claims.make(connection, again, row.project, caller.name, plane.now())
@@ -630,7 +631,7 @@ async def update_inference(
 
 
 def _redeclared(
-    plane: Plane, connection: Connection, row: Any, again: wire.SubmitInference, spec: Any, before: Any
+    plane: Plane, connection: Connection, row: Any, again: workload_spec.SubmitInference, spec: Any, before: Any
 ) -> Done:
     spec = replace(spec, want=before.want, run=before.run)
     facts = items.facts(

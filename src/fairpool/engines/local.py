@@ -19,15 +19,15 @@ from fairpool.agent.devices import LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
 from fairpool.agent.nvml import Gpus, find_gpus
 from fairpool.agent.supervisor import Supervisor
-from fairpool.engines.port import Away, Fenced
+from fairpool.engines.port import EngineUnreachable, Fenced
 from fairpool.model.ids import Instant, NodeName, Token
 from fairpool.model.node import Node
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     Observation,
     ObservedNode,
     Order,
+    OrderResult,
     StartOrder,
     StopOrder,
 )
@@ -71,7 +71,7 @@ class LocalEngine:
                 self._observed = last = Observation(at=_now(), nodes=nodes, pods=pods, token=token)
             return last
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         """Do these in turn; neighbours of one kind together, which is cheaper."""
         with self._obeying(token):
             return [answer for _, alike in groupby(orders, type) for answer in self._answers(list(alike))]
@@ -84,7 +84,7 @@ class LocalEngine:
         """Let go; the pods run on, and whoever opens the folder next finds them."""
         self.supervisor.close()
 
-    def _answers(self, orders: Sequence[Order]) -> Sequence[Answer]:
+    def _answers(self, orders: Sequence[Order]) -> Sequence[OrderResult]:
         """Answers to orders of one kind."""
         if isinstance(orders[0], StartOrder):
             return self.supervisor.start([order for order in orders if isinstance(order, StartOrder)])
@@ -98,7 +98,7 @@ class LocalEngine:
         try:
             fd = os.open(self._token_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise Away(f"this machine cannot be used: {error}") from error
+            raise EngineUnreachable(f"this machine cannot be used: {error}") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             highest = _token_in(os.pread(fd, 32, 0), self._token_path)
@@ -110,7 +110,7 @@ class LocalEngine:
                 os.fsync(fd)
             yield
         except OSError as error:
-            raise Away(f"this machine cannot be used: {error}") from error
+            raise EngineUnreachable(f"this machine cannot be used: {error}") from error
         finally:
             os.close(fd)
 
@@ -125,7 +125,7 @@ class LocalEngine:
         seen = self._device_health.look(self._nodes, self._belongings)
         images = self.supervisor.images
         observed_pods = {
-            each.node.name: ObservedNode(node=each.node, boot_id=boot_id, words=each.words, images=images)
+            each.node.name: ObservedNode(node=each.node, boot_id=boot_id, message=each.words, images=images)
             for each in seen
         }
         observed_pods |= {name: self._observed_of_left(name, highest) for name, highest in left.items()}
@@ -139,13 +139,15 @@ class LocalEngine:
         node = Node(name=name, cpu_milli=0, memory_bytes=0, gpus=highest + 1)
         words = "this node was removed; its pods are being stopped"
         boot_id = self.supervisor.boot_id
-        return ObservedNode(node=node, boot_id=boot_id, silent_since=self._opened_at, words=words)
+        return ObservedNode(node=node, boot_id=boot_id, silent_since=self._opened_at, message=words)
 
 
 def _token_in(content: bytes, path: Path) -> Token:
     if content and not content.isdigit():
         # Not taken for none: a loop that was fenced would be obeyed again.
-        raise Away(f"{path} is damaged: it contains {content!r} instead of a number. Stop Fairpool and delete the file")
+        raise EngineUnreachable(
+            f"{path} is damaged: it contains {content!r} instead of a number. Stop Fairpool and delete the file"
+        )
     return Token(int(content or b"0"))
 
 

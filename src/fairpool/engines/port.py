@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fairpool.model.ids import Token
-from fairpool.model.observation import Answer, Observation, Order
+from fairpool.model.observation import Observation, Order, OrderResult
 
 
-class Away(Exception):
+class EngineUnreachable(Exception):
     """The engine does not answer. Everything may be tried again later."""
 
 
@@ -41,5 +41,5 @@ class Engine(Protocol):
     def observe(self, token: Token) -> Observation:
         """Everything there is, and from now on obey nobody with a lower token."""
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         """Do these, or make sure that they were done; an answer for each, in the same order."""

@@ -63,7 +63,7 @@ class ForgetOrder:
 Order = StartOrder | StopOrder | ForgetOrder
 
 
-class Reply(StrEnum):
+class OrderStatus(StrEnum):
     """What an engine says to one order."""
 
     DONE = "done"
@@ -77,12 +77,12 @@ class Reply(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OrderResult:
     """The reply to one order, with the engine's words."""
 
     pod: PodId
-    reply: Reply
-    words: str = ""
+    status: OrderStatus
+    message: str = ""
 
 
 class PodState(StrEnum):
@@ -105,7 +105,7 @@ class ObservedPod:
     order: StartOrder
     state: PodState
     exit_code: int | None = None
-    words: str = ""
+    message: str = ""
     """What the engine has to say about it: why it does not start, by what it was killed."""
     running_since: Instant | None = None
     after_notice: bool = False
@@ -123,7 +123,7 @@ class ObservedNode:
     gone: bool = False
     """Nothing of what ran there can still be running: its agent has stopped everything by now, or somebody said so.
     The engine decides it, by a clock that does not jump."""
-    words: str = ""
+    message: str = ""
     """What the engine has to say about it: which of its devices are withheld, and why."""
     images: tuple[str, ...] | None = None
     """Patterns of the images it can run, see `model.image_name`; None: whatever can be pulled."""

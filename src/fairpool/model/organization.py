@@ -103,17 +103,17 @@ def with_quota(queue: Queue, quota_milli: int) -> Queue:
     return replace(queue, gpu=after)
 
 
-def together(owed: Iterable[Entitlement]) -> int:
+def total_quota(owed: Iterable[Entitlement]) -> int:
     """What several are owed in all; where one of them is unlimited, so is the sum."""
     quotas = [each.quota for each in owed]
     return UNLIMITED if UNLIMITED in quotas else sum(quotas)
 
 
-def with_followers(queues: Iterable[Queue], followers: Collection[QueueId]) -> tuple[Queue, ...]:
+def with_derived_quotas(queues: Iterable[Queue], followers: Collection[QueueId]) -> tuple[Queue, ...]:
     """The queues, of which some are owed as many GPUs as those below them are owed together."""
     rows = tuple(queues)
     return tuple(
-        with_quota(queue, together(each.gpu for each in rows if each.parent == queue.id))
+        with_quota(queue, total_quota(each.gpu for each in rows if each.parent == queue.id))
         if queue.id in followers
         else queue
         for queue in rows
@@ -144,14 +144,14 @@ DEFAULT_GRACES = GraceRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeMarks:
+class NodeOverrides:
     """What an administrator said about one node, on top of what the engine knows of it."""
 
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
 
-    def upon(self, node: Node) -> Node:
+    def applied_to(self, node: Node) -> Node:
         """The node with these marks."""
         return replace(
             node,
@@ -170,7 +170,7 @@ class Organization:
     rules: Mapping[QueueId, ProjectRules] = field(default_factory=dict)
     pools: tuple[NodePool, ...] = (NodePool(),)
     topologies: tuple[Topology, ...] = ()
-    marks: Mapping[NodeName, NodeMarks] = field(default_factory=dict)
+    marks: Mapping[NodeName, NodeOverrides] = field(default_factory=dict)
     graces: GraceRules = DEFAULT_GRACES
 
     def queues_of(self, pool: PoolName) -> tuple[Queue, ...]:
@@ -181,7 +181,7 @@ class Organization:
         return tuple(replace(queue, gpu=replace(queue.gpu, quota=0)) for queue in known)
 
 
-def promised_beyond(queues: Iterable[Queue]) -> list[tuple[Queue, int]]:
+def children_over_quota(queues: Iterable[Queue]) -> list[tuple[Queue, int]]:
     """Parents whose children are together owed more GPUs than they are owed themselves, and how much that is."""
     rows = sorted(queues, key=lambda each: each.id)
     owed: dict[QueueId, int] = {}
@@ -202,5 +202,5 @@ def oversubscribed_parents(queues: tuple[Queue, ...]) -> list[Problem]:
             f"but its own quota is {gpus_text(queue.gpu.quota)}",
             "raise its quota or lower theirs; until then the excess counts as over quota",
         )
-        for queue, children in promised_beyond(queues)
+        for queue, children in children_over_quota(queues)
     ]

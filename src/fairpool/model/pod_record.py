@@ -125,7 +125,7 @@ class PodRecord:
             trouble="",
         )
 
-    def leave(self, now: Instant, cause: Cause, detail: str = "") -> PodRecord:
+    def release(self, now: Instant, cause: Cause, detail: str = "") -> PodRecord:
         """Tell it to go: what holds nothing ends at once, what holds something is released first."""
         if self.phase in (PodPhase.RELEASING, PodPhase.ENDED):
             return self
@@ -138,7 +138,7 @@ class PodRecord:
 LOSSES = frozenset({Cause.NODE_LOST, Cause.VANISHED})
 """Causes for which a pod is stopped that may still run although it cannot stay: only its end makes sure."""
 
-HURRIED = LOSSES | {Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.UNWANTED}
+EVICTION_GRACE_CAUSES = LOSSES | {Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.UNWANTED}
 """Causes for which a pod has at most the eviction grace: others wait for its place, or nobody wants it."""
 
 EVICTIONS = frozenset({Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.NODE_DRAINED, Cause.PEER})

@@ -63,18 +63,30 @@ def class_name(priority: int) -> str:
 # --- GPU charge ----------------------------------------------------------------------------------------------
 
 
-def gpus_charged_milli(gpu: GpuRequest, device_memory_mib: int = 0) -> int:
+def gpus_charged_milli(
+    gpu: GpuRequest,
+    device_memory_mib: int = 0,
+    *,
+    portion_step_milli: int = 1,
+    mig_slices_per_gpu: int = MIG_SLICES_PER_GPU,
+) -> int:
     """GPUs that a request counts for, in thousandths, on devices of this size; 0: the size is not known, and a request
-    by memory counts whole devices."""
+    by memory counts whole devices. Portions are rounded to the step, amounts of memory up to it."""
     match gpu.kind:
         case GpuKind.NONE:
             return 0
         case GpuKind.MIG:
-            return mig_milli(gpu.mig)
-        case GpuKind.MEMORY:
-            portion = memory_portion_milli(gpu.memory_mib, device_memory_mib) if device_memory_mib else WHOLE_GPU_MILLI
-            return gpu.devices * portion
-    return gpu.devices * gpu.portion_milli
+            return mig_milli(gpu.mig, mig_slices_per_gpu)
+        case GpuKind.MEMORY if device_memory_mib:
+            return gpu.devices * memory_portion_milli(gpu.memory_mib, device_memory_mib, portion_step_milli)
+        case GpuKind.PORTION:
+            return gpu.devices * rounded_portion_milli(gpu, portion_step_milli)
+    return gpu.devices * WHOLE_GPU_MILLI
+
+
+def rounded_portion_milli(gpu: GpuRequest, step_milli: int = 1) -> int:
+    """The portion of each device that a request counts for, rounded to a multiple of a step."""
+    return (gpu.portion_milli + step_milli // 2) // step_milli * step_milli
 
 
 def mig_slices(profile: str) -> int:

@@ -17,7 +17,7 @@ from fairpool.model.workload import PodShape, TopologyConstraint, WorkloadKind
 DEFAULT_GRACE_S = 30
 
 
-class Want(StrEnum):
+class DesiredState(StrEnum):
     """What is to become of a workload."""
 
     RUN = "run"
@@ -46,7 +46,7 @@ class RestartPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EndRule:
+class RestartRule:
     """What follows from a workload's kind when one of its pods ends, unless it says otherwise."""
 
     restart: RestartPolicy
@@ -54,11 +54,11 @@ class EndRule:
     """None: without end."""
 
 
-END_RULES: Mapping[WorkloadKind, EndRule] = MappingProxyType(
+RESTART_RULES: Mapping[WorkloadKind, RestartRule] = MappingProxyType(
     {
-        WorkloadKind.TRAIN: EndRule(RestartPolicy.ON_FAILURE, 6),
-        WorkloadKind.BUILD: EndRule(RestartPolicy.ON_FAILURE, 0),
-        WorkloadKind.INFERENCE: EndRule(RestartPolicy.ALWAYS, None),
+        WorkloadKind.TRAIN: RestartRule(RestartPolicy.ON_FAILURE, 6),
+        WorkloadKind.BUILD: RestartRule(RestartPolicy.ON_FAILURE, 0),
+        WorkloadKind.INFERENCE: RestartRule(RestartPolicy.ALWAYS, None),
     }
 )
 
@@ -156,7 +156,7 @@ class WorkloadSpec:
     pools: tuple[PoolName, ...] = ()
     """Node pools to try, in this order; empty: the default pool."""
     constraint: TopologyConstraint | None = None
-    want: Want = Want.RUN
+    want: DesiredState = DesiredState.RUN
     run: int = 0
     """Rises each time it is resumed: failures and clocks begin anew."""
     after: tuple[Dependency, ...] = ()
@@ -165,9 +165,11 @@ class WorkloadSpec:
     """Of a sweep: how its runs differ. None: they are alike but for their number."""
 
     @property
-    def end_rule(self) -> EndRule:
-        implied = END_RULES[self.kind]
-        return EndRule(self.restart or implied.restart, self.retries if self.retries is not None else implied.retries)
+    def restart_rule(self) -> RestartRule:
+        implied = RESTART_RULES[self.kind]
+        return RestartRule(
+            self.restart or implied.restart, self.retries if self.retries is not None else implied.retries
+        )
 
     @property
     def is_elastic(self) -> bool:

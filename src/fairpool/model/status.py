@@ -38,7 +38,7 @@ HOLDS_NOTHING = frozenset({WorkloadPhase.STOPPED, WorkloadPhase.FAILED, Workload
 """Phases that last until a person does something."""
 
 
-class Pause(StrEnum):
+class WaitReason(StrEnum):
     """Why a workload that is wanted is not running yet. Beside `Cause`, which is about ends."""
 
     DEPENDENCY = "dependency"
@@ -58,19 +58,19 @@ class Pause(StrEnum):
     """Fewer pods than declared."""
 
 
-Reason = Cause | Pause | None
+Reason = Cause | WaitReason | None
 
 ANY = None
 
 CLASSIC: tuple[tuple[WorkloadPhase, Reason, WorkloadKind | None, str], ...] = (
     # The first row that matches counts; None matches everything.
-    (WorkloadPhase.PENDING, Pause.BACK_OFF, WorkloadKind.TRAIN, "Error"),
-    (WorkloadPhase.PENDING, Pause.BACK_OFF, ANY, "CrashLoopBackOff"),
-    (WorkloadPhase.PENDING, Pause.IMAGE, ANY, "ImagePullBackOff"),
-    (WorkloadPhase.PENDING, Pause.EVICTED, ANY, "Terminating"),
-    (WorkloadPhase.INITIALIZING, Pause.IMAGE, ANY, "ImagePullBackOff"),
+    (WorkloadPhase.PENDING, WaitReason.BACK_OFF, WorkloadKind.TRAIN, "Error"),
+    (WorkloadPhase.PENDING, WaitReason.BACK_OFF, ANY, "CrashLoopBackOff"),
+    (WorkloadPhase.PENDING, WaitReason.IMAGE, ANY, "ImagePullBackOff"),
+    (WorkloadPhase.PENDING, WaitReason.EVICTED, ANY, "Terminating"),
+    (WorkloadPhase.INITIALIZING, WaitReason.IMAGE, ANY, "ImagePullBackOff"),
     (WorkloadPhase.INITIALIZING, ANY, ANY, "ContainerCreating"),
-    (WorkloadPhase.RUNNING, Pause.STOPPING, ANY, "Terminating"),
+    (WorkloadPhase.RUNNING, WaitReason.STOPPING, ANY, "Terminating"),
     (WorkloadPhase.DEGRADED, ANY, ANY, "Running"),
     (WorkloadPhase.STOPPED, Cause.PREEMPTED, ANY, "Preempted"),
     (WorkloadPhase.STOPPED, Cause.TIME_LIMIT, ANY, "TimedOut"),

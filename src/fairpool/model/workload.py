@@ -66,7 +66,7 @@ def gpu_memory(memory_mib: int, devices: int = 1) -> GpuRequest:
     return GpuRequest(devices=devices, memory_mib=memory_mib)
 
 
-class LabelOperator(StrEnum):
+class NodeSelectorOperator(StrEnum):
     """How a label rule looks at a label."""
 
     IN = "In"
@@ -78,17 +78,17 @@ class LabelOperator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelRule:
+class NodeSelectorRequirement:
     """One condition on a node's labels."""
 
     key: str
-    operator: LabelOperator
+    operator: NodeSelectorOperator
     values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.values:
             return f"{self.key} {self.operator}"
-        if self.operator is LabelOperator.IN and len(self.values) == 1:
+        if self.operator is NodeSelectorOperator.IN and len(self.values) == 1:
             return f"{self.key}={self.values[0]}"
         return f"{self.key} {self.operator} ({', '.join(self.values)})"
 
@@ -112,7 +112,7 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbourhood:
+class PodAffinityTerm:
     """A hard rule about other pods: same (or another) domain of a node label as pods that carry these labels."""
 
     topology_key: str
@@ -128,12 +128,12 @@ class PodShape:
     memory_bytes: int = 0
     extended: tuple[tuple[str, int], ...] = ()
     """Any other countable resource and how much of it, sorted by name."""
-    node_rules: tuple[tuple[LabelRule, ...], ...] = ()
+    node_rules: tuple[tuple[NodeSelectorRequirement, ...], ...] = ()
     """Alternatives; in one of them every rule must hold. Empty: any node."""
     tolerations: tuple[Toleration, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
-    near: tuple[Neighbourhood, ...] = ()
-    apart: tuple[Neighbourhood, ...] = ()
+    near: tuple[PodAffinityTerm, ...] = ()
+    apart: tuple[PodAffinityTerm, ...] = ()
     schedulable: bool = True
     """False for a kind of pod that is known and must not be started."""
 

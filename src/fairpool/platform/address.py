@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairpool.model.problem import Problem
-from fairpool.platform.data_directory import Unusable
+from fairpool.platform.data_directory import PlatformError
 
 DEFAULT = "127.0.0.1:8080"
 ASK_S = 1.0
@@ -53,12 +53,12 @@ def read_address(text: str) -> Address | Problem:
 
 
 def listening_socket(address: Address) -> tuple[socket.socket, Address]:
-    """The address, taken, with the port that it got if it asked for any. Raises `Unusable`."""
+    """The address, taken, with the port that it got if it asked for any. Raises `PlatformError`."""
     try:
         family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
         what = f"host {address.host!r} cannot be resolved: {error.strerror or error}"
-        raise Unusable(Problem("listen.unknown_host", what, f"use an IP address, e.g. {DEFAULT}")) from error
+        raise PlatformError(Problem("listen.unknown_host", what, f"use an IP address, e.g. {DEFAULT}")) from error
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         # Connections of a server that was killed linger for a minute; they must not keep the next one out.
@@ -67,7 +67,7 @@ def listening_socket(address: Address) -> tuple[socket.socket, Address]:
         listener.listen(2048)
     except OSError as error:
         listener.close()
-        raise Unusable(_not_available(address, error)) from error
+        raise PlatformError(_not_available(address, error)) from error
     return listener, Address(address.host, int(listener.getsockname()[1]))
 
 

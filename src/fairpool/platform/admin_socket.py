@@ -25,14 +25,14 @@ LINE_MAX = 1 << 20
 ANSWER_S = 10.0
 
 Reply = Mapping[str, Any]
-Clerk = Callable[[Mapping[str, Any]], Awaitable[Reply | Problem]]
+Handler = Callable[[Mapping[str, Any]], Awaitable[Reply | Problem]]
 
 
-class Silent(Exception):
+class NoAnswer(Exception):
     """Nobody answers at the admin socket."""
 
 
-async def open_admin_socket(place: Path, clerks: Mapping[str, Clerk]) -> asyncio.Server:
+async def open_admin_socket(place: Path, handlers: Mapping[str, Handler]) -> asyncio.Server:
     """Begin to answer; a question names its clerk as `ask`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,7 +41,7 @@ async def open_admin_socket(place: Path, clerks: Mapping[str, Clerk]) -> asyncio
             return
         try:
             question = json.loads(await asyncio.wait_for(reader.readline(), ANSWER_S))
-            answer = await _answer(clerks, question)
+            answer = await _answer(handlers, question)
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
         except (OSError, ValueError, TimeoutError, LookupError):
@@ -49,10 +49,10 @@ async def open_admin_socket(place: Path, clerks: Mapping[str, Clerk]) -> asyncio
         finally:
             writer.close()
 
-    return await asyncio.start_unix_server(serve, sock=owners_socket(place), limit=LINE_MAX)
+    return await asyncio.start_unix_server(serve, sock=private_socket(place), limit=LINE_MAX)
 
 
-def owners_socket(place: Path) -> socket.socket:
+def private_socket(place: Path) -> socket.socket:
     """A Unix socket that only our own user can open."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     place.unlink(missing_ok=True)
@@ -75,22 +75,22 @@ def peer_uid(transport: asyncio.BaseTransport) -> int:
 _CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
 
 
-async def _answer(clerks: Mapping[str, Clerk], question: Mapping[str, Any]) -> Reply:
-    clerk = clerks.get(question["ask"])
-    if clerk is None:
+async def _answer(handlers: Mapping[str, Handler], question: Mapping[str, Any]) -> Reply:
+    handler = handlers.get(question["ask"])
+    if handler is None:
         what = f"the server does not know the request {question['ask']!r}"
         answer: Reply | Problem = Problem(
             "admin_socket.unknown", what, "use the `fairpool` version that started the server"
         )
     else:
-        answer = await clerk(question)
+        answer = await handler(question)
     if isinstance(answer, Problem):
         return {"problem": {"code": answer.code, "what": answer.what, "fix": answer.fix}}
     return answer
 
 
 def ask(place: Path, what: str, timeout_s: float = ANSWER_S, **details: Any) -> dict[str, Any] | Problem:
-    """One question to the running platform. Raises `Silent`."""
+    """One question to the running platform. Raises `NoAnswer`."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.settimeout(timeout_s)
     with line:
@@ -101,7 +101,7 @@ def ask(place: Path, what: str, timeout_s: float = ANSWER_S, **details: Any) -> 
             with line.makefile("rb") as answers:
                 answer = json.loads(answers.readline(LINE_MAX))
         except (OSError, ValueError) as error:
-            raise Silent(str(error)) from error
+            raise NoAnswer(str(error)) from error
     problem = answer.get("problem")
     return Problem(**problem) if problem else answer
 

@@ -37,8 +37,9 @@ from fairpool.agent.project_users import FILE as USERS_FILE
 from fairpool.agent.project_users import problem_with as problem_with_users
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
-from fairpool.platform.data_directory import DataDirectory, Unusable, occupant
-from fairpool.platform.node_set import problem_with_memory
+from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.directory_lock import lock_holder
+from fairpool.platform.node_set import problem_with_saved
 
 FORMAT = 3
 READABLE_FORMATS = (1, 2, 3)
@@ -58,22 +59,22 @@ NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, s
 
 
 def make_backup(data_directory: DataDirectory, file: Path) -> int:
-    """Write a backup, whole or not at all; says how large it is. Raises `Unusable`.
+    """Write a backup, whole or not at all; says how large it is. Raises `PlatformError`.
 
     All room that it needs is needed beside the target: a data folder on a full disk is one more reason to make one.
     """
     if (data_directory.restoring / CONTROL).exists():
         what = f"a restore in {data_directory.root} was interrupted; the next start completes it"
-        raise Unusable(Problem("backup.restoring", what, "start the server first: fairpool up"))
+        raise PlatformError(Problem("backup.restoring", what, "start the server first: fairpool up"))
     data_directory.require()
     if not data_directory.control.is_file():
-        raise Unusable(_nothing(data_directory))
+        raise PlatformError(_nothing(data_directory))
     try:
-        with _workshop(file.absolute().parent, BACKUP_PREFIX) as folder:
+        with _work_directory(file.absolute().parent, BACKUP_PREFIX) as folder:
             copy, partial = folder / CONTROL, folder / "partial"
             _copy_control(data_directory, copy)
             if condition.version_of(copy) is None:
-                raise Unusable(_nothing(data_directory))
+                raise PlatformError(_nothing(data_directory))
             handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as raw:
                 with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
@@ -90,7 +91,7 @@ def make_backup(data_directory: DataDirectory, file: Path) -> int:
             sync_folder(file.absolute().parent)
         return size
     except (OSError, sqlite3.Error) as error:
-        raise Unusable(_not_written(data_directory, file, error)) from error
+        raise PlatformError(_not_written(data_directory, file, error)) from error
 
 
 def _nothing(data_directory: DataDirectory) -> Problem:
@@ -103,13 +104,13 @@ def _copy_control(data_directory: DataDirectory, copy: Path) -> None:
     try:
         condition.copy_database(data_directory.control, copy)
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF not in NO_ROOM or occupant(data_directory) is not None:
+        if error.sqlite_errorcode & 0xFF not in NO_ROOM or lock_holder(data_directory) is not None:
             raise
         for suffix in ("", "-wal"):
             if (file := Path(f"{data_directory.control}{suffix}")).exists():
                 shutil.copyfile(file, copy.with_name(f"raw{suffix}"))
         condition.copy_database(copy.with_name("raw"), copy)
-        if occupant(data_directory) is not None or not condition.is_sound(copy):
+        if lock_holder(data_directory) is not None or not condition.is_sound(copy):
             raise  # somebody has begun to write while we copied
 
 
@@ -134,13 +135,13 @@ def _add_about(archive: tarfile.TarFile, copy: Path) -> None:
 def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime, list[Path]]:
     """Put a backup in the place of what is there; says from when it is, and where what was there went.
 
-    Whoever calls holds the folder: nothing may run on it. Raises `Unusable`, and then nothing has changed, or its words
-    say otherwise. Who is killed meanwhile has either changed nothing, or the next start finishes it: all that is new is
-    laid ready, and the rename of the folder it lies in decides.
+    The caller holds the directory's lock: no server may run on it. Raises `PlatformError`; then nothing has changed,
+    unless the problem says otherwise. A process killed meanwhile has either changed nothing, or the next start
+    completes it: the new files are staged in a directory, and renaming that directory is the commit.
     """
     finish_restore(data_directory)
     try:
-        with _workshop(data_directory.root, RESTORE_PREFIX) as folder:
+        with _work_directory(data_directory.root, RESTORE_PREFIX) as folder:
             _unpack(file, folder)
             made_at = _made_at(folder / ABOUT, file)
             (folder / ABOUT).unlink()
@@ -164,12 +165,12 @@ def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime,
             if is_full
             else "use a complete file written by `fairpool backup`"
         )
-        raise Unusable(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
+        raise PlatformError(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
     return made_at, finish_restore(data_directory)
 
 
 def finish_restore(data_directory: DataDirectory) -> list[Path]:
-    """Do what is left of a restore, if one was begun; says where what was there went. Raises `Unusable`.
+    """Do what is left of a restore, if one was begun; says where what was there went. Raises `PlatformError`.
 
     Every step can be done again. The database comes last, so that while it still lies ready nothing was finished.
     """
@@ -186,7 +187,7 @@ def finish_restore(data_directory: DataDirectory) -> list[Path]:
         moves = _moves(data_directory, stamp, small)
     except (OSError, ValueError, LookupError, TypeError) as error:
         what = f"a restore was interrupted, and its files in {ready} cannot be read: {_words(error)}"
-        raise Unusable(Problem("restore.lost", what, "remove that directory and restore again")) from error
+        raise PlatformError(Problem("restore.lost", what, "remove that directory and restore again")) from error
     try:
         data_directory.machine.mkdir(exist_ok=True, mode=0o700)
         for old, new in moves:
@@ -198,7 +199,7 @@ def finish_restore(data_directory: DataDirectory) -> list[Path]:
                 old.replace(new)
         _sync(data_directory)
     except OSError as error:
-        raise Unusable(_undone(data_directory, moves, error)) from error
+        raise PlatformError(_undone(data_directory, moves, error)) from error
     shutil.rmtree(ready, ignore_errors=True)
     return [aside for aside in (_aside(path, stamp) for path in _replaced(data_directory)) if aside.exists()]
 
@@ -347,9 +348,9 @@ def _next_member(stream: _Bounded, file: Path) -> tarfile.TarInfo | None:
     raise _foreign(file, "it contains headers without files")
 
 
-def _foreign(file: Path, why: str) -> Unusable:
+def _foreign(file: Path, why: str) -> PlatformError:
     what = f"{file} is not a Fairpool backup: {why}"
-    return Unusable(Problem("restore.foreign", what, "use a file written by `fairpool backup`"))
+    return PlatformError(Problem("restore.foreign", what, "use a file written by `fairpool backup`"))
 
 
 def _made_at(about: Path, file: Path) -> datetime:
@@ -361,23 +362,23 @@ def _made_at(about: Path, file: Path) -> datetime:
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
         raise _foreign(file, f"its {ABOUT} cannot be read") from error
     what = f"{file} was written by Fairpool {version}, in a format that this version ({__version__}) cannot read"
-    raise Unusable(Problem("restore.newer", what, "restore it with that version of Fairpool"))
+    raise PlatformError(Problem("restore.newer", what, "restore it with that version of Fairpool"))
 
 
 def _check(new: Path, file: Path) -> None:
     """Before anything uses the database: it is whole, and has the tables of its version and nothing else."""
     if new.stat().st_size == 0:
-        raise Unusable(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
+        raise PlatformError(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
     problem = condition.problem_with(new)
     if problem is not None and problem.code == "database.newer":
         what = f"{file} was written by a newer version of Fairpool"
-        raise Unusable(Problem("restore.newer", what, "restore it with that version of Fairpool"))
+        raise PlatformError(Problem("restore.newer", what, "restore it with that version of Fairpool"))
     if problem is not None and problem.code == "database.foreign":
         raise _foreign(file, problem.what.replace(str(new), "in it").replace("the control database in it", "it"))
     if problem is not None or not condition.is_sound(new):
-        raise Unusable(Problem("restore.damaged", f"the database in {file} is damaged", "use an older backup"))
+        raise PlatformError(Problem("restore.damaged", f"the database in {file} is damaged", "use an older backup"))
     if condition.version_of(new) is None:
-        raise Unusable(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
+        raise PlatformError(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
     strange = condition.strange_in(new)
     if strange:
         more = f" and {len(strange) - 4} more" if len(strange) > 4 else ""
@@ -386,7 +387,7 @@ def _check(new: Path, file: Path) -> None:
 
 
 def _check_nodes(nodes: Path, file: Path) -> None:
-    if nodes.exists() and problem_with_memory(nodes) is not None:
+    if nodes.exists() and problem_with_saved(nodes) is not None:
         raise _foreign(file, f"its {NODES} cannot be read")
 
 
@@ -401,7 +402,7 @@ def _check_users(data_directory: DataDirectory, users: Path, file: Path) -> None
 
 
 @contextmanager
-def _workshop(parent: Path, prefix: str) -> Iterator[Path]:
+def _work_directory(parent: Path, prefix: str) -> Iterator[Path]:
     """A folder to work in, gone afterwards. Those of who was killed are swept out first: nobody holds their lock."""
     sweep(parent, prefix)
     folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))

@@ -24,10 +24,10 @@ from fastapi import FastAPI
 from fairpool import __version__
 from fairpool.agent.disk_reserve import RESERVE_BYTES
 from fairpool.agent.state_directory import Unidentified
-from fairpool.cluster.control_link import Link
+from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProblem
+from fairpool.cluster.long_poll import LongPoll
 from fairpool.cluster.loop import Loop
-from fairpool.cluster.mailbox import Mailbox
 from fairpool.control import owner, projects, users
 from fairpool.control.app import NotReady, create_app
 from fairpool.control.clusters import cluster_beside
@@ -36,18 +36,18 @@ from fairpool.control.settings import FIRST_USER, Retention, Settings, is_loopba
 from fairpool.control.store import condition
 from fairpool.control.store.trouble import Unavailable
 from fairpool.engines.local import LocalEngine
-from fairpool.engines.port import Away
+from fairpool.engines.port import EngineUnreachable
 from fairpool.model.node import SIMULATED_LABEL
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
-from fairpool.platform.admin_socket import open_admin_socket, owners_socket
-from fairpool.platform.data_directory import DataDirectory, Unusable, default_config, default_data
+from fairpool.platform.admin_socket import open_admin_socket, private_socket
+from fairpool.platform.data_directory import DataDirectory, PlatformError, default_config, default_data
 from fairpool.platform.disk_guard import DiskGuard
 from fairpool.platform.http_server import Server
-from fairpool.platform.in_process import Inside
-from fairpool.platform.loop_thread import Alarm, Runner, note_event, now
-from fairpool.platform.node_set import Offer, summary
-from fairpool.platform.pod_access import LocalDoors
+from fairpool.platform.in_process import InProcessControl
+from fairpool.platform.local_pod_access import LocalPodAccess
+from fairpool.platform.loop_thread import LoopThread, Waker, note_event, now
+from fairpool.platform.node_set import NodeSet, summary
 
 log = logging.getLogger("fairpool.up")
 
@@ -73,29 +73,29 @@ class Cluster:
     """The loop with all that it needs, on this machine."""
 
     ledger: Ledger
-    alarm: Alarm
-    mailbox: Mailbox
-    calls: tuple[Inside, Inside]
-    runner: Runner
-    is_left_behind: bool = False
+    waker: Waker
+    mailbox: LongPoll
+    calls: tuple[InProcessControl, InProcessControl]
+    loop_thread: LoopThread
+    is_stuck: bool = False
     """Its thread is stuck: nothing that it may still use can be let go."""
 
     def start(self) -> None:
         self.mailbox.open()
-        self.runner.start()
+        self.loop_thread.start()
 
     def stop(self) -> None:
         """Let the pods run on, and everything else go. Blocks; the control plane must still be there meanwhile."""
         direct, waiting = self.calls
         waiting.close()  # ends the question that is held
-        if not self.runner.stop(LOOP_ENDS_S):
+        if not self.loop_thread.stop(LOOP_ENDS_S):
             log.error("the scheduling loop did not finish within %g s; exiting without it", LOOP_ENDS_S)
-            self.is_left_behind = True
+            self.is_stuck = True
             return
         self.mailbox.close(LOOP_ENDS_S)
         direct.close()
         self.ledger.close()
-        self.alarm.close()
+        self.waker.close()
 
 
 class Platform:
@@ -106,13 +106,18 @@ class Platform:
         data_directory: DataDirectory,
         address: Address,
         listener: socket.socket,
-        offer: Offer,
+        node_set: NodeSet,
         retention: Retention,
         names: Sequence[str] = (),
         disk_reserve_bytes: int = RESERVE_BYTES,
         first_password: str = "",
     ) -> None:
-        self._data_directory, self._address, self._listener, self._offer = data_directory, address, listener, offer
+        self._data_directory, self._address, self._listener, self._node_set = (
+            data_directory,
+            address,
+            listener,
+            node_set,
+        )
         self._retention, self._names, self._first_password = retention, tuple(names), first_password
         self._disk_reserve_bytes = disk_reserve_bytes
         self._disk: DiskGuard | None = None
@@ -128,7 +133,7 @@ class Platform:
     def run(self, on_ready: Callable[[Welcome | Problem], None], question: Mapping[str, Any]) -> None:
         """Until a signal comes. `on_ready` is called with the answer to the question for a welcome.
 
-        Raises `Unusable` if it cannot be started, or another loop has taken over.
+        Raises `PlatformError` if it cannot be started, or another loop has taken over.
         """
         try:
             import uvloop
@@ -137,19 +142,21 @@ class Platform:
         else:
             factory = uvloop.new_event_loop
         try:
-            with asyncio.Runner(loop_factory=factory) as runner:
-                runner.run(self._serve(on_ready, question))
+            with asyncio.Runner(loop_factory=factory) as event_loop:
+                event_loop.run(self._serve(on_ready, question))
         except Unavailable as error:
-            raise Unusable(Problem(error.code, str(error), error.problem.fix)) from error
+            raise PlatformError(Problem(error.code, str(error), error.problem.fix)) from error
         except (NotReady, LedgerProblem, DiskTrouble, Unidentified) as error:
-            raise Unusable(_in_command_words(error.problem)) from error
-        except (LeaseHeld, Away) as error:
+            raise PlatformError(_in_command_words(error.problem)) from error
+        except (LeaseHeld, EngineUnreachable) as error:
             what = f"the scheduling loop cannot start: {error}"
-            raise Unusable(
+            raise PlatformError(
                 Problem("up.loop", what, "check whether another Fairpool uses a copy of this data directory")
             ) from error
         if self._stepped_down:
-            raise Unusable(Problem("up.stepped_down", self._stepped_down, "run only one Fairpool per data directory"))
+            raise PlatformError(
+                Problem("up.stepped_down", self._stepped_down, "run only one Fairpool per data directory")
+            )
 
     async def _serve(self, on_ready: Callable[[Welcome | Problem], None], question: Mapping[str, Any]) -> None:
         log.info(
@@ -160,7 +167,7 @@ class Platform:
                     "pid": os.getpid(),
                     "address": self._address.url,
                     "data": self._data_directory.root,
-                    "nodes": summary(self._offer.nodes),
+                    "nodes": summary(self._node_set.nodes),
                 }
             },
         )
@@ -169,11 +176,11 @@ class Platform:
             log.info("database migrated; the previous version is kept in %s", kept)
         engine = self._engine = LocalEngine(
             self._data_directory.machine,
-            nodes=self._offer.nodes,
+            nodes=self._node_set.nodes,
             protected=(self._data_directory.root, default_config(), default_data()),
         )
         self._not_isolated = engine.supervisor.forbidden.get("isolation", "")
-        doors = LocalDoors(engine.supervisor)
+        pod_access = LocalPodAccess(engine.supervisor)
         disk = self._disk = DiskGuard(self._data_directory.reserve, self._disk_reserve_bytes, engine.supervisor)
         host = self._address.host
         # A pod is a process of this machine, and its ports are the machine's own.
@@ -187,8 +194,10 @@ class Platform:
             first_password=self._first_password,
             first_project=FIRST_PROJECT,
         )
-        app = self._app = create_app(settings, doors=doors)
-        app.state.is_ready = lambda: self._is_settled and self._cluster is not None and self._cluster.runner.is_alive
+        app = self._app = create_app(settings, pod_access=pod_access)
+        app.state.is_ready = lambda: (
+            self._is_settled and self._cluster is not None and self._cluster.loop_thread.is_alive
+        )
         try:
             async with app.router.lifespan_context(app), self._cluster_of(app, engine) as self._cluster:
                 disk.start()
@@ -197,28 +206,28 @@ class Platform:
                 await self._answer_people(app, on_ready, question)
         finally:
             disk.stop(LOOP_ENDS_S)
-            doors.close()
-            if self._cluster is None or not self._cluster.is_left_behind:
+            pod_access.close()
+            if self._cluster is None or not self._cluster.is_stuck:
                 engine.close()  # pods run on
 
     @asynccontextmanager
     async def _cluster_of(self, app: FastAPI, engine: LocalEngine) -> AsyncIterator[Cluster]:
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
-        direct, waiting = (Inside(app.state.plane, own.uuid, home) for _ in range(2))
-        alarm = Alarm(engine.supervisor.wake_descriptors())
-        mailbox = Mailbox(direct, waiting, alarm.poke)
+        direct, waiting = (InProcessControl(app.state.plane, own.uuid, home) for _ in range(2))
+        waker = Waker(engine.supervisor.wake_descriptors())
+        mailbox = LongPoll(direct, waiting, waker.wake)
         ledger = await asyncio.to_thread(Ledger, self._data_directory.ledger)
 
         def make_loop() -> Loop:
-            link = Link(mailbox, own.name)
-            return Loop(ledger, engine, link, now, holder=HOLDER, tell_within_ms=TELL_WITHIN_MS, note=note_event)
+            link = ControlLink(mailbox, own.name)
+            return Loop(ledger, engine, link, now, holder=HOLDER, report_delay_ms=TELL_WITHIN_MS, on_event=note_event)
 
         def step_down(why: str) -> None:
             home.call_soon_threadsafe(self._step_down, why)
 
-        runner = await asyncio.to_thread(Runner, make_loop, alarm, step_down)
-        cluster = Cluster(ledger, alarm, mailbox, (direct, waiting), runner)
+        loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, step_down)
+        cluster = Cluster(ledger, waker, mailbox, (direct, waiting), loop_thread)
         cluster.start()
         try:
             yield cluster
@@ -231,15 +240,15 @@ class Platform:
         server = self._server = Server(
             RequestLog(app), timeout_graceful_shutdown=ANSWERS_END_S, timeout_keep_alive=REST_S
         )
-        _give_up_on_the_deaf(self._listener)
-        clerks = {
-            "status": self._clerk_of_status,
-            "reset-password": self._clerk_of_passwords,
-            "welcome": self._clerk_of_welcomes,
+        _set_keepalive(self._listener)
+        handlers = {
+            "status": self._handle_status,
+            "reset-password": self._handle_reset_password,
+            "welcome": self._handle_welcome,
         }
-        admin_socket = await open_admin_socket(self._data_directory.admin_socket, clerks)
+        admin_socket = await open_admin_socket(self._data_directory.admin_socket, handlers)
         home = asyncio.get_running_loop()
-        own = await home.create_unix_server(server.own_connection, sock=owners_socket(self._data_directory.api_socket))
+        own = await home.create_unix_server(server.own_connection, sock=private_socket(self._data_directory.api_socket))
         with _signals(self._leave):
             serving = asyncio.create_task(server.serve([self._listener]), name="server")
             sweeping = asyncio.create_task(server.sweep(), name="sweep")
@@ -248,7 +257,7 @@ class Platform:
                     await asyncio.sleep(0.01)
                 if not serving.done():
                     log.info("ready at %s", self._address.url)
-                    on_ready(await self._clerk_of_welcomes(question))
+                    on_ready(await self._handle_welcome(question))
                 await serving
             finally:
                 sweeping.cancel()
@@ -261,7 +270,7 @@ class Platform:
 
     @property
     def _is_settled(self) -> bool:
-        return self._cluster is not None and self._cluster.runner.is_settled.is_set()
+        return self._cluster is not None and self._cluster.loop_thread.is_settled.is_set()
 
     def _leave(self) -> None:
         """Asked once: in good order. Asked twice: without waiting for those who are being answered."""
@@ -277,11 +286,11 @@ class Platform:
 
     # --- at the admin socket ---------------------------------------------------------------------------------------
 
-    async def _clerk_of_status(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _handle_status(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         assert self._cluster is not None
         assert self._engine is not None
-        runner = self._cluster.runner
-        observation = runner.loop.books.observation
+        loop_thread = self._cluster.loop_thread
+        observation = loop_thread.loop.cache.observation
         states = [each.state.value for each in observation.pods.values()] if observation is not None else []
         observed_pods = observation.nodes.values() if observation is not None else ()
         return {
@@ -291,18 +300,18 @@ class Platform:
             "since_ms": self._since,
             "is_ready": self._server is not None and self._server.started and self._is_settled,
             "loop": {
-                "is_alive": runner.is_alive,
-                "trouble": runner.trouble or self._engine.supervisor.trouble,
-                "turns": runner.turns,
-                "turned_at_ms": runner.turned_at,
-                "turned_ago_s": runner.turned_ago_s,
+                "is_alive": loop_thread.is_alive,
+                "trouble": loop_thread.trouble or self._engine.supervisor.trouble,
+                "turns": loop_thread.turns,
+                "turned_at_ms": loop_thread.turned_at,
+                "turned_ago_s": loop_thread.turned_ago_s,
             },
             "nodes": [
                 {
                     "name": observed.node.name,
                     "gpus": observed.node.gpus,
                     "withheld": list(observed.node.gpus_withheld),
-                    "words": observed.words,
+                    "words": observed.message,
                     "is_simulated": observed.node.labels.get(SIMULATED_LABEL) == "true",
                 }
                 for observed in observed_pods
@@ -311,7 +320,7 @@ class Platform:
             "pods": {state: states.count(state) for state in ("starting", "running", "exited")},
         }
 
-    async def _clerk_of_passwords(self, question: Mapping[str, Any]) -> Mapping[str, Any] | Problem:
+    async def _handle_reset_password(self, question: Mapping[str, Any]) -> Mapping[str, Any] | Problem:
         assert self._app is not None
         if self._not_isolated:
             return self._not_for_pods("reset the password while the server is stopped: fairpool down")
@@ -325,7 +334,7 @@ class Platform:
         what = f"pods are not isolated from your account on this machine ({self._not_isolated})"
         return Problem("access.not_isolated", what, fix)
 
-    async def _clerk_of_welcomes(self, question: Mapping[str, Any]) -> Welcome | Problem:
+    async def _handle_welcome(self, question: Mapping[str, Any]) -> Welcome | Problem:
         """The owner signed in, a link for the browser, and the project that `runai` uses by default."""
         assert self._app is not None
         if self._not_isolated:
@@ -371,7 +380,7 @@ def new_password_offline(data_directory: DataDirectory, user: str) -> Mapping[st
         return Problem(error.code, str(error), error.problem.fix)
 
 
-def _give_up_on_the_deaf(listener: socket.socket) -> None:
+def _set_keepalive(listener: socket.socket) -> None:
     """Connections whose client is gone, or does not read, end after a while. Accepted sockets inherit this."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_USER_TIMEOUT", UNHEARD_MS), ("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15)):

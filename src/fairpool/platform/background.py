@@ -18,8 +18,9 @@ from fairpool.agent.supervisor import Supervisor
 from fairpool.model.ids import PodId
 from fairpool.model.observation import ObservedPod, PodState, StopOrder
 from fairpool.model.problem import Problem
-from fairpool.platform.admin_socket import Silent, ask
-from fairpool.platform.data_directory import DataDirectory, Occupant, Unusable, occupant, unusable
+from fairpool.platform.admin_socket import NoAnswer, ask
+from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
+from fairpool.platform.directory_lock import LockHolder, lock_holder
 
 READY_S = 120.0
 """A server that cannot start ends, and is heard of at once; who is only slow, on a machine that is busy, gets time."""
@@ -32,7 +33,7 @@ KILLED = 137
 """The exit code of what was killed."""
 
 
-class Ended(Exception):
+class ServerExited(Exception):
     """The server ended before it was ready; what it said, and with which code."""
 
     def __init__(self, said: str, code: int) -> None:
@@ -41,9 +42,9 @@ class Ended(Exception):
 
 
 def start(data_directory: DataDirectory, arguments: Sequence[str], stdin: bytes | None = None) -> dict[str, Any]:
-    """Start `fairpool up` in the background and wait until it is ready: its status. Raises `Unusable` or `Ended`.
+    """Start `fairpool up` in the background, wait until it is ready, and return its status.
 
-    `stdin` is for what must not be seen in a list of processes.
+    `stdin` is for secrets, which must not show in a process listing. Raises `PlatformError` or `ServerExited`.
     """
     command = [sys.executable, "-m", "fairpool.cli.main", "up", "--foreground", *arguments]
     with data_directory.output.open("wb") as output:
@@ -62,25 +63,25 @@ def start(data_directory: DataDirectory, arguments: Sequence[str], stdin: bytes 
     while time.monotonic() < until:
         code = server.poll()
         if code is not None:
-            raise Ended(data_directory.output.read_text(encoding="utf-8", errors="replace"), code)
+            raise ServerExited(data_directory.output.read_text(encoding="utf-8", errors="replace"), code)
         status = status_of(data_directory)
         if status is not None and status["pid"] == server.pid and status["is_ready"]:
             return status
         time.sleep(LOOK_S)
     what = f"the server (process {server.pid}) is not ready after {READY_S:g} s"
-    raise Unusable(Problem("up.slow", what, "check `fairpool logs` and `fairpool status`"))
+    raise PlatformError(Problem("up.slow", what, "check `fairpool logs` and `fairpool status`"))
 
 
 def status_of(data_directory: DataDirectory, timeout_s: float = 2.0) -> dict[str, Any] | None:
     """What the running platform says about itself; None: it says nothing, or not yet."""
     try:
         status = ask(data_directory.admin_socket, "status", timeout_s)
-    except Silent:
+    except NoAnswer:
         return None
     return None if isinstance(status, Problem) else status
 
 
-def stop(data_directory: DataDirectory, holder: Occupant) -> bool:
+def stop(data_directory: DataDirectory, holder: LockHolder) -> bool:
     """End the server in good order; says whether it has. Its pods run on.
 
     It has when its process is gone, which is a little later than when it gives its folder back.
@@ -102,8 +103,8 @@ def stop(data_directory: DataDirectory, holder: Occupant) -> bool:
         os.close(handle)
 
 
-def _is_still_there(data_directory: DataDirectory, holder: Occupant) -> bool:
-    now = occupant(data_directory)
+def _is_still_there(data_directory: DataDirectory, holder: LockHolder) -> bool:
+    now = lock_holder(data_directory)
     return now is not None and (now.pid, now.since_ms) == (holder.pid, holder.since_ms)
 
 
@@ -120,14 +121,14 @@ def stop_pods(data_directory: DataDirectory, grace_s: int = LONGEST_GRACE_S) -> 
     """End every pod on this machine and see whether it has ended. No server may run meanwhile.
 
     Each has its own grace, but no more than `grace_s`, and is then killed. To the platform it is as if the machine had
-    been rebooted: at its next start training comes back by itself. Raises `Unusable`.
+    been rebooted: at its next start training comes back by itself. Raises `PlatformError`.
     """
     try:
         supervisor = Supervisor(data_directory.machine, None)
     except Unidentified as error:
-        raise Unusable(error.problem) from error
+        raise PlatformError(error.problem) from error
     except OSError as error:
-        raise Unusable(unusable(data_directory.root, error)) from error
+        raise PlatformError(directory_problem(data_directory.root, error)) from error
     try:
         running = {
             pod: observed for pod, observed in supervisor.look().items() if observed.state is not PodState.EXITED

@@ -22,7 +22,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fairpool.control.attempts import place_of
+from fairpool.control.attempts import network_of
 from fairpool.control.guard import PEER_UID
 from fairpool.control.refusal import Refused, refused
 from fairpool.platform.admin_socket import peer_uid
@@ -138,7 +138,7 @@ class HttpConnection(HttpToolsProtocol):
             if self.uid not in (os.geteuid(), 0):
                 transport.abort()
                 return
-        place = f"uid {self.uid}" if self.uid is not None else place_of(self.client[0] if self.client else "")
+        place = f"uid {self.uid}" if self.uid is not None else network_of(self.client[0] if self.client else "")
         if not self._gate.enter(self, place):
             self._answer(refused(503, "server.busy", "too many connections are open", "close some, or try again later"))
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 log = logging.getLogger("fairpool.cluster")
 
 
-class Inside:
+class InProcessControl:
     """Both verbs of a control plane that lives on another thread's event loop.
 
     Closing it, from any thread, ends the calls under way: a pull that is held must not hold up who wants to leave.

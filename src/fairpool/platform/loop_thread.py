@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger import DiskTrouble, LedgerProblem
-from fairpool.cluster.loop import Loop, SteppedDown
+from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.mentions import in_full
 from fairpool.model.observation import ObservedNode
@@ -34,7 +34,7 @@ TROUBLED_S = 1.0
 LONGEST_REPAIR_S = 30.0
 
 
-class Alarm:
+class Waker:
     """Sleeps until somebody pokes, a descriptor has something to read, or time is over."""
 
     def __init__(self, descriptors: Sequence[int]) -> None:
@@ -43,7 +43,7 @@ class Alarm:
         for descriptor in (self._event, *descriptors):
             self._poll.register(descriptor, select.POLLIN)
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """From any thread."""
         os.eventfd_write(self._event, 1)
 
@@ -56,11 +56,11 @@ class Alarm:
         os.close(self._event)
 
 
-class Runner:
+class LoopThread:
     """Lets a loop turn until it is told to stop."""
 
-    def __init__(self, make_loop: Callable[[], Loop], alarm: Alarm, on_step_down: Callable[[str], None]) -> None:
-        self._make_loop, self._alarm, self._on_step_down = make_loop, alarm, on_step_down
+    def __init__(self, make_loop: Callable[[], Loop], waker: Waker, on_step_down: Callable[[str], None]) -> None:
+        self._make_loop, self._waker, self._on_step_down = make_loop, waker, on_step_down
         self.loop = make_loop()
         self.turns = 0
         self.turned_at = Instant(0)
@@ -79,7 +79,7 @@ class Runner:
     def stop(self, timeout_s: float) -> bool:
         """Finish the turn under way and no other; says whether it did."""
         self._stopping = True
-        self._alarm.poke()
+        self._waker.wake()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -100,7 +100,7 @@ class Runner:
             try:
                 self._turn_until_stopped()
                 self.loop.release()
-            except SteppedDown as error:
+            except LeadershipLost as error:
                 log.error("scheduling loop stepped down: %s", error)
                 self.trouble = str(error)
                 self._on_step_down(str(error))
@@ -122,7 +122,7 @@ class Runner:
 
     def _try_again(self, repair_s: float) -> float:
         """After a while, with another loop; says how long the next wait is."""
-        self._alarm.sleep(repair_s)
+        self._waker.sleep(repair_s)
         self._replace_loop()
         return min(2 * repair_s, LONGEST_REPAIR_S)
 
@@ -138,17 +138,17 @@ class Runner:
 
     def _turn_until_stopped(self) -> None:
         while not self._stopping:
-            was_busy = self.loop.turn()
+            was_busy = self.loop.run_cycle()
             self.turns += 1
             self.turned_at, self._turned_s = now(), time.monotonic()
             self._note_nodes()
             link = self.loop.link_trouble
             self._note_trouble(self.loop.trouble or (f"no connection to the control plane: {link}" if link else ""))
             if self.loop.trouble:
-                self._alarm.sleep(TROUBLED_S)
+                self._waker.sleep(TROUBLED_S)
             elif not was_busy:
                 self.is_settled.set()
-                self._alarm.sleep(self._rest_s())
+                self._waker.sleep(self._rest_s())
 
     def _rest_s(self) -> float:
         wake = self.loop.next_wake()
@@ -159,7 +159,7 @@ class Runner:
 
     def _note_nodes(self) -> None:
         """Nodes that came, went, or have something else to say than before."""
-        observation = self.loop.books.observation
+        observation = self.loop.cache.observation
         if observation is None or observation.nodes is self._nodes:
             return
         before, self._nodes = self._nodes, observation.nodes
@@ -167,11 +167,11 @@ class Runner:
             old, new = before.get(name), self._nodes.get(name)
             if new is None:
                 log.warning("node left", extra={"fields": {"node": name}})
-            elif old is None or (old.words, old.gone, old.node) != (new.words, new.gone, new.node):
+            elif old is None or (old.message, old.gone, old.node) != (new.message, new.gone, new.node):
                 fields = {"node": name, "gpus": new.node.gpus, "withheld": len(new.node.gpus_withheld) or None}
                 log.info(
                     "node joined" if old is None else "node changed",
-                    extra={"fields": {**fields, "gone": new.gone or None, "words": new.words}},
+                    extra={"fields": {**fields, "gone": new.gone or None, "words": new.message}},
                 )
 
     def _note_trouble(self, trouble: str) -> None:

@@ -66,7 +66,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class NodeSet:
     """The nodes of this start, and what is worth saying about them."""
 
     nodes: tuple[LogicalNode, ...]
@@ -88,7 +88,7 @@ def described_nodes(groups: Sequence[str], singles: Sequence[str]) -> tuple[Logi
 
 def choose_nodes(
     file: Path, groups: Sequence[str], singles: Sequence[str], gpus: Gpus
-) -> tuple[Offer, str] | list[Problem]:
+) -> tuple[NodeSet, str] | list[Problem]:
     """The nodes of this start, and what is to be remembered of it with `remember`."""
     remembered = _remembered(file)
     if isinstance(remembered, Problem):
@@ -106,7 +106,7 @@ def choose_nodes(
         return [Problem("nodes.gpus_gone", what, fix)]
     note = json.dumps({"chosen": chosen, "names": names, "had_gpus": not is_simulated and chosen == [MACHINE]})
     warnings = [_difference(remembered.names, names), _unusable(gpus) if chosen == [MACHINE] and is_simulated else ""]
-    return Offer(nodes, "; ".join(words for words in warnings if words)), note
+    return NodeSet(nodes, "; ".join(words for words in warnings if words)), note
 
 
 def remember(file: Path, note: str) -> None:
@@ -114,7 +114,7 @@ def remember(file: Path, note: str) -> None:
     write_durably(file, f"{note}\n".encode())
 
 
-def problem_with_memory(file: Path) -> Problem | None:
+def problem_with_saved(file: Path) -> Problem | None:
     """Why what was kept with `remember` is of no use; None: it is."""
     remembered = _remembered(file)
     if isinstance(remembered, Problem):

@@ -67,7 +67,7 @@ def _printable(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
 
 
-class Journal(logging.handlers.RotatingFileHandler):
+class LogFile(logging.handlers.RotatingFileHandler):
     """Takes records without waiting, and writes them in a thread of its own."""
 
     def __init__(self, path: Path) -> None:
@@ -128,9 +128,9 @@ class Journal(logging.handlers.RotatingFileHandler):
                 self.flush()
 
 
-def open_journal(path: Path, *, level: str = "info") -> Journal:
+def open_log(path: Path, *, level: str = "info") -> LogFile:
     """Send everything that is logged there."""
-    handler = Journal(path)
+    handler = LogFile(path)
     root = logging.getLogger()
     root.setLevel(level.upper())
     root.addHandler(handler)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairpool.model.ids import GroupId, PodId, QueueId
+from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import GPU_MAX, WHOLE_GPU_MILLI, gpus_text, parse_gpus
 from fairpool.model.spelling import did_you_mean
@@ -141,8 +142,9 @@ def _rows(snapshot: Snapshot, wanted: _Wanted) -> tuple[PodGroup, list[Pod]]:
     pods = wanted.get("pods", 1)
     gpu = _gpu(wanted)
     # One CPU for each GPU, times its portion, is what a job gets that says nothing.
-    cpus_milli = gpu.devices * (gpu.portion_milli if not gpu.memory_mib else WHOLE_GPU_MILLI)
-    shape = PodShape(gpu=gpu, cpu_milli=wanted.get("cpus", cpus_milli), memory_bytes=wanted.get("memory", 0))
+    shape = PodShape(
+        gpu=gpu, cpu_milli=wanted.get("cpus", gpus_charged_milli(gpu)), memory_bytes=wanted.get("memory", 0)
+    )
     group = PodGroup(
         id=GroupId(wanted.values["name"]),
         queue=QueueId(wanted.values["project"]),
@@ -170,5 +172,5 @@ def _gpu(wanted: _Wanted) -> GpuRequest:
 def _gpu_text(gpu: GpuRequest) -> str:
     if gpu.memory_mib:
         return f"{gpu.memory_mib} MiB of a GPU"
-    milli = gpu.devices * gpu.portion_milli
+    milli = gpus_charged_milli(gpu)
     return f"{gpus_text(milli)} GPU{'' if 0 < milli <= WHOLE_GPU_MILLI else 's'}"

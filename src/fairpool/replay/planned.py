@@ -52,7 +52,7 @@ def _held_milli(snapshot: Snapshot) -> dict[QueueId, int]:
 
 
 @dataclass
-class Fate:
+class GroupOutcome:
     """What becomes of one group."""
 
     starts: Counter[NodeName] = field(default_factory=Counter)
@@ -63,7 +63,7 @@ class Fate:
     verdict: Verdict | None = None
 
     def key(self) -> object:
-        """Equal for two fates that differ in figures only."""
+        """Equal for two outcomes that differ in figures only."""
         return (self.starts, self.promised, self.taken, self.stays, type(self.verdict and self.verdict.why))
 
     def __str__(self) -> str:
@@ -83,24 +83,24 @@ class Fate:
         return "; ".join(parts) or "has nothing to run"
 
 
-def fates(replayed: Replay) -> dict[GroupId, Fate]:
+def group_outcomes(replayed: Replay) -> dict[GroupId, GroupOutcome]:
     """What becomes of every group of a snapshot."""
     decided = replayed.plan
-    fates = {group.id: Fate() for group in replayed.snapshot.groups}
+    outcomes = {group.id: GroupOutcome() for group in replayed.snapshot.groups}
     taken = {each.pod for each in decided.evictions}
     for bind in decided.binds:
-        fates.setdefault(bind.group, Fate()).starts[bind.node] += 1
+        outcomes.setdefault(bind.group, GroupOutcome()).starts[bind.node] += 1
     for promise in decided.promises:
-        fates.setdefault(promise.group, Fate()).promised[promise.node] += 1
+        outcomes.setdefault(promise.group, GroupOutcome()).promised[promise.node] += 1
     for pod in replayed.snapshot.pods:
-        if pod.phase in HOLDS_DEVICES and pod.group in fates and pod.node is not None:
+        if pod.phase in HOLDS_DEVICES and pod.group in outcomes and pod.node is not None:
             if pod.id in taken:
-                fates[pod.group].taken[pod.node] += 1
+                outcomes[pod.group].taken[pod.node] += 1
             elif pod.phase is not PodPhase.RELEASING:
-                fates[pod.group].stays[pod.node] += 1
+                outcomes[pod.group].stays[pod.node] += 1
     for group, verdict in decided.verdicts.items():
-        fates.setdefault(group, Fate()).verdict = verdict
-    return fates
+        outcomes.setdefault(group, GroupOutcome()).verdict = verdict
+    return outcomes
 
 
 # ---- words

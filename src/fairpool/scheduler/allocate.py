@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 
 from fairpool.model.ids import SECOND_MS
+from fairpool.scheduler import gate
 from fairpool.scheduler.board import NOWHERE, REAL, RELEASING, Board
 from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
 from fairpool.scheduler.decision import WithdrawReason
+from fairpool.scheduler.equivalence import are_equivalent
 from fairpool.scheduler.order import group_key
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.run import serve_runs
-from fairpool.scheduler.solver import are_alike, may_start
 from fairpool.scheduler.walk import Walk
 
 
@@ -24,7 +25,7 @@ def allocate(placer: Placer) -> None:
         _honour_promises(placer)
     walk = Walk(trial, waiting_groups(placer, Pass.ALLOCATE))
     serve_runs(placer, walk)
-    alike = partial(are_alike, placer)
+    alike = partial(are_equivalent, placer)
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue
@@ -40,7 +41,7 @@ def place_next(placer: Placer, group: int) -> bool:
     if not chunk or placer.has_no_room(chunk[0]):
         return False
     mark = placer.trial.mark()
-    if may_start(placer, group, chunk) and placer.place(group, chunk, now=True):
+    if gate.chunk_passes(placer.board, group, chunk) and placer.place(group, chunk, now=True):
         keep_together(placer, group, chunk)
         if group not in placer.expired or all(placer.board.promise_node[pod] == NOWHERE for pod in chunk):
             return True
@@ -114,7 +115,7 @@ def _keep_promises(placer: Placer, group: int, pods: Sequence[int]) -> WithdrawR
     rest: list[int] = []
     if any(board.sets.active[each] < board.sets.minimum[each] for each in board.sets_of[group]):
         rest = next_chunk(placer.trial, group)
-        if not may_start(placer, group, rest) or not placer.place(group, rest, now=True):
+        if not gate.chunk_passes(board, group, rest) or not placer.place(group, rest, now=True):
             return WithdrawReason.NO_LONGER_FITS
     if board.now - promised_at(board, pods) >= board.policy.promise_lifetime_s * SECOND_MS:
         placer.expired.add(group)

@@ -249,6 +249,6 @@ class Board:
     def _with_claims(self, pod: int, need: Vector) -> Vector:
         return (need[GPU] + WHOLE_GPU_MILLI * self.claimed_gpus[pod], need[CPU], need[MEMORY])
 
-    def is_firm(self, group: int) -> bool:
+    def is_non_preemptible(self, group: int) -> bool:
         """Whether a group may not be preempted, and so must stay within quota."""
         return not self.rules[group].preemptible

@@ -1,6 +1,7 @@
-"""One conversion from what a pod asks for to what it is charged and what it occupies, used everywhere.
+"""What a pod is charged and what it occupies, by shape and node.
 
-Charged: thousandths of a GPU, against quotas and limits. Occupied: MiB of particular devices on a node.
+Charged: thousandths of a GPU, against quotas and limits, by the rule in `model/precedence.py`. Occupied: MiB of
+particular devices on a node.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fairpool.model.node import Node
-from fairpool.model.precedence import mig_milli
-from fairpool.model.quantity import WHOLE_GPU_MILLI, memory_portion_milli, portion_memory_mib
-from fairpool.model.workload import GpuKind, GpuRequest, PodShape
+from fairpool.model.precedence import gpus_charged_milli, rounded_portion_milli
+from fairpool.model.quantity import WHOLE_GPU_MILLI, portion_memory_mib
+from fairpool.model.workload import GpuKind, PodShape
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import Vector
 
@@ -33,37 +34,25 @@ class Charges:
         step = self.policy.device_memory_step_mib
         return node.gpu_memory_mib // step * step or WHOLE_GPU_MILLI
 
-    def portion_milli(self, gpu: GpuRequest) -> int:
-        step = self.policy.portion_step_milli
-        return (gpu.portion_milli + step // 2) // step * step
-
     def waiting_milli(self, shape: PodShape) -> int:
-        """GPUs a pod is charged before its node is known."""
-        gpu = shape.gpu
-        if gpu.kind is GpuKind.MEMORY:
-            if not self.smallest_device_mib:
-                return gpu.devices * WHOLE_GPU_MILLI
-            return gpu.devices * memory_portion_milli(gpu.memory_mib, self.smallest_device_mib)
-        return self._known_milli(gpu)
+        """GPUs a pod is charged before its node is known: memory as on the smallest device, and not rounded."""
+        step = 1 if shape.gpu.kind is GpuKind.MEMORY else self.policy.portion_step_milli
+        return self._charged_milli(shape, self.smallest_device_mib, step)
 
     def placed_milli(self, shape: PodShape, device_mib: int) -> int:
         """GPUs a pod is charged on a node with devices of this size."""
-        gpu = shape.gpu
-        if gpu.kind is GpuKind.MEMORY:
-            return gpu.devices * memory_portion_milli(gpu.memory_mib, device_mib, self.policy.portion_step_milli)
-        return self._known_milli(gpu)
+        return self._charged_milli(shape, device_mib, self.policy.portion_step_milli)
 
-    def _known_milli(self, gpu: GpuRequest) -> int:
-        if gpu.mig:
-            return mig_milli(gpu.mig, self.policy.mig_slices_per_gpu)
-        return gpu.devices * (WHOLE_GPU_MILLI if gpu.kind is GpuKind.WHOLE else self.portion_milli(gpu))
+    def _charged_milli(self, shape: PodShape, device_mib: int, step_milli: int) -> int:
+        slices = self.policy.mig_slices_per_gpu
+        return gpus_charged_milli(shape.gpu, device_mib, portion_step_milli=step_milli, mig_slices_per_gpu=slices)
 
     def occupied_mib(self, shape: PodShape, device_mib: int) -> int:
         """Memory that a pod takes of each shared device it is on."""
         gpu = shape.gpu
         if gpu.kind is GpuKind.MEMORY:
             return gpu.memory_mib
-        return max(1, portion_memory_mib(self.portion_milli(gpu), device_mib))
+        return max(1, portion_memory_mib(rounded_portion_milli(gpu, self.policy.portion_step_milli), device_mib))
 
 
 def _sums(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:

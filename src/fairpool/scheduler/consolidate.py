@@ -22,7 +22,7 @@ def consolidate(solver: Solver) -> list[Scenario]:
             return None
         return solver.solve(group, _movable(solver, group, bound), lambda each: _nobody_loses(solver, each))
 
-    return take_turns(solver, Pass.CONSOLIDATE, search, lambda group: not board.is_firm(group))
+    return take_turns(solver, Pass.CONSOLIDATE, search, lambda group: not board.is_non_preemptible(group))
 
 
 def _movable(solver: Solver, group: int, bound: int | None) -> Candidates:

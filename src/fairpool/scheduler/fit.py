@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from fairpool.model.empty_node import matches
 from fairpool.model.node import MigStrategy, Node, TaintEffect
-from fairpool.model.quantity import WHOLE_GPU_MILLI
-from fairpool.model.room import matches
-from fairpool.model.workload import GpuKind, Neighbourhood, PodShape
+from fairpool.model.workload import GpuKind, PodAffinityTerm, PodShape
 from fairpool.scheduler import gate
 from fairpool.scheduler.board import COMING, LEAVING, REAL, RELEASING, STAYING, Board
 from fairpool.scheduler.charge import ShapeFacts
@@ -132,7 +131,7 @@ class Fit:
         facts = self.board.facts[self.board.shape_of[pod]]
         if not self.amounts_fit(facts, node):
             return None
-        if self.board.policy.predicates and not (self.within_limits(pod, node) and self._suits(pod, node)):
+        if self.board.policy.predicates and not (gate.pod_passes(self.board, pod, node) and self._suits(pod, node)):
             return None
         return self.seats(pod, node)
 
@@ -176,17 +175,6 @@ class Fit:
         ):
             return False
         return not facts.others or all(amount <= nodes.other_idle[name][node] for name, amount in facts.others)
-
-    def within_limits(self, pod: int, node: int) -> bool:
-        """Whether limits and quotas allow a pod, as it is charged on this node."""
-        board = self.board
-        group = board.group_of[pod]
-        if not board.policy.fair_order:
-            return True
-        need = board.placed_need(pod, node)
-        if not board.policy.charge_all_devices_per_node and board.shape(pod).gpu.kind is GpuKind.WHOLE:
-            need = (min(need[0], WHOLE_GPU_MILLI), need[1], need[2])
-        return gate.passes(board.queues, board.queue_of[group], need, firm=board.is_firm(group))
 
     def _suits(self, pod: int, node: int) -> bool:
         board = self.board
@@ -315,7 +303,7 @@ class Fit:
 
     # ---- neighbours
 
-    def _matching(self, pod: int, term: Neighbourhood) -> list[int]:
+    def _matching(self, pod: int, term: PodAffinityTerm) -> list[int]:
         """Nodes of the other active pods that carry the labels of a term, in the same namespace."""
         board = self.board
         namespace = board.groups[board.group_of[pod]].namespace
@@ -328,7 +316,7 @@ class Fit:
                 found.append(self.trial.place(other)[0])
         return found
 
-    def _is_beside(self, pod: int, node: int, term: Neighbourhood) -> bool:
+    def _is_beside(self, pod: int, node: int, term: PodAffinityTerm) -> bool:
         rows = self.board.nodes.rows
         domain = rows[node].labels.get(term.topology_key)
         if domain is None:
@@ -351,7 +339,7 @@ class Fit:
                     return True
         return False
 
-    def _is_near(self, pod: int, node: int, term: Neighbourhood) -> bool:
+    def _is_near(self, pod: int, node: int, term: PodAffinityTerm) -> bool:
         """Beside a pod it wants to be near; the first of its kind may go anywhere in the topology."""
         rows = self.board.nodes.rows
         if rows[node].labels.get(term.topology_key) is None:

@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
+from fairpool.model.quantity import WHOLE_GPU_MILLI
+from fairpool.model.workload import GpuKind
+from fairpool.scheduler.board import Board
 from fairpool.scheduler.decision import OverLimit, OverQuota, Resource
-from fairpool.scheduler.queues import RESOURCES, QueueTable, Vector
+from fairpool.scheduler.queues import CPU, GPU, MEMORY, NONE, RESOURCES, QueueTable, Vector, plus, within
 
 NAMES = (Resource.GPU, Resource.CPU, Resource.MEMORY)
+
+
+def chunk_passes(board: Board, group: int, chunk: Iterable[int]) -> bool:
+    """Whether a chunk of a group may start, before any node is looked at."""
+    if not board.policy.fair_order:
+        return True
+    need = NONE
+    for pod in chunk:
+        amounts = board.waiting_need(pod)
+        if not board.policy.charge_memory_at_gate and board.shape(pod).gpu.kind is GpuKind.MEMORY:
+            amounts = (0, amounts[CPU], amounts[MEMORY])
+        need = plus(need, amounts)
+    return passes(board.queues, board.queue_of[group], need, non_preemptible=board.is_non_preemptible(group))
+
+
+def pod_passes(board: Board, pod: int, node: int) -> bool:
+    """Whether a pod may start, as it is charged on this node."""
+    if not board.policy.fair_order:
+        return True
+    group = board.group_of[pod]
+    need = board.placed_need(pod, node)
+    if not board.policy.charge_all_devices_per_node and board.shape(pod).gpu.kind is GpuKind.WHOLE:
+        need = (min(need[GPU], WHOLE_GPU_MILLI), need[CPU], need[MEMORY])
+    return passes(board.queues, board.queue_of[group], need, non_preemptible=board.is_non_preemptible(group))
 
 
 def is_over_limit(queues: QueueTable, queue: int, need: Vector) -> bool:
@@ -23,30 +51,35 @@ def is_over_limit(queues: QueueTable, queue: int, need: Vector) -> bool:
 def is_over_quota(queues: QueueTable, queue: int, need: Vector) -> bool:
     """Whether `need` more that may not be preempted would be beyond the quota of a queue on the path."""
     for level in queues.path[queue]:
-        held, quota = queues.held_firm[level], queues.quota[level]
+        held, quota = queues.held_non_preemptible[level], queues.quota[level]
         for resource in RESOURCES:
             if need[resource] > 0 and held[resource] + need[resource] > quota[resource]:
                 return True
     return False
 
 
-def passes(queues: QueueTable, queue: int, need: Vector, *, firm: bool) -> bool:
-    """Whether limits and, for what may not be preempted (`firm`), quotas allow `need` more."""
-    return not is_over_limit(queues, queue, need) and not (firm and is_over_quota(queues, queue, need))
+def passes(queues: QueueTable, queue: int, need: Vector, *, non_preemptible: bool) -> bool:
+    """Whether limits and, for what may not be preempted (`non_preemptible`), quotas allow `need` more."""
+    return not is_over_limit(queues, queue, need) and not (non_preemptible and is_over_quota(queues, queue, need))
 
 
-def refusal(queues: QueueTable, queue: int, need: Vector, *, firm: bool) -> OverLimit | OverQuota | None:
+def is_within_quota(held_non_preemptible: Vector, need: Vector, quota: Vector) -> bool:
+    """Reclaim's test at one level: stricter than the gate's, since resources that are not asked for count too."""
+    return within(plus(held_non_preemptible, need), quota)
+
+
+def refusal(queues: QueueTable, queue: int, need: Vector, *, non_preemptible: bool) -> OverLimit | OverQuota | None:
     """What the gate objects to, nearest queue first, with the figures."""
     for above, level in enumerate(reversed(queues.path[queue])):
         name = queues.ids[level]
         for resource in RESOURCES:
             asked = need[resource]
             limit, quota = queues.limit[level][resource], queues.quota[level][resource]
-            held, held_firm = queues.held[level][resource], queues.held_firm[level][resource]
+            held, held_non_preemptible = queues.held[level][resource], queues.held_non_preemptible[level][resource]
             if asked <= 0:
                 continue
             if limit < math.inf and held + asked > limit:
                 return OverLimit(name, above, NAMES[resource], int(limit), int(held), int(asked))
-            if firm and quota < math.inf and held_firm + asked > quota:
-                return OverQuota(name, above, NAMES[resource], int(quota), int(held_firm), int(asked))
+            if non_preemptible and quota < math.inf and held_non_preemptible + asked > quota:
+                return OverQuota(name, above, NAMES[resource], int(quota), int(held_non_preemptible), int(asked))
     return None

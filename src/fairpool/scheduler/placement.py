@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairpool.model.workload import PodSet, SubGroup
+from fairpool.scheduler import gate
 from fairpool.scheduler.board import LEAVING, RELEASING, STAYING
 from fairpool.scheduler.chunk import set_order
 from fairpool.scheduler.decision import WithdrawReason
@@ -147,7 +148,7 @@ class Placer:
         board = self.board
         if self.fit.is_particular(pod):
             return self._best_one_by_one(pod, among)
-        if board.policy.predicates and board.nodes.names and not self.fit.within_limits(pod, 0):
+        if board.policy.predicates and board.nodes.names and not gate.pod_passes(board, pod, 0):
             return None
         shape = board.shape_of[pod]
         nominated = self._nominated(pod, shape)

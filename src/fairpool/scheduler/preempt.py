@@ -17,7 +17,7 @@ def preempt(solver: Solver) -> list[Scenario]:
     board = solver.board
 
     def search(group: int, need: Vector) -> Scenario | None:
-        if board.is_firm(group) and gate.is_over_quota(board.queues, board.queue_of[group], need):
+        if board.is_non_preemptible(group) and gate.is_over_quota(board.queues, board.queue_of[group], need):
             return None
         return solver.solve(
             group, _candidates(solver, group), lambda each: respects_runtimes(solver, each, Pass.PREEMPT)

@@ -16,16 +16,6 @@ from fairpool.scheduler.trial import Trial
 from fairpool.scheduler.victims import VictimWalk
 
 
-def can_count(placer: Placer, group: int, chunk: Sequence[int]) -> bool:
-    """Whether counting tells when a chunk fits: equal pods that take whole devices and may be anywhere."""
-    board = placer.board
-    shape = board.shape_of[chunk[0]]
-    facts = board.facts[shape]
-    if not board.is_plain[group] or not facts.whole or facts.others:
-        return False
-    return all(board.shape_of[pod] == shape and not placer.fit.is_particular(pod) for pod in chunk)
-
-
 def room(placer: Placer, shape: int) -> int:
     """How many pods of a shape find room without any victim."""
     board = placer.board
@@ -105,16 +95,16 @@ class Count:
         self.places += sum(self.taken.copies(self.facts, each) for each in nodes)
 
 
-def propose(placer: Placer, chunk: Sequence[int], walk: VictimWalk) -> list[int] | None:
-    """Victims, in order, so that there is room for a chunk where there was none at all; None if counting cannot tell.
+def propose(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> list[int] | None:
+    """Victims, in order, so that so many pods of a shape find room where none did; None if counting cannot tell.
 
     An empty list says that all that may be taken is not enough.
     """
-    count = Count(placer, placer.board.shape_of[chunk[0]])
+    count = Count(placer, shape)
     victims: list[int] = []
     if count.places:
         return None
-    while count.places < len(chunk):
+    while count.places < pods:
         given = walk.pop()
         if given is None:
             return []

@@ -29,7 +29,7 @@ def _bound(amount: int) -> float:
 
 
 class QueueTable:
-    """The queue tree. `held` and `held_firm` follow a trial as it goes; everything else stays."""
+    """The queue tree. `held` and `held_non_preemptible` follow a trial as it goes; everything else stays."""
 
     def __init__(self, rows: Iterable[Queue]) -> None:
         self.rows: list[Queue] = sorted(rows, key=lambda row: row.id)
@@ -54,7 +54,7 @@ class QueueTable:
         self.fair: list[list[float]] = [[0, 0, 0] for _ in self.rows]
         self.request: list[list[float]] = [[0, 0, 0] for _ in self.rows]
         self.held: list[list[float]] = [[0, 0, 0] for _ in self.rows]
-        self.held_firm: list[list[float]] = [[0, 0, 0] for _ in self.rows]
+        self.held_non_preemptible: list[list[float]] = [[0, 0, 0] for _ in self.rows]
         """The part of `held` that may not be preempted."""
         self.limited: list[tuple[int, ...]] = [
             tuple(level for level in path if min(self.limit[level]) < math.inf) for path in self.path

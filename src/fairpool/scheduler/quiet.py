@@ -39,7 +39,7 @@ def _protection_ends(board: Board) -> Iterator[Instant]:
     policy = board.policy
     for group, row in enumerate(board.groups):
         queue = board.queue_of[group]
-        if row.started_at is None or queue == NOWHERE or board.is_firm(group):
+        if row.started_at is None or queue == NOWHERE or board.is_non_preemptible(group):
             continue
         seconds = {policy.default_preempt_min_runtime_s, policy.default_reclaim_min_runtime_s}
         for level in board.queues.path[queue]:

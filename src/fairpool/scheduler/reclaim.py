@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from fairpool.scheduler import gate
 from fairpool.scheduler.board import NOWHERE, RELEASING, Board
 from fairpool.scheduler.chunk import chunk_need
 from fairpool.scheduler.policy import Pass
@@ -29,11 +30,11 @@ class Holdings:
     """What queues hold at one moment, before a scenario changes it."""
 
     held: Sequence[Vector]
-    held_firm: Sequence[Vector]
+    held_non_preemptible: Sequence[Vector]
 
     @classmethod
     def of(cls, queues: QueueTable) -> Holdings:
-        return cls([tuple(each) for each in queues.held], [tuple(each) for each in queues.held_firm])
+        return cls([tuple(each) for each in queues.held], [tuple(each) for each in queues.held_non_preemptible])
 
 
 def reclaim(solver: Solver) -> list[Scenario]:
@@ -41,7 +42,7 @@ def reclaim(solver: Solver) -> list[Scenario]:
     board = solver.board
 
     def search(group: int, need: Vector) -> Scenario | None:
-        if not may_reclaim(board.queues, board.queue_of[group], need, board.is_firm(group)):
+        if not may_reclaim(board.queues, board.queue_of[group], need, board.is_non_preemptible(group)):
             return None
         if not could_be_enough(solver, group, need):
             return None
@@ -64,7 +65,7 @@ def could_be_enough(solver: Solver, group: int, need: Vector) -> bool:
         if leaf == queue or queues.children[leaf] or not queues.held[leaf][GPU]:
             continue
         if is_owed_by(queues, queue, leaf, need):
-            missing -= queues.held[leaf][GPU] - queues.held_firm[leaf][GPU]
+            missing -= queues.held[leaf][GPU] - queues.held_non_preemptible[leaf][GPU]
     return missing <= 0
 
 
@@ -121,11 +122,11 @@ def is_owed_by(queues: QueueTable, queue: int, other: int, need: Vector) -> bool
     return _unit_is_justified(queues, mine, theirs, need, queues.held, queues.held)
 
 
-def may_reclaim(queues: QueueTable, queue: int, need: Vector, firm: bool) -> bool:
-    """Whether a group may try at all: its queue stays within its fair share and, if firm, within its quota."""
+def may_reclaim(queues: QueueTable, queue: int, need: Vector, non_preemptible: bool) -> bool:
+    """Whether a group may try: its queue stays within its fair share, and within its quota if it is not preemptible."""
     if not within(plus(queues.held[queue], need), queues.fair[queue]):
         return False
-    return not firm or within(plus(queues.held_firm[queue], need), queues.quota[queue])
+    return not non_preemptible or gate.is_within_quota(queues.held_non_preemptible[queue], need, queues.quota[queue])
 
 
 def _candidates(solver: Solver, taker: int) -> Candidates:
@@ -160,7 +161,7 @@ class _Rules:
             scenario.need,
             _units(board, lost, scenario.lost_from),
             before=self.before,
-            firm=board.is_firm(scenario.group),
+            non_preemptible=board.is_non_preemptible(scenario.group),
             multiplier=board.policy.saturation_multiplier,
         )
 
@@ -200,7 +201,7 @@ def is_justified(
     units: Sequence[Unit],
     *,
     before: Holdings,
-    firm: bool,
+    non_preemptible: bool,
     multiplier: float = 1.0,
 ) -> bool:
     """Whether a group of this queue may take these units, given what everybody held before."""
@@ -215,7 +216,7 @@ def is_justified(
             losses[level] = plus(losses.get(level, NONE), amounts)
     return all(
         _stays_less_saturated(queues, level, need, left, losses, max(multiplier, 1.0))
-        and not (firm and not within(plus(before.held_firm[level], need), queues.quota[level]))
+        and (not non_preemptible or gate.is_within_quota(before.held_non_preemptible[level], need, queues.quota[level]))
         for level in queues.path[queue]
     )
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpool.model.node import Placement
+from fairpool.scheduler import equivalence
 from fairpool.scheduler.board import REAL, Board
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Policy
@@ -74,16 +75,12 @@ def _kind(placer: Placer, group: int) -> tuple[int, int] | None:
     number = board.sets_of[group][0]
     pods = board.sets.pods[number]
     size = len(pods)
-    if not board.is_plain[group] or board.sets.minimum[number] != size or board.sets.waiting[number] != size:
+    if board.sets.minimum[number] != size or board.sets.waiting[number] != size or board.is_non_preemptible(group):
         return None
-    shape = board.shape_of[pods[0]]
-    facts = board.facts[shape]
-    if not facts.whole or facts.others or board.is_firm(group):
+    if any(board.pods[pod].nominated is not None for pod in pods):
         return None
-    for pod in pods:
-        if board.shape_of[pod] != shape or board.pods[pod].nominated is not None or placer.fit.is_particular(pod):
-            return None
-    return shape, size
+    shape = equivalence.countable_shape(placer, group, pods)
+    return None if shape is None else (shape, size)
 
 
 def _serve(placer: Placer, walk: Walk, runs: Sequence[Run]) -> bool:

@@ -27,7 +27,7 @@ from fairpool.scheduler.row_codec import Table, from_tables, to_tables
 from fairpool.scheduler.snapshot import Snapshot
 
 FORMAT: Final = "fairpool-snapshot"
-VERSION: Final = 1
+VERSION: Final = 2
 """Raise it whenever an older Fairpool would misread a new file, and add the step from the old version below.
 
 A new field with a default needs no new version: older files take the default, and an older Fairpool says that it
@@ -36,7 +36,15 @@ does not know the field.
 
 Tables = dict[str, Table]
 Upgrade = Callable[[Tables], Tables]
-UPGRADES: Mapping[int, Upgrade] = {}
+
+
+def _version_2(tables: Tables) -> Tables:
+    """Classes that were renamed, and their tables with them."""
+    renamed = {"LabelRule": "NodeSelectorRequirement", "Neighbourhood": "PodAffinityTerm"}
+    return {renamed.get(name, name): table for name, table in tables.items()}
+
+
+UPGRADES: Mapping[int, Upgrade] = {1: _version_2}
 """By version: what makes its tables those of the next version."""
 
 LARGEST_BYTES: Final = 1 << 30

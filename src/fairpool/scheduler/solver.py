@@ -11,13 +11,12 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from fairpool.model.workload import GpuKind
-from fairpool.scheduler import gate
+from fairpool.scheduler import equivalence, gate
 from fairpool.scheduler.board import COMING, LEAVING, REAL, STAYING
 from fairpool.scheduler.chunk import next_chunk
 from fairpool.scheduler.index import NodeSet
 from fairpool.scheduler.placement import Placer
-from fairpool.scheduler.proposal import Count, can_count, propose
+from fairpool.scheduler.proposal import Count, propose
 from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.roster import Roster
 from fairpool.scheduler.trial import Trial
@@ -76,7 +75,7 @@ class Solver:
         chunk = next_chunk(self.trial, group)
         if not chunk:
             return None
-        kind = self._kind(group, chunk)
+        kind = equivalence.equivalence_class(self.placer, group, chunk)
         if kind is not None and self._failed.get(kind) == self.trial.mark():
             return None
         self._refresh()
@@ -97,9 +96,6 @@ class Solver:
         """Whether nothing was taken for this group in the same plan, nor is about to be."""
         return group not in self.placer.winners
 
-    def _kind(self, group: int, chunk: Sequence[int]) -> Hashable | None:
-        return kind(self.placer, group, chunk)
-
     def _refresh(self) -> None:
         for group in self.trial.touched[self._read :]:
             self.needs.pop(group, None)
@@ -109,8 +105,9 @@ class Solver:
 
     def _find(self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator) -> Scenario | None:
         """First propose victims by counting; if that is no solution, search step by step."""
-        if candidates.are_lost and len(chunk) > 1 and can_count(self.placer, group, chunk):
-            victims = propose(self.placer, chunk, VictimWalk(self.trial, self.givers, candidates))
+        shape = equivalence.countable_shape(self.placer, group, chunk)
+        if candidates.are_lost and len(chunk) > 1 and shape is not None:
+            victims = propose(self.placer, shape, len(chunk), VictimWalk(self.trial, self.givers, candidates))
             if victims is not None:
                 search = Search(self, group, chunk, [], candidates, accepts)
                 found = search.attempt(victims) if victims else None
@@ -158,25 +155,6 @@ class Solver:
                 trial.evict(pod)
                 trial.promise(pod, node, seats)
                 scenario.victims.append(pod)
-
-
-def kind(placer: Placer, group: int, chunk: Sequence[int]) -> Hashable | None:
-    """Groups of one kind fare alike as long as nothing changes; None for groups that are like no other."""
-    board = placer.board
-    if not board.is_plain[group] or any(placer.fit.is_particular(pod) for pod in chunk):
-        return None
-    shapes = tuple(board.shape_of[pod] for pod in chunk)
-    number = board.sets_of[group][0]
-    return (board.queue_of[group], shapes, board.rules[group], board.sets.active[number] > 0)
-
-
-def are_alike(placer: Placer, group: int, other: int) -> bool:
-    """Whether two groups that wait are of one kind, and neither has just lost a promise."""
-    if group in placer.expired or other in placer.expired:
-        return False
-    chunk, others = next_chunk(placer.trial, group), next_chunk(placer.trial, other)
-    mine = kind(placer, group, chunk) if chunk else None
-    return mine is not None and bool(others) and mine == kind(placer, other, others)
 
 
 class Search:
@@ -246,8 +224,9 @@ class Search:
             if found:
                 return found
         recorded = set(self.recorded)
-        if self.count is None and can_count(self.placer, self.group, self.chunk):
-            self.count = Count(self.placer, self.board.shape_of[self.chunk[0]], self.recorded)
+        shape = equivalence.countable_shape(self.placer, self.group, self.chunk) if self.count is None else None
+        if shape is not None:
+            self.count = Count(self.placer, shape, self.recorded)
         while (given := self.line.unit(self.at)) is not None:
             self.at += 1
             group, unit = given
@@ -347,19 +326,18 @@ class Search:
         shapes = tuple(self.board.shape_of[pod] for pod in chunk)
         if shapes in hopeless:
             return
-        if not may_start(self.placer, group, chunk):
+        if not gate.chunk_passes(self.board, group, chunk):
             return
         mark = self.trial.mark()
         if self.placer.place(group, chunk, nodes, now=False):
             return
         self.trial.undo(mark)
-        is_simple = self.board.is_plain[group] and not any(self.placer.fit.is_particular(pod) for pod in chunk)
-        if is_simple and self.board.policy.charge_all_devices_per_node:
+        if self.board.policy.charge_all_devices_per_node and equivalence.is_simple(self.placer, group, chunk):
             hopeless.add(shapes)
 
     def _place(self, group: int, chunk: Sequence[int], nodes: NodeSet) -> bool:
         mark = self.trial.mark()
-        if may_start(self.placer, group, chunk) and self.placer.place(group, chunk, nodes, now=False):
+        if gate.chunk_passes(self.board, group, chunk) and self.placer.place(group, chunk, nodes, now=False):
             return True
         self.trial.undo(mark)
         return False
@@ -429,17 +407,3 @@ class _Restricted:
         for number, minimum in self.minimum.items():
             self.board.sets.minimum[number] = minimum
             self.board.sets.pods[number] = self.pods[number]
-
-
-def may_start(placer: Placer, group: int, chunk: Iterable[int]) -> bool:
-    """The capacity gate for a chunk, before any node is looked at."""
-    board = placer.board
-    if not board.policy.fair_order:
-        return True
-    need = NONE
-    for pod in chunk:
-        amounts = board.waiting_need(pod)
-        if not board.policy.charge_memory_at_gate and board.shape(pod).gpu.kind is GpuKind.MEMORY:
-            amounts = (0, amounts[1], amounts[2])
-        need = plus(need, amounts)
-    return gate.passes(board.queues, board.queue_of[group], need, firm=board.is_firm(group))

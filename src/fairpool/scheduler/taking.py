@@ -7,9 +7,10 @@ from functools import partial
 
 from fairpool.scheduler.allocate import place_next, waiting_groups
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
+from fairpool.scheduler.equivalence import are_equivalent
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import Vector
-from fairpool.scheduler.solver import Scenario, Solver, are_alike
+from fairpool.scheduler.solver import Scenario, Solver
 from fairpool.scheduler.walk import Walk
 
 Search = Callable[[int, Vector], Scenario | None]
@@ -28,7 +29,7 @@ def take_turns(
     walk = Walk(solver.trial, (group for group in waiting_groups(placer, by) if takes_part(group)))
     solver.begin()
     accepted = []
-    alike = partial(are_alike, placer)
+    alike = partial(are_equivalent, placer)
     while (group := walk.pop()) is not None:
         if board.policy.recheck_readiness and not is_ready(board, group):
             continue

@@ -254,15 +254,15 @@ class Trial:
         if need is NONE or queue == NOWHERE:
             return
         gpu, cpu, memory = sign * need[0], sign * need[1], sign * need[2]
-        firm = self.board.is_firm(group)
+        non_preemptible = self.board.is_non_preemptible(group)
         for level in queues.path[queue]:
             queues.version[level] += 1
             held = queues.held[level]
             held[0] += gpu
             held[1] += cpu
             held[2] += memory
-            if firm:
-                held = queues.held_firm[level]
+            if non_preemptible:
+                held = queues.held_non_preemptible[level]
                 held[0] += gpu
                 held[1] += cpu
                 held[2] += memory

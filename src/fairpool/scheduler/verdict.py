@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fairpool.model.empty_node import copies_when_empty
 from fairpool.model.ids import Instant, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DRAIN, Node
-from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, memory_portion_milli
-from fairpool.model.room import copies_when_empty
+from fairpool.model.precedence import gpus_charged_milli
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
-from fairpool.scheduler import gate
+from fairpool.scheduler import equivalence, gate
 from fairpool.scheduler.allocate import promised_at
 from fairpool.scheduler.board import COMING, NOWHERE, RELEASING, STAYING, Board
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
@@ -110,12 +111,10 @@ class _Seen:
         board = self.placer.board
         number = board.sets_of[group][0]
         pods = board.sets.pods[number]
-        if not board.is_plain[group] or board.sets.waiting[number] != len(pods) or board.queue_of[group] == NOWHERE:
+        if board.sets.waiting[number] != len(pods) or board.queue_of[group] == NOWHERE:
             return None
-        if any(self.placer.fit.is_particular(pod) for pod in pods):
-            return None
-        shapes = tuple(board.shape_of[pod] for pod in pods)
-        return (board.queue_of[group], shapes, board.sets.minimum[number], board.rules[group])
+        kind = equivalence.equivalence_class(self.placer, group, pods)
+        return None if kind is None else (kind, board.sets.minimum[number])
 
     def free(self, nodes: Sequence[int], key: Hashable, one_device: bool) -> FreeBlocks:
         """What is free on some nodes, and the largest block of it on one node or one device."""
@@ -206,7 +205,9 @@ class _Inquiry:
 
     def _refused(self, chunk: Sequence[int]) -> OverLimit | OverQuota | None:
         need = chunk_need(self.board, chunk)
-        return gate.refusal(self.board.queues, self.queue, need, firm=self.board.is_firm(self.group))
+        return gate.refusal(
+            self.board.queues, self.queue, need, non_preemptible=self.board.is_non_preemptible(self.group)
+        )
 
     def _nowhere(self, chunk: Sequence[int]) -> NoNodeMatches | None:
         """Some pod would not be taken by any node, however empty."""
@@ -335,7 +336,7 @@ class _Inquiry:
         if not self.seen.anybody_is_protected:
             return None
         need = chunk_need(board, chunk)
-        takes = may_reclaim(board.queues, self.queue, need, board.is_firm(self.group))
+        takes = may_reclaim(board.queues, self.queue, need, board.is_non_preemptible(self.group))
         pods, gpus, until = 0, 0, None
         for group in range(len(board.groups)):
             by = self._would_take_by(group, takes, need)
@@ -355,7 +356,7 @@ class _Inquiry:
 
     def _would_take_by(self, group: int, takes_back: bool, need: Vector) -> Pass | None:
         board = self.board
-        if group == self.group or board.is_firm(group) or board.queue_of[group] == NOWHERE:
+        if group == self.group or board.is_non_preemptible(group) or board.queue_of[group] == NOWHERE:
             return None
         if board.queue_of[group] == self.queue:
             return Pass.PREEMPT if board.rules[group].priority < board.rules[self.group].priority else None
@@ -373,7 +374,7 @@ class _Inquiry:
             found=self._found(chunk),
             free_milli=self._free(chunk).total_milli,
             ahead=self._ahead(),
-            may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_firm(self.group)),
+            may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_non_preemptible(self.group)),
             obstacle=self._obstacle(need),
         )
 
@@ -389,7 +390,7 @@ class _Inquiry:
                     return self._as_obstacle(level, resource, need, mine=True)
         sides: Counter[int] = Counter()
         for leaf in range(len(queues.ids)):
-            lent = queues.held[leaf][GPU] - queues.held_firm[leaf][GPU]
+            lent = queues.held[leaf][GPU] - queues.held_non_preemptible[leaf][GPU]
             if leaf == self.queue or queues.children[leaf] or lent <= 0:
                 continue
             side = parting(queues, self.queue, leaf)[1]
@@ -449,11 +450,8 @@ def _copies_now(board: Board, node: int, row: Node, shape: PodShape) -> int:
 
 
 def _fits_beside(board: Board, node: int, shape: PodShape) -> bool:
-    device_mib, gpu = board.nodes.device_mib[node], shape.gpu
-    portion = gpu.portion_milli
-    if gpu.memory_mib:
-        portion = memory_portion_milli(gpu.memory_mib, device_mib) if device_mib else WHOLE_GPU_MILLI
-    return gpu.devices == 1 and portion <= largest_on_a_device(board, node)
+    asked_milli = gpus_charged_milli(shape.gpu, board.nodes.device_mib[node])
+    return shape.gpu.devices == 1 and asked_milli <= largest_on_a_device(board, node)
 
 
 def _different(board: Board, chunk: Iterable[int]) -> list[PodShape]:

@@ -27,7 +27,7 @@ def givers(trial: Trial) -> Roster:
     def belongs(group: int) -> bool:
         return (
             board.queue_of[group] != NOWHERE
-            and not board.is_firm(group)
+            and not board.is_non_preemptible(group)
             and any(sets.active[number] for number in board.sets_of[group])
         )
 

@@ -13,8 +13,8 @@ from fairpool.model.spec import DEFAULT_GRACE_S, Arrangement, PodTemplate, Progr
 from fairpool.model.workload import (
     NO_GPU,
     GpuRequest,
-    LabelOperator,
-    LabelRule,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
     PodShape,
     WorkloadKind,
     gpu_memory,
@@ -156,7 +156,8 @@ def _template(table: Table, gpus_milli: int = WHOLE_GPU_MILLI) -> PodTemplate:
     # One CPU for each GPU, times its portion, is what a job gets that says nothing.
     cpu_milli = gpu.devices * (WHOLE_GPU_MILLI if gpu.memory_mib else gpu.portion_milli)
     rules = tuple(
-        LabelRule(key, LabelOperator.IN, (value,)) for key, value in sorted(table.pairs("nodes_with").items())
+        NodeSelectorRequirement(key, NodeSelectorOperator.IN, (value,))
+        for key, value in sorted(table.pairs("nodes_with").items())
     )
     shape = PodShape(
         gpu=gpu,

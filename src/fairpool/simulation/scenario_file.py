@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 
 from fairpool.model.ids import NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
-from fairpool.model.organization import Organization, OverQuota, ProjectRules, Queue, gpu_entitlement, with_followers
+from fairpool.model.organization import (
+    Organization,
+    OverQuota,
+    ProjectRules,
+    Queue,
+    gpu_entitlement,
+    with_derived_quotas,
+)
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED
 from fairpool.model.spelling import did_you_mean
@@ -182,7 +189,7 @@ def _organization(top: Table, nodes: Sequence[Node]) -> tuple[Organization, list
         what = f"there are two projects or departments {name!r}"
         top.complain("projects", "twice", what, "give each its own name")
     queues = {
-        pool: with_followers(each, {name for where, name in owners.followers if where == pool})
+        pool: with_derived_quotas(each, {name for where, name in owners.followers if where == pool})
         for pool, each in owners.queues.items()
     }
     leaves = [QueueId(str(table.values["name"])) for table in projects if "name" in table]

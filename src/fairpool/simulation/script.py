@@ -11,7 +11,7 @@ from dataclasses import replace
 from fairpool.model.ids import SECOND_MS, Instant, Revision, WorkloadId
 from fairpool.model.mentions import in_full
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.organization import NodeMarks, Organization, with_followers, with_quota
+from fairpool.model.organization import NodeOverrides, Organization, with_derived_quotas, with_quota
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
 from fairpool.simulation.checkpoint import Check, Checkpoint
@@ -24,13 +24,13 @@ from fairpool.simulation.scenario import (
     Condition,
     Expect,
     NodeEvent,
-    Pause,
     Phase,
     Resize,
     SetQuota,
     Strike,
     Submit,
     Until,
+    WaitReason,
     Wish,
 )
 from fairpool.simulation.world import Stage
@@ -94,7 +94,7 @@ class Script:
         match action:
             case Until():
                 return _after(START, action.offset_s)
-            case Pause():
+            case WaitReason():
                 return _after(position.since, action.seconds)
             case Await():
                 return _after(position.since, action.within_s)
@@ -112,7 +112,7 @@ class Script:
     def _performed(self, phase: Phase, action: Action) -> bool:
         """False: not yet."""
         match action:
-            case Until() | Pause():
+            case Until() | WaitReason():
                 due = self.wakes_at()
                 if due is not None and self._stage.now < due:
                     return False
@@ -187,7 +187,7 @@ class Script:
             self._shim.position.quotas.append(change)
         given = {name for _, name, pool, _ in self._shim.position.quotas if pool == action.pool}
         following = {name for pool, name in self._stage.scenario.followers if pool == action.pool and name not in given}
-        queues = with_followers(queues, following)
+        queues = with_derived_quotas(queues, following)
         return control.set_organization(replace(organization, queues={**organization.queues, action.pool: queues}))
 
     def _strike(self, action: Strike) -> Problem | None:
@@ -268,9 +268,9 @@ def _marked(organization: Organization, action: Strike) -> Organization:
     marks = dict(organization.marks)
     match action.event:
         case NodeEvent.CORDON:
-            marks[action.node] = NodeMarks(cordoned=True)
+            marks[action.node] = NodeOverrides(cordoned=True)
         case NodeEvent.DRAIN:
-            marks[action.node] = NodeMarks(cordoned=True, taints=(DRAIN,))
+            marks[action.node] = NodeOverrides(cordoned=True, taints=(DRAIN,))
         case _:
             marks.pop(action.node, None)
     return replace(organization, marks=marks)

@@ -12,24 +12,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairpool.api.clusters import EventReport, WorkloadReport
-from fairpool.cluster.control_link import Link
-from fairpool.cluster.cycle import Watcher
-from fairpool.cluster.enact import workload_of
+from fairpool.cluster.control_link import ControlLink
+from fairpool.cluster.cycle import SnapshotHook
 from fairpool.cluster.ledger import DiskTrouble, Ledger, LedgerProblem
 from fairpool.cluster.loop import Loop
+from fairpool.cluster.pod_slots import workload_of
 from fairpool.cluster.rollup import gpus_held_milli
 from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.state_file import Journal
+from fairpool.engines.simulated.state_file import StateFile
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, Revision, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import in_full
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
-from fairpool.model.status import HOLDS_NOTHING, Pause, WorkloadPhase
+from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 from fairpool.scheduler.explain import explain
 from fairpool.simulation.scenario import Scenario
 
@@ -66,14 +66,18 @@ NOWHERE = Files()
 class Stage:
     """One cluster, at one moment."""
 
-    def __init__(self, scenario: Scenario, now: Instant, files: Files = NOWHERE, watch: Watcher | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, now: Instant, files: Files = NOWHERE, watch: SnapshotHook | None = None
+    ) -> None:
         self.scenario = scenario
         self.clock = VirtualClock(now)
-        self._journal = Journal(files.journal) if files.journal is not None else None
-        self.engine = SimulatedEngine(self.clock, scenario.nodes, self._behaviour_of, self._journal)
+        self._state_file = StateFile(files.journal) if files.journal is not None else None
+        self.engine = SimulatedEngine(self.clock, scenario.nodes, self._behaviour_of, self._state_file)
         self.control = StandIn(files.notebook)
         self._ledger = Ledger(files.ledger)
-        self.loop = Loop(self._ledger, self.engine, Link(self.control, CLUSTER), self.clock.now, watch=watch)
+        self.loop = Loop(
+            self._ledger, self.engine, ControlLink(self.control, CLUSTER), self.clock.now, on_snapshot=watch
+        )
         self._submitted = scenario.submitted()
         self._unfinished: deque[WorkloadId] = deque(self.control.specs())
 
@@ -85,8 +89,8 @@ class Stage:
         self.loop.release()
         self._ledger.close()
         self.control.close()
-        if self._journal is not None:
-            self._journal.close()
+        if self._state_file is not None:
+            self._state_file.close()
 
     # --- time ---
 
@@ -97,7 +101,7 @@ class Stage:
     def rest(self) -> None:
         """Let the loop turn until there is nothing more to do at this moment."""
         for _ in range(TURNS_MAX):
-            if not self.loop.turn() or self.loop.trouble:
+            if not self.loop.run_cycle() or self.loop.trouble:
                 return
         raise Stuck(f"the loop has turned {TURNS_MAX} times at one moment without coming to rest")
 
@@ -114,18 +118,18 @@ class Stage:
     # --- what is so ---
 
     def level(self, workload: WorkloadId) -> WorkloadReport | None:
-        return self.loop.books.levels.get(workload)
+        return self.loop.cache.reports.get(workload)
 
     def levels(self) -> dict[WorkloadId, WorkloadReport]:
-        return self.loop.books.levels
+        return self.loop.cache.reports
 
     def why(self, workload: WorkloadId) -> str:
         """Why it is in its phase, in words; of one that waits, as the scheduler last saw it."""
         level = self.level(workload)
         if level is None:
             return ""
-        verdicts = self.loop.books.verdicts
-        waits = level.phase is WorkloadPhase.PENDING and level.reason is Pause.QUEUED
+        verdicts = self.loop.cache.verdicts
+        waits = level.phase is WorkloadPhase.PENDING and level.reason is WaitReason.QUEUED
         # What the level says may hold numbers of some seconds ago: those are told less often than they change.
         groups = [group for group in verdicts if workload_of(group) == workload] if waits else []
         return explain(verdicts[groups[0]]) if groups else in_full(level.detail)
@@ -162,9 +166,9 @@ class Stage:
         return sum(level.gpus_milli for level in self.levels().values())
 
     def node_held_milli(self, node: NodeName) -> int:
-        books = self.loop.books
+        books = self.loop.cache
         nodes = books.observation.nodes if books.observation is not None else {}
-        lives = (life for lives in books.lives.values() for life in lives if life.node == node)
+        lives = (life for lives in books.pods.values() for life in lives if life.node == node)
         return sum(gpus_held_milli(life, nodes) for life in lives)
 
     def history(self) -> list[EventReport]:

@@ -19,13 +19,13 @@ from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.organization import NodeAnswer, NodeMarksRequest, NodePoolAnswer
+    from fairpool.api.nodes import NodeAnswer, NodeOverridesRequest, NodePoolAnswer
 
 DRAIN_KEY, DRAIN_VALUE, DRAIN_EFFECT = "runai", "drain", "NoExecute"
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 STRATEGIES = ("binpack", "spread", "fragmentation")
 
-Change = Callable[["NodeMarksRequest"], "NodeMarksRequest"]
+Change = Callable[["NodeOverridesRequest"], "NodeOverridesRequest"]
 
 
 # --- nodes -------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def update_node(here: Here, name: str, labels: tuple[str, ...], taints: tuple[st
     if not labels and not taints:
         raise failure("command.no_change", "nothing to change", "add --label or --taint")
 
-    def change(marks: NodeMarksRequest) -> NodeMarksRequest:
+    def change(marks: NodeOverridesRequest) -> NodeOverridesRequest:
         kept = dict(marks.labels)
         for text in labels:
             key, equals, value = text.partition("=")
@@ -194,17 +194,17 @@ def _mark(here: Here, name: str, change: Change, done: str) -> None:
 
     with Session(here).connected() as client:
         before = known_node(client, name)
-        client.mark_node(name, complete(change(before.marks)), before.revision)
+        client.override_node(name, complete(change(before.marks)), before.revision)
     click.echo(f"Node {printable(name)} {done}.")
 
 
-def complete(marks: NodeMarksRequest) -> NodeMarksRequest:
+def complete(marks: NodeOverridesRequest) -> NodeOverridesRequest:
     """With every field said: marks are sent whole."""
     return type(marks).model_validate(marks.model_dump())
 
 
-def _tainted(marks: NodeMarksRequest, text: str) -> NodeMarksRequest:
-    from fairpool.api.organization import TaintWire
+def _tainted(marks: NodeOverridesRequest, text: str) -> NodeOverridesRequest:
+    from fairpool.api.nodes import TaintWire
 
     if text.endswith("-"):
         gone = text[:-1].partition("=")[0].partition(":")[0]
@@ -293,7 +293,7 @@ def _placement_flags(command: Any) -> Any:
 @click.pass_obj
 def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cpu_placement: str | None) -> None:
     """Create a node pool from the nodes that have a label."""
-    from fairpool.api.organization import NodePoolRequest, PlacementStrategy
+    from fairpool.api.nodes import NodePoolRequest, PlacementStrategy
     from fairpool.cli.adm.projects import checked
     from fairpool.cli.runai.session import Session
 
@@ -319,7 +319,7 @@ def create_pool(here: Here, name: str, label: str, gpu_placement: str | None, cp
 @click.pass_obj
 def update_pool(here: Here, name: str, label: str | None, gpu_placement: str | None, cpu_placement: str | None) -> None:
     """Change a node pool. Settings that you do not name keep their values."""
-    from fairpool.api.organization import NodePoolUpdate, PlacementStrategy
+    from fairpool.api.nodes import NodePoolUpdate, PlacementStrategy
     from fairpool.cli.runai.session import Session
 
     said: dict[str, Any] = {}

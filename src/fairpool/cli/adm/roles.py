@@ -76,7 +76,7 @@ def _apply(here: Here, verb: str, roles: list[str], names: tuple[str, ...], ever
             labels = {key: value for key, value in before.marks.labels.items() if key not in roles}
             if verb == "set":
                 labels |= dict.fromkeys(roles, "true")
-            client.mark_node(name, complete(before.marks.model_copy(update={"labels": labels})), before.revision)
+            client.override_node(name, complete(before.marks.model_copy(update={"labels": labels})), before.revision)
             words = ", ".join(role.removeprefix(PREFIX) for role in roles)
             click.echo(f"Node {printable(name)}: role {words} {'set' if verb == 'set' else 'removed'}.")
     if verb == "set" and roles != [SYSTEM]:

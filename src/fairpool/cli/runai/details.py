@@ -133,9 +133,9 @@ def asked_of_time(spec: dict[str, Any]) -> list[tuple[str, str]]:
 
 def reported(lives: Sequence[PodItem]) -> list[tuple[str, str]]:
     """What the job says about itself, if it says anything: of the pod whose log is meant by the job's log."""
-    from fairpool.api.workloads import life_to_read
+    from fairpool.api.workloads import pod_to_read
 
-    life = life_to_read(lives)
+    life = pod_to_read(lives)
     if life is None:
         return []
     metrics = [f"{name}={value:g}" for name, value in sorted(life.metrics.items())]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yaml import Node
 
     from fairpool.api.wire import Request
-    from fairpool.api.workloads import SubmitAny
+    from fairpool.api.workload_spec import SubmitAny
 
 TEXT_MAX = 1 << 20
 JOBS_MAX = 100
@@ -80,7 +80,7 @@ def read(text: str, source: str) -> list[Job] | list[Problem]:
 
 def request(job: Job) -> SubmitAny | list[Problem]:
     """What is sent for a job, or all that is wrong with it, each with its line."""
-    from fairpool.api import workloads as wire
+    from fairpool.api import workload_spec as wire
     from fairpool.api.wire import ValidationError
 
     models: dict[str, type[wire.SubmitAny]] = {

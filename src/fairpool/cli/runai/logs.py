@@ -131,10 +131,10 @@ def _since(text: str | None) -> str | None:
 
 def _named(client: Client, found: WorkloadItem, pod: str) -> PodItem:
     """By the id or name of one of its tries, or by the number of the pod (its latest try with output)."""
-    from fairpool.api.workloads import life_called, pods_there
+    from fairpool.api.workloads import pod_called, pods_there
 
     lives = client.history(found.id)
-    chosen = life_called(lives, pod)
+    chosen = pod_called(lives, pod)
     if chosen is None:
         raise failure("pod.unknown", f"job {found.name} has no pod {pod}", pods_there(lives))
     return chosen
@@ -142,10 +142,10 @@ def _named(client: Client, found: WorkloadItem, pod: str) -> PodItem:
 
 def _choice(here: Here, client: Client, found: WorkloadItem) -> PodItem:
     """Whose log is shown where no pod was named; where others could be meant, the reader is told."""
-    from fairpool.api.workloads import life_to_read
+    from fairpool.api.workloads import pod_to_read
 
     lives = client.history(found.id)
-    chosen = life_to_read(lives)
+    chosen = pod_to_read(lives)
     if chosen is None or not chosen.has_log:
         raise failure("job.no_log", *no_output(found, lives))
     for line in notices(found, lives, chosen):
@@ -172,9 +172,9 @@ def notices(found: WorkloadItem, lives: Sequence[PodItem], chosen: PodItem) -> l
 
 def silence(lives: Sequence[PodItem], which: str) -> list[str]:
     """What is said of a pod without any output: whether it may still come, and where an earlier try's is."""
-    from fairpool.api.workloads import life_called
+    from fairpool.api.workloads import pod_called
 
-    life = life_called(lives, which)
+    life = pod_called(lives, which)
     if life is None:
         return []
     if life.phase != "ended":

@@ -14,7 +14,7 @@ from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Screen, printable
 
 if TYPE_CHECKING:
-    from fairpool.api.organization import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
+    from fairpool.api.nodes import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
 
 DRAIN = ("runai", "drain", "NoExecute")
 """What `runai-adm node drain` puts on a node."""

@@ -24,7 +24,8 @@ from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.workloads import SubmitAny, Workload
+    from fairpool.api.workload_spec import SubmitAny
+    from fairpool.api.workloads import Workload
 
 NO_INGRESS = (
     "Note: ports are not routed yet. The job listens on the ports of its node. While it runs, `runai list -o wide` "
@@ -233,7 +234,7 @@ def _submit_one(client: Client, session: Session, asked: Mapping[str, Any], plan
 def _with_files(client: Client, session: Session, planned: Planned, folder: str) -> SubmitAny:
     """With its folder: mounted where that is possible, otherwise uploaded."""
     from fairpool.api.client import Refused
-    from fairpool.api.workloads import Workdir
+    from fairpool.api.workload_spec import Workdir
 
     request, here = planned.request, session.here
     own = session.configuration

@@ -17,7 +17,7 @@ from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 
 if TYPE_CHECKING:
-    from fairpool.api.workloads import SubmitAny
+    from fairpool.api.workload_spec import SubmitAny
 
 COMMAND_LINE_MAX = 4096
 ARRAY_FILE_MAX = 1 << 20
@@ -107,7 +107,7 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
 
 def request(body: dict[str, Any], kind: str) -> SubmitAny | list[Problem]:
     """The same as a value of the API, or what it does not take."""
-    from fairpool.api import workloads as wire
+    from fairpool.api import workload_spec as wire
     from fairpool.api.wire import ValidationError
 
     try:

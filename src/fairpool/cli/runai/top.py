@@ -23,7 +23,8 @@ from fairpool.cli.screen import Screen
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.organization import NodeAnswer, Project
+    from fairpool.api.nodes import NodeAnswer
+    from fairpool.api.organization import Project
     from fairpool.api.workloads import WorkloadItem
 
 GIB = 1024**3

@@ -138,10 +138,10 @@ def _visit(ctx: click.Context, name: str, command: Sequence[str], *, pod: str | 
 
 
 def _running(client: Client, workload: str, pod: str | None) -> PodItem | None:
-    from fairpool.api.workloads import life_called
+    from fairpool.api.workloads import pod_called
 
     lives = [life for life in client.pods(workload) if life.phase == "running"]
-    return next(iter(lives), None) if pod is None else life_called(lives, pod)
+    return next(iter(lives), None) if pod is None else pod_called(lives, pod)
 
 
 def _converse(
@@ -152,10 +152,10 @@ def _converse(
     from httpx2.websockets import HTTPXWSException
 
     if _running(client, workload, pod) is None:
-        from fairpool.api.workloads import life_called, pods_there
+        from fairpool.api.workloads import pod_called, pods_there
 
         lives = client.pods(workload)
-        if pod is not None and life_called(lives, pod) is None:
+        if pod is not None and pod_called(lives, pod) is None:
             raise failure("pod.unknown", f"there is no pod {pod!r}", pods_there(lives))
         raise failure("pod.not_running", "Unable to run command in a pod that is not running")
     try:

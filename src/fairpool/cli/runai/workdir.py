@@ -22,7 +22,7 @@ from fairpool.cli.runai.failure import Failure, failure
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.workloads import SubmitAny
+    from fairpool.api.workload_spec import SubmitAny
 
 IGNORE_FILE = ".fairpoolignore"
 IGNORE_MAX_BYTES = 1 << 20
@@ -215,7 +215,7 @@ def is_shared(folder: str, exclude: Sequence[str], socket: Path | None, protecte
 
 def mounted(request: SubmitAny, folder: str, path: str) -> SubmitAny:
     """The same job with the folder itself at `path`, where it starts."""
-    from fairpool.api.workloads import HostPath
+    from fairpool.api.workload_spec import HostPath
 
     spec = request.spec
     own = HostPath(path=os.path.realpath(folder), mount_path=path)

@@ -62,12 +62,12 @@ def marks(connection: Connection) -> list[Row[Any]]:
 _STATE_OF_MARKS = Prepared(select(func.max(node_marks.c.revision).label("latest")))
 
 
-def state_of_marks(connection: Connection) -> int:
+def state_of_node_overrides(connection: Connection) -> int:
     """Another whenever a mark was set or changed."""
     return int(_STATE_OF_MARKS.one(connection)[0] or 0)
 
 
-def set_marks(connection: Connection, cluster: str, node: str, document: str, revision: int) -> None:
+def set_node_overrides(connection: Connection, cluster: str, node: str, document: str, revision: int) -> None:
     where = (node_marks.c.cluster == cluster) & (node_marks.c.node == node)
     values = {"document": document, "revision": revision}
     if connection.execute(update(node_marks).where(where).values(**values)).rowcount == 0:

@@ -47,7 +47,7 @@ NEVER_S = 10.0**9
 
 
 def seeded(
-    seed: int, *, run_s: tuple[float, float] = (60, 7200), failing: float = 0.02, deaf: float = 0.0
+    seed: int, *, run_s: tuple[float, float] = (60, 7200), failing: float = 0.02, ignores_stop: float = 0.0
 ) -> BehaviourOf:
     """Behaviours that depend on nothing but the seed and the life.
 
@@ -62,14 +62,16 @@ def seeded(
         work_s = round(pod.uniform(*run_s), 3)
         checkpoint_s = pod.choice((0, 60, 600, None))
         fails = life.random() < failing
-        is_deaf = deaf > 0 and Random(f"{seed} {order.pod} deaf").random() < deaf
+        ignores_stop_now = ignores_stop > 0 and Random(f"{seed} {order.pod} deaf").random() < ignores_stop
         return Behaviour(
             pull_s=round(life.choice((0, life.uniform(0, 10), life.uniform(0, 90))), 3),
             start_s=round(life.uniform(0.1, 5), 3),
             run_s=_run_s(order, work_s, life.random() if fails else 1),
             exit_code=1 if fails else 0,
             checkpoint_s=checkpoint_s,
-            stop_s=NEVER_S if is_deaf else round(life.choice((0, life.uniform(0, 20), life.uniform(0, 60))), 3),
+            stop_s=NEVER_S
+            if ignores_stop_now
+            else round(life.choice((0, life.uniform(0, 20), life.uniform(0, 60))), 3),
         )
 
     return behaviour

@@ -14,10 +14,13 @@ from heapq import heappop, heappush
 from fairpool.engines.port import Fenced
 from fairpool.engines.simulated.behaviour import RUNS_UNTIL_STOPPED, BehaviourOf
 from fairpool.engines.simulated.clock import Clock
-from fairpool.engines.simulated.course import (
+from fairpool.engines.simulated.invariants import InvariantChecker
+from fairpool.engines.simulated.observation_cache import ObservationCache
+from fairpool.engines.simulated.simulated_node import SimulatedNode
+from fairpool.engines.simulated.state_file import PendingChanges, StateFile
+from fairpool.engines.simulated.timeline import (
     KILLED,
-    Course,
-    begin,
+    PodTimeline,
     cut,
     deafened,
     fenced,
@@ -25,22 +28,19 @@ from fairpool.engines.simulated.course import (
     held_up,
     next_change,
     observed,
+    start_timeline,
     stopped,
     unseen,
     work_left_behind_ms,
 )
-from fairpool.engines.simulated.host import Host
-from fairpool.engines.simulated.state_file import Draft, Journal
-from fairpool.engines.simulated.view import View
-from fairpool.engines.simulated.witness import Witness
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Token
 from fairpool.model.node import Node
 from fairpool.model.observation import (
-    Answer,
     ForgetOrder,
     Observation,
     Order,
-    Reply,
+    OrderResult,
+    OrderStatus,
     StartOrder,
     StopOrder,
 )
@@ -62,29 +62,29 @@ class SimulatedEngine:
         clock: Clock,
         nodes: Iterable[Node] = (),
         behaviour_of: BehaviourOf = RUNS_UNTIL_STOPPED,
-        journal: Journal | None = None,
+        state_file: StateFile | None = None,
     ) -> None:
         self._clock = clock
         self._behaviour_of = behaviour_of
-        self._draft = Draft(journal)
+        self._changes = PendingChanges(state_file)
         self._violations_noted = 0
         self._now = Instant(0)
         self._token = Token(0)
-        self._hosts: dict[NodeName, Host] = {}
+        self._hosts: dict[NodeName, SimulatedNode] = {}
         self._boots: dict[NodeName, int] = {}
-        self._courses: dict[PodId, Course] = {}
+        self._timelines: dict[PodId, PodTimeline] = {}
         self._on_node: dict[NodeName, dict[PodId, None]] = {}
         self._alive: dict[PodId, None] = {}
         self._tombstones: dict[PodId, str] = {}
         self._done_ms: dict[str, int] = {}
         self._numbers = 0
-        self._witness = Witness()
+        self._invariants = InvariantChecker()
         self._due: dict[tuple[str, str], Instant] = {}
         self._calendar: list[tuple[Instant, str, str]] = []
         """When something will look different; an entry counts only while `_due` agrees."""
-        self._view = View()
-        if journal is not None:
-            self._restore(journal)
+        self._observed = ObservationCache()
+        if state_file is not None:
+            self._restore(state_file)
         self._pass_time()
         for node in nodes:
             if node.name not in self._boots:
@@ -96,13 +96,13 @@ class SimulatedEngine:
     def observe(self, token: Token) -> Observation:
         """Everything there is; the same object as last time if it is the same."""
         self._pass_time()
-        self._obey(token)
-        return self._view.observation(self._now, self._token)
+        self._check_token(token)
+        return self._observed.observation(self._now, self._token)
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         """Do these, or make sure that they were done. All answers are durable before any is given."""
         self._pass_time()
-        self._obey(token)
+        self._check_token(token)
         answers = [self._answer(order, token) for order in orders]
         self._save()
         return answers
@@ -126,9 +126,9 @@ class SimulatedEngine:
         self._pass_time()
         self._lose_pods(name)
         del self._hosts[name], self._on_node[name]
-        self._view.hide_node(name)
+        self._observed.hide_node(name)
         self._due.pop(("node", name), None)
-        self._draft.note("host", name, None)
+        self._changes.note("host", name, None)
         self._save()
 
     def withdraw_node(self, name: NodeName) -> None:
@@ -150,7 +150,7 @@ class SimulatedEngine:
         until = Instant(self._now + round(down_s * SECOND_MS))
         host = self._hosts[name].rebooted().silenced(self._now, until)
         self._boots[name] = host.boot
-        self._draft.note("boots", name, host.boot)
+        self._changes.note("boots", name, host.boot)
         self._set_host(host)
         self._settle_node(name)
         self._save()
@@ -172,7 +172,7 @@ class SimulatedEngine:
     def crash(self, pod: PodId, exit_code: int = 1, words: str = "crashed") -> None:
         """The pod ends by itself, now."""
         self._pass_time()
-        self._set_course(cut(self._courses[pod], self._now, exit_code, words))
+        self._set_timeline(cut(self._timelines[pod], self._now, exit_code, words))
         self._save()
 
     def lose(self, pod: PodId) -> None:
@@ -185,7 +185,7 @@ class SimulatedEngine:
         """What was written about a pod is lost while it lives on. Its process is found then, or when it is ordered
         to do something; if it ends before, nobody knows how."""
         self._pass_time()
-        self._set_course(unseen(self._courses[pod], self._now, until))
+        self._set_timeline(unseen(self._timelines[pod], self._now, until))
         self._save()
 
     def find_all(self) -> None:
@@ -198,13 +198,13 @@ class SimulatedEngine:
     def stop_shim(self, pod: PodId, until: Instant) -> None:
         """The shim of a pod is stopped until then: it neither tells of an end nor passes a notice on."""
         self._pass_time()
-        self._set_course(deafened(self._courses[pod], self._now, until))
+        self._set_timeline(deafened(self._timelines[pod], self._now, until))
         self._save()
 
     def hold_up(self, pod: PodId, trouble: str, until: Instant | None = None) -> None:
         """The image of a pod that does not run yet cannot be pulled until then."""
         self._pass_time()
-        self._set_course(held_up(self._courses[pod], self._now, trouble, until))
+        self._set_timeline(held_up(self._timelines[pod], self._now, trouble, until))
         self._save()
 
     # --- what only those behind the scenes see ---
@@ -219,14 +219,14 @@ class SimulatedEngine:
     @property
     def violations(self) -> list[str]:
         """What should never have happened, in words. See `witness.py`."""
-        return self._witness.violations
+        return self._invariants.violations
 
     @property
     def nodes(self) -> list[NodeName]:
         """The nodes there are, silent or not; not those that are offered no more."""
         return [name for name, host in self._hosts.items() if host.offered]
 
-    def host(self, name: NodeName) -> Host:
+    def host(self, name: NodeName) -> SimulatedNode:
         """A node as it really is."""
         self._pass_time()
         return self._hosts[name]
@@ -236,46 +236,46 @@ class SimulatedEngine:
         self._pass_time()
         return list(self._alive)
 
-    def course(self, pod: PodId) -> Course | None:
+    def timeline(self, pod: PodId) -> PodTimeline | None:
         """What will become of this life, if it is not forgotten or lost."""
         self._pass_time()
-        return self._courses.get(pod)
+        return self._timelines.get(pod)
 
     # --- one order ---
 
-    def _obey(self, token: Token) -> None:
+    def _check_token(self, token: Token) -> None:
         if token < self._token:
             raise Fenced(highest=self._token, mine=token)
         if token > self._token:
             self._token = token
-            self._draft.note("meta", "token", token)
-        if self._draft.has("meta", "token"):
+            self._changes.note("meta", "token", token)
+        if self._changes.has("meta", "token"):
             self._save()
 
-    def _answer(self, order: Order, token: Token) -> Answer:
-        course = self._courses.get(order.pod)
-        at_home = self._hosts.get(course.order.node) if course is not None else None
+    def _answer(self, order: Order, token: Token) -> OrderResult:
+        timeline = self._timelines.get(order.pod)
+        at_home = self._hosts.get(timeline.order.node) if timeline is not None else None
         addressed = self._hosts.get(order.node) if order.node is not None else None
         if any(host is not None and host.is_silent for host in (at_home, addressed)):
-            return Answer(order.pod, Reply.UNKNOWN, NO_ANSWER)
-        self._witness.acted(token)
+            return OrderResult(order.pod, OrderStatus.UNKNOWN, NO_ANSWER)
+        self._invariants.acted(token)
         self._find(order.pod)
-        course = self._courses.get(order.pod)
+        timeline = self._timelines.get(order.pod)
         match order:
             case StartOrder():
-                return self._start(order, course, addressed)
+                return self._start(order, timeline, addressed)
             case StopOrder():
-                return self._stop(order, course)
+                return self._stop(order, timeline)
             case ForgetOrder():
-                return self._forget(order, course)
+                return self._forget(order, timeline)
 
-    def _start(self, order: StartOrder, course: Course | None, host: Host | None) -> Answer:
-        if course is not None:
-            if course.order.node != order.node:
-                self._witness.ordered_elsewhere(course.order, order)
-            return Answer(order.pod, Reply.DONE)
+    def _start(self, order: StartOrder, timeline: PodTimeline | None, host: SimulatedNode | None) -> OrderResult:
+        if timeline is not None:
+            if timeline.order.node != order.node:
+                self._invariants.ordered_elsewhere(timeline.order, order)
+            return OrderResult(order.pod, OrderStatus.DONE)
         if order.pod in self._tombstones:
-            return Answer(order.pod, Reply.REFUSED, self._tombstones[order.pod])
+            return OrderResult(order.pod, OrderStatus.REFUSED, self._tombstones[order.pod])
         if host is None or not host.offered:
             return self._refuse(order, f"there is no node {order.node}")
         if order.boot_id != host.boot_id:
@@ -285,58 +285,58 @@ class SimulatedEngine:
         self._numbers += 1
         done_ms = self._done_ms.get(_work_of(order), 0)
         self._alive[order.pod] = None
-        self._witness.started(order, host.node)
+        self._invariants.started(order, host.node)
         self._on_node[order.node][order.pod] = None
-        self._set_course(begin(self._numbers, order, self._behaviour_of(order), done_ms, self._now))
-        return Answer(order.pod, Reply.DONE)
+        self._set_timeline(start_timeline(self._numbers, order, self._behaviour_of(order), done_ms, self._now))
+        return OrderResult(order.pod, OrderStatus.DONE)
 
-    def _refuse(self, order: StartOrder, words: str) -> Answer:
+    def _refuse(self, order: StartOrder, words: str) -> OrderResult:
         """Refused is refused for good: an earlier copy of the order, still on its way, must not start it either."""
-        self._bury(order.pod, words)
-        return Answer(order.pod, Reply.REFUSED, words)
+        self._add_tombstone(order.pod, words)
+        return OrderResult(order.pod, OrderStatus.REFUSED, words)
 
-    def _stop(self, order: StopOrder, course: Course | None) -> Answer:
-        if course is not None:
-            self._set_course(stopped(course, self._now, order.grace_s, order.reason))
+    def _stop(self, order: StopOrder, timeline: PodTimeline | None) -> OrderResult:
+        if timeline is not None:
+            self._set_timeline(stopped(timeline, self._now, order.grace_s, order.reason))
         elif order.pod not in self._tombstones:
-            self._bury(order.pod, STOPPED_BEFORE)
-        return Answer(order.pod, Reply.DONE)
+            self._add_tombstone(order.pod, STOPPED_BEFORE)
+        return OrderResult(order.pod, OrderStatus.DONE)
 
-    def _forget(self, order: ForgetOrder, course: Course | None) -> Answer:
-        if course is not None and not course.is_over(self._now):
-            return Answer(order.pod, Reply.LATER, "it has not ended yet")
-        if course is not None or order.pod not in self._tombstones:
+    def _forget(self, order: ForgetOrder, timeline: PodTimeline | None) -> OrderResult:
+        if timeline is not None and not timeline.is_over(self._now):
+            return OrderResult(order.pod, OrderStatus.LATER, "it has not ended yet")
+        if timeline is not None or order.pod not in self._tombstones:
             self._vanish(order.pod, ENDED_BEFORE)
-        return Answer(order.pod, Reply.DONE)
+        return OrderResult(order.pod, OrderStatus.DONE)
 
     # --- lives and nodes change ---
 
-    def _set_course(self, course: Course) -> None:
-        pod = course.order.pod
-        self._courses[pod] = course
-        self._draft.note("course", pod, course)
+    def _set_timeline(self, timeline: PodTimeline) -> None:
+        pod = timeline.order.pod
+        self._timelines[pod] = timeline
+        self._changes.note("course", pod, timeline)
         self._settle_pod(pod)
 
     def _find(self, pod: PodId) -> None:
         """Whoever is told to do something to a life looks for its process first, in every way."""
-        course = self._courses.get(pod)
-        if course is not None and course.unseen_until is not None:
-            self._set_course(found(course))
+        timeline = self._timelines.get(pod)
+        if timeline is not None and timeline.unseen_until is not None:
+            self._set_timeline(found(timeline))
 
     def _vanish(self, pod: PodId, words: str) -> None:
         """Nothing remains of a life but that it must not start again."""
-        course = self._courses.get(pod)
-        if course is not None:
-            self._set_course(cut(found(course), self._now, KILLED, words))
-            del self._courses[pod], self._on_node[course.order.node][pod]
+        timeline = self._timelines.get(pod)
+        if timeline is not None:
+            self._set_timeline(cut(found(timeline), self._now, KILLED, words))
+            del self._timelines[pod], self._on_node[timeline.order.node][pod]
             self._due.pop(("pod", pod), None)
-            self._draft.note("course", pod, None)
-            self._view.hide_pod(pod)
-        self._bury(pod, words)
+            self._changes.note("course", pod, None)
+            self._observed.hide_pod(pod)
+        self._add_tombstone(pod, words)
 
-    def _bury(self, pod: PodId, words: str) -> None:
+    def _add_tombstone(self, pod: PodId, words: str) -> None:
         self._tombstones[pod] = words
-        self._draft.note("tombstone", pod, words)
+        self._changes.note("tombstone", pod, words)
 
     def _lose_pods(self, name: NodeName) -> None:
         for pod in list(self._on_node[name]):
@@ -348,18 +348,18 @@ class SimulatedEngine:
         # A machine that comes back under an old name must not be taken for the one that left.
         boot = self._boots.get(node.name, 0) + 1
         self._boots[node.name] = boot
-        self._draft.note("boots", node.name, boot)
+        self._changes.note("boots", node.name, boot)
         self._on_node[node.name] = {}
-        self._set_host(Host(number=self._numbers, node=node, boot=boot, heard_boot=boot))
+        self._set_host(SimulatedNode(number=self._numbers, node=node, boot=boot, heard_boot=boot))
 
-    def _set_host(self, host: Host) -> None:
+    def _set_host(self, host: SimulatedNode) -> None:
         name = host.node.name
         self._hosts[name] = host
-        self._draft.note("host", name, host)
+        self._changes.note("host", name, host)
         if host.offered:
-            self._view.show_node(host.observed())
+            self._observed.show_node(host.observed())
         else:
-            self._view.hide_node(name)
+            self._observed.hide_node(name)
 
     # --- time passes ---
 
@@ -380,26 +380,26 @@ class SimulatedEngine:
         self._now = now
 
     def _settle_pod(self, pod: PodId) -> None:
-        course = self._courses[pod]
-        if course.ended_unseen(self._now):
+        timeline = self._timelines[pod]
+        if timeline.ended_unseen(self._now):
             self._vanish(pod, ENDED_BEFORE)
             return
-        if pod in self._alive and course.is_over(self._now):
+        if pod in self._alive and timeline.is_over(self._now):
             del self._alive[pod]
-            self._witness.ended(pod)
-            self._keep_work(course)
-        self._expect("pod", pod, next_change(course, self._now))
-        if self._hosts[course.order.node].is_silent or course.is_unseen(self._now):
-            self._view.hide_pod(pod)
+            self._invariants.ended(pod)
+            self._keep_work(timeline)
+        self._expect("pod", pod, next_change(timeline, self._now))
+        if self._hosts[timeline.order.node].is_silent or timeline.is_unseen(self._now):
+            self._observed.hide_pod(pod)
         else:
-            self._view.show_pod(observed(course, self._now))
+            self._observed.show_pod(observed(timeline, self._now))
 
-    def _keep_work(self, course: Course) -> None:
-        name = _work_of(course.order)
-        done_ms = work_left_behind_ms(course)
+    def _keep_work(self, timeline: PodTimeline) -> None:
+        name = _work_of(timeline.order)
+        done_ms = work_left_behind_ms(timeline)
         if done_ms != self._done_ms.get(name, 0):
             self._done_ms[name] = done_ms
-            self._draft.note("done", name, done_ms)
+            self._changes.note("done", name, done_ms)
 
     def _settle_node(self, name: NodeName) -> None:
         """A silent node fences itself when it is time, and answers again when it is time."""
@@ -407,7 +407,7 @@ class SimulatedEngine:
         fences_at = host.fences_at
         if fences_at is not None and fences_at <= self._now:
             for pod in list(self._on_node[name]):
-                self._set_course(fenced(self._courses[pod], fences_at))
+                self._set_timeline(fenced(self._timelines[pod], fences_at))
         if host.gone_at is not None and host.gone_at <= self._now:
             self._set_host(replace(host, gone=True))
             host = self._hosts[name]
@@ -431,15 +431,15 @@ class SimulatedEngine:
     def _save(self) -> None:
         """Write down what has changed, together: the file always shows the simulation as it was at one moment."""
         for number in range(self._violations_noted, len(self.violations)):
-            self._draft.note("violation", f"{number:09}", self.violations[number])
+            self._changes.note("violation", f"{number:09}", self.violations[number])
         self._violations_noted = len(self.violations)
-        if not self._draft.is_empty():
-            self._draft.note("meta", "now", self._now)
-            self._draft.note("meta", "numbers", self._numbers)
-            self._draft.write()
+        if not self._changes.is_empty():
+            self._changes.note("meta", "now", self._now)
+            self._changes.note("meta", "numbers", self._numbers)
+            self._changes.write()
 
-    def _restore(self, journal: Journal) -> None:
-        read = journal.read
+    def _restore(self, state_file: StateFile) -> None:
+        read = state_file.read
         meta = read("meta", int)
         self._now = Instant(meta.get("now", 0))
         self._numbers = meta.get("numbers", 0)
@@ -447,28 +447,28 @@ class SimulatedEngine:
         self._boots = {NodeName(name): boot for name, boot in read("boots", int).items()}
         self._tombstones = {PodId(pod): words for pod, words in read("tombstone", str).items()}
         self._done_ms = read("done", int)
-        for host in sorted(read("host", Host).values(), key=_number):
+        for host in sorted(read("host", SimulatedNode).values(), key=_number):
             self._on_node[host.node.name] = {}
             self._set_host(host)
-        courses = sorted(read("course", Course).values(), key=_number)
-        self._witness.remember([course.order.pod for course in courses], self._token)
-        self._witness.remember(self._tombstones, self._token)
-        for course in courses:
-            self._restore_course(course)
+        timelines = sorted(read("course", PodTimeline).values(), key=_number)
+        self._invariants.remember([timeline.order.pod for timeline in timelines], self._token)
+        self._invariants.remember(self._tombstones, self._token)
+        for timeline in timelines:
+            self._restore_timeline(timeline)
         for name in self._hosts:
             self._settle_node(name)
-        self._witness.violations[:] = read("violation", str).values()
+        self._invariants.violations[:] = read("violation", str).values()
         self._violations_noted = len(self.violations)
-        self._draft.discard()
+        self._changes.discard()
 
-    def _restore_course(self, course: Course) -> None:
-        pod = course.order.pod
-        host = self._hosts[course.order.node]
-        self._courses[pod] = course
+    def _restore_timeline(self, timeline: PodTimeline) -> None:
+        pod = timeline.order.pod
+        host = self._hosts[timeline.order.node]
+        self._timelines[pod] = timeline
         self._on_node[host.node.name][pod] = None
-        if not course.is_over(self._now):
+        if not timeline.is_over(self._now):
             self._alive[pod] = None
-            self._witness.holds(course.order, host.node)
+            self._invariants.holds(timeline.order, host.node)
 
 
 def _work_of(order: StartOrder) -> str:
@@ -476,5 +476,5 @@ def _work_of(order: StartOrder) -> str:
     return f"{order.workload}/{order.index}"
 
 
-def _number(counted: Host | Course) -> int:
+def _number(counted: SimulatedNode | PodTimeline) -> int:
     return counted.number

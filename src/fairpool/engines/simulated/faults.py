@@ -67,7 +67,7 @@ class Faults:
     """An hour, of each pod: the engine does not see it for a while, though it lives."""
     shim_stop: float = _up_to(1.0)
     """An hour, of each pod: its shim neither tells of its end nor passes a notice on."""
-    deaf: float = _up_to(0.5)
+    ignores_stop: float = _up_to(0.5)
     """Of each life: it does not listen when it is told to stop, and some have long graces. For behaviours."""
 
     @classmethod

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TypeVar
 
-from fairpool.engines.port import Away
+from fairpool.engines.port import EngineUnreachable
 from fairpool.model.plain import text_of, value_of
 
 Record = TypeVar("Record")
@@ -22,7 +22,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS record (kind TEXT, name TEXT, value TEXT NO
 _PUT = "INSERT INTO record VALUES (?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value"
 
 
-class Journal:
+class StateFile:
     """The records of one simulation in one file."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -64,16 +64,16 @@ class Journal:
         self._database.close()
 
 
-class Draft:
+class PendingChanges:
     """Records that have changed and are not in the journal yet. Without a journal it stays empty."""
 
-    def __init__(self, journal: Journal | None) -> None:
-        self._journal = journal
+    def __init__(self, state_file: StateFile | None) -> None:
+        self._state_file = state_file
         self._changes: dict[Key, object] = {}
 
     def note(self, kind: str, name: str, value: object) -> None:
         """This record is so from now on; None: gone."""
-        if self._journal is not None:
+        if self._state_file is not None:
             self._changes[kind, name] = value
 
     def has(self, kind: str, name: str) -> bool:
@@ -84,11 +84,11 @@ class Draft:
 
     def write(self) -> None:
         """Into the journal with all of it, or with nothing: then it stays here for the next time."""
-        if self._journal is not None and self._changes:
+        if self._state_file is not None and self._changes:
             try:
-                self._journal.write(self._changes)
+                self._state_file.write(self._changes)
             except sqlite3.Error as error:
-                raise Away(f"the journal cannot be written: {error}") from error
+                raise EngineUnreachable(f"the journal cannot be written: {error}") from error
             self._changes.clear()
 
     def discard(self) -> None:

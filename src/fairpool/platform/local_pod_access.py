@@ -18,7 +18,7 @@ from fairpool.agent.exec_client import Attachment, Execution
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.supervisor import Supervisor
 from fairpool.api.shell import Channel, Frame, ended
-from fairpool.control.pod_access import Excerpt, PodAddress, ShellEnd, Shut
+from fairpool.control.pod_access import LogRange, PodAccessError, PodAddress, ShellSession
 from fairpool.model.ids import PodId
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload
@@ -34,20 +34,20 @@ END_OF_TYPING = b"\x04"
 """What a terminal takes for the end of input."""
 
 
-class LocalDoors:
+class LocalPodAccess:
     """The pods of one supervisor."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
-        self._threads = ThreadPoolExecutor(8, "doors")
+        self._threads = ThreadPoolExecutor(8, "pod-access")
         self._unpackers = ThreadPoolExecutor(1, "uploads")
 
     def close(self) -> None:
         self._unpackers.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def read_log(self, pod: PodAddress, wanted: Excerpt, *, follow: bool) -> AsyncIterator[bytes]:
-        """What the pod wrote; raises `Shut`."""
+    async def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncIterator[bytes]:
+        """What the pod wrote; raises `PodAccessError`."""
         stamped = wanted.timestamps
         offset = wanted.offset if wanted.tail is None and wanted.since is None else None
         chunk = await self._chunk(pod, offset=offset, tail_lines=wanted.tail, since_ms=wanted.since, timestamps=stamped)
@@ -67,18 +67,18 @@ class LocalDoors:
             expected = chunk.next_offset
             chunk = await self._chunk(pod, offset=expected, timestamps=stamped)
 
-    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellEnd:
-        """A process beside the pod's own, or with no command the pod's own; raises `Shut`."""
+    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
+        """A process beside the pod's own, or with no command the pod's own; raises `PodAccessError`."""
         life = PodId(pod.pod)
         if not command:
             attached = await self._in_thread(lambda: self._supervisor.attach(life))
             if isinstance(attached, Problem):
-                raise Shut(attached)
-            return AttachedEnd(attached, self._in_thread)
+                raise PodAccessError(attached)
+            return AttachShell(attached, self._in_thread)
         begun = await self._in_thread(lambda: self._supervisor.execute(life, command, tty=tty))
         if isinstance(begun, Problem):
-            raise Shut(begun)
-        return ExecutedEnd(begun, is_terminal=tty)
+            raise PodAccessError(begun)
+        return ExecShell(begun, is_terminal=tty)
 
     async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
         """What the job says about itself; read when somebody asks, so it costs nothing while nobody does."""
@@ -87,24 +87,24 @@ class LocalDoors:
     # --- folders ---
 
     async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
-        """Make room for an archive; raises `Shut`."""
+        """Make room for an archive; raises `PodAccessError`."""
         problem = await self._in_thread(lambda: self._supervisor.uploads.begin(upload, total_bytes))
         if problem is not None:
-            raise Shut(problem)
+            raise PodAccessError(problem)
 
     async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
-        """Put a piece of it in its place; raises `Shut`."""
+        """Put a piece of it in its place; raises `PodAccessError`."""
         written = await self._in_thread(lambda: self._supervisor.uploads.write(upload_id, offset, piece))
         if isinstance(written, Problem):
-            raise Shut(written)
+            raise PodAccessError(written)
         return written
 
     async def finish_upload(self, upload_id: str, bounds: Bounds) -> Upload:
-        """Unpack it; raises `Shut`. It may take a while, and others read logs meanwhile: one at a time."""
+        """Unpack it; raises `PodAccessError`. It may take a while, and others read logs meanwhile: one at a time."""
         loop = asyncio.get_running_loop()
         done = await loop.run_in_executor(self._unpackers, lambda: self._supervisor.uploads.finish(upload_id, bounds))
         if isinstance(done, Problem):
-            raise Shut(done)
+            raise PodAccessError(done)
         return done
 
     async def claim_upload(self, upload_id: str) -> Upload | None:
@@ -118,24 +118,24 @@ class LocalDoors:
         await loop.run_in_executor(self._unpackers, lambda: self._supervisor.uploads.remove(upload_id))
 
     async def set_aside_claims(self, project: str) -> None:
-        """Raises `Shut`."""
+        """Raises `PodAccessError`."""
         try:
             await self._in_thread(lambda: self._supervisor.data.set_aside_claims(project))
         except OSError as error:
             what = f"the volume claims of an earlier project {project} cannot be set aside ({error.strerror})"
-            raise Shut(Problem("claim.not_set_aside", what, "try again, or choose another name")) from error
+            raise PodAccessError(Problem("claim.not_set_aside", what, "try again, or choose another name")) from error
 
     async def _chunk(self, pod: PodAddress, **wanted: int | None) -> LogChunk:
         chunk = await self._in_thread(lambda: self._supervisor.read_log(PodId(pod.pod), **wanted))
         if isinstance(chunk, Problem):
-            raise Shut(chunk)
+            raise PodAccessError(chunk)
         return chunk
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
-class ExecutedEnd:
+class ExecShell:
     """A command that runs beside a pod's program."""
 
     def __init__(self, execution: Execution, *, is_terminal: bool) -> None:
@@ -194,7 +194,7 @@ class ExecutedEnd:
                 return  # it reads no more
 
 
-class AttachedEnd:
+class AttachShell:
     """The program of a pod itself, seen and typed for. Who leaves does not end it."""
 
     def __init__(self, attachment: Attachment, in_thread: Callable[[Callable[[], None]], Awaitable[None]]) -> None:

@@ -13,7 +13,7 @@ from fairpool.model.spec import WorkloadSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LedgerEntry:
     """What one cycle writes down. Where one thing is both written and removed, it is removed."""
 
     specs: tuple[WorkloadSpec, ...] = ()
@@ -22,10 +22,10 @@ class Entry:
     """Their declarations go; lives and standings stay."""
     dropped: tuple[WorkloadId, ...] = ()
     """Their declarations, standings and all lives go."""
-    lives: tuple[PodRecord, ...] = ()
+    pods: tuple[PodRecord, ...] = ()
     forgotten: tuple[PodId, ...] = ()
     """Ended lives that nobody needs any more."""
-    standings: tuple[WorkloadState, ...] = ()
+    states: tuple[WorkloadState, ...] = ()
     events: tuple[Event, ...] = ()
     organization: Organization | None = None
     """None: as it was."""
@@ -38,12 +38,12 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class LedgerContents:
     """Everything that is written down, each kind in the order of its ids."""
 
     specs: tuple[WorkloadSpec, ...] = ()
-    lives: tuple[PodRecord, ...] = ()
-    standings: tuple[WorkloadState, ...] = ()
+    pods: tuple[PodRecord, ...] = ()
+    states: tuple[WorkloadState, ...] = ()
     organization: Organization | None = None
     cursor: Revision | None = None
     events_through: int = 0

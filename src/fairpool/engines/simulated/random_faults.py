@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.host import FENCE_S, GONE_S
+from fairpool.engines.simulated.simulated_node import FENCE_S, GONE_S
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.node import Node
 
@@ -25,7 +25,7 @@ INSTEAD = "-instead"
 Victim = TypeVar("Victim", bound=str)
 
 
-class Mishaps:
+class RandomFaults:
     """Strikes the nodes and pods of one engine, as often as the faults say."""
 
     def __init__(self, engine: SimulatedEngine, faults: Faults, dice: Random, now: Instant) -> None:
@@ -48,24 +48,26 @@ class Mishaps:
         if hours <= 0 or self.faults == Faults.none():
             return
         faults, dice, engine = self.faults, self._dice, self._engine
-        self._befall(engine.alive, faults.pod_crash, hours, engine.crash)
-        self._befall(engine.alive, faults.pod_loss, hours, engine.lose)
-        self._befall(self._nodes, faults.node_reboot, hours, lambda name: engine.reboot(name, dice.uniform(1, 600)))
-        self._befall(
+        self._strike_some(engine.alive, faults.pod_crash, hours, engine.crash)
+        self._strike_some(engine.alive, faults.pod_loss, hours, engine.lose)
+        self._strike_some(
+            self._nodes, faults.node_reboot, hours, lambda name: engine.reboot(name, dice.uniform(1, 600))
+        )
+        self._strike_some(
             self._nodes, faults.node_short_silence, hours, lambda name: self._silence(name, now, 1, FENCE_S - 1)
         )
-        self._befall(
+        self._strike_some(
             self._nodes, faults.node_long_silence, hours, lambda name: self._silence(name, now, GONE_S + 1, 1800)
         )
-        self._befall(self._nodes, faults.node_removal, hours, lambda name: self._remove(name, now))
-        self._befall(self._whole_nodes, faults.node_set_change, hours, lambda name: self._change_set(name, now))
-        self._befall(
+        self._strike_some(self._nodes, faults.node_removal, hours, lambda name: self._remove(name, now))
+        self._strike_some(self._whole_nodes, faults.node_set_change, hours, lambda name: self._change_set(name, now))
+        self._strike_some(
             engine.alive,
             faults.record_loss,
             hours,
             lambda pod: engine.lose_record(pod, _after(now, dice.uniform(1, UNSEEN_S))),
         )
-        self._befall(
+        self._strike_some(
             engine.alive,
             faults.shim_stop,
             hours,
@@ -75,7 +77,7 @@ class Mishaps:
     def _nodes(self) -> list[NodeName]:
         return self._engine.nodes
 
-    def _befall(
+    def _strike_some(
         self, victims: Callable[[], Sequence[Victim]], per_hour: float, hours: float, strike: Callable[[Victim], None]
     ) -> None:
         if not per_hour:

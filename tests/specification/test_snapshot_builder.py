@@ -6,23 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from fairpool.cluster.books import Books, Draft
-from fairpool.cluster.enact import enact
-from fairpool.cluster.ledger import Image
-from fairpool.cluster.survey import NOBODY, Rows, Survey, ground, rows_of
-from fairpool.cluster.workload_state import Avoided, GroupDates, WorkloadState
+from fairpool.cluster.apply_plan import apply_plan
+from fairpool.cluster.ledger import LedgerContents
+from fairpool.cluster.ledger_cache import EntryDraft, LedgerCache
+from fairpool.cluster.snapshot_builder import NO_QUEUE, SnapshotBuilder, SnapshotPart, pooled_nodes, snapshot_part
+from fairpool.cluster.workload_state import AvoidedNode, GroupDates, WorkloadState
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint
 from fairpool.model.observation import Observation, ObservedNode
-from fairpool.model.organization import Entitlement, NodeMarks, Organization, Queue
+from fairpool.model.organization import Entitlement, NodeOverrides, Organization, Queue
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.workload import TopologyConstraint
 from fairpool.scheduler.decision import Bind, Evict, EvictionReason, Plan, Promise, Withdraw, WithdrawReason
 from fairpool.scheduler.policy import Pass, Policy
 from fairpool.scheduler.snapshot import Snapshot
-from tests.lives import (
+from tests.pod_records import (
     BOUND,
     BUILD,
     ENDED,
@@ -34,22 +34,22 @@ from tests.lives import (
     WAITING,
     at,
     first_boot,
-    life,
-    node_sight,
+    observed_node,
+    record,
     spec,
-    standing,
+    state,
 )
 
 NOW = at(60)
 N1, N2 = NodeName("n1"), NodeName("n2")
 
 
-def rows(of: WorkloadSpec | None, *lives: PodRecord, stand: WorkloadState | None = None) -> Rows:
-    return rows_of(of, stand or standing(), lives, NOW)
+def rows(of: WorkloadSpec | None, *pods: PodRecord, stand: WorkloadState | None = None) -> SnapshotPart:
+    return snapshot_part(of, stand or state(), pods, NOW)
 
 
 def done(name: str, pod_set: str = "default") -> PodRecord:
-    return life(name, ENDED, on="n1", outcome=Outcome.OK, pod_set=pod_set)
+    return record(name, ENDED, on="n1", outcome=Outcome.OK, pod_set=pod_set)
 
 
 # --- pods ----------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def done(name: str, pod_set: str = "default") -> PodRecord:
     ],
 )
 def test_the_phase_of_a_pod(ledger: PodPhase, told: PodPhase | None) -> None:
-    pods = rows(spec(), life("a-0-0", ledger, on="n1")).pods
+    pods = rows(spec(), record("a-0-0", ledger, on="n1")).pods
     assert [pod.phase for pod in pods] == ([told] if told is not None else [])
 
 
@@ -80,20 +80,20 @@ def test_the_phase_of_a_pod(ledger: PodPhase, told: PodPhase | None) -> None:
     ],
 )
 def test_a_pod_that_backs_off_may_not_be_placed(not_before: Instant, gated: bool) -> None:
-    assert [pod.gated for pod in rows(spec(), life("a-0-0", not_before=not_before)).pods] == [gated]
+    assert [pod.gated for pod in rows(spec(), record("a-0-0", not_before=not_before)).pods] == [gated]
 
 
 def test_a_pod_keeps_its_place_its_devices_and_its_wishes() -> None:
-    waiting = life("a-0-0", nominated=N2, born_at=at(5))
-    bound = life("a-1-0", BOUND, on="n1", devices=(3, 4))
+    waiting = record("a-0-0", nominated=N2, born_at=at(5))
+    bound = record("a-1-0", BOUND, on="n1", devices=(3, 4))
     one, other = rows(spec(pods=2), waiting, bound).pods
     assert (one.node, one.nominated, one.created_at) == (None, N2, at(5))
     assert (other.node, other.devices) == (N1, (3, 4))
 
 
 def test_lower_numbers_go_first_and_pod_0_leads_where_there_is_a_leader() -> None:
-    led = rows(spec(pods=2, leader=PodTemplate()), life("a-0-0"), life("a-1-0")).pods
-    equal = rows(spec(pods=2), life("a-0-0"), life("a-1-0")).pods
+    led = rows(spec(pods=2, leader=PodTemplate()), record("a-0-0"), record("a-1-0")).pods
+    equal = rows(spec(pods=2), record("a-0-0"), record("a-1-0")).pods
     assert [(pod.order, pod.leader) for pod in led] == [(0, True), (-1, False)]
     assert [(pod.order, pod.leader) for pod in equal] == [(0, False), (-1, False)]
 
@@ -104,69 +104,73 @@ LED = spec(pods=4, leader=PodTemplate())
 
 
 @pytest.mark.parametrize(
-    ("of", "lives", "minima"),
+    ("of", "pods", "minima"),
     [
-        pytest.param(spec(), [life("a-0-0")], {"default": 1}, id="one pod needs itself"),
-        pytest.param(spec(pods=4), [life("a-0-0")], {"default": 4}, id="a gang needs all of them"),
-        pytest.param(spec(pods=4, minimum=2), [life("a-0-0")], {"default": 2}, id="elastic training needs its minimum"),
-        pytest.param(spec(pods=4, minimum=9), [life("a-0-0")], {"default": 4}, id="never more than there are"),
+        pytest.param(spec(), [record("a-0-0")], {"default": 1}, id="one pod needs itself"),
+        pytest.param(spec(pods=4), [record("a-0-0")], {"default": 4}, id="a gang needs all of them"),
+        pytest.param(
+            spec(pods=4, minimum=2), [record("a-0-0")], {"default": 2}, id="elastic training needs its minimum"
+        ),
+        pytest.param(spec(pods=4, minimum=9), [record("a-0-0")], {"default": 4}, id="never more than there are"),
         pytest.param(
             spec(pods=4, arrangement=Arrangement.SWEEP),
-            [life("a-0-0")],
+            [record("a-0-0")],
             {"default": 1},
             id="a run of a sweep needs itself",
         ),
         pytest.param(
             spec(pods=4),
-            [done("a-0-0"), life("a-1-0")],
+            [done("a-0-0"), record("a-1-0")],
             {"default": 3},
             id="who has ended well is not missed in a gang",
         ),
         pytest.param(
             spec(pods=4, minimum=2),
-            [done("a-0-0"), done("a-1-0"), life("a-2-0")],
+            [done("a-0-0"), done("a-1-0"), record("a-2-0")],
             {"default": 1},
             id="somebody is always needed",
         ),
-        pytest.param(LED, [life("a-0-0", pod_set="leader")], {"leader": 1, "worker": 3}, id="leader and workers apart"),
+        pytest.param(
+            LED, [record("a-0-0", pod_set="leader")], {"leader": 1, "worker": 3}, id="leader and workers apart"
+        ),
         pytest.param(
             LED,
-            [life("a-0-0", pod_set="leader"), done("a-1-0", pod_set="worker")],
+            [record("a-0-0", pod_set="leader"), done("a-1-0", pod_set="worker")],
             {"leader": 1, "worker": 2},
             id="a worker that has ended well is not missed",
         ),
         pytest.param(
             LED,
-            [life("a-0-0", pod_set="leader"), *(done(f"a-{index}-0", pod_set="worker") for index in (1, 2, 3))],
+            [record("a-0-0", pod_set="leader"), *(done(f"a-{index}-0", pod_set="worker") for index in (1, 2, 3))],
             {"default": 1},
             id="workers who have all ended well are not asked for",
         ),
     ],
 )
-def test_how_many_must_run_together(of: WorkloadSpec, lives: list[PodRecord], minima: dict[str, int]) -> None:
-    (group,) = rows(of, *lives).groups
+def test_how_many_must_run_together(of: WorkloadSpec, pods: list[PodRecord], minima: dict[str, int]) -> None:
+    (group,) = rows(of, *pods).groups
     assert {each.name: each.minimum for each in group.tree.all_pod_sets()} == minima
 
 
 def test_workers_without_whom_it_could_run_are_told_of_all_the_same() -> None:
     """Elastic training with a leader: the workers are extra, and welcome."""
     elastic = spec(pods=3, minimum=1, leader=PodTemplate())
-    lives = [life("a-0-0", pod_set="leader"), life("a-1-0", pod_set="worker"), life("a-2-0", pod_set="worker")]
-    told = rows(elastic, *lives)
+    pods = [record("a-0-0", pod_set="leader"), record("a-1-0", pod_set="worker"), record("a-2-0", pod_set="worker")]
+    told = rows(elastic, *pods)
     sets = {each.name for group in told.groups for each in group.tree.all_pod_sets()}
     assert {pod.pod_set for pod in told.pods} <= sets
 
 
 def test_each_replica_is_a_group_of_its_own() -> None:
     servers = spec(INFERENCE, pods=2, arrangement=Arrangement.REPLICAS)
-    told = rows(servers, life("a-0-0", group=GroupId("a/0")), life("a-1-0", group=GroupId("a/1")))
+    told = rows(servers, record("a-0-0", group=GroupId("a/0")), record("a-1-0", group=GroupId("a/1")))
     assert [group.id for group in told.groups] == ["a/0", "a/1"]
     assert all(group.queue == "vision" for group in told.groups)
 
 
 def test_a_group_says_what_its_workload_says() -> None:
     near = TopologyConstraint(topology="racks", required="rack")
-    (group,) = rows(spec(BUILD, priority=75, preemptible=True, constraint=near), life("a-0-0")).groups
+    (group,) = rows(spec(BUILD, priority=75, preemptible=True, constraint=near), record("a-0-0")).groups
     assert (group.queue, group.kind, group.priority, group.preemptible) == ("vision", BUILD, 75, True)
     assert (group.created_at, group.tree.constraint) == (at(0), near)
 
@@ -180,34 +184,34 @@ def test_a_group_says_what_its_workload_says() -> None:
     ],
 )
 def test_who_may_be_moved(of: WorkloadSpec, movable: bool) -> None:
-    assert [group.movable for group in rows(of, life("a-0-0")).groups] == [movable]
+    assert [group.movable for group in rows(of, record("a-0-0")).groups] == [movable]
 
 
 def test_nodes_that_refused_it_lately_are_avoided_until_the_time_is_over() -> None:
-    refused = standing(avoided=(Avoided(N1, at(60)), Avoided(N2, at(61))))
-    assert [group.avoid for group in rows(spec(), life("a-0-0"), stand=refused).groups] == [(N2,)]
+    refused = state(avoided=(AvoidedNode(N1, at(60)), AvoidedNode(N2, at(61))))
+    assert [group.avoid for group in rows(spec(), record("a-0-0"), stand=refused).groups] == [(N2,)]
 
 
 def test_a_group_keeps_its_dates() -> None:
-    dated = standing(groups=(GroupDates(GroupId("a"), at(10), at(50)),))
-    (group,) = rows(spec(), life("a-0-0"), stand=dated).groups
+    dated = state(groups=(GroupDates(GroupId("a"), at(10), at(50)),))
+    (group,) = rows(spec(), record("a-0-0"), stand=dated).groups
     assert (group.started_at, group.stale_since, group.succeeded) == (at(10), at(50), False)
 
 
 def test_a_gang_one_of_whose_pods_has_ended_well_is_not_broken() -> None:
-    assert [group.succeeded for group in rows(spec(pods=2), done("a-0-0"), life("a-1-0")).groups] == [True]
+    assert [group.succeeded for group in rows(spec(pods=2), done("a-0-0"), record("a-1-0")).groups] == [True]
 
 
 def test_pods_that_nobody_declares_hold_their_place_at_nobodys_expense() -> None:
-    told = rows(None, life("a-0-0", RELEASING, on="n1", born_at=at(3)))
+    told = rows(None, record("a-0-0", RELEASING, on="n1", born_at=at(3)))
     assert [(group.id, group.queue, group.movable, group.created_at) for group in told.groups] == [
-        ("a", NOBODY, False, at(3))
+        ("a", NO_QUEUE, False, at(3))
     ]
     assert [pod.id for pod in told.pods] == ["a-0-0"]
 
 
 def test_a_workload_that_is_over_is_not_told_of() -> None:
-    assert rows(spec(), done("a-0-0")) == Rows()
+    assert rows(spec(), done("a-0-0")) == SnapshotPart()
 
 
 # --- nodes ---------------------------------------------------------------------------------------------------------
@@ -217,43 +221,45 @@ POOLS = (NodePool(), A100)
 
 
 def labelled(name: str) -> ObservedNode:
-    observed = node_sight(name)
+    observed = observed_node(name)
     return replace(observed, node=replace(observed.node, labels={"type": "a100"}))
 
 
 @pytest.mark.parametrize(
     ("observed", "marks", "ready", "cordoned"),
     [
-        pytest.param(node_sight(), NodeMarks(), True, False, id="one that answers takes pods"),
+        pytest.param(observed_node(), NodeOverrides(), True, False, id="one that answers takes pods"),
         pytest.param(
-            node_sight(silent_since=at(30)), NodeMarks(), False, False, id="one that is silent takes nobody new"
+            observed_node(silent_since=at(30)), NodeOverrides(), False, False, id="one that is silent takes nobody new"
         ),
-        pytest.param(node_sight(), NodeMarks(cordoned=True), True, True, id="one that is cordoned is told of as such"),
+        pytest.param(
+            observed_node(), NodeOverrides(cordoned=True), True, True, id="one that is cordoned is told of as such"
+        ),
     ],
 )
-def test_a_node(observed: ObservedNode, marks: NodeMarks, ready: bool, cordoned: bool) -> None:
-    land = ground({N1: observed}, Organization(marks={N1: marks}))
+def test_a_node(observed: ObservedNode, marks: NodeOverrides, ready: bool, cordoned: bool) -> None:
+    land = pooled_nodes({N1: observed}, Organization(marks={N1: marks}))
     assert [(node.ready, node.cordoned) for node in land.nodes[PoolName("default")]] == [(ready, cordoned)]
 
 
 def test_a_node_that_is_gone_is_not_there() -> None:
-    land = ground({N1: node_sight(gone=True)}, Organization())
+    land = pooled_nodes({N1: observed_node(gone=True)}, Organization())
     assert (land.nodes[PoolName("default")], land.pool_of) == ((), {})
 
 
 def test_a_node_has_the_taints_and_labels_that_an_administrator_gave_it() -> None:
     taint = Taint("runai", "drain")
-    marks = NodeMarks(taints=(taint,), labels=(("type", "a100"),))
-    land = ground({N1: node_sight()}, Organization(marks={N1: marks}, pools=POOLS))
+    marks = NodeOverrides(taints=(taint,), labels=(("type", "a100"),))
+    land = pooled_nodes({N1: observed_node()}, Organization(marks={N1: marks}, pools=POOLS))
     assert land.pool_of == {N1: "a100"}
     assert land.nodes[A100.name][0].taints == (taint,)
 
 
-def surveyed(*told: Rows, pools: tuple[NodePool, ...] = POOLS) -> dict[PoolName, Snapshot]:
+def surveyed(*told: SnapshotPart, pools: tuple[NodePool, ...] = POOLS) -> dict[PoolName, Snapshot]:
     queues = {PoolName("default"): (Queue(id=QueueId("vision"), gpu=Entitlement(quota=4000)),)}
     organization = Organization(pools=pools, queues=queues)
-    land = ground({N1: node_sight("n1"), N2: labelled("n2")}, organization)
-    survey = Survey(now=NOW, ground=land, organization=organization, rows=told, policy=Policy.product())
+    land = pooled_nodes({N1: observed_node("n1"), N2: labelled("n2")}, organization)
+    survey = SnapshotBuilder(now=NOW, pooled_nodes=land, organization=organization, parts=told, policy=Policy.product())
     return survey.snapshots()
 
 
@@ -265,50 +271,50 @@ def test_there_is_a_snapshot_for_each_pool_with_its_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "stand", "lives", "where"),
+    ("of", "stand", "pods", "where"),
     [
-        pytest.param(spec(), standing(), [life("a-0-0")], {"default": ["a-0-0"], "a100": []}, id="in the default pool"),
+        pytest.param(spec(), state(), [record("a-0-0")], {"default": ["a-0-0"], "a100": []}, id="in the default pool"),
         pytest.param(
             spec(pools=("a100",)),
-            standing(),
-            [life("a-0-0")],
+            state(),
+            [record("a-0-0")],
             {"default": [], "a100": ["a-0-0"]},
             id="in the first pool that is named",
         ),
         pytest.param(
             spec(pools=("a100", "default")),
-            standing(pool=PoolName("default")),
-            [life("a-0-0")],
+            state(pool=PoolName("default")),
+            [record("a-0-0")],
             {"default": ["a-0-0"], "a100": []},
             id="in the pool that is tried now",
         ),
         pytest.param(
             spec(),
-            standing(),
-            [life("a-0-0", RUNNING, on="n2"), life("a-1-0")],
+            state(),
+            [record("a-0-0", RUNNING, on="n2"), record("a-1-0")],
             {"default": ["a-1-0"], "a100": ["a-0-0"]},
             id="who has a node is where the node is",
         ),
         pytest.param(
             spec(),
-            standing(),
-            [life("a-0-0", RUNNING, on="n9")],
+            state(),
+            [record("a-0-0", RUNNING, on="n9")],
             {"default": ["a-0-0"], "a100": []},
             id="who is on a node that is not there is where its workload is",
         ),
     ],
 )
 def test_the_pool_of_a_pod(
-    of: WorkloadSpec, stand: WorkloadState, lives: list[PodRecord], where: dict[str, list[str]]
+    of: WorkloadSpec, stand: WorkloadState, pods: list[PodRecord], where: dict[str, list[str]]
 ) -> None:
-    snapshots = surveyed(rows(of, *lives, stand=stand))
+    snapshots = surveyed(rows(of, *pods, stand=stand))
     assert {pool: [pod.id for pod in each.pods] for pool, each in snapshots.items()} == where
     for each in snapshots.values():
         assert {group.id for group in each.groups} == {pod.group for pod in each.pods}
 
 
 def test_with_a_single_pool_everything_is_in_it() -> None:
-    snapshots = surveyed(rows(spec(), life("a-0-0"), life("a-1-0", RUNNING, on="n2")), pools=(NodePool(),))
+    snapshots = surveyed(rows(spec(), record("a-0-0"), record("a-1-0", RUNNING, on="n2")), pools=(NodePool(),))
     assert {pool: [pod.id for pod in each.pods] for pool, each in snapshots.items()} == {"default": ["a-0-0", "a-1-0"]}
 
 
@@ -323,22 +329,22 @@ A = GroupId("a")
 A_0_0 = PodId("a-0-0")
 
 
-def enacted(decided: Plan, *lives: PodRecord, stand: WorkloadState | None = None) -> Draft:
+def enacted(decided: Plan, *pods: PodRecord, stand: WorkloadState | None = None) -> EntryDraft:
     """The draft after a plan for one workload."""
-    ours, stand = spec(), stand or standing()
-    books = Books(Image(specs=(ours,), lives=lives, standings=(stand,)))
-    nodes = {N1: node_sight("n1"), N2: node_sight("n2")}
-    draft = Draft(books, NOW, Observation(at=NOW, nodes=nodes))
-    told = rows_of(ours, stand, lives, NOW)
-    enact(draft, Snapshot(now=NOW, groups=told.groups, pods=told.pods), decided)
+    ours, stand = spec(), stand or state()
+    books = LedgerCache(LedgerContents(specs=(ours,), pods=pods, states=(stand,)))
+    nodes = {N1: observed_node("n1"), N2: observed_node("n2")}
+    draft = EntryDraft(books, NOW, Observation(at=NOW, nodes=nodes))
+    told = snapshot_part(ours, stand, pods, NOW)
+    apply_plan(draft, Snapshot(now=NOW, groups=told.groups, pods=told.pods), decided)
     return draft
 
 
-def after(decided: Plan, *lives: PodRecord, stand: WorkloadState | None = None) -> list[str]:
+def after(decided: Plan, *pods: PodRecord, stand: WorkloadState | None = None) -> list[str]:
     """Each life with its phase, its node, and why it leaves."""
-    draft = enacted(decided, *lives, stand=stand)
+    draft = enacted(decided, *pods, stand=stand)
     said = []
-    for each in draft.lives_of(spec().id):
+    for each in draft.pods_of(spec().id):
         where = f" {each.node}" if each.node is not None else ""
         said.append(f"{each.id} {each.phase}{where}{f' ({each.cause})' if each.cause is not None else ''}")
     return said
@@ -357,36 +363,39 @@ MOVE = Plan(evictions=(evict(Pass.CONSOLIDATE, N2),), promises=(PROMISE,))
 @pytest.mark.parametrize(
     ("decided", "before", "then"),
     [
-        pytest.param(Plan(binds=(BIND,)), life("a-0-0"), ["a-0-0 bound n1"], id="a bind"),
-        pytest.param(Plan(binds=(BIND,)), life("a-0-0", PROMISED, on="n1"), ["a-0-0 bound n1"], id="a promise kept"),
-        pytest.param(Plan(promises=(PROMISE,)), life("a-0-0"), ["a-0-0 promised n2"], id="a promise"),
+        pytest.param(Plan(binds=(BIND,)), record("a-0-0"), ["a-0-0 bound n1"], id="a bind"),
+        pytest.param(Plan(binds=(BIND,)), record("a-0-0", PROMISED, on="n1"), ["a-0-0 bound n1"], id="a promise kept"),
+        pytest.param(Plan(promises=(PROMISE,)), record("a-0-0"), ["a-0-0 promised n2"], id="a promise"),
         pytest.param(
-            Plan(promises=(PROMISE,)), life("a-0-0", PROMISED, on="n1"), ["a-0-0 promised n2"], id="another promise"
+            Plan(promises=(PROMISE,)), record("a-0-0", PROMISED, on="n1"), ["a-0-0 promised n2"], id="another promise"
         ),
         pytest.param(
-            Plan(withdrawals=(WITHDRAW,)), life("a-0-0", PROMISED, on="n1"), ["a-0-0 waiting"], id="a promise given up"
+            Plan(withdrawals=(WITHDRAW,)),
+            record("a-0-0", PROMISED, on="n1"),
+            ["a-0-0 waiting"],
+            id="a promise given up",
         ),
         pytest.param(
             Plan(withdrawals=(WITHDRAW,), promises=(PROMISE,)),
-            life("a-0-0", PROMISED, on="n1"),
+            record("a-0-0", PROMISED, on="n1"),
             ["a-0-0 promised n2"],
             id="a promise given up for another",
         ),
         pytest.param(
             Plan(evictions=(evict(Pass.RECLAIM),)),
-            life("a-0-0", RUNNING, on="n1"),
+            record("a-0-0", RUNNING, on="n1"),
             ["a-0-0 releasing n1 (preempted)"],
             id="an eviction for somebody else",
         ),
         pytest.param(
             Plan(evictions=(evict(Pass.STALE),)),
-            life("a-0-0", BOUND, on="n1"),
+            record("a-0-0", BOUND, on="n1"),
             ["a-0-0 releasing n1 (stale)"],
             id="an eviction of a broken gang",
         ),
         pytest.param(
             MOVE,
-            life("a-0-0", RUNNING, on="n1"),
+            record("a-0-0", RUNNING, on="n1"),
             ["a-0-0 releasing n1 (moved)", "a-0-1 promised n2"],
             id="a move: the next life is born at once, with a promise",
         ),
@@ -397,30 +406,30 @@ def test_a_plan_in_the_books(decided: Plan, before: PodRecord, then: list[str]) 
 
 
 def test_a_bind_remembers_devices_and_the_boot_of_the_node() -> None:
-    (bound,) = enacted(Plan(binds=(BIND,)), life("a-0-0", PROMISED, promised_at=at(30))).lives_of(spec().id)
+    (bound,) = enacted(Plan(binds=(BIND,)), record("a-0-0", PROMISED, promised_at=at(30))).pods_of(spec().id)
     assert (bound.devices, bound.boot_id, bound.promised_at, bound.since) == ((3,), first_boot("n1"), None, NOW)
 
 
 def test_a_promise_that_is_as_it_was_is_not_written_again() -> None:
-    kept = life("a-0-0", PROMISED, on="n2", devices=(5,), promised_at=at(60))
+    kept = record("a-0-0", PROMISED, on="n2", devices=(5,), promised_at=at(60))
     draft = enacted(Plan(promises=(PROMISE,)), kept)
-    assert not draft.lives
-    assert draft.lives_of(spec().id) == (kept,)
+    assert not draft.pods
+    assert draft.pods_of(spec().id) == (kept,)
 
 
 def test_whoever_moves_keeps_what_it_was() -> None:
-    running = life("a-0-4", RUNNING, on="n1", run=2, pod_set="worker", grace_s=7)
+    running = record("a-0-4", RUNNING, on="n1", run=2, pod_set="worker", grace_s=7)
     move = Plan(
         evictions=(replace(evict(Pass.CONSOLIDATE, N2), pod=running.id),), promises=(replace(PROMISE, pod=running.id),)
     )
-    old, new = enacted(move, running).lives_of(spec().id)
+    old, new = enacted(move, running).pods_of(spec().id)
     assert (new.id, new.run, new.pod_set, new.grace_s, new.shape) == ("a-0-5", 2, "worker", 7, old.shape)
     assert (new.devices, new.promised_at, new.born_at, new.boot_id) == ((5,), at(60), NOW, "")
 
 
 def test_after_a_lost_ledger_whoever_moves_gets_a_number_that_cannot_have_been_used() -> None:
-    lost = standing(first_incarnation=103)
-    assert after(MOVE, life("a-0-0", RUNNING, on="n1"), stand=lost)[1] == "a-0-104 promised n2"
+    lost = state(first_incarnation=103)
+    assert after(MOVE, record("a-0-0", RUNNING, on="n1"), stand=lost)[1] == "a-0-104 promised n2"
 
 
 @pytest.mark.parametrize(
@@ -436,12 +445,12 @@ def test_after_a_lost_ledger_whoever_moves_gets_a_number_that_cannot_have_been_u
 def test_the_dates_of_a_group(
     decided: Plan, before: tuple[Instant | None, Instant | None], dates: tuple[Instant | None, Instant | None]
 ) -> None:
-    draft = enacted(decided, life("a-0-0"), stand=standing(groups=(GroupDates(A, *before),)))
-    remembered = draft.standing(spec().id).dates(A)
+    draft = enacted(decided, record("a-0-0"), stand=state(groups=(GroupDates(A, *before),)))
+    remembered = draft.state(spec().id).dates(A)
     assert (remembered.started_at, remembered.stale_since) == dates
 
 
 def test_whoever_is_evicted_is_told_for_whom() -> None:
-    (leaving,) = enacted(Plan(evictions=(evict(Pass.PREEMPT),)), life("a-0-0", RUNNING, on="n1")).lives_of(spec().id)
+    (leaving,) = enacted(Plan(evictions=(evict(Pass.PREEMPT),)), record("a-0-0", RUNNING, on="n1")).pods_of(spec().id)
     assert leaving.cause is Cause.PREEMPTED
     assert "b of the same project has a higher priority" in leaving.detail

@@ -20,19 +20,19 @@ from dataclasses import replace
 from typing import Any
 
 from fairpool.api.clusters import WorkloadReport
-from fairpool.cluster.dependencies import Course
-from fairpool.cluster.expand import Case, Expansion, expand
-from fairpool.cluster.outstanding import start_order
+from fairpool.cluster.dependencies import WorkloadOutcome
+from fairpool.cluster.expand import ExpandInput, Expansion, expand
+from fairpool.cluster.outstanding_orders import start_order
 from fairpool.cluster.rollup import rollup
-from fairpool.cluster.settle import Look, settle
+from fairpool.cluster.settle import Evidence, settle
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, QueueId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node, Taint, TaintEffect
-from fairpool.model.observation import Answer, ObservedNode, ObservedPod, PodState, Reply, StartOrder
+from fairpool.model.observation import ObservedNode, ObservedPod, OrderResult, OrderStatus, PodState, StartOrder
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
-from fairpool.model.spec import Arrangement, Dependency, PodTemplate, RestartPolicy, Want, WorkloadSpec
+from fairpool.model.spec import Arrangement, Dependency, DesiredState, PodTemplate, RestartPolicy, WorkloadSpec
 from fairpool.model.status import classic_word
 from fairpool.model.workload import PodShape, Toleration, WorkloadKind, whole_gpus
 
@@ -54,7 +54,7 @@ def first_boot(node: str) -> str:
     return f"{node}, first boot"
 
 
-def life(name: str = "a-0-0", phase: PodPhase = WAITING, *, on: str | None = None, **more: Any) -> PodRecord:
+def record(name: str = "a-0-0", phase: PodPhase = WAITING, *, on: str | None = None, **more: Any) -> PodRecord:
     """A life by its id; whoever has a node was bound to the first boot of it."""
     workload, index, incarnation = name.rsplit("-", 2)
     known: dict[str, Any] = {
@@ -82,17 +82,17 @@ def spec(kind: WorkloadKind = TRAIN, *, name: str = "a", **more: Any) -> Workloa
     return WorkloadSpec(id=WorkloadId(name), kind=kind, **known)
 
 
-def standing(**more: Any) -> WorkloadState:
+def state(**more: Any) -> WorkloadState:
     return WorkloadState(workload=WorkloadId("a"), **more)
 
 
-def node_sight(name: str = "n1", **more: Any) -> ObservedNode:
+def observed_node(name: str = "n1", **more: Any) -> ObservedNode:
     """A node in its first boot, with eight GPUs."""
     node = Node(name=NodeName(name), cpu_milli=64_000, memory_bytes=1 << 40, gpus=8, gpu_memory_mib=80_000)
     return ObservedNode(**{"node": node, "boot_id": first_boot(name), **more})
 
 
-def pod_sight(of: PodRecord, state: PodState, **more: Any) -> ObservedPod:
+def observed_pod(of: PodRecord, state: PodState, **more: Any) -> ObservedPod:
     return ObservedPod(order=order_of(of), state=state, **more)
 
 
@@ -101,8 +101,8 @@ def order_of(of: PodRecord) -> StartOrder:
     return start_order(placed, spec(name=of.workload))
 
 
-def answer(reply: Reply, words: str = "") -> Answer:
-    return Answer(PodId("a-0-0"), reply, words)
+def answer(reply: OrderStatus, words: str = "") -> OrderResult:
+    return OrderResult(PodId("a-0-0"), reply, words)
 
 
 def cells(table: str) -> Iterator[tuple[str, str, str]]:
@@ -138,15 +138,15 @@ class Story:
         self.now = at(0)
         self.spec: WorkloadSpec | None = None
         self.rules = ProjectRules()
-        self.expansion = Expansion(standing=standing(), lives=())
-        self.nodes = {NodeName(name): node_sight(name) for name in ("n1", "n2")}
+        self.expansion = Expansion(state=state(), pods=())
+        self.nodes = {NodeName(name): observed_node(name) for name in ("n1", "n2")}
         self.drained: set[NodeName] = set()
-        self.courses: dict[str, Course] = {}
+        self.outcomes: dict[str, WorkloadOutcome] = {}
         """What became of other workloads; open where nothing is said."""
 
     def __str__(self) -> str:
-        head = f"after {(self.now - at(0)) // SECOND_MS}s: {self.expansion.standing}"
-        return "\n".join([head, *(f"  {each.id} {each.phase} {each.cause or ''}" for each in self.expansion.lives)])
+        head = f"after {(self.now - at(0)) // SECOND_MS}s: {self.expansion.state}"
+        return "\n".join([head, *(f"  {each.id} {each.phase} {each.cause or ''}" for each in self.expansion.pods)])
 
     def line(self, line: str) -> None:
         words = line.split()
@@ -155,7 +155,7 @@ class Story:
                 return
             case ["train" | "build" | "inference", "a", *_] | ["train" | "build" | "inference", "a:", *_]:
                 self.spec = declared(WorkloadKind(words[0]), line.partition(":")[2], None)
-                self.expansion = replace(self.expansion, standing=first_standing(line))
+                self.expansion = replace(self.expansion, state=first_standing(line))
                 self.rules = ProjectRules(
                     interactive_limit_s=number_in(line, r"interactive limit (\d+)s"),
                     training_limit_s=number_in(line, r"training limit (\d+)s"),
@@ -164,10 +164,14 @@ class Story:
                 assert self.spec is not None
                 self.spec = declared(self.spec.kind, line.removeprefix("change"), self.spec)
             case [other, "completes" | "fails" | "reopens"] if "-" not in other:
-                courses = {"completes": Course.COMPLETED, "fails": Course.FAILED, "reopens": Course.OPEN}
-                self.courses[other] = courses[words[1]]
+                outcomes = {
+                    "completes": WorkloadOutcome.COMPLETED,
+                    "fails": WorkloadOutcome.FAILED,
+                    "reopens": WorkloadOutcome.OPEN,
+                }
+                self.outcomes[other] = outcomes[words[1]]
             case [other, "is", "deleted"] if "-" not in other:
-                self.courses[other] = Course.GONE
+                self.outcomes[other] = WorkloadOutcome.GONE
             case ["suspend" | "resume" | "delete" | "undeclare"]:
                 self._wanted(words[0])
             case ["after", seconds]:
@@ -187,11 +191,11 @@ class Story:
         assert self.spec is not None
         match verb:
             case "suspend":
-                self.spec = replace(self.spec, want=Want.STOP)
+                self.spec = replace(self.spec, want=DesiredState.STOP)
             case "resume":
-                self.spec = replace(self.spec, want=Want.RUN, run=self.spec.run + 1)
+                self.spec = replace(self.spec, want=DesiredState.RUN, run=self.spec.run + 1)
             case "delete":
-                self.spec = replace(self.spec, want=Want.DELETE)
+                self.spec = replace(self.spec, want=DesiredState.DELETE)
             case _:
                 self.spec = None
 
@@ -199,13 +203,13 @@ class Story:
         match state:
             case "lost":
                 self.nodes[node] = replace(self.nodes[node], gone=True)
-                self.settle({each.id: Look(node=self.nodes[node]) for each in self.lives if each.node == node})
+                self.settle({each.id: Evidence(node=self.nodes[node]) for each in self.pods if each.node == node})
             case "drained":
                 self.drained.add(node)
                 self.expand()
             case "returned":
                 self.drained.discard(node)
-                self.nodes[node] = node_sight(node)
+                self.nodes[node] = observed_node(node)
                 self.expand()
             case _:
                 raise ValueError(state)
@@ -225,19 +229,19 @@ class Story:
             case ["leave" | "leaves"]:
                 self._see(names, PodState.EXITED, exit_code=143, after_notice=True)
             case ["vanish" | "vanishes"]:
-                gone = {each.id: Look(node=self._sight(each), stop_confirmed=True) for each in self._named(names)}
+                gone = {each.id: Evidence(node=self._sight(each), stop_confirmed=True) for each in self._named(names)}
                 self.settle(gone)  # it is told to stop, to make sure
                 self.settle(gone)
             case ["is" | "are", "preempted" | "moved" | "stale" as cause]:
-                self._set({each.id: each.leave(self.now, Cause(cause), "for b") for each in self._named(names)})
+                self._set({each.id: each.release(self.now, Cause(cause), "for b") for each in self._named(names)})
             case ["lacks", "its", "image"]:
-                self._see(names, PodState.STARTING, words="ErrImagePull: no such image")
+                self._see(names, PodState.STARTING, message="ErrImagePull: no such image")
             case ["is", "stopped"]:
-                looks = {each.id: Look(node=self._sight(each), stop_confirmed=True) for each in self._named(names)}
+                looks = {each.id: Evidence(node=self._sight(each), stop_confirmed=True) for each in self._named(names)}
                 self.settle(looks)
             case ["is" | "are", "refused"]:
-                refused = answer(Reply.REFUSED, "no such image")
-                self.settle({each.id: Look(node=self._sight(each), answer=refused) for each in self._named(names)})
+                refused = answer(OrderStatus.REFUSED, "no such image")
+                self.settle({each.id: Evidence(node=self._sight(each), answer=refused) for each in self._named(names)})
             case _:
                 raise ValueError(f"a story does not know {' '.join(words)!r}")
 
@@ -248,7 +252,7 @@ class Story:
         self._set({each.id: each.move(BOUND, self.now, **where) for each in self._named(names)})
 
     def _see(self, names: list[str], state: PodState, **more: Any) -> None:
-        looks = {each.id: Look(pod_sight(each, state, **more), self._sight(each)) for each in self._named(names)}
+        looks = {each.id: Evidence(observed_pod(each, state, **more), self._sight(each)) for each in self._named(names)}
         self.settle(looks)
 
     def _sight(self, of: PodRecord) -> ObservedNode | None:
@@ -256,42 +260,42 @@ class Story:
 
     def _named(self, names: list[str]) -> list[PodRecord]:
         assert names, "nobody is named"
-        by_id: dict[str, PodRecord] = {each.id: each for each in self.lives}
+        by_id: dict[str, PodRecord] = {each.id: each for each in self.pods}
         for name in names:
             assert name in by_id, f"there is no {name}"
         return [by_id[name] for name in names]
 
     def _set(self, changed: dict[PodId, PodRecord]) -> None:
-        lives = tuple(changed.get(each.id, each) for each in self.lives)
-        self.expansion = replace(self.expansion, lives=lives)
+        pods = tuple(changed.get(each.id, each) for each in self.pods)
+        self.expansion = replace(self.expansion, pods=pods)
         self.expand()
 
     @property
-    def lives(self) -> tuple[PodRecord, ...]:
-        return self.expansion.lives
+    def pods(self) -> tuple[PodRecord, ...]:
+        return self.expansion.pods
 
-    def settle(self, looks: dict[PodId, Look]) -> None:
-        settled = tuple(settle(each, looks[each.id], self.now) if each.id in looks else each for each in self.lives)
-        ended = tuple(new for new, old in zip(settled, self.lives, strict=True) if new.is_over and not old.is_over)
-        self.expansion = replace(self.expansion, lives=settled)
+    def settle(self, looks: dict[PodId, Evidence]) -> None:
+        settled = tuple(settle(each, looks[each.id], self.now) if each.id in looks else each for each in self.pods)
+        ended = tuple(new for new, old in zip(settled, self.pods, strict=True) if new.is_over and not old.is_over)
+        self.expansion = replace(self.expansion, pods=settled)
         self.expand(ended)
 
     def expand(self, ended: tuple[PodRecord, ...] = ()) -> None:
         """Bring it up to date, and look a second time: nothing may be different then."""
         self.expansion = self._expanded(ended)
         again = self._expanded(())
-        assert again.standing == self.expansion.standing, f"a second look sees {again.standing}"
-        assert again.lives == self.lives, f"a second look makes {[f'{each.id} {each.phase}' for each in again.lives]}"
+        assert again.state == self.expansion.state, f"a second look sees {again.state}"
+        assert again.pods == self.pods, f"a second look makes {[f'{each.id} {each.phase}' for each in again.pods]}"
 
     def _expanded(self, ended: tuple[PodRecord, ...]) -> Expansion:
-        case = Case(
+        case = ExpandInput(
             spec=self.spec,
-            standing=self.expansion.standing,
-            lives=self.lives,
+            state=self.expansion.state,
+            pods=self.pods,
             ended=ended,
             rules=self.rules,
             drains=lambda node: (DRAIN,) if node in self.drained else (),
-            courses=lambda other: self.courses.get(other, Course.OPEN),
+            outcomes=lambda other: self.outcomes.get(other, WorkloadOutcome.OPEN),
         )
         return expand(case, self.now)
 
@@ -302,25 +306,25 @@ class Story:
         words = claim.split()
         match words:
             case ["alive:", *names]:
-                assert [each.id for each in self.lives if not each.is_over] == names
+                assert [each.id for each in self.pods if not each.is_over] == names
             case ["goes", "on"]:
-                assert self.expansion.standing.halt is None, self.expansion.standing.halt
+                assert self.expansion.state.halt is None, self.expansion.state.halt
             case ["gone"] | ["kept"]:
                 assert self.expansion.gone is (words == ["gone"])
             case [count, "failure" | "failures"]:
-                assert self.expansion.standing.failures == int(count), self.expansion.standing.failures
+                assert self.expansion.state.failures == int(count), self.expansion.state.failures
             case ["wakes", "never"]:
                 assert self.expansion.wake_at is None, self.expansion.wake_at
             case ["wakes", "in", seconds]:
                 assert self.expansion.wake_at == self._in(seconds), self.expansion.wake_at
             case ["avoids", *nodes]:
-                assert [each.node for each in self.expansion.standing.avoided if each.until > self.now] == nodes
+                assert [each.node for each in self.expansion.state.avoided if each.until > self.now] == nodes
             case ["says", *_]:
                 assert self.said().detail == claim.removeprefix("says "), self.said().detail
             case ["reads", word]:
                 assert self.reads() == word, self.reads()
             case [phase, cause] if phase.endswith(":"):
-                halt = self.expansion.standing.halt
+                halt = self.expansion.state.halt
                 assert halt is not None, "it goes on"
                 assert (halt.phase.value, halt.cause.value) == (phase[:-1], cause), halt
             case [name, *state]:
@@ -338,7 +342,7 @@ class Story:
     def said(self) -> WorkloadReport:
         """What people are told of it."""
         assert self.spec is not None
-        return rollup(self.spec, self.expansion.standing, self.lives, verdicts={}, nodes=self.nodes, now=self.now)
+        return rollup(self.spec, self.expansion.state, self.pods, verdicts={}, nodes=self.nodes, now=self.now)
 
 
 def is_so(one: PodRecord, state: list[str], now: Instant) -> bool:
@@ -374,7 +378,7 @@ def number_in(text: str, pattern: str) -> int | None:
 
 
 def first_standing(line: str) -> WorkloadState:
-    return standing(first_incarnation=number_in(line, r"numbers from (\d+)") or 0)
+    return state(first_incarnation=number_in(line, r"numbers from (\d+)") or 0)
 
 
 def declared(kind: WorkloadKind, text: str, before: WorkloadSpec | None) -> WorkloadSpec:

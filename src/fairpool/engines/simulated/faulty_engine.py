@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from random import Random
 
-from fairpool.engines.port import Away, Fenced
+from fairpool.engines.port import EngineUnreachable, Fenced
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.mishaps import Mishaps
+from fairpool.engines.simulated.random_faults import RandomFaults
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Token
-from fairpool.model.observation import Answer, Observation, Order, Reply, StartOrder, StopOrder
+from fairpool.model.observation import Observation, Order, OrderResult, OrderStatus, StartOrder, StopOrder
 
 LATE_S = 30
 DROPPED_S = 60
@@ -22,7 +22,7 @@ SLOW_S = 20
 PULL_ERROR_S = 300
 
 
-class Fate(Enum):
+class Delivery(Enum):
     """What becomes of one order on its way."""
 
     ARRIVES = auto()
@@ -35,16 +35,16 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trip:
+class Dispatch:
     """One order on its way: what becomes of it, and what arrives now."""
 
     order: Order
-    fate: Fate
+    delivery: Delivery
     arriving: Order | None
 
 
 @dataclass(frozen=True, slots=True)
-class Straggler:
+class DelayedOrder:
     """An order that is still on its way."""
 
     arrives_at: Instant
@@ -64,107 +64,107 @@ class FaultyEngine:
         self._faults = faults
         self._dice = dice
         self._clock = clock
-        self._mishaps = Mishaps(engine, faults, dice, clock.now())
-        self._stragglers: list[Straggler] = []
+        self._random_faults = RandomFaults(engine, faults, dice, clock.now())
+        self._delayed: list[DelayedOrder] = []
         self._arrived: set[PodId] = set()
 
     def calm(self) -> None:
         """Nothing goes wrong from now on; what is on its way still arrives, and nodes that left come back."""
-        self._faults = self._mishaps.faults = Faults.none()
+        self._faults = self._random_faults.faults = Faults.none()
 
     def observe(self, token: Token) -> Observation:
         self.catch_up()
-        self._dawdle()
+        self._delay()
         if self._happens(self._faults.observe_away):
             if self._happens(0.5):
                 self._engine.observe(token)
-            raise Away("no response")
+            raise EngineUnreachable("no response")
         return self._engine.observe(token)
 
-    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[Answer]:
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         self.catch_up()
-        self._dawdle()
+        self._delay()
         if self._happens(self._faults.away_before):
-            raise Away("the orders did not arrive")
+            raise EngineUnreachable("the orders did not arrive")
         cut_off = self._happens(self._faults.away_after)
         if cut_off:
             orders = orders[: self._dice.randint(min(1, len(orders)), len(orders))]
-        trips = [self._trip(order, token) for order in orders]
-        arriving = [trip.arriving for trip in trips if trip.arriving is not None]
+        dispatches = [self._dispatch(order, token) for order in orders]
+        arriving = [dispatch.arriving for dispatch in dispatches if dispatch.arriving is not None]
         answers = iter(self._engine.carry_out(arriving, token))
-        replies = [self._reply(trip, answers) for trip in trips]
+        replies = [self._reply(dispatch, answers) for dispatch in dispatches]
         if cut_off:
-            raise Away("the orders may have arrived")
+            raise EngineUnreachable("the orders may have arrived")
         return replies
 
     def catch_up(self) -> None:
         """Late orders arrive, and mishaps strike, until now. Worlds may call it; every call to the engine does."""
         now = self._clock.now()
-        due = [each for each in self._stragglers if each.arrives_at <= now]
-        self._stragglers = [each for each in self._stragglers if each.arrives_at > now]
-        for each in sorted(due, key=lambda straggler: straggler.arrives_at):
+        due = [each for each in self._delayed if each.arrives_at <= now]
+        self._delayed = [each for each in self._delayed if each.arrives_at > now]
+        for each in sorted(due, key=lambda delayed: delayed.arrives_at):
             if now - each.given_at <= DROPPED_S * SECOND_MS:
                 self._arrive_late(each)
-        self._mishaps.strike(now)
+        self._random_faults.strike(now)
 
-    def _arrive_late(self, straggler: Straggler) -> None:
-        if isinstance(straggler.order, StartOrder):
-            self._arrived.add(straggler.order.pod)
+    def _arrive_late(self, delayed: DelayedOrder) -> None:
+        if isinstance(delayed.order, StartOrder):
+            self._arrived.add(delayed.order.pod)
         try:
-            self._engine.carry_out([straggler.order], straggler.token)
+            self._engine.carry_out([delayed.order], delayed.token)
         except Fenced:
             # Its sender has been replaced meanwhile and does not hear this.
             return
 
-    def _trip(self, order: Order, token: Token) -> Trip:
-        fate = self._fate(order)
-        if fate in (Fate.LATE, Fate.TWICE):
+    def _dispatch(self, order: Order, token: Token) -> Dispatch:
+        delivery = self._delivery(order)
+        if delivery in (Delivery.LATE, Delivery.TWICE):
             now = self._clock.now()
             arrives_at = Instant(now + round(self._dice.uniform(0, LATE_S) * SECOND_MS))
-            self._stragglers.append(Straggler(arrives_at, now, order, token))
-        if fate in (Fate.LOST, Fate.LATE, Fate.PUT_OFF):
-            return Trip(order, fate, None)
-        if fate is Fate.REFUSED:
+            self._delayed.append(DelayedOrder(arrives_at, now, order, token))
+        if delivery in (Delivery.LOST, Delivery.LATE, Delivery.PUT_OFF):
+            return Dispatch(order, delivery, None)
+        if delivery is Delivery.REFUSED:
             # Refused must mean never: a stop makes sure that no straggler starts it after all.
-            return Trip(order, fate, StopOrder(pod=order.pod, node=order.node, grace_s=0, reason="refused"))
+            return Dispatch(order, delivery, StopOrder(pod=order.pod, node=order.node, grace_s=0, reason="refused"))
         if isinstance(order, StartOrder):
             self._arrived.add(order.pod)
-        return Trip(order, fate, order)
+        return Dispatch(order, delivery, order)
 
-    def _fate(self, order: Order) -> Fate:
+    def _delivery(self, order: Order) -> Delivery:
         faults = self._faults
         may_be_refused = isinstance(order, StartOrder) and order.pod not in self._arrived
         chances = (
-            (Fate.LOST, faults.order_lost),
-            (Fate.ANSWER_LOST, faults.answer_lost),
-            (Fate.LATE, faults.order_late),
-            (Fate.TWICE, faults.order_twice),
-            (Fate.PUT_OFF, faults.put_off),
-            (Fate.REFUSED, faults.refused if may_be_refused else 0),
+            (Delivery.LOST, faults.order_lost),
+            (Delivery.ANSWER_LOST, faults.answer_lost),
+            (Delivery.LATE, faults.order_late),
+            (Delivery.TWICE, faults.order_twice),
+            (Delivery.PUT_OFF, faults.put_off),
+            (Delivery.REFUSED, faults.refused if may_be_refused else 0),
         )
-        return next((fate for fate, chance in chances if self._happens(chance)), Fate.ARRIVES)
+        return next((delivery for delivery, chance in chances if self._happens(chance)), Delivery.ARRIVES)
 
-    def _reply(self, trip: Trip, answers: Iterator[Answer]) -> Answer:
-        answer = next(answers) if trip.arriving is not None else None
-        pod = trip.order.pod
-        if trip.fate is Fate.PUT_OFF:
-            return Answer(pod, Reply.LATER, "the node is busy")
+    def _reply(self, dispatch: Dispatch, answers: Iterator[OrderResult]) -> OrderResult:
+        answer = next(answers) if dispatch.arriving is not None else None
+        pod = dispatch.order.pod
+        if dispatch.delivery is Delivery.PUT_OFF:
+            return OrderResult(pod, OrderStatus.LATER, "the node is busy")
         if answer is None:
-            return Answer(pod, Reply.UNKNOWN, "no response")
-        if isinstance(trip.arriving, StartOrder) and answer.reply is Reply.DONE:
-            self._perhaps_hold_up(pod)
-        if trip.fate is Fate.ANSWER_LOST:
-            return Answer(pod, Reply.UNKNOWN, "no response")
-        if trip.fate is Fate.REFUSED and answer.reply is Reply.DONE:
-            return Answer(pod, Reply.REFUSED, "the node could not start it")
+            return OrderResult(pod, OrderStatus.UNKNOWN, "no response")
+        if isinstance(dispatch.arriving, StartOrder) and answer.status is OrderStatus.DONE:
+            self._maybe_hold_up(pod)
+        if dispatch.delivery is Delivery.ANSWER_LOST:
+            return OrderResult(pod, OrderStatus.UNKNOWN, "no response")
+        if dispatch.delivery is Delivery.REFUSED and answer.status is OrderStatus.DONE:
+            return OrderResult(pod, OrderStatus.REFUSED, "the node could not start it")
         return answer
 
-    def _perhaps_hold_up(self, pod: PodId) -> None:
+    def _maybe_hold_up(self, pod: PodId) -> None:
         if self._happens(self._faults.pull_error):
             until = Instant(self._clock.now() + round(self._dice.uniform(1, PULL_ERROR_S) * SECOND_MS))
             self._engine.hold_up(pod, "ErrImagePull: the registry does not respond", until)
 
-    def _dawdle(self) -> None:
+    def _delay(self) -> None:
         if self._happens(self._faults.slow_answer):
             self._clock.advance(self._dice.uniform(0, SLOW_S))
 

@@ -20,7 +20,7 @@ Thing = tuple[NodeName, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ResourceUse:
     """What a life uses of one thing, and how much there was of it when it started."""
 
     thing: Thing
@@ -28,13 +28,13 @@ class Use:
     there_is: int
 
 
-class Witness:
+class InvariantChecker:
     """Remembers who holds what, and writes down what should not have been."""
 
     def __init__(self) -> None:
         self.violations: list[str] = []
         self._started: set[PodId] = set()
-        self._holds: dict[PodId, tuple[StartOrder, tuple[Use, ...]]] = {}
+        self._holds: dict[PodId, tuple[StartOrder, tuple[ResourceUse, ...]]] = {}
         self._used: dict[Thing, dict[PodId, int]] = {}
         self._alive: dict[tuple[WorkloadId, int], list[PodId]] = {}
         self._token = Token(0)
@@ -93,7 +93,7 @@ class Witness:
             if not 0 <= device < node.gpus or device in node.gpus_withheld:
                 self.violations.append(f"{order.pod} was given device {device} of {node.name}, which it does not offer")
 
-    def _use(self, pod: PodId, use: Use) -> None:
+    def _use(self, pod: PodId, use: ResourceUse) -> None:
         users = self._used.setdefault(use.thing, {})
         users[pod] = users.get(pod, 0) + use.amount
         if sum(users.values()) > use.there_is:
@@ -101,19 +101,19 @@ class Witness:
             self.violations.append(f"{what} of {node} is over-committed: {', '.join(users)} together")
 
 
-def uses_of(order: StartOrder, node: Node) -> Iterable[Use]:
+def uses_of(order: StartOrder, node: Node) -> Iterable[ResourceUse]:
     """All that a life uses of its node."""
     shape = order.shape
     name = order.node
     portion, whole = _part_of_device(order, node)
-    yield from (Use((name, f"device {device}"), portion, whole) for device in order.devices)
+    yield from (ResourceUse((name, f"device {device}"), portion, whole) for device in order.devices)
     yield from _counted(name, shape.gpu.mig, node.mig_instances)
     yield from _counted(name, shape.extended, node.extended)
     if shape.cpu_milli:
-        yield Use((name, "CPU"), shape.cpu_milli, node.cpu_milli)
+        yield ResourceUse((name, "CPU"), shape.cpu_milli, node.cpu_milli)
     if shape.memory_bytes:
-        yield Use((name, "memory"), shape.memory_bytes, node.memory_bytes)
-    yield Use((name, "room for pods"), 1, node.pods_max)
+        yield ResourceUse((name, "memory"), shape.memory_bytes, node.memory_bytes)
+    yield ResourceUse((name, "room for pods"), 1, node.pods_max)
 
 
 def _part_of_device(order: StartOrder, node: Node) -> tuple[int, int]:
@@ -124,5 +124,5 @@ def _part_of_device(order: StartOrder, node: Node) -> tuple[int, int]:
     return amount, WHOLE_GPU_MILLI * device_mib
 
 
-def _counted(node: NodeName, asked: Iterable[tuple[str, int]], offered: Mapping[str, int]) -> Iterable[Use]:
-    return (Use((node, resource), amount, offered.get(resource, 0)) for resource, amount in asked)
+def _counted(node: NodeName, asked: Iterable[tuple[str, int]], offered: Mapping[str, int]) -> Iterable[ResourceUse]:
+    return (ResourceUse((node, resource), amount, offered.get(resource, 0)) for resource, amount in asked)

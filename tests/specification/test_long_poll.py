@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
-from fairpool.cluster.mailbox import Mailbox
+from fairpool.cluster.long_poll import LongPoll
 from fairpool.model.ids import Revision
 
 SOON_S = 10.0
@@ -48,7 +48,7 @@ class AdminSocket:
 
     def __init__(self) -> None:
         self.plane, self.poked = Plane(), threading.Event()
-        self.mailbox = Mailbox(self.plane, self.plane, self.poked.set, wait_s=SOON_S)
+        self.mailbox = LongPoll(self.plane, self.plane, self.poked.set, wait_s=SOON_S)
         self.mailbox.open()
 
     def pull(self, after: int) -> PullAnswer:

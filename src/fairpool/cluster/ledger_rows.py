@@ -31,7 +31,7 @@ BATCH = 1000
 """Rows that are read together."""
 
 
-class Table(Generic[T]):
+class LedgerTable(Generic[T]):
     """One dataclass, one table, a row for each value."""
 
     def __init__(self, name: str, cls: type[T], key: str, *fixed: str) -> None:
@@ -133,10 +133,10 @@ def _upsert(name: str, columns: tuple[str, ...], *fixed: str) -> str:
     )
 
 
-SPECS = Table("specs", WorkloadSpec, "id")
-LIVES = Table("lives", PodRecord, "id", "workload")  # which has an index, that need not be touched then
-STANDINGS = Table("standings", WorkloadState, "workload")
-EVENTS = Table("events", Event, "number")
+SPECS = LedgerTable("specs", WorkloadSpec, "id")
+PODS = LedgerTable("lives", PodRecord, "id", "workload")  # which has an index, that need not be touched then
+STATES = LedgerTable("standings", WorkloadState, "workload")
+EVENTS = LedgerTable("events", Event, "number")
 """The key is no field, and comes first when one is written: the ledger numbers events itself."""
 
 organization_text: Callable[[Organization], str] = text_of(Organization)

@@ -1,11 +1,10 @@
-"""What a node could hold with nothing else on it: used where something is refused because it can never start, and where
-it is said that it cannot."""
+"""What an empty node could hold: for requests that can never start, at admission and in verdicts."""
 
 from __future__ import annotations
 
 from fairpool.model.node import Node
 from fairpool.model.quantity import WHOLE_GPU_MILLI
-from fairpool.model.workload import GpuKind, LabelOperator, LabelRule, PodShape
+from fairpool.model.workload import GpuKind, NodeSelectorOperator, NodeSelectorRequirement, PodShape
 
 
 def copies_when_empty(node: Node, shape: PodShape) -> int:
@@ -31,21 +30,21 @@ def matches(shape: PodShape, node: Node) -> bool:
     return not shape.node_rules or any(all(holds(rule, node) for rule in rules) for rules in shape.node_rules)
 
 
-def holds(rule: LabelRule, node: Node) -> bool:
+def holds(rule: NodeSelectorRequirement, node: Node) -> bool:
     """Whether a rule about labels holds on a node."""
     value = node.labels.get(rule.key)
     match rule.operator:
-        case LabelOperator.IN:
+        case NodeSelectorOperator.IN:
             return value in rule.values
-        case LabelOperator.NOT_IN:
+        case NodeSelectorOperator.NOT_IN:
             return value not in rule.values
-        case LabelOperator.EXISTS:
+        case NodeSelectorOperator.EXISTS:
             return value is not None
-        case LabelOperator.DOES_NOT_EXIST:
+        case NodeSelectorOperator.DOES_NOT_EXIST:
             return value is None
-        case LabelOperator.GT:
+        case NodeSelectorOperator.GT:
             return bool(rule.values) and _number(value) > _number(rule.values[0])
-        case LabelOperator.LT:
+        case NodeSelectorOperator.LT:
             return bool(rule.values) and _number(value) < _number(rule.values[0])
 
 

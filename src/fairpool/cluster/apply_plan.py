@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fairpool.cluster.books import Draft
-from fairpool.cluster.expand import is_rigid, slots_of
-from fairpool.cluster.survey import rows_of
+from fairpool.cluster.ledger_cache import EntryDraft
+from fairpool.cluster.pod_slots import is_rigid, latest_pods, workload_of
+from fairpool.cluster.snapshot_builder import snapshot_part
 from fairpool.cluster.workload_state import GroupDates, WorkloadState
 from fairpool.model.ids import GroupId, Instant, PodId, QueueId, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
@@ -23,13 +23,8 @@ from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
 
 
-def workload_of(group: GroupId) -> WorkloadId:
-    """The workload a pod group belongs to; replicas have groups of their own, named `workload/index`."""
-    return WorkloadId(group.partition("/")[0])
-
-
 @dataclass(slots=True)
-class Decided:
+class PodDecisions:
     """What a plan says about the pods of one workload."""
 
     evict: dict[PodId, Evict]
@@ -38,9 +33,9 @@ class Decided:
     withdraw: dict[PodId, Withdraw]
 
 
-def enact(draft: Draft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
+def apply_plan(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
     """Write the plan into the draft. The answer: whose lives are different now; a promise made again is no news."""
-    concerned: dict[WorkloadId, Decided] = {}
+    concerned: dict[WorkloadId, PodDecisions] = {}
     for evict in plan.evictions:
         _about(concerned, evict.group).evict[evict.pod] = evict
     for bind in plan.binds:
@@ -52,50 +47,50 @@ def enact(draft: Draft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
     dated = _remember_dates(draft, snapshot, plan)
     changed: set[WorkloadId] = set()
     for workload, decided in concerned.items():
-        lives = draft.lives_of(workload)
-        after = tuple(each for life in lives for each in _next(draft, life, decided))
+        pods = draft.pods_of(workload)
+        after = tuple(each for pod in pods for each in _next(draft, pod, decided))
         if decided.evict:
             after = _whole_gang(draft, workload, after)
-        if len(after) != len(lives) or any(new is not old for new, old in zip(after, lives, strict=True)):
-            draft.put_lives(workload, after)
+        if len(after) != len(pods) or any(new is not old for new, old in zip(after, pods, strict=True)):
+            draft.put_pods(workload, after)
             changed.add(workload)
     for workload in changed | dated:
-        spec, standing = draft.spec(workload), draft.standing(workload)
-        draft.rows[workload] = rows_of(spec, standing, draft.lives_of(workload), draft.now, pools=draft.pools)
+        spec, state = draft.spec(workload), draft.state(workload)
+        draft.parts[workload] = snapshot_part(spec, state, draft.pods_of(workload), draft.now, pools=draft.pools)
     return changed
 
 
-def _about(concerned: dict[WorkloadId, Decided], group: GroupId) -> Decided:
+def _about(concerned: dict[WorkloadId, PodDecisions], group: GroupId) -> PodDecisions:
     workload = workload_of(group)
     if workload not in concerned:
-        concerned[workload] = Decided({}, {}, {}, {})
+        concerned[workload] = PodDecisions({}, {}, {}, {})
     return concerned[workload]
 
 
-def _whole_gang(draft: Draft, workload: WorkloadId, lives: tuple[PodRecord, ...]) -> tuple[PodRecord, ...]:
+def _whole_gang(draft: EntryDraft, workload: WorkloadId, pods: tuple[PodRecord, ...]) -> tuple[PodRecord, ...]:
     """A gang whose nodes have come into different pools is evicted in one of them; the rest of it follows."""
     spec = draft.spec(workload)
     if spec is None or not is_rigid(spec):
-        return lives
+        return pods
     words = "other pods of its gang must stop, and all of them restart together"
     return tuple(
-        life.leave(draft.now, Cause.PEER, words) if life.phase in (PodPhase.BOUND, PodPhase.RUNNING) else life
-        for life in lives
+        pod.release(draft.now, Cause.PEER, words) if pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) else pod
+        for pod in pods
     )
 
 
-def _next(draft: Draft, life: PodRecord, decided: Decided) -> list[PodRecord]:
+def _next(draft: EntryDraft, pod: PodRecord, decided: PodDecisions) -> list[PodRecord]:
     """What becomes of one life: another phase of it, and its next life where that has a promise."""
     now = draft.now
-    promise = decided.promise.get(life.id)
-    evict = decided.evict.get(life.id)
+    promise = decided.promise.get(pod.id)
+    evict = decided.evict.get(pod.id)
     if evict is not None:
-        leaving = life.leave(now, _cause(evict), _words(draft, life, evict))
-        return [leaving] if promise is None else [leaving, _promised(_next_life(draft, life), promise, now)]
-    bind = decided.bind.get(life.id)
+        leaving = pod.release(now, _cause(evict), _words(draft, pod, evict))
+        return [leaving] if promise is None else [leaving, _promised(_replacement(draft, pod), promise, now)]
+    bind = decided.bind.get(pod.id)
     if bind is not None:
         observed = draft.observation.nodes[bind.node]
-        bound = life.move(
+        bound = pod.move(
             PodPhase.BOUND,
             now,
             node=bind.node,
@@ -105,22 +100,22 @@ def _next(draft: Draft, life: PodRecord, decided: Decided) -> list[PodRecord]:
             detail="",
         )
         return [bound]
-    if life.id in decided.withdraw:
-        why = decided.withdraw[life.id].why
-        life = life.move(
+    if pod.id in decided.withdraw:
+        why = decided.withdraw[pod.id].why
+        pod = pod.move(
             PodPhase.WAITING, now, node=None, devices=(), promised_at=None, detail=f"reservation dropped: {why}"
         )
-    return [life if promise is None else _promised(life, promise, now)]
+    return [pod if promise is None else _promised(pod, promise, now)]
 
 
-def _words(draft: Draft, life: PodRecord, evict: Evict) -> str:
+def _words(draft: EntryDraft, pod: PodRecord, evict: Evict) -> str:
     """Why it leaves, for those who may see it; for whom, only to those who may see that one too."""
-    spec = draft.spec(life.workload)
+    spec = draft.spec(pod.workload)
     mine = spec.project if spec is not None else QueueId("")
     return explain_eviction(evict, _name(draft, mine, evict.reason.winner), called=names_for(mine))
 
 
-def _name(draft: Draft, mine: QueueId, group: GroupId | None) -> str | None:
+def _name(draft: EntryDraft, mine: QueueId, group: GroupId | None) -> str | None:
     """What people call it: ids of workloads are for programs."""
     spec = draft.spec(workload_of(group)) if group is not None else None
     if spec is None:
@@ -134,32 +129,32 @@ def _cause(evict: Evict) -> Cause:
     return Cause.PREEMPTED if evict.reason.moved_to is None else Cause.MOVED
 
 
-def _promised(life: PodRecord, promise: Promise, now: Instant) -> PodRecord:
-    if life.phase is not PodPhase.PROMISED:
-        life = life.move(PodPhase.PROMISED, now, detail="")
-    elif (life.node, life.devices, life.promised_at) == (promise.node, promise.devices, promise.since):
-        return life
-    return replace(life, node=promise.node, devices=promise.devices, promised_at=promise.since)
+def _promised(pod: PodRecord, promise: Promise, now: Instant) -> PodRecord:
+    if pod.phase is not PodPhase.PROMISED:
+        pod = pod.move(PodPhase.PROMISED, now, detail="")
+    elif (pod.node, pod.devices, pod.promised_at) == (promise.node, promise.devices, promise.since):
+        return pod
+    return replace(pod, node=promise.node, devices=promise.devices, promised_at=promise.since)
 
 
-def _next_life(draft: Draft, life: PodRecord) -> PodRecord:
-    incarnation = draft.standing(life.workload).next_incarnation(life)
+def _replacement(draft: EntryDraft, pod: PodRecord) -> PodRecord:
+    incarnation = draft.state(pod.workload).next_incarnation(pod)
     return PodRecord(
-        id=pod_id(life.workload, life.index, incarnation),
-        workload=life.workload,
-        index=life.index,
+        id=pod_id(pod.workload, pod.index, incarnation),
+        workload=pod.workload,
+        index=pod.index,
         incarnation=incarnation,
-        group=life.group,
-        shape=life.shape,
-        pod_set=life.pod_set,
-        run=life.run,
+        group=pod.group,
+        shape=pod.shape,
+        pod_set=pod.pod_set,
+        run=pod.run,
         since=draft.now,
         born_at=draft.now,
-        grace_s=life.grace_s,
+        grace_s=pod.grace_s,
     )
 
 
-def _remember_dates(draft: Draft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
+def _remember_dates(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
     """When a group started, and since when it is broken. The answer: whose dates changed."""
     started, stale = set(plan.started), set(plan.stale)
     changed = set()
@@ -173,16 +168,16 @@ def _remember_dates(draft: Draft, snapshot: Snapshot, plan: Plan) -> set[Workloa
         )
         workload = workload_of(group.id)
         if draft.spec(workload) is not None:
-            draft.put_standing(_dated(draft.standing(workload), dates, _alive(draft, workload, group)))
+            draft.put_state(_dated(draft.state(workload), dates, _alive(draft, workload, group)))
             changed.add(workload)
     return changed
 
 
-def _alive(draft: Draft, workload: WorkloadId, group: PodGroup) -> set[GroupId]:
+def _alive(draft: EntryDraft, workload: WorkloadId, group: PodGroup) -> set[GroupId]:
     """Groups whose dates are worth keeping: a replica that was scaled away leaves nothing behind."""
-    return {life.group for life in slots_of(draft.lives_of(workload)).values() if not life.is_over} | {group.id}
+    return {pod.group for pod in latest_pods(draft.pods_of(workload)).values() if not pod.is_over} | {group.id}
 
 
-def _dated(standing: WorkloadState, dates: GroupDates, alive: set[GroupId]) -> WorkloadState:
-    others = tuple(each for each in standing.groups if each.group != dates.group and each.group in alive)
-    return replace(standing, groups=(*others, dates))
+def _dated(state: WorkloadState, dates: GroupDates, alive: set[GroupId]) -> WorkloadState:
+    others = tuple(each for each in state.groups if each.group != dates.group and each.group in alive)
+    return replace(state, groups=(*others, dates))

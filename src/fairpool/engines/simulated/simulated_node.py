@@ -15,7 +15,7 @@ GONE_S = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class SimulatedNode:
     """A node with what has happened to it."""
 
     number: int
@@ -55,15 +55,15 @@ class Host:
             return None
         return Instant(self.silent_since + GONE_S * SECOND_MS)
 
-    def silenced(self, now: Instant, until: Instant | None) -> Host:
+    def silenced(self, now: Instant, until: Instant | None) -> SimulatedNode:
         """It does not answer until then. Who was silent before has been silent since then."""
         since = self.silent_since if self.silent_since is not None else now
         return replace(self, silent_since=since, silent_until=until)
 
-    def rebooted(self) -> Host:
+    def rebooted(self) -> SimulatedNode:
         return replace(self, boot=self.boot + 1)
 
-    def answering(self) -> Host:
+    def answering(self) -> SimulatedNode:
         return replace(self, heard_boot=self.boot, silent_since=None, silent_until=None, gone=False)
 
     def observed(self) -> ObservedNode:

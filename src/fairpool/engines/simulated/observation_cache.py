@@ -6,7 +6,7 @@ from fairpool.model.ids import Instant, NodeName, PodId, Token
 from fairpool.model.observation import Observation, ObservedNode, ObservedPod
 
 
-class View:
+class ObservationCache:
     """The sights of nodes and pods. What has not changed stays the same object, from one sight up to the whole."""
 
     def __init__(self) -> None:
@@ -48,4 +48,4 @@ class View:
 
 def _looks_like(old: ObservedPod | None, new: ObservedPod) -> bool:
     """Whether a life looks as before; its order is the same, and when it runs and how it ends go with the state."""
-    return old is not None and old.state is new.state and old.words == new.words
+    return old is not None and old.state is new.state and old.message == new.message

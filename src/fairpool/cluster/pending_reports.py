@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairpool.api.clusters import NodeReport, QueueReport
-from fairpool.cluster.books import Books, Draft
+from fairpool.cluster.ledger_cache import EntryDraft, LedgerCache
 from fairpool.model.ids import WorkloadId
 
 
-class Inventory:
+class PendingReports:
     """What has to be told next time, and what was last told about nodes and queues."""
 
     def __init__(self) -> None:
-        self.changed_levels: set[WorkloadId] = set()
+        self.changed_reports: set[WorkloadId] = set()
         self._told_of: tuple[object, ...] = ()
         self._queues_differ = True
 
-    def note(self, draft: Draft) -> None:
+    def note(self, draft: EntryDraft) -> None:
         """A draft was recorded."""
-        self.changed_levels |= draft.levels.keys() | draft.dropped | draft.undesired
+        self.changed_reports |= draft.reports.keys() | draft.dropped | draft.undesired
         self._queues_differ |= bool(draft.plans)
 
-    def nodes(self, books: Books) -> Sequence[NodeReport] | None:
+    def nodes(self, cache: LedgerCache) -> Sequence[NodeReport] | None:
         """All nodes as they are; None: as before."""
-        if books.observation is None:
+        if cache.observation is None:
             return None
-        observed_pods, marks, pool_of = books.observation.nodes, books.organization.marks, books.ground.pool_of
+        observed_pods, marks, pool_of = cache.observation.nodes, cache.organization.marks, cache.pooled_nodes.pool_of
         if self._told_of and all(
             new is old for new, old in zip((observed_pods, marks, pool_of), self._told_of, strict=True)
         ):
@@ -44,14 +44,14 @@ class Inventory:
                 memory_bytes=observed.node.memory_bytes,
                 gpu_memory_mib=observed.node.gpu_memory_mib,
                 gpus_withheld=observed.node.gpus_withheld,
-                words=observed.words,
+                words=observed.message,
                 labels=dict(observed.node.labels),
                 images=observed.images,
             )
             for name, observed in observed_pods.items()
         ]
 
-    def queues(self, books: Books) -> Sequence[QueueReport] | None:
+    def queues(self, cache: LedgerCache) -> Sequence[QueueReport] | None:
         """What each queue is owed, may fairly have and holds, in each pool; None: as before."""
         if not self._queues_differ:
             return None
@@ -64,6 +64,6 @@ class Inventory:
                 fair_share_milli=figures.fair_share_milli,
                 held_milli=figures.held_milli,
             )
-            for pool, plan in sorted(books.plans.items())
+            for pool, plan in sorted(cache.plans.items())
             for figures in plan.queues
         ]

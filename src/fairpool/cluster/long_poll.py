@@ -19,7 +19,7 @@ WAIT_S: Final = 20.0
 """How long a question is held where nothing is new."""
 
 
-class Mailbox:
+class LongPoll:
     """Both verbs of a control plane, neither of which waits for something to happen."""
 
     def __init__(

@@ -14,7 +14,7 @@ from fairpool.api.clusters import Unreachable
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Revision
-from fairpool.platform.in_process import Inside
+from fairpool.platform.in_process import InProcessControl
 from tests.control.house import House, codes, expect, house, node
 
 
@@ -26,16 +26,16 @@ def home() -> Iterator[House]:
 
 
 @pytest.fixture
-def inside(home: House) -> Iterator[Inside]:
+def inside(home: House) -> Iterator[InProcessControl]:
     portal = home.http.portal
     assert portal is not None
     own = portal.call(cluster_beside, home.app.state.plane)
-    inside = Inside(home.app.state.plane, own.uuid, portal.call(asyncio.get_running_loop))
+    inside = InProcessControl(home.app.state.plane, own.uuid, portal.call(asyncio.get_running_loop))
     yield inside
     inside.close()
 
 
-def test_the_same_is_heard_and_said_as_over_the_wire(home: House, inside: Inside) -> None:
+def test_the_same_is_heard_and_said_as_over_the_wire(home: House, inside: InProcessControl) -> None:
     workload = home.train("t1")
     heard = inside.pull(Revision(0), 0.0)
     assert heard == home.pull()
@@ -45,7 +45,7 @@ def test_the_same_is_heard_and_said_as_over_the_wire(home: House, inside: Inside
     assert [each["name"] for each in expect(home.call("GET", "/api/v1/nodes"), 200)["nodes"]] == ["n1"]
 
 
-def test_a_waiting_pull_wakes_at_once(home: House, inside: Inside) -> None:
+def test_a_waiting_pull_wakes_at_once(home: House, inside: InProcessControl) -> None:
     read = inside.pull(Revision(0), 0.0).revision
     woke: list[tuple[float, int]] = []
 
@@ -64,7 +64,7 @@ def test_a_waiting_pull_wakes_at_once(home: House, inside: Inside) -> None:
     assert woke[0][0] - submitted < 10, "it was not woken, its time was over"
 
 
-def test_who_leaves_is_not_held_up_by_a_pull(home: House, inside: Inside) -> None:
+def test_who_leaves_is_not_held_up_by_a_pull(home: House, inside: InProcessControl) -> None:
     read = inside.pull(Revision(0), 0.0).revision
     gave_up: list[str] = []
 
@@ -84,7 +84,7 @@ def test_who_leaves_is_not_held_up_by_a_pull(home: House, inside: Inside) -> Non
 
 
 def test_a_disk_that_fails_is_a_control_plane_that_cannot_answer(
-    home: House, inside: Inside, monkeypatch: pytest.MonkeyPatch
+    home: House, inside: InProcessControl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(connection: Connection, *given: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
@@ -94,7 +94,7 @@ def test_a_disk_that_fails_is_a_control_plane_that_cannot_answer(
         inside.push(home.report(whole=True))
 
 
-def test_the_cluster_of_this_process_is_known_by_whatever_name_and_stays(home: House, inside: Inside) -> None:
+def test_the_cluster_of_this_process_is_known_by_whatever_name_and_stays(home: House, inside: InProcessControl) -> None:
     (own,) = expect(home.call("GET", "/api/v1/clusters"), 200)["clusters"]
     expect(home.call("PUT", f"/api/v1/clusters/{own['uuid']}", {"name": "the-lab"}), 200)
     home.clock.turn(1)

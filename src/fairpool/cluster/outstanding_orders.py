@@ -13,9 +13,10 @@ A life is not started while an earlier life of the same pod has not ended.
 
 from __future__ import annotations
 
-from fairpool.cluster.grace_period import within
-from fairpool.cluster.settle import LONGEST_RETRY_S, Look, Seen
-from fairpool.model.ids import Instant, is_ahead
+from fairpool.cluster.gates import may_start
+from fairpool.cluster.grace_period import capped_grace_s
+from fairpool.cluster.settle import Evidence, Observed
+from fairpool.model.ids import Instant
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import anonymous
 from fairpool.model.observation import ForgetOrder, Order, StartOrder, StopOrder
@@ -24,69 +25,67 @@ from fairpool.model.pod_record import PodRecord
 from fairpool.model.spec import Arrangement, WorkloadSpec
 
 
-def outstanding(
-    life: PodRecord,
+def outstanding_order(
+    pod: PodRecord,
     spec: WorkloadSpec | None,
-    look: Look,
+    evidence: Evidence,
     *,
     alone: bool,
-    reported: bool,
+    acknowledged: bool,
     now: Instant,
     graces: GraceRules = DEFAULT_GRACES,
 ) -> Order | None:
     """The order that is owed for one life, if any. `alone`: every earlier life of the pod has ended."""
-    seen = look.seen(life)
-    match life.phase, seen:
-        case PodPhase.BOUND, Seen.NOTHING if spec is not None and alone and not _put_off(life, now):
-            return start_order(life, spec, graces)
-        case PodPhase.RELEASING, Seen.STARTING | Seen.RUNNING | Seen.NOTHING | Seen.UNOFFERED:
-            return _stop(life, life.grace_s, look)
-        case PodPhase.ENDED, Seen.STARTING | Seen.RUNNING:
-            return _stop(life, within(graces, life.grace_s, hurried=True), look)
-        case PodPhase.ENDED, Seen.EXITED if reported:
-            return ForgetOrder(pod=life.id, node=life.node)
+    match pod.phase, evidence.observed_phase(pod):
+        case PodPhase.BOUND, Observed.ABSENT if spec is not None and may_start(pod, now, alone=alone):
+            return start_order(pod, spec, graces)
+        case (
+            PodPhase.RELEASING,
+            Observed.STARTING | Observed.RUNNING | Observed.ABSENT | Observed.NODE_REMOVED,
+        ):
+            return _stop(pod, pod.grace_s, evidence)
+        case PodPhase.ENDED, Observed.STARTING | Observed.RUNNING:
+            return _stop(pod, capped_grace_s(graces, pod.grace_s, hurried=True), evidence)
+        case PodPhase.ENDED, Observed.EXITED if acknowledged:
+            return ForgetOrder(pod=pod.id, node=pod.node)
     return None
 
 
-def _put_off(life: PodRecord, now: Instant) -> bool:
-    return is_ahead(life.retry_at, now, LONGEST_RETRY_S)
-
-
-def start_order(life: PodRecord, spec: WorkloadSpec, graces: GraceRules = DEFAULT_GRACES) -> StartOrder:
+def start_order(pod: PodRecord, spec: WorkloadSpec, graces: GraceRules = DEFAULT_GRACES) -> StartOrder:
     """The order to start a life where it is bound."""
-    assert life.node is not None
+    assert pod.node is not None
     return StartOrder(
-        pod=life.id,
-        workload=life.workload,
-        index=life.index,
-        incarnation=life.incarnation,
-        group=life.group,
-        pod_set=life.pod_set,
-        run=life.run,
+        pod=pod.id,
+        workload=pod.workload,
+        index=pod.index,
+        incarnation=pod.incarnation,
+        group=pod.group,
+        pod_set=pod.pod_set,
+        run=pod.run,
         name=spec.name,
         project=spec.project,
         kind=spec.kind,
-        node=life.node,
-        boot_id=life.boot_id,
-        devices=life.devices,
-        shape=life.shape,
-        program=spec.program_of(life.index),
-        born_at=life.born_at,
-        grace_s=within(graces, life.grace_s),
+        node=pod.node,
+        boot_id=pod.boot_id,
+        devices=pod.devices,
+        shape=pod.shape,
+        program=spec.program_of(pod.index),
+        born_at=pod.born_at,
+        grace_s=capped_grace_s(graces, pod.grace_s),
         pods=spec.pods,
         together=spec.arrangement is Arrangement.TOGETHER and spec.pods > 1,
     )
 
 
-def _stop(life: PodRecord, grace_s: int, look: Look) -> StopOrder | None:
-    if look.stop_confirmed and look.confirmed_grace_s <= grace_s:
+def _stop(pod: PodRecord, grace_s: int, evidence: Evidence) -> StopOrder | None:
+    if evidence.stop_confirmed and evidence.confirmed_grace_s <= grace_s:
         return None
     # The pod may read it, and whatever it can read is no secret.
-    reason = anonymous(life.detail) or (life.cause.value if life.cause is not None else "")
-    return StopOrder(pod=life.id, node=life.node, grace_s=grace_s, reason=reason)
+    reason = anonymous(pod.detail) or (pod.cause.value if pod.cause is not None else "")
+    return StopOrder(pod=pod.id, node=pod.node, grace_s=grace_s, reason=reason)
 
 
-def adopted(order: StartOrder, now: Instant) -> PodRecord:
+def record_of_order(order: StartOrder, now: Instant) -> PodRecord:
     """A life that runs and is not in the ledger, read back from what it was started with."""
     return PodRecord(
         id=order.pod,

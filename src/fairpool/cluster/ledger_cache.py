@@ -1,0 +1,330 @@
+"""The books: what the ledger holds, in memory and arranged as a cycle needs it, and the draft of the next entry.
+
+A cycle never changes the books. It writes a draft; when the ledger has recorded it, the books absorb it. A draft that
+could not be recorded is thrown away, and nothing has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from fairpool.api.clusters import WorkloadReport
+from fairpool.cluster.dependencies import unmet_dependencies
+from fairpool.cluster.grace_period import grace_text
+from fairpool.cluster.history import Event, EventKind
+from fairpool.cluster.ledger_entry import LedgerContents, LedgerEntry
+from fairpool.cluster.snapshot_builder import PooledNodes, SnapshotPart
+from fairpool.cluster.workload_state import WorkloadState
+from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, Revision, WorkloadId
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.observation import Observation, ObservedNode, ObservedPod, Order
+from fairpool.model.organization import Organization
+from fairpool.model.pod_record import PodRecord
+from fairpool.model.spec import WorkloadSpec
+from fairpool.scheduler.decision import Plan, Verdict
+
+MESSAGES_S = 10
+"""How often the numbers in the reasons of those who wait are brought up to date."""
+
+NO_PODS: Mapping[PodId, ObservedPod] = {}
+NO_NODES: Mapping[NodeName, ObservedNode] = {}
+
+
+class LedgerCache:
+    """What is recorded, and what was worked out from it."""
+
+    def __init__(self, image: LedgerContents) -> None:
+        self.specs: dict[WorkloadId, WorkloadSpec] = {spec.id: spec for spec in image.specs}
+        self.states: dict[WorkloadId, WorkloadState] = {each.workload: each for each in image.states}
+        self.organization: Organization = image.organization or Organization()
+        self.cursor: Revision | None = image.cursor
+        self.pods: dict[WorkloadId, tuple[PodRecord, ...]] = {}
+        for pod in sorted(image.pods, key=lambda each: (each.workload, each.index, each.incarnation)):
+            self.pods[pod.workload] = (*self.pods.get(pod.workload, ()), pod)
+        # Worked out, and worked out again after a restart:
+        self.observation: Observation | None = None
+        self.pooled_nodes = PooledNodes({}, {})
+        self.workload_of: dict[PodId, WorkloadId] = {
+            pod.id: workload for workload, pods in self.pods.items() for pod in pods
+        }
+        self.parts: dict[WorkloadId, SnapshotPart] = {}
+        self.wakes: dict[WorkloadId, Instant] = {}
+        self.reports: dict[WorkloadId, WorkloadReport] = {}
+        self.verdicts: dict[GroupId, Verdict] = {}
+        self.plans: dict[PoolName, Plan] = {}
+        self.awaiting_engine: set[WorkloadId] = set()
+        """Workloads for which the engine may still have to do something."""
+        self.orphans: set[PodId] = set()
+        """Pods that the engine sees and the ledger does not know."""
+        self.running_orphans: frozenset[PodId] = frozenset()
+        """Those of them that run: they hold devices that the scheduler must not give away."""
+        self.gone: dict[WorkloadId, int] = {}
+        """Workloads of which nothing is left, with the run in which that was so."""
+        self.acknowledged: set[WorkloadId] = set()
+        """Workloads whose present level the control plane has confirmed."""
+        self.to_clean_up: set[WorkloadId] = set()
+        """Of those, the ones that may have something to clear away."""
+        self.stops_confirmed: dict[PodId, int] = {}
+        """With the shortest grace that the engine was told, in seconds."""
+        self.quiet_until: Instant | None = Instant(0)
+        """Until then time alone changes nothing; None: for ever."""
+        self.pools_tried: dict[WorkloadId, int] = {}
+        """How many pools a workload has tried since anything changed."""
+        self.stale_messages: set[WorkloadId] = set()
+        """Workloads whose reason for waiting holds old numbers."""
+        self.messages_at = Instant(0)
+        self.dependents: dict[WorkloadId, set[WorkloadId]] = {}
+        """Which workloads name one as what they wait for."""
+        self._note_dependents(self.specs.values())
+
+    def _note_dependents(self, specs: Iterable[WorkloadSpec]) -> None:
+        for spec in specs:
+            for each in spec.after:
+                self.dependents.setdefault(each.workload, set()).add(spec.id)
+
+    def acknowledge(self, workloads: Iterable[WorkloadId]) -> None:
+        """The control plane knows the present levels of these."""
+        for workload in workloads:
+            self.acknowledged.add(workload)
+            pods = self.pods.get(workload, ())
+            if workload in self.awaiting_engine or len(pods) > len({pod.index for pod in pods}):
+                self.to_clean_up.add(workload)
+
+    def next_wake(self) -> Instant | None:
+        """When time alone may change something; None: never."""
+        moments = list(self.wakes.values())
+        if self.quiet_until is not None:
+            moments.append(self.quiet_until)
+        if self.stale_messages:
+            moments.append(Instant(self.messages_at + MESSAGES_S * SECOND_MS))
+        return min(moments, default=None)
+
+    def apply(self, draft: EntryDraft) -> None:
+        """Take over what has been recorded."""
+        self.specs.update(draft.specs)
+        self._note_dependents(draft.specs.values())
+        for workload in draft.undesired | draft.dropped:
+            spec = self.specs.pop(workload, None)
+            for each in spec.after if spec is not None else ():
+                self.dependents.get(each.workload, set()).discard(workload)
+        self.states.update(draft.states)
+        for workload, pods in draft.pods.items():
+            over = {pod.id for pod in self.pods.get(workload, ()) if pod.is_over}
+            for pod in pods:
+                if pod.is_over and pod.id not in over:
+                    self.stops_confirmed.pop(pod.id, None)  # if it is seen after this, it is told again
+            self.pods[workload] = pods
+            self.workload_of.update((pod.id, workload) for pod in pods)
+        for forgotten in draft.forgotten:
+            self.workload_of.pop(forgotten, None)
+            self.stops_confirmed.pop(forgotten, None)
+        if draft.new_organization is not None:
+            self.organization = draft.new_organization
+        if draft.cursor is not None:
+            self.cursor = draft.cursor
+        self._apply_derived(draft)
+        for workload in draft.undesired:
+            self.reports.pop(workload, None)  # nobody asks any more how it stands, also while its pods leave
+        for workload in draft.dropped:
+            self._forget(workload)
+
+    def _apply_derived(self, draft: EntryDraft) -> None:
+        self.observation, self.pooled_nodes = draft.observation, draft.pooled_nodes
+        for workload, part in draft.parts.items():
+            if part.pods:
+                self.parts[workload] = part
+            else:
+                self.parts.pop(workload, None)
+        for workload, wake in draft.wakes.items():
+            if wake is not None:
+                self.wakes[workload] = wake
+            else:
+                self.wakes.pop(workload, None)
+        self.reports.update(draft.reports)
+        self.acknowledged -= draft.reports.keys()
+        self.verdicts = draft.verdicts
+        if draft.plans:
+            self.plans = draft.plans
+        if draft.orphans != self.orphans:
+            known = self.workload_of.keys() | draft.orphans
+            self.stops_confirmed = {pod: s for pod, s in self.stops_confirmed.items() if pod in known}
+        self.awaiting_engine, self.orphans = draft.awaiting_engine, draft.orphans
+        self.running_orphans = draft.running_orphans
+        for workload in draft.reconciled:
+            self.gone.pop(workload, None)
+        self.gone.update(draft.gone)
+        self.to_clean_up = set()
+        self.quiet_until = draft.quiet_until
+        self.pools_tried = draft.pools_tried
+        self.stale_messages, self.messages_at = draft.stale_messages, draft.messages_at
+
+    def _forget(self, workload: WorkloadId) -> None:
+        for pod in self.pods.pop(workload, ()):
+            self.workload_of.pop(pod.id, None)
+            self.stops_confirmed.pop(pod.id, None)
+        for each in (self.states, self.parts, self.wakes, self.reports, self.pools_tried, self.gone, self.dependents):
+            each.pop(workload, None)
+        self.awaiting_engine.discard(workload)
+        self.acknowledged.discard(workload)
+
+
+class EntryDraft:
+    """What a cycle wants to write down, on top of the books."""
+
+    def __init__(self, cache: LedgerCache, now: Instant, observation: Observation) -> None:
+        self.cache, self.now, self.observation = cache, now, observation
+        self.specs: dict[WorkloadId, WorkloadSpec] = {}
+        self.undesired: set[WorkloadId] = set()
+        self.dropped: set[WorkloadId] = set()
+        self.states: dict[WorkloadId, WorkloadState] = {}
+        self.pods: dict[WorkloadId, tuple[PodRecord, ...]] = {}
+        self.forgotten: set[PodId] = set()
+        self.new_organization: Organization | None = None
+        self.cursor: Revision | None = None
+        self.events: list[Event] = []
+        self.orders: list[Order] = []
+        self.pooled_nodes = cache.pooled_nodes
+        self.parts: dict[WorkloadId, SnapshotPart] = {}
+        self.wakes: dict[WorkloadId, Instant | None] = {}
+        self.reports: dict[WorkloadId, WorkloadReport] = {}
+        self.verdicts = cache.verdicts
+        self.plans: dict[PoolName, Plan] = {}
+        self.awaiting_engine = cache.awaiting_engine
+        self.orphans = set(cache.orphans)
+        self.running_orphans: frozenset[PodId] = frozenset()
+        self.orphan_parts: list[SnapshotPart] = []
+        """The strangers that run, as they are to the scheduler: until they have left they hold their devices."""
+        self.gone: dict[WorkloadId, int] = {}
+        self.reconciled: set[WorkloadId] = set()
+        self.quiet_until: Instant | None = cache.quiet_until
+        self.pools_tried = dict(cache.pools_tried)
+        self.must_plan = False
+        self.stale_messages = set(cache.stale_messages)
+        self.messages_at = cache.messages_at
+
+    def spec(self, workload: WorkloadId) -> WorkloadSpec | None:
+        if workload in self.undesired:
+            return None
+        return self.specs.get(workload) or self.cache.specs.get(workload)
+
+    def state(self, workload: WorkloadId) -> WorkloadState:
+        known = self.states.get(workload) or self.cache.states.get(workload)
+        return known or WorkloadState(workload=workload)
+
+    def waiting_for(self, workloads: set[WorkloadId]) -> set[WorkloadId]:
+        """Those that wait for one of these, and have not come to an end."""
+        named = {each for workload in workloads for each in self.cache.dependents.get(workload, ())}
+        named |= {spec.id for spec in self.specs.values() if any(each.workload in workloads for each in spec.after)}
+        found = set()
+        for each in named:
+            spec, state = self.spec(each), self.state(each)
+            if spec is not None and state.halt is None and unmet_dependencies(spec, state):
+                found.add(each)
+        return found
+
+    def pods_of(self, workload: WorkloadId) -> tuple[PodRecord, ...]:
+        return self.pods[workload] if workload in self.pods else self.cache.pods.get(workload, ())
+
+    def workload_of(self, pod: PodId) -> WorkloadId | None:
+        return self.cache.workload_of.get(pod)
+
+    @property
+    def organization(self) -> Organization:
+        """What is declared beside the workloads."""
+        return self.new_organization if self.new_organization is not None else self.cache.organization
+
+    @property
+    def pools(self) -> frozenset[PoolName]:
+        """The node pools there are."""
+        return frozenset(pool.name for pool in self.organization.pools)
+
+    def put_pods(self, workload: WorkloadId, pods: tuple[PodRecord, ...]) -> None:
+        before = self.pods_of(workload)
+        if len(before) != len(pods) or any(new is not old for new, old in zip(pods, before, strict=True)):
+            self.pods[workload] = pods
+
+    def put_state(self, state: WorkloadState) -> None:
+        if state != self.cache.states.get(state.workload):
+            self.states[state.workload] = state
+
+    def put_part(self, workload: WorkloadId, part: SnapshotPart) -> None:
+        if part != self.cache.parts.get(workload, SnapshotPart()):
+            self.must_plan = True
+            self.parts[workload] = part
+        else:
+            self.parts.pop(workload, None)
+
+    def all_parts(self) -> Iterable[SnapshotPart]:
+        merged = {**self.cache.parts, **self.parts}
+        return merged.values()
+
+    def changed_pods(self) -> Iterator[PodRecord]:
+        """Lives that are not in the books as they are here."""
+        for workload, pods in self.pods.items():
+            known = {pod.id: pod for pod in self.cache.pods.get(workload, ())}
+            for pod in pods:
+                if known.get(pod.id) is not pod:
+                    yield pod
+
+    def entry(self) -> LedgerEntry:
+        """All of it, as the ledger writes it down."""
+        changed = tuple(self.changed_pods())
+        return LedgerEntry(
+            specs=tuple(self.specs.values()),
+            undesired=tuple(sorted(self.undesired)),
+            dropped=tuple(sorted(self.dropped)),
+            pods=changed,
+            forgotten=tuple(sorted(self.forgotten)),
+            states=tuple(self.states.values()),
+            events=(*self.events, *self._story(changed)),
+            organization=self.new_organization,
+            cursor=self.cursor,
+        )
+
+    def _story(self, changed: Iterable[PodRecord]) -> Iterator[Event]:
+        known = {pod.id: pod for workload in self.pods for pod in self.cache.pods.get(workload, ())}
+        adopted = {event.pod for event in self.events if event.kind is EventKind.ADOPTED}
+        for pod in changed:
+            was = known.get(pod.id)
+            before = was.phase if was is not None else PodPhase.BOUND if pod.id in adopted else None
+            hurried = was is not None and pod.phase is PodPhase.RELEASING and pod.grace_s < was.grace_s
+            if before is not pod.phase or hurried:
+                yield from _told(pod, before, self.now)
+
+
+PHASE_EVENTS: Mapping[PodPhase, EventKind] = {
+    PodPhase.WAITING: EventKind.BORN,
+    PodPhase.PROMISED: EventKind.PROMISED,
+    PodPhase.BOUND: EventKind.BOUND,
+    PodPhase.RUNNING: EventKind.STARTED,
+    PodPhase.RELEASING: EventKind.RELEASING,
+    PodPhase.ENDED: EventKind.ENDED,
+}
+
+
+def _told(pod: PodRecord, before: PodPhase | None, now: Instant) -> Iterator[Event]:
+    """What the history says about a life that is in another phase than before."""
+    if before is PodPhase.PROMISED and pod.phase is PodPhase.WAITING:
+        kind = EventKind.WITHDRAWN
+    else:
+        kind = PHASE_EVENTS[pod.phase]
+    if before is None and kind is not EventKind.BORN:
+        yield Event(at=now, kind=EventKind.BORN, workload=pod.workload, pod=pod.id)
+    yield Event(
+        at=now,
+        kind=kind,
+        workload=pod.workload,
+        pod=pod.id,
+        node=pod.node,
+        cause=pod.cause.value if pod.cause is not None else "",
+        detail=_words(pod),
+        outcome=pod.outcome,
+        exit_code=pod.exit_code,
+    )
+
+
+def _words(pod: PodRecord) -> str:
+    words = pod.detail or pod.trouble
+    if pod.phase is not PodPhase.RELEASING:
+        return words
+    return f"{words}; {grace_text(pod.grace_s)}" if words else grace_text(pod.grace_s)

@@ -1,0 +1,130 @@
+"""When a workload has ended, and why: completed, failed, or stopped until a user resumes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from fairpool.cluster.dependencies import OutcomeOf, failed_dependency
+from fairpool.cluster.failures import REFUSALS_MAX, UNSTARTED, failed_pods, failure_text
+from fairpool.cluster.pod_slots import counted_pods
+from fairpool.cluster.workload_state import Halt, WorkloadState
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.organization import ProjectRules
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
+from fairpool.model.quantity import length_text
+from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
+from fairpool.model.status import WorkloadPhase
+from fairpool.model.workload import WorkloadKind
+
+PREEMPTIONS = frozenset({Cause.PREEMPTED, Cause.STALE, Cause.MOVED})
+
+UNPLACED = (PodPhase.WAITING, PodPhase.PROMISED)
+
+
+def end_of_workload(
+    spec: WorkloadSpec,
+    state: WorkloadState,
+    pods: Sequence[PodRecord],
+    *,
+    ended: Sequence[PodRecord],
+    rules: ProjectRules,
+    outcomes: OutcomeOf,
+    now: Instant,
+) -> Halt | None:
+    """How a workload that is meant to run has ended; None while it continues. `ended`: pods that have just ended."""
+    failure = failed_dependency(spec, state, outcomes, now)
+    if failure is not None:
+        return failure
+    if _is_complete(spec, state, counted_pods(spec, pods)):
+        return Halt(WorkloadPhase.COMPLETED, Cause.FINISHED, now)
+    return (
+        _too_many_failures(spec, state, ended, now)
+        or _interactive_pod_lost(spec, state, ended, now)
+        or _time_limit_reached(spec, state, rules, now)
+    )
+
+
+def _is_complete(spec: WorkloadSpec, state: WorkloadState, counted: dict[int, PodRecord]) -> bool:
+    done = sum(pod.outcome is Outcome.OK for pod in counted.values())
+    match spec.arrangement:
+        case Arrangement.REPLICAS:
+            return False
+        case Arrangement.SWEEP:
+            return done >= spec.runs_needed
+    if spec.restart_rule.restart is RestartPolicy.ALWAYS:
+        return False
+    if spec.leader is not None:
+        return 0 in counted and counted[0].outcome is Outcome.OK
+    unfinished = any(pod.outcome is not Outcome.OK and _has_run(pod, state) for pod in counted.values())
+    return done >= spec.needed and not unfinished
+
+
+def _has_run(pod: PodRecord, state: WorkloadState) -> bool:
+    """Whether this pod or one it replaces may have run. The first pod of an index that was never placed has not: the
+    workload can be complete without it."""
+    return pod.phase not in UNPLACED or pod.incarnation > state.first_incarnation
+
+
+def _too_many_failures(
+    spec: WorkloadSpec, state: WorkloadState, ended: Sequence[PodRecord], now: Instant
+) -> Halt | None:
+    failed = failed_pods(state, ended)
+    if state.refusals > REFUSALS_MAX and failed:
+        cause = Cause.IMAGE if failed[-1].cause is Cause.IMAGE else Cause.REFUSED
+        return Halt(WorkloadPhase.FAILED, cause, now, f"{failed[-1].detail}; gave up after {state.refusals} tries")
+    failed = [pod for pod in failed if pod.cause not in UNSTARTED]
+    if not failed:
+        return None
+    rule = spec.restart_rule
+    last = failure_text(spec, state, failed[-1])
+    if rule.restart is RestartPolicy.NEVER or rule.retries == 0:
+        return Halt(WorkloadPhase.FAILED, Cause.EXITED, now, last)
+    if rule.retries is not None and state.failures > rule.retries:
+        return Halt(WorkloadPhase.FAILED, Cause.RETRIES, now, f"{last}; no retries left ({rule.retries} allowed)")
+    return None
+
+
+def _interactive_pod_lost(
+    spec: WorkloadSpec, state: WorkloadState, ended: Sequence[PodRecord], now: Instant
+) -> Halt | None:
+    """Interactive jobs are not restarted by themselves after an eviction or a loss: their user resumes them."""
+    if spec.kind is not WorkloadKind.BUILD:
+        return None
+    for pod in ended:
+        lost = pod.outcome in (Outcome.LOST, Outcome.EVICTED) and pod.cause is not Cause.PEER
+        if lost and pod.run == state.run:
+            cause = pod.cause if pod.cause is not None else Cause.NODE_LOST
+            return Halt(WorkloadPhase.STOPPED, Cause.PREEMPTED if cause in PREEMPTIONS else cause, now, pod.detail)
+    return None
+
+
+def _time_limit_reached(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules, now: Instant) -> Halt | None:
+    return next((replace(halt, at=now) for halt in time_limits(spec, state, rules) if halt.at <= now), None)
+
+
+def time_limits(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules) -> Iterator[Halt]:
+    """The ends that time alone will bring to a workload that has run in this run: the project's limit, its deadline."""
+    since = state.active_since
+    if since is None:
+        return
+    limits = {
+        WorkloadKind.BUILD: ("interactive jobs", rules.interactive_limit_s),
+        WorkloadKind.TRAIN: ("training jobs", rules.training_limit_s),
+    }
+    noun, limit_s = limits.get(spec.kind, ("", None))
+    if limit_s is not None:
+        words = f"reached the time limit of {length_text(limit_s)} for {noun} in project {spec.project}"
+        yield Halt(WorkloadPhase.STOPPED, Cause.TIME_LIMIT, Instant(since + limit_s * SECOND_MS), words)
+    if spec.deadline_s is not None:
+        words = f"reached its time limit of {length_text(spec.deadline_s)}"
+        yield Halt(WorkloadPhase.FAILED, Cause.DEADLINE, Instant(since + spec.deadline_s * SECOND_MS), words)
+
+
+def expires_at(spec: WorkloadSpec, state: WorkloadState) -> Instant | None:
+    """When a finished workload is removed, if it has a time to live."""
+    finished = (WorkloadPhase.COMPLETED, WorkloadPhase.FAILED)
+    if spec.ttl_s is None or state.halt is None or state.halt.phase not in finished:
+        return None
+    return Instant(state.halt.at + spec.ttl_s * SECOND_MS)

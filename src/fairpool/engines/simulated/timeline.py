@@ -1,0 +1,199 @@
+"""The course of one life: when it will run and end, known from the moment its order is accepted.
+
+What is seen of it at any moment follows from the course and that moment alone, so that nobody has to be there while
+time passes. Whoever interferes (a stop, a fence, a crash) makes another course. Nothing here has a clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fairpool.engines.simulated.behaviour import Behaviour
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.observation import ObservedPod, PodState, StartOrder
+
+TERMINATED = 143
+KILLED = 137
+"""Exit codes of a program that obeyed the notice, and of one that did not live to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTimeline:
+    """One life as it will go, unless somebody interferes."""
+
+    number: int
+    """Counts up with each accepted order."""
+    order: StartOrder
+    behaviour: Behaviour
+    accepted_at: Instant
+    running_at: Instant | None = None
+    """None: it never gets that far."""
+    ends_at: Instant | None = None
+    """None: not by itself."""
+    exit_code: int = 0
+    words: str = ""
+    """What is to be said of its end."""
+    notice_at: Instant | None = None
+    trouble: str = ""
+    """What keeps it from running, from `trouble_at` until `trouble_over_at`."""
+    trouble_at: Instant | None = None
+    trouble_over_at: Instant | None = None
+    done_ms: int = 0
+    """Work that earlier lives of the pod have left it."""
+    unseen_until: Instant | None = None
+    """Its record is lost, and until then nobody has found its process by other means."""
+    deaf_until: Instant | None = None
+    """Its shim is stopped until then: it neither tells of an end nor passes a notice on."""
+
+    def is_over(self, at: Instant) -> bool:
+        return self.ends_at is not None and self.ends_at <= at
+
+    def has_run(self, at: Instant) -> bool:
+        return self.running_at is not None and self.running_at <= at
+
+    def is_unseen(self, at: Instant) -> bool:
+        return self.unseen_until is not None and at < self.unseen_until
+
+    def ended_unseen(self, at: Instant) -> bool:
+        """It is over, and nobody was there to see how."""
+        return self.ends_at is not None and self.ends_at <= at and self.is_unseen(self.ends_at)
+
+
+def start_timeline(number: int, order: StartOrder, behaviour: Behaviour, done_ms: int, now: Instant) -> PodTimeline:
+    """The course of a life whose order is accepted now."""
+    timeline = PodTimeline(number=number, order=order, behaviour=behaviour, accepted_at=now, done_ms=done_ms)
+    pulled_at = _after(now, behaviour.pull_s)
+    if behaviour.pull_error is None:
+        return _running_from(timeline, _after(pulled_at, behaviour.start_s))
+    over_at = None if behaviour.pull_error_s is None else _after(pulled_at, behaviour.pull_error_s)
+    return _troubled(timeline, behaviour.pull_error, pulled_at, over_at)
+
+
+def held_up(timeline: PodTimeline, now: Instant, trouble: str, over_at: Instant | None) -> PodTimeline:
+    """Its image cannot be pulled until then. What runs already does not notice."""
+    if timeline.has_run(now) or timeline.is_over(now) or timeline.notice_at is not None:
+        return timeline
+    return _troubled(timeline, trouble, now, over_at)
+
+
+def stopped(timeline: PodTimeline, now: Instant, grace_s: float, reason: str) -> PodTimeline:
+    """It is given notice: it ends in its own time, but within its grace. Told again, that can only become shorter.
+
+    The grace is kept to from outside: a shim that is stopped hears of nothing, and is killed all the same.
+    """
+    killed_at, killed = _after(now, grace_s), f"killed after a grace period of {grace_s:g} s: {reason}"
+    if timeline.notice_at is not None:
+        return cut(timeline, killed_at, KILLED, killed)
+    if timeline.is_over(now):
+        return timeline
+    noticed = replace(timeline, notice_at=now)
+    heard_at = max(now, timeline.deaf_until) if timeline.deaf_until is not None else now
+    has_run = timeline.has_run(now)
+    leaves_at = _after(heard_at, timeline.behaviour.stop_s) if has_run else heard_at
+    if leaves_at <= killed_at or leaves_at == now:
+        return cut(noticed, leaves_at, TERMINATED, f"stopped{'' if has_run else ' before it ran'}: {reason}")
+    return cut(noticed, killed_at, KILLED, killed)
+
+
+def unseen(timeline: PodTimeline, now: Instant, until: Instant) -> PodTimeline:
+    """Its record is lost while it lives on. Whom it was told to stop an engine remembers elsewhere."""
+    if timeline.is_over(now) or timeline.notice_at is not None:
+        return timeline
+    return replace(timeline, unseen_until=until)
+
+
+def found(timeline: PodTimeline) -> PodTimeline:
+    """Its process was looked for in every way, and found."""
+    return replace(timeline, unseen_until=None) if timeline.unseen_until is not None else timeline
+
+
+def deafened(timeline: PodTimeline, now: Instant, until: Instant) -> PodTimeline:
+    """Its shim is stopped: an end by itself is not told of before it goes on."""
+    if timeline.is_over(now) or timeline.notice_at is not None:
+        return timeline
+    ignores_stop = replace(timeline, deaf_until=until)
+    if timeline.running_at is not None and not timeline.has_run(now):
+        return _running_from(ignores_stop, max(timeline.running_at, until))
+    return replace(ignores_stop, ends_at=max(timeline.ends_at, until)) if timeline.ends_at is not None else ignores_stop
+
+
+def fenced(timeline: PodTimeline, at: Instant) -> PodTimeline:
+    """Its node, cut off for too long, has killed it: as good as a notice, and nobody's success."""
+    if timeline.is_over(at):
+        return timeline
+    return cut(replace(timeline, notice_at=at), at, KILLED, "fenced")
+
+
+def cut(timeline: PodTimeline, at: Instant, exit_code: int, words: str) -> PodTimeline:
+    """It ends at this moment, unless it has ended by then."""
+    if timeline.is_over(at):
+        return timeline
+    running_at = timeline.running_at if timeline.has_run(at) else None
+    return replace(timeline, running_at=running_at, ends_at=at, exit_code=exit_code, words=words)
+
+
+def observed(timeline: PodTimeline, at: Instant) -> ObservedPod:
+    """What is seen of it at this moment."""
+    if timeline.is_over(at):
+        return ObservedPod(
+            order=timeline.order,
+            state=PodState.EXITED,
+            exit_code=timeline.exit_code,
+            message=timeline.words,
+            running_since=timeline.running_at,
+            after_notice=timeline.notice_at is not None,
+        )
+    if timeline.has_run(at):
+        return ObservedPod(order=timeline.order, state=PodState.RUNNING, running_since=timeline.running_at)
+    return ObservedPod(order=timeline.order, state=PodState.STARTING, message=_trouble(timeline, at))
+
+
+def next_change(timeline: PodTimeline, at: Instant) -> Instant | None:
+    """When it will look different from what it looks like at this moment."""
+    if timeline.is_over(at):
+        return None
+    dates = (
+        timeline.trouble_at,
+        timeline.trouble_over_at,
+        timeline.running_at,
+        timeline.ends_at,
+        timeline.unseen_until,
+    )
+    return min((date for date in dates if date is not None and date > at), default=None)
+
+
+def work_left_behind_ms(timeline: PodTimeline) -> int:
+    """Work that the next life of the pod finds done, once this one is over."""
+    assert timeline.ends_at is not None, f"{timeline.order.pod} is not over"
+    finished = timeline.exit_code == 0
+    keeps_s = timeline.behaviour.checkpoint_s
+    if finished or keeps_s is None:
+        return 0
+    ran_ms = timeline.ends_at - timeline.running_at if timeline.running_at is not None else 0
+    done_ms = timeline.done_ms + ran_ms
+    piece_ms = round(keeps_s * SECOND_MS)
+    return done_ms - done_ms % piece_ms if piece_ms else done_ms
+
+
+def _running_from(timeline: PodTimeline, running_at: Instant) -> PodTimeline:
+    run_s = timeline.behaviour.run_s
+    if run_s is None:
+        return replace(timeline, running_at=running_at, ends_at=None)
+    left_ms = max(0, round(run_s * SECOND_MS) - timeline.done_ms)
+    ends_at = Instant(running_at + left_ms)
+    return replace(timeline, running_at=running_at, ends_at=ends_at, exit_code=timeline.behaviour.exit_code)
+
+
+def _troubled(timeline: PodTimeline, trouble: str, at: Instant, over_at: Instant | None) -> PodTimeline:
+    troubled = replace(timeline, trouble=trouble, trouble_at=at, trouble_over_at=over_at, running_at=None, ends_at=None)
+    return troubled if over_at is None else _running_from(troubled, _after(over_at, timeline.behaviour.start_s))
+
+
+def _trouble(timeline: PodTimeline, at: Instant) -> str:
+    begun = timeline.trouble_at is not None and timeline.trouble_at <= at
+    over = timeline.trouble_over_at is not None and timeline.trouble_over_at <= at
+    return timeline.trouble if begun and not over else ""
+
+
+def _after(at: Instant, seconds: float) -> Instant:
+    return Instant(at + round(seconds * SECOND_MS))

@@ -1,0 +1,46 @@
+"""Equivalence classes: groups that fare alike, so that what was decided for one holds for the others.
+
+A group is simple if nothing but the shapes of its pods decides where they fit. Batches of equal groups, victims by
+counting, failed searches and repeated verdicts are about simple groups; which groups are alike is decided here only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from fairpool.scheduler.chunk import next_chunk
+from fairpool.scheduler.placement import Placer
+
+
+def is_simple(placer: Placer, group: int, pods: Sequence[int]) -> bool:
+    """Whether only shapes decide where these pods of a group fit: no topology, affinity, claim or node to avoid."""
+    return placer.board.is_plain[group] and not any(placer.fit.is_particular(pod) for pod in pods)
+
+
+def equivalence_class(placer: Placer, group: int, pods: Sequence[int]) -> Hashable | None:
+    """Groups of one class fare alike with these pods as long as nothing changes; None: a group like no other."""
+    if not is_simple(placer, group, pods):
+        return None
+    board = placer.board
+    shapes = tuple(board.shape_of[pod] for pod in pods)
+    has_pods = board.sets.active[board.sets_of[group][0]] > 0
+    return (board.queue_of[group], shapes, board.rules[group], has_pods)
+
+
+def are_equivalent(placer: Placer, group: int, other: int) -> bool:
+    """Whether two groups that wait are of one class, and neither has just lost a promise."""
+    if group in placer.expired or other in placer.expired:
+        return False
+    chunk, others = next_chunk(placer.trial, group), next_chunk(placer.trial, other)
+    mine = equivalence_class(placer, group, chunk) if chunk else None
+    return mine is not None and bool(others) and mine == equivalence_class(placer, other, others)
+
+
+def countable_shape(placer: Placer, group: int, pods: Sequence[int]) -> int | None:
+    """The shape of simple, equal pods that take whole devices: counting tells how many fit. None: it does not."""
+    board = placer.board
+    shape = board.shape_of[pods[0]]
+    facts = board.facts[shape]
+    if not facts.whole or facts.others or any(board.shape_of[pod] != shape for pod in pods):
+        return None
+    return shape if is_simple(placer, group, pods) else None
