@@ -281,9 +281,9 @@ class Fit:
             if (staying or coming) and staying + coming <= free and seat not in withheld
         ]
 
-    def hosts_now(self, facts: ShapeFacts, node: int) -> bool:
-        """Whether one of them has room at once."""
-        return any(self._hosts_now(facts, node, seat) for seat in self.hosts(facts, node))
+    def hosts_now(self, facts: ShapeFacts, node: int) -> int:
+        """How many of them have room at once."""
+        return sum(self._hosts_now(facts, node, seat) for seat in self.hosts(facts, node))
 
     def _hosts_now(self, facts: ShapeFacts, node: int, seat: int) -> bool:
         mib = self.board.nodes.device_mib[node]
