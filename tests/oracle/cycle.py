@@ -11,7 +11,7 @@ from fairpool.model.node import Placement
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
 from tests.oracle.order import chunk, group_key, is_within_quotas, next_group, passes_gate
-from tests.oracle.place import is_free_now, place_chunk
+from tests.oracle.place import find_place, is_free_now, place_chunk
 from tests.oracle.read import read
 from tests.oracle.shares import with_fair_shares
 from tests.oracle.take import (
@@ -116,7 +116,7 @@ def promised_groups(world: World) -> list[GroupId]:
     since: dict[GroupId, int] = {}
     for pod in world.pods.values():
         if pod.row.phase is PodPhase.PROMISED and world.groups[pod.row.group].queue is not None:
-            promised_at = world.snapshot.now if pod.row.promised_at is None else pod.row.promised_at
+            promised_at = pod.row.promised_at or 0
             since[pod.row.group] = min(promised_at, since.get(pod.row.group, promised_at))
     return sorted(since, key=lambda name: (since[name], name))
 
@@ -127,23 +127,24 @@ def honour(world: World, group: GroupId) -> World:
     All of them or none; none if the promise is too old.
     """
     pods = [pod for pod in world.pods_of(group, {Status.WAITING}) if pod.row.phase is PodPhase.PROMISED]
-    if not world.is_ready(group):
+    if not pods or not world.is_ready(group):
         return world
-    after: World | None = world
+    after = world
     for pod in pods:
-        if after is None or pod.row.node is None or pod.row.node not in world.nodes:
+        if pod.row.node is None or pod.row.node not in world.nodes:
             return world
-        after = place_chunk(after, group, [pod], [pod.row.node], may_bind=True)
-    rest = chunk(after, group) if after is not None and after.lacks_pods(group, PLACED) else []
-    if after is not None and rest:
-        allowed = passes_gate(after, group, rest)
-        after = place_chunk(after, group, rest, world.nodes, may_bind=True) if allowed else None
-    if after is None:
+        found = find_place(after, pod, pod.row.node, pod.row.devices)
+        if found is None:
+            return world
+        after = after.give(pod.row.id, found[0], now=found[1])
+    rest = chunk(after, group) if after.lacks_pods(group, PLACED) else []
+    placed = place_chunk(after, group, rest, world.nodes, may_bind=True) if passes_gate(after, group, rest) else None
+    if placed is None:
         return world
-    oldest = min((pod.row.promised_at or 0 for pod in pods), default=0)
+    oldest = min(pod.row.promised_at or 0 for pod in pods)
     if world.snapshot.now - oldest >= world.policy.promise_lifetime_s * SECOND_MS:
         return replace(world, expired=world.expired | {group})
-    return replace(keep_together(after, group, [*pods, *rest]), winners=world.winners | {group})
+    return replace(keep_together(placed, group, [*pods, *rest]), winners=world.winners | {group})
 
 
 # Taking from others
@@ -207,7 +208,7 @@ def is_moved(world: World, group: Group) -> bool:
     return any(pod.is_moved for pod in world.pods_of(group.row.id, PLACED))
 
 
-# Consolidate: 4.3
+# Consolidate: specification, 4.3
 
 
 def consolidate(world: World) -> World:
@@ -245,7 +246,7 @@ def free_gpus_milli(world: World) -> int:
     return milli
 
 
-# Reclaim and preempt: 4.4 and 4.5
+# Reclaim and preempt: specification, 4.4 and 4.5
 
 
 def reclaim(world: World) -> World:

@@ -87,21 +87,24 @@ def _place_pod(world: World, name: PodId, among: NodeSet, may_bind: bool) -> Wor
 # Fit
 
 
-def find_place(world: World, pod: PodState, name: NodeName) -> tuple[Place, bool] | None:
-    """The place that a pod would get on a node, and whether it is free now; None: it does not fit there."""
+def find_place(world: World, pod: PodState, name: NodeName, wanted: tuple[int, ...] = ()) -> tuple[Place, bool] | None:
+    """The place that a pod would get on a node, and whether it is free now; None: it does not fit there.
+
+    A pod that shares devices gets those that are wanted, if they have room.
+    """
     now, soon = world.free(name, NOW), world.free(name, SOON)
     if not may_run_on(world, pod, world.nodes[name]) or not _is_enough(soon, needs(world, pod)):
         return None
     is_free_now = _is_enough(now, needs(world, pod)) or is_best_effort(world, pod)
     if not pod.shares_devices:
         return Place(name), is_free_now
-    devices = choose_devices(world, pod, name, now, soon)
+    devices = choose_devices(world, pod, name, now, soon, wanted)
     if devices is None:
         return None
     opened = [device for device in devices if device not in soon.used]
-    joined = [device for device in devices if device in soon.used]
-    hosts = _hosts(world, pod, name, now)
-    is_free_now = is_free_now and len(opened) <= now.amounts[GPUS] and all(device in hosts for device in joined)
+    joined = {device for device in devices if device in soon.used}
+    is_free_now &= len(opened) <= now.amounts[GPUS] and not any(device in now.used for device in opened)
+    is_free_now &= joined <= {*_hosts(world, pod, name, now)}
     return Place(name, devices), is_free_now
 
 
@@ -111,9 +114,9 @@ def is_free_now(world: World, pod: PodState) -> bool:
     now = world.free(pod.place.node, NOW)
     asked = needs(world.with_pods(PodState(pod.row, Status.WAITING)), pod)
     opened = [device for device in pod.place.devices if device not in now.used]
-    joined = [device for device in pod.place.devices if device in now.used]
-    hosts = _hosts(world, pod, pod.place.node, now)
-    return _is_enough(now, asked) and len(opened) <= now.amounts[GPUS] and all(device in hosts for device in joined)
+    joined = {device for device in pod.place.devices if device in now.used}
+    hosts = {*_hosts(world, pod, pod.place.node, now)}
+    return _is_enough(now, asked) and len(opened) <= now.amounts[GPUS] and joined <= hosts
 
 
 def _is_enough(there: Free, asked: Mapping[str, int]) -> bool:
@@ -293,12 +296,17 @@ def _hosts(world: World, pod: PodState, node: NodeName, there: Free) -> list[int
     return sorted(device for device, used in there.used.items() if used <= most)
 
 
-def choose_devices(world: World, pod: PodState, node: NodeName, now: Free, soon: Free) -> tuple[int, ...] | None:
+def choose_devices(
+    world: World, pod: PodState, node: NodeName, now: Free, soon: Free, wanted: tuple[int, ...]
+) -> tuple[int, ...] | None:
     """As many different devices as the pod asks for (6.4): shared ones, then whole ones, opened for sharing."""
     count, whole = pod.row.shape.gpu.devices, max(0, soon.amounts[GPUS])
     hosts = _hosts(world, pod, node, soon)
     if world.memory_on_device(pod, node) > world.device_memory(node) or len(hosts) + whole < count:
         return None
+    opened = [device for device in wanted if device not in soon.used]
+    if len(wanted) == count and len(opened) <= whole and all(each in hosts or each in opened for each in wanted):
+        return wanted
     memory_used = dict.fromkeys(hosts, 0)
     for other, devices, _ in world.pods_on(node):
         for device in devices:

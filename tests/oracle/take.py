@@ -167,7 +167,7 @@ def offer(world: World, group: GroupId, pods: list[PodState], nodes: Iterable[No
     return place_chunk(world, group, pods, nodes, may_bind=False) if passes_gate(world, group, pods) else None
 
 
-# Reclaim: 4.4
+# What reclaim allows: specification, 4.4
 
 
 def may_reclaim(world: World, group: GroupId, asked: Vector) -> bool:
@@ -268,7 +268,7 @@ def _is_more_saturated(
     return False
 
 
-# Minimum runtimes: 4.7
+# Minimum runtimes: specification, 4.7
 
 
 def min_runtime_s(world: World, by: Pass, taker: QueueId, victim: QueueId) -> int:
