@@ -26,6 +26,7 @@ from tests.oracle.world import (
     CLAIM_DEVICES,
     GPU,
     GPUS,
+    NO_QUEUE,
     NOW,
     PLACED,
     SOON,
@@ -63,7 +64,7 @@ def waiting_groups(world: World, by: Pass) -> list[GroupId]:
     for name in sorted(world.groups, key=lambda each: group_key(world, each)):
         queue = world.groups[name].queue
         earlier = [other for other in found if world.groups[other].queue == queue]
-        waits = queue is not None and world.is_ready(name) and world.pods_of(name, {Status.WAITING})
+        waits = world.is_ready(name) and world.pods_of(name, {Status.WAITING})
         if waits and len(earlier) < most:
             found.append(name)
     return found
@@ -115,7 +116,7 @@ def promised_groups(world: World) -> list[GroupId]:
     """Groups with promises of earlier cycles, the oldest promise first."""
     since: dict[GroupId, int] = {}
     for pod in world.pods.values():
-        if pod.row.phase is PodPhase.PROMISED and world.groups[pod.row.group].queue is not None:
+        if pod.row.phase is PodPhase.PROMISED and world.groups[pod.row.group].queue != NO_QUEUE:
             promised_at = pod.row.promised_at or 0
             since[pod.row.group] = min(promised_at, since.get(pod.row.group, promised_at))
     return sorted(since, key=lambda name: (since[name], name))
@@ -179,7 +180,7 @@ def help_waiting(
 def restart_broken_gangs(solution: Solution) -> World:
     """A gang that lost or moved pods and no longer has its minimum in place restarts as a whole."""
     world = solution.after
-    for group in {world.pods[pod].row.group for pod in solution.victims if not solution.is_back(pod)}:
+    for group in {world.group_of(pod) for pod in solution.victims if not solution.is_back(pod)}:
         if not world.lacks_pods(group, IN_PLACE):
             continue
         for pod in world.pods_of(group, {Status.BOUND}):
@@ -195,11 +196,7 @@ def possible_victims(world: World, allows: Callable[[Group], bool]) -> list[Grou
     return [
         name
         for name, group in world.groups.items()
-        if group.queue is not None
-        and group.preemptible
-        and world.pods_of(name, PLACED)
-        and name not in world.winners
-        and allows(group)
+        if group.preemptible and world.pods_of(name, PLACED) and name not in world.winners and allows(group)
     ]
 
 

@@ -228,19 +228,16 @@ def is_allowed(world: World, group: GroupId, asked: Vector) -> bool:
 
 def is_within_limits(world: World, group: GroupId, asked: Vector) -> bool:
     """The limit of the group's queue and of every queue above it, for each resource that is asked for."""
-    return all(_leaves_room(world.held(queue), asked, world.limit(queue)) for queue in _path(world, group))
+    path = world.path(world.groups[group].queue)
+    return all(_leaves_room(world.held(queue), asked, world.limit(queue)) for queue in path)
 
 
 def is_within_quotas(world: World, group: GroupId, asked: Vector) -> bool:
     """Groups that may not be preempted, together, stay within the quota of every queue above them."""
+    path = world.path(world.groups[group].queue)
     return world.groups[group].preemptible or all(
-        _leaves_room(world.held_non_preemptible(queue), asked, world.quota(queue)) for queue in _path(world, group)
+        _leaves_room(world.held_non_preemptible(queue), asked, world.quota(queue)) for queue in path
     )
-
-
-def _path(world: World, group: GroupId) -> list[QueueId]:
-    queue = world.groups[group].queue
-    return [] if queue is None else world.path(queue)
 
 
 def _leaves_room(has: Vector, asked: Vector, bounds: Vector) -> bool:

@@ -12,7 +12,7 @@ from fairpool.scheduler.decision import Bind, Evict, EvictionReason, Plan, Promi
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
 from tests.oracle.cycle import run_cycle
-from tests.oracle.world import GPU, PLACED, PodState, Status, World
+from tests.oracle.world import GPU, NO_QUEUE, PLACED, PodState, Status, World
 
 
 class Fate(StrEnum):
@@ -59,11 +59,11 @@ def decide(snapshot: Snapshot) -> Outcome:
 
 
 def outcome_of(world: World) -> Outcome:
-    groups = [name for name, group in world.groups.items() if group.queue is not None]
+    groups = [name for name, group in world.groups.items() if group.queue != NO_QUEUE]
     leaves = [queue for queue in world.queues if not world.children(queue)]
     ends = {name: End(fate(pod), pod.place.node if pod.place else None) for name, pod in world.pods.items()}
     evicted = [
-        world.groups[world.pods[name].row.group].row.queue
+        world.groups[world.group_of(name)].row.queue
         for name, end in ends.items()
         if end.fate in (Fate.EVICTED, Fate.MOVED)
     ]

@@ -10,7 +10,7 @@ from fairpool.model.organization import Queue
 from fairpool.model.workload import Pod, PodGroup, WorkloadKind
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
-from tests.oracle.world import Group, Place, PodState, Status, World
+from tests.oracle.world import NO_QUEUE, Group, Place, PodState, Status, World
 
 
 def read(snapshot: Snapshot) -> World:
@@ -53,7 +53,7 @@ def _leads_to_a_root(queues: Mapping[QueueId, Queue], queue: Queue) -> bool:
 def _read_group(row: PodGroup, policy: Policy, is_in_leaf: bool) -> Group:
     priority, preemptible = priority_and_preemptibility(row, policy)
     minimum = {pod_set.name: max(pod_set.minimum, 1) for pod_set in row.tree.all_pod_sets()}
-    return Group(row, row.queue if is_in_leaf else None, priority, preemptible and is_in_leaf, minimum)
+    return Group(row, row.queue if is_in_leaf else NO_QUEUE, priority, preemptible and is_in_leaf, minimum)
 
 
 def priority_and_preemptibility(row: PodGroup, policy: Policy) -> tuple[int, bool]:

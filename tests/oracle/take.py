@@ -64,8 +64,8 @@ def find_victims(
         solution = _solve_for(world, group, pods[:count], recorded, may_lose, is_valid, most_groups)
         if solution is None:
             return None
-        touched = {world.pods[pod].row.group for pod in solution.victims if not solution.is_back(pod)}
-        recorded = [pod for pod in solution.victims if world.pods[pod].row.group in touched]
+        touched = {world.group_of(pod) for pod in solution.victims if not solution.is_back(pod)}
+        recorded = [pod for pod in solution.victims if world.group_of(pod) in touched]
     return solution
 
 
@@ -89,17 +89,17 @@ def _solve_for(
     while (victim := next_victim(world, may_lose, taken)) is not None:
         added = [pod.row.id for pod in unit(world, victim, taken)]
         if set(added) & set(recorded):
-            taken |= {pod for pod in recorded if world.pods[pod].row.group == victim}
+            taken |= {pod for pod in recorded if world.group_of(pod) == victim}
         else:
             taken |= set(added)
             potential += added
             for node in sorted(_nodes(world, added)):
-                there = {world.pods[pod].row.group for pod in potential if _nodes(world, [pod]) == {node}}
-                evicted = recorded + [pod for pod in potential if world.pods[pod].row.group in there]
+                there = {world.group_of(pod) for pod in potential if _nodes(world, [pod]) == {node}}
+                evicted = recorded + [pod for pod in potential if world.group_of(pod) in there]
                 solution = _try(world, group, pods, evicted, feasible | _nodes(world, evicted), potential)
                 if solution is not None and is_valid(solution):
                     return solution
-        losers = {world.pods[pod].row.group for pod in taken}
+        losers = {world.group_of(pod) for pod in taken}
         if most_groups is not None and len(losers) >= most_groups:
             may_lose = losers
     return None
@@ -132,7 +132,7 @@ def _try(
 
     Meanwhile the group consists of the pods that are solved for: all of them must run, and its others are gated.
     """
-    losers = {world.pods[pod].row.group for pod in evicted}
+    losers = {world.group_of(pod) for pod in evicted}
     trial = world
     for pod in evicted:
         trial = trial.evict(pod)
@@ -143,7 +143,7 @@ def _try(
     trial = replace(trial, groups={**world.groups, group: replace(world.groups[group], minimum=minimum)})
 
     waiting = {pod.row.group for pod in trial.pods.values() if pod.status is Status.WAITING}
-    turns = {name for name in waiting | losers | {group} if world.groups[name].queue is not None}
+    turns = waiting | losers | {group}
     while (turn := next_group(trial, turns)) is not None:
         turns.discard(turn)
         if turn == group:
@@ -173,7 +173,7 @@ def offer(world: World, group: GroupId, pods: list[PodState], nodes: Iterable[No
 def may_reclaim(world: World, group: GroupId, asked: Vector) -> bool:
     """With its chunk the leaf queue stays within its fair share and, if the group may not be preempted, its quota."""
     queue = world.groups[group].queue
-    if queue is None or not within(total((world.held(queue), asked)), world.fair[queue]):
+    if not within(total((world.held(queue), asked)), world.fair[queue]):
         return False
     non_preemptible = total((world.held_non_preemptible(queue), asked))
     return world.groups[group].preemptible or within(non_preemptible, world.quota(queue))
@@ -183,15 +183,10 @@ def is_fair(solution: Solution) -> bool:
     """The validator of reclaim."""
     before, after = solution.before, solution.after
     asked = total(after.charge_here(after.pods[pod]) for pod in solution.placed)
-    queues = before.queues
-    return is_fair_reclaim(
-        before,
-        solution.group,
-        asked,
-        [(leaf, total(before.charge_here(before.pods[pod]) for pod in pods)) for leaf, pods in lost_units(solution)],
-        {queue: before.held(queue) for queue in queues},
-        {queue: before.held_non_preemptible(queue) for queue in queues},
-    )
+    losses = [
+        (leaf, total(before.charge_here(before.pods[pod]) for pod in pods)) for leaf, pods in lost_units(solution)
+    ]
+    return is_fair_reclaim(before, solution.group, asked, losses)
 
 
 def lost_units(solution: Solution) -> list[tuple[QueueId, list[PodId]]]:
@@ -200,9 +195,8 @@ def lost_units(solution: Solution) -> list[tuple[QueueId, list[PodId]]]:
     lost = [pod for pod in solution.victims if solution.is_lost(pod) or not (moves_are_free or solution.is_back(pod))]
     single: list[tuple[QueueId, list[PodId]]] = []
     cores: list[tuple[QueueId, list[PodId]]] = []
-    for group in dict.fromkeys(world.pods[pod].row.group for pod in lost):
+    for group in dict.fromkeys(world.group_of(pod) for pod in lost):
         queue, core = world.groups[group].queue, []
-        assert queue is not None
         for name, minimum in world.groups[group].minimum.items():
             rows = ((pod, world.pods[pod].row) for pod in lost)
             mine = [pod for pod, row in rows if row.group == group and row.pod_set == name]
@@ -217,16 +211,10 @@ def is_fair_reclaim(
     group: GroupId,
     asked: Vector,
     losses: list[tuple[QueueId, Vector]],
-    before: dict[QueueId, Vector],
-    before_non_preemptible: dict[QueueId, Vector],
 ) -> bool:
-    """Every unit was justified when it was taken, and the group's side stays less saturated than those that lost.
-
-    `before` is what each queue held before anything was taken.
-    """
-    queue = world.groups[group].queue
-    assert queue is not None
-    mine = world.path(queue)
+    """Every unit is justified when it is taken, and the group's side stays less saturated than those that lose."""
+    mine = world.path(world.groups[group].queue)
+    before = {queue: world.held(queue) for queue in world.queues}
     rest = dict(before)
     lost: dict[QueueId, Vector] = {}
     for leaf, amount in losses:
@@ -247,7 +235,7 @@ def is_fair_reclaim(
                 gains, keeps = total((rest[each], asked)), rest[sibling]
                 if _is_more_saturated(world, each, gains, sibling, keeps, total((asked, lost[sibling]))):
                     return False
-        non_preemptible = total((before_non_preemptible[each], asked))
+        non_preemptible = total((world.held_non_preemptible(each), asked))
         if not world.groups[group].preemptible and not within(non_preemptible, world.quota(each)):
             return False
     return True
@@ -291,10 +279,8 @@ def min_runtime_s(world: World, by: Pass, taker: QueueId, victim: QueueId) -> in
 def is_young(world: World, by: Pass, taker: GroupId, victim: GroupId) -> bool:
     """Whether a group is still within its minimum runtime."""
     started_at = world.groups[victim].row.started_at
-    mine, theirs = world.groups[taker].queue, world.groups[victim].queue
-    if started_at is None or mine is None or theirs is None:
-        return False
-    return world.snapshot.now < started_at + min_runtime_s(world, by, mine, theirs) * SECOND_MS
+    runtime_s = min_runtime_s(world, by, world.groups[taker].queue, world.groups[victim].queue)
+    return started_at is not None and world.snapshot.now < started_at + runtime_s * SECOND_MS
 
 
 def is_protected(world: World, by: Pass, taker: GroupId, victim: GroupId) -> bool:
@@ -312,7 +298,7 @@ def keeps_runtimes(solution: Solution, by: Pass) -> bool:
         gone, staying = [pod for pod in solution.victims if solution.is_lost(pod)], PLACED
     else:  # B8: also pods that this try did not evict, and pods that leave still count as there
         gone, staying = [*solution.considered, *solution.victims], PLACED | {Status.LEAVING}
-    for group, name in {(world.pods[pod].row.group, world.pods[pod].row.pod_set) for pod in gone}:
+    for group, name in {(world.group_of(pod), world.pods[pod].row.pod_set) for pod in gone}:
         rest = world.pods_of(group, staying, name, without=gone)
         if is_young(world, by, solution.group, group) and len(rest) < world.groups[group].minimum[name]:
             return False

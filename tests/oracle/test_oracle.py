@@ -25,7 +25,7 @@ from tests.oracle.outcome import Fate, decide, plan
 from tests.oracle.read import read
 from tests.oracle.shares import Share, divide, with_fair_shares
 from tests.oracle.take import is_fair_reclaim, may_reclaim
-from tests.oracle.world import NOTHING, Vector, World
+from tests.oracle.world import NOTHING, Vector
 
 CASES = Path(__file__).parent.parent / "conformance"
 GPU = 1000
@@ -102,33 +102,28 @@ def divided(total: int, shares: list[Share], k: float = 1.0, tiers_apart: bool =
 # Reclaim
 
 
-def organization(**figures: tuple[str | None, float, float, float]) -> tuple[World, dict[QueueId, Vector]]:
-    """Queues by name as (parent, quota, fair share, held), and what they hold."""
-    queues = tuple(
+def is_allowed(
+    figures: dict[str, tuple[str | None, float, float, int]],
+    asked: float,
+    losses: Iterable[tuple[str, float]],
+    m: float = 1,
+) -> bool:
+    """Queues by name as (parent, quota, fair share, held): may a group of the first leaf queue take this?"""
+    queues = [
         Queue(
             id=QueueId(name),
             parent=None if parent is None else QueueId(parent),
             gpu=Entitlement(quota=UNLIMITED if quota == UNLIMITED else round(quota * GPU)),
         )
         for name, (parent, quota, _, _) in figures.items()
-    )
-    leaf = next(queue.id for queue in queues if queue.id not in {each.parent for each in queues})
-    group = PodGroup(id=GroupId("job"), queue=leaf, created_at=Instant(0), preemptible=True)
-    world = read(Snapshot(now=Instant(0), queues=queues, groups=(group,)))
-    fair = {QueueId(name): (fair * GPU, 0, 0) for name, (_, _, fair, _) in figures.items()}
-    return replace(world, fair=fair), {QueueId(name): (held * GPU, 0, 0) for name, (_, _, _, held) in figures.items()}
-
-
-def is_allowed(
-    figures: dict[str, tuple[str | None, float, float, float]],
-    asked: float,
-    losses: Iterable[tuple[str, float]],
-    m: float = 1,
-) -> bool:
-    world, held = organization(**figures)
-    world = replace(world, policy=replace(world.policy, saturation_multiplier=m))
+    ]
+    leaves = [queue.id for queue in queues if queue.id not in {each.parent for each in queues}]
+    rows = [running(f"in-{leaf}", leaf, figures[leaf][3], 1) for leaf in leaves]
+    policy = replace(Policy.product(), saturation_multiplier=m)
+    world = read(snapshot(queues, [*rows, waiting("job", leaves[0], 1)], [node("a", 8)], policy))
+    world = replace(world, fair={QueueId(name): (fair * GPU, 0, 0) for name, (_, _, fair, _) in figures.items()})
     taken: list[tuple[QueueId, Vector]] = [(QueueId(queue), (amount * GPU, 0, 0)) for queue, amount in losses]
-    return is_fair_reclaim(world, GroupId("job"), (asked * GPU, 0, 0), taken, held, dict.fromkeys(held, NOTHING))
+    return is_fair_reclaim(world, GroupId("job"), (asked * GPU, 0, 0), taken)
 
 
 @pytest.mark.parametrize(("held", "asked", "allowed"), [(0, 4, True), (0, 5, False), (4, 1, False)])
@@ -169,7 +164,7 @@ def test_nothing_is_taken_from_a_queue_at_its_quota_r4() -> None:
 
 @pytest.mark.parametrize(("m", "allowed"), [(1, True), (1.5, True), (1.6, False), (1.7, False)])
 def test_a_department_may_exceed_its_share_while_less_saturated_r5(m: float, allowed: bool) -> None:
-    figures: dict[str, tuple[str | None, float, float, float]] = {
+    figures: dict[str, tuple[str | None, float, float, int]] = {
         "d1": (None, 4, 4, 4),
         "p1": ("d1", 3, 1, 0),
         "p2": ("d1", 1, 3, 4),
@@ -180,12 +175,12 @@ def test_a_department_may_exceed_its_share_while_less_saturated_r5(m: float, all
 
 
 @pytest.mark.parametrize(("held", "allowed"), [(3, False), (2, True)])
-def test_a_gang_may_not_overshoot_r6(held: float, allowed: bool) -> None:
+def test_a_gang_may_not_overshoot_r6(held: int, allowed: bool) -> None:
     assert is_allowed({"d1": (None, 4, 5, held), "d2": (None, 4, 5, 7)}, 3, [("d2", 3)]) is allowed
 
 
 def test_leaves_of_one_parent_are_compared_with_each_other_r8() -> None:
-    figures: dict[str, tuple[str | None, float, float, float]] = {
+    figures: dict[str, tuple[str | None, float, float, int]] = {
         "d": (None, 1, 1, 4),
         "p1": ("d", 2, 2, 0),
         "p2": ("d", 2, 2, 4),

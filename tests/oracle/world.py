@@ -112,13 +112,16 @@ class PodState:
         return self.row.shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY)
 
 
+NO_QUEUE = QueueId("")
+
+
 @dataclass(frozen=True)
 class Group:
     """A pod group with its effective settings."""
 
     row: PodGroup
-    queue: QueueId | None
-    """None: its queue does not exist or is not a leaf, so the group takes no part."""
+    queue: QueueId
+    """NO_QUEUE: its queue does not exist or is not a leaf, so the group takes no part."""
     priority: int
     preemptible: bool
     minimum: Mapping[str, int]
@@ -155,6 +158,9 @@ class World:
     """Groups whose promise is too old: they may start now, but are promised nothing in this cycle."""
 
     # Pods of groups
+
+    def group_of(self, pod: PodId) -> GroupId:
+        return self.pods[pod].row.group
 
     def pods_of(
         self, group: GroupId, statuses: Iterable[Status], pod_set: str | None = None, without: Iterable[PodId] = ()
