@@ -124,15 +124,17 @@ def _is_enough(there: Free, asked: Mapping[str, int]) -> bool:
 
 
 def needs(world: World, pod: PodState) -> dict[str, int]:
-    """What must be free on a node, shared devices aside."""
+    """What must be free on a node, shared devices aside. CPU, memory and GPUs may not be overcommitted in any case."""
     shape = pod.row.shape
-    asked = {CPU_MILLI: shape.cpu_milli, MEMORY_BYTES: shape.memory_bytes}
-    asked |= {**dict(shape.extended), **dict(shape.gpu.mig)}
-    asked[PODS] = 1 if world.policy.predicates else 0
-    asked[GPUS] = shape.gpu.devices if shape.gpu.kind is GpuKind.WHOLE else 0
     unallocated = [claim for claim in pod.row.claims if claim in world.claims and claim_node(world, claim) is None]
-    asked[CLAIM_DEVICES] = sum(world.claims[claim].devices for claim in unallocated)
-    return {name: amount for name, amount in asked.items() if amount > 0}
+    others = {**dict(shape.extended), **dict(shape.gpu.mig), PODS: int(world.policy.predicates)}
+    others[CLAIM_DEVICES] = sum(world.claims[claim].devices for claim in unallocated)
+    return {
+        CPU_MILLI: shape.cpu_milli,
+        MEMORY_BYTES: shape.memory_bytes,
+        GPUS: shape.gpu.devices if shape.gpu.kind is GpuKind.WHOLE else 0,
+        **{name: amount for name, amount in others.items() if amount > 0},
+    }
 
 
 def is_best_effort(world: World, pod: PodState) -> bool:
@@ -333,7 +335,7 @@ def choose_devices(
 
 
 def score(world: World, pod: PodState, name: NodeName, among: NodeSet) -> Fraction:
-    """How good a node is for a pod, fitting or not (6.3)."""
+    """How good a node is for a pod, fitting or not (6.3). Each term outweighs those after it."""
     node, is_gpu = world.nodes[name], world.wants_gpu(pod)
     points: dict[ScoreTerm, Fraction | int] = {
         ScoreTerm.NOMINATED: 10**6 * (pod.row.nominated == name),
@@ -342,7 +344,7 @@ def score(world: World, pod: PodState, name: NodeName, among: NodeSet) -> Fracti
         ScoreTerm.AVAILABILITY: 100 * _is_available(world, pod, name),
         ScoreTerm.RESOURCE_TYPE: 10 * (not (is_gpu or node.gpus or node.mig_instances or node.claim_devices)),
         ScoreTerm.SOFT_TAINTS: -len(_not_tolerated(pod, node)),
-        ScoreTerm.PLACEMENT: _placement(world, name, among, is_gpu),
+        ScoreTerm.PLACEMENT: _placement(world, name, among, is_gpu) / 10,
     }
     return Fraction(sum(points[term] for term in points if term in world.policy.score_terms))
 
