@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import Response
+from starlette.responses import Response
 
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action

@@ -281,9 +281,9 @@ class Fit:
             if (staying or coming) and staying + coming <= free and device not in withheld
         ]
 
-    def hosts_now(self, facts: ShapeFacts, node: int) -> bool:
-        """Whether one of them has room at once."""
-        return any(self._hosts_now(facts, node, device) for device in self.hosts(facts, node))
+    def hosts_now(self, facts: ShapeFacts, node: int) -> int:
+        """How many of them have room at once."""
+        return sum(self._hosts_now(facts, node, seat) for seat in self.hosts(facts, node))
 
     def _hosts_now(self, facts: ShapeFacts, node: int, device: int) -> bool:
         mib = self.columns.nodes.device_mib[node]

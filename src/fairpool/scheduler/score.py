@@ -71,11 +71,12 @@ class Score:
         return any(device[STAYING] or device[LEAVING] for device in self.columns.nodes.shared_devices(node))
 
     def _is_available(self, node: int) -> bool:
-        """Free at once, on whichever device: which one it gets is another question."""
+        """Free at once, on whichever devices: which ones it gets is another question."""
         facts = self.facts
         if not self.fit.amounts_fit_now(facts, node):
             return False
-        return not facts.shared or self.columns.nodes.gpus_idle[node] >= 1 or self.fit.hosts_now(facts, node)
+        missing = facts.shared - max(0, self.columns.nodes.gpus_idle[node])
+        return missing <= 0 or self.fit.hosts_now(facts, node) >= missing
 
     def _is_without_gpus(self, node: int) -> bool:
         row = self.columns.nodes.rows[node]

@@ -13,7 +13,7 @@ from hashlib import sha256
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import Node
-from fairpool.model.organization import Organization
+from fairpool.model.organization import Organization, name_of_queue
 from fairpool.model.quantity import gpus_text
 from fairpool.model.spec import WorkloadSpec
 
@@ -74,7 +74,7 @@ class SetQuota:
     pool: PoolName
 
     def __str__(self) -> str:
-        return f"quota {self.queue} = {gpus_text(self.quota_milli)}"
+        return f"quota {name_of_queue(self.queue)} = {gpus_text(self.quota_milli)}"
 
 
 class NodeEvent(StrEnum):

@@ -60,7 +60,8 @@ class Cast:
     """Names that steps may use."""
 
     nodes: Mapping[NodeName, Node]
-    queues: Mapping[QueueId, None]
+    queues: Mapping[str, QueueId]
+    """Of projects and departments, by name."""
     projects: Mapping[QueueId, None]
     pools: Mapping[PoolName, None]
 
@@ -173,12 +174,12 @@ class Reader:
         return [Resize(each, pods, minimum) for each in self._jobs(table, "resize")]
 
     def _quota(self, table: Table) -> list[Action]:
-        queue, pool = QueueId(table.text("quota")), PoolName(table.text("pool", DEFAULT_POOL))
-        self._known(table, "quota", queue, self.cast.queues, "project or department")
+        name, pool = table.text("quota"), PoolName(table.text("pool", DEFAULT_POOL))
+        self._known(table, "quota", name, self.cast.queues, "project or department")
         self._known(table, "pool", pool, self.cast.pools, "pool")
         if "gpus" not in table:
             table.complain("", "missing", "it does not say how many", "add gpus = 4")
-        return [SetQuota(queue, table.bound("gpus", 0), pool)]
+        return [SetQuota(self.cast.queues.get(name, QueueId(name)), table.bound("gpus", 0), pool)]
 
     def _strike(self, event: NodeEvent, table: Table) -> list[Action]:
         down_s = table.seconds("down_s", float(DOWN_S)) if event is NodeEvent.REBOOT else 0.0
