@@ -1,6 +1,6 @@
 """Every field of every request is carried out, refused by name, or kept for people to read with a reason.
 
-A new field fails here until somebody says which. For workloads that is not only said: each field is sent, and the
+A new field fails here until it is listed. For workloads that is not only said: each field is sent, and the
 declaration must differ, or the refusal must name it.
 """
 

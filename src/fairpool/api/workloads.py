@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
@@ -152,47 +151,6 @@ class PodItem(Answer):
     )
     metrics: dict[str, float] = Field(default_factory=dict, description="Numeric metrics reported by the job")
     parameters: dict[str, str] = Field(default_factory=dict, description="Text parameters reported by the job")
-
-    @property
-    def has_log(self) -> bool:
-        """Whether it came so far that it may have written something."""
-        return self.started_at is not None or (self.exit_code is not None and self.cause != "image-pull")
-
-
-def pod_to_read(pods: Sequence[PodItem]) -> PodItem | None:
-    """Whose log is meant by the log of a workload: of the first pod that runs; else of the pod that failed last; else
-    of the first index's newest pod that has one; else of its newest. Pods are ordered by index, then from first to
-    newest."""
-    running = next((pod for pod in pods if pod.current and pod.phase == "running"), None)
-    if running is not None or not pods:
-        return running
-    newest = {pod.index: pod for pod in pods if pod.has_log}
-    failed = [pod for pod in newest.values() if pod.outcome == "error"]
-    if failed:
-        return max(failed, key=lambda pod: (pod.since, -pod.index))
-    return newest.get(pods[0].index) or [pod for pod in pods if pod.index == pods[0].index][-1]
-
-
-def pod_called(pods: Sequence[PodItem], called: str) -> PodItem | None:
-    """The pod with an id, a name such as `train-1-0-2`, or an index; of an index, the newest that has a log."""
-    exact = next((pod for pod in pods if called in (pod.id, pod.name)), None)
-    if exact is not None or not called.isdecimal():
-        return exact
-    of_pod = [pod for pod in pods if str(pod.index) == called]
-    return next((pod for pod in reversed(of_pod) if pod.has_log), of_pod[-1] if of_pod else None)
-
-
-PODS_NAMED = 20
-
-
-def pods_there(pods: Sequence[PodItem]) -> str:
-    """The current pods, by index and name, for an error message."""
-    current = [pod for pod in pods if pod.current]
-    if not current:
-        return "the job has no pods yet"
-    named = ", ".join(f"{pod.index} ({pod.name})" for pod in current[:PODS_NAMED])
-    more = f" and {len(current) - PODS_NAMED} more" if len(current) > PODS_NAMED else ""
-    return f"existing pods: {named}{more}"
 
 
 class PodPage(Page):

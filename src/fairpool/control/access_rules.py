@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import access as wire
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.problems import ProblemItem
-from fairpool.api.wire import PAGE_DEFAULT, Count
+from fairpool.api.wire import Count
 from fairpool.control import rbac
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from fairpool.api import workload_spec as wire
+from fairpool.api.limits import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, ProblemList
-from fairpool.api.wire import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.control.pod_template import leader_template, pod_shape, program_of
 from fairpool.control.resource_request import or_else
 from fairpool.control.unsupported import refusals

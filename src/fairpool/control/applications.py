@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import access as wire
-from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.control import rbac
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from starlette.responses import Response, StreamingResponse
 
 from fairpool.api import audit as wire
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.problems import ProblemItem
-from fairpool.api.wire import PAGE_DEFAULT
 from fairpool.control.moments import instant, iso
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import Caller, Plane

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Generic, TypeVar
 
+from fairpool.api.limits import PAGE_DEFAULT, PAGE_MAX
 from fairpool.api.problems import item as problem_item
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX
 from fairpool.control import filters
 from fairpool.control.moments import instant
 from fairpool.control.refusal import Refused

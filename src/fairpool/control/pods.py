@@ -8,7 +8,8 @@ from itertools import zip_longest
 
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
-from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.api.limits import PAGE_DEFAULT
+from fairpool.api.pod_choice import has_log
 from fairpool.control import items
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import Caller, Plane
@@ -60,7 +61,7 @@ async def history(
 
 async def _with_reports(plane: Plane, workload_id: str, found: list[wire.PodItem]) -> list[wire.PodItem]:
     """With the metrics and parameters of current pods, read where the pods run and stored nowhere."""
-    current = [each for each in found if each.current and each.has_log]
+    current = [each for each in found if each.current and has_log(each)]
     if not current:
         return found
     row = await plane.read(lambda connection: store.one(connection, workload_id))

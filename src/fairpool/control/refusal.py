@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairpool.api.limits import NAME_PATTERN
 from fairpool.api.problems import MEDIA_TYPE, ProblemItem, document, item
-from fairpool.api.wire import NAME_PATTERN
 from fairpool.control.store.trouble import BUSY, Unavailable
 from fairpool.model.problem import Problem
 

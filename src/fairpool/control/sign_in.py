@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse, Response
 
 from fairpool.api import access as wire
 from fairpool.api.access import normal_email
-from fairpool.api.wire import PAGE_MAX, ValidationError
+from fairpool.api.limits import PAGE_MAX
+from fairpool.api.wire import ValidationError
 from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answer
 from fairpool.control.attempts import Attempts, names_of

@@ -20,8 +20,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from fairpool.api import shell
+from fairpool.api.pod_choice import pod_called, pod_to_read, pods_there
 from fairpool.api.problems import ProblemItem
-from fairpool.api.workloads import PodItem, pod_called, pod_to_read, pods_there
+from fairpool.api.workloads import PodItem
 from fairpool.control.change_feed import FeedEntry, entries_after
 from fairpool.control.discretion import told_to
 from fairpool.control.guard import identify

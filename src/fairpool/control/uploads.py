@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import uploads as wire
+from fairpool.api.limits import PIECE_MAX_BYTES
 from fairpool.api.problems import item
 from fairpool.control import preferences
 from fairpool.control.plane import ActionResult, Caller, Plane, answered
@@ -101,8 +102,8 @@ async def write(
     """Send the pieces in order. A piece may be sent again."""
     upload = await _mine(plane, caller, upload_id)
     piece = await request.body()
-    if len(piece) > wire.PIECE_MAX_BYTES:
-        what = f"a piece may be at most {wire.PIECE_MAX_BYTES // MIB} MiB"
+    if len(piece) > PIECE_MAX_BYTES:
+        what = f"a piece may be at most {PIECE_MAX_BYTES // MIB} MiB"
         raise refused(413, "request.too_large", what, "send smaller pieces")
     try:
         received = await plane.pod_access.write_upload(upload_id, offset, piece)

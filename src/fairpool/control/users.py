@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from fairpool.api import access as wire
 from fairpool.api.access import normal_email
-from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.control import rbac
 from fairpool.control.access_rules import last_administrator
 from fairpool.control.moments import iso

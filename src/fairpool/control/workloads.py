@@ -10,7 +10,8 @@ from starlette.responses import Response
 
 from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
-from fairpool.api.wire import PAGE_DEFAULT, Count
+from fairpool.api.limits import PAGE_DEFAULT
+from fairpool.api.wire import Count
 from fairpool.control import declarations, filters, items
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
