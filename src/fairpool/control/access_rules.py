@@ -179,7 +179,7 @@ async def delete_access_rule(rule_id: str, request: Request, plane: Plane, calle
 
 
 def _each(actions: Iterable[tuple[str, Callable[[], ActionResult]]]) -> ActionResult:
-    """Do what can be done; whatever is refused has changed nothing."""
+    """Run each action; one that is refused changes nothing and does not stop the others."""
     done: list[ActionResult] = []
     failed = []
     for name, action in actions:
@@ -203,7 +203,7 @@ def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.Acce
     grant = rbac.Grant(body.role_id, body.scope_type, scope_id)
     name = f"{body.subject_id} has the role {body.role_id} in {scope_id or 'all projects'}"
     if grant in store.grants(connection, subject_id, body.subject_type):
-        # Twice the same rule would survive that one of them is taken away.
+        # A duplicate would keep the permission when the other rule is deleted.
         raise refused(409, "access.rule_exists", f"{name} already", "nothing to do")
     rule_id = str(uuid.uuid4())
     store.add_rule(connection, rule_id, subject_id, body.subject_type, grant, plane.now(), caller.name)
@@ -218,7 +218,7 @@ def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.Acce
 
 
 def _subject(connection: Connection, body: wire.AccessRuleRequest) -> str | None:
-    """Whom it is about: people by id or address, applications by id or name."""
+    """The subject of a rule: a user by id or email address, an application by id or name."""
     if body.subject_type is wire.SubjectType.USER:
         user = store.user(connection, body.subject_id) or store.user_by_email(connection, body.subject_id)
         return user.id if user is not None else None
@@ -245,7 +245,7 @@ def _taken_away(connection: Connection, rule_id: str) -> ActionResult:
 
 
 def rule_answer(row: Any) -> wire.AccessRule:
-    """A rule as it is shown."""
+    """A rule as the API shows it."""
     return wire.AccessRule(
         id=row.id,
         subject_id=row.subject_id,

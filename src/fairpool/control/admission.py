@@ -90,7 +90,7 @@ class AdmissionContext:
 
 WORDS_MAX_BYTES = 1024 * 1024
 
-"""Arguments and environment of one pod together: a little below what Linux takes when a program is started."""
+"""Arguments and environment of one pod together: slightly below the limit of Linux."""
 
 
 def _check_words(spec: wire.CommonSpec, problems: ProblemList) -> None:

@@ -131,14 +131,14 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
 
 
 async def cluster_beside(plane: Plane) -> wire.ClusterAnswer:
-    """The cluster whose loop runs in this process: the first that there was, whatever it is called by now."""
+    """The cluster whose loop runs in this process: the oldest one, whatever its name."""
     own = _cluster(plane, (await plane.read(lambda connection: store.all_clusters(connection, 0, 1)))[0])
     plane.cluster_beside = own.uuid
     return own
 
 
 def add_cluster(plane: Plane, connection: Connection, body: wire.ClusterRequest) -> tuple[str, str]:
-    """A new cluster: its id, and its token, which is nowhere else from now on."""
+    """A new cluster: its id and its token, of which only a hash is stored."""
     cluster_id = str(uuid.uuid4())
     revision = _cluster_changed(plane, connection, cluster_id, "created")
     store.add_cluster(
@@ -154,7 +154,7 @@ def add_cluster(plane: Plane, connection: Connection, body: wire.ClusterRequest)
 
 
 def new_cluster_token(plane: Plane, connection: Connection, cluster_id: str) -> str:
-    """Another token for a cluster; earlier ones end."""
+    """A new token for a cluster; earlier ones are revoked."""
     access_store.revoke_subject(connection, cluster_id)
     token = "fpc_" + secrets.token_urlsafe(32)
     access_store.add_token(

@@ -45,7 +45,7 @@ class Sort(StrEnum):
     MOMENT = "moment"
     GPUS = "gpus"
     LABELS = "labels"
-    """Texts by name: `labels.team==vision`. One that is not there is empty. Lists are not sorted by them."""
+    """Strings by name: `labels.team==vision`. A missing label is empty. Not sortable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def parse(
 
 
 def holds(condition: Filter, value: str | int | None) -> bool:
-    """Whether it holds for a value; what is not known differs from everything and fulfils nothing else."""
+    """Whether a value satisfies the condition; None satisfies only `!=`."""
     wanted = condition.value
     if value is None:
         return condition.operator in (Operator.DIFFERS, Operator.LACKS)

@@ -67,7 +67,7 @@ async def known(plane: Plane, digest: str) -> Caller:
 
 
 def digest_of(token: str) -> str:
-    """Tokens are random and long: a fast hash is enough, and a stolen database holds none."""
+    """Tokens are random and long, so a fast hash is enough; the database stores no token."""
     return hashlib.sha256(token.encode("utf-8", "backslashreplace")).hexdigest()
 
 

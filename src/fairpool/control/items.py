@@ -29,11 +29,11 @@ DESIRED = {
 UNSHOWN = frozenset({"modelKind", "addresses", "retries", "suspensions"})
 """Facts that an item is made from and that are not in it."""
 REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
-"""Reported values that are shown, and letters of each; a job may report anything."""
+"""Reported values that are shown, and characters of each; a job may report anything."""
 NOTHING: Mapping[str, Any] = {}
 SUSPENSIONS_KEPT = 20
 CLOCKS_DIFFER_MS = 5_000
-"""How far the clocks of a cluster and of the control plane may differ without a wrong name beside an event."""
+"""Assumed clock skew between a cluster and the control plane, for names beside events."""
 FINISHED = frozenset({WorkloadPhase.COMPLETED, WorkloadPhase.FAILED})
 
 
@@ -72,7 +72,7 @@ def facts_of_spec(
     source: workload_spec.Source,
     labels: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Those that follow from the declaration itself."""
+    """Fields that follow from the declaration alone."""
     gpu = spec.template.shape.gpu
     rule = precedence(spec.kind, spec.priority, spec.preemptible)
     requested = {
@@ -108,7 +108,7 @@ def facts_of_spec(
 
 
 def asked_ports(submit: workload_spec.SubmitAny) -> list[int]:
-    """Ports of its pods that it wants an address for, each once."""
+    """Ports of its pods that need an address, each once."""
     asked = [
         each.container for each in submit.spec.ports if each.service_type is not workload_spec.ServiceType.CLUSTER_IP
     ]
@@ -127,7 +127,7 @@ def state(
     gone: bool = False,
     held: WorkloadReport | None = None,
 ) -> dict[str, Any]:
-    """An item: the facts, and where it stands. `held` says what its pods hold where there is no report of this run."""
+    """An item: its facts and its state. `held`: what its pods hold, if this run has no report yet."""
     held = report or held
     kind = WorkloadKind(known["modelKind"])
     phase = report.phase if report is not None else WorkloadPhase.CREATING
@@ -166,7 +166,7 @@ def state(
 
 
 def without_taken(item: dict[str, Any], taken: Collection[str]) -> dict[str, Any]:
-    """An item without addresses that another workload has: on one machine a port leads to one of them."""
+    """An item without addresses that another workload has: on one machine a port belongs to one of them."""
     shared = [url for url in item["urls"] if url in taken]
     if not shared:
         return item
@@ -208,12 +208,12 @@ def _held(report: WorkloadReport) -> dict[str, float]:
 
 
 def text(item: Mapping[str, Any]) -> str:
-    """As it is kept and sent."""
+    """As JSON, as it is stored and sent."""
     return compact(item)
 
 
 def detail(item: str, request: str) -> str:
-    """One workload with everything that was declared: made of texts, because this is asked most often."""
+    """Item and details of a workload; concatenated as JSON, because this is requested most often."""
     phase = item.partition('"phase":"')[2].partition('"')[0]
     return f'{item[:-1]},"actualPhase":"{phase}",{request[1:]}'
 
@@ -225,7 +225,7 @@ def details(submit: workload_spec.SubmitAny, spec: WorkloadSpec, submitted_by: s
 
 
 def details_of(workload: str, submitted_by: str, command_line: str, asked: str) -> str:
-    """The same of what was asked for as JSON text."""
+    """The same, with the specification as JSON."""
     shown = {"workloadId": workload, "createdBy": submitted_by, "commandLine": command_line}
     return f'{compact(shown)[:-1]},"spec":{asked}}}'
 

@@ -300,7 +300,7 @@ def _known_node(connection: Connection, name: str) -> wire.NodeAnswer:
 
 
 def _pods_there(connection: Connection, caller: Caller, node: wire.NodeAnswer) -> list[wire.NodePod]:
-    """Who holds what on a node. Work that the caller may not see is counted, and not named."""
+    """Pods on a node. Workloads that the caller may not see are counted, not named."""
     rows = holdings.on_node(connection, node.cluster_uuid, node.name)
     return [_node_pod(row, caller.may(Action.WORKLOAD_READ, row.project, row.department)) for row in rows]
 

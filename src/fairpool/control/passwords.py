@@ -22,7 +22,7 @@ from fairpool.control.refusal import Refused, refused
 T = TypeVar("T")
 
 WAITING_MAX = 32
-"""For one thread. The last of them waits some three seconds."""
+"""For one thread. The last caller waits about three seconds."""
 RETRY_S = 2
 PASSWORD_LETTERS = string.ascii_letters + string.digits
 PASSWORD_LENGTH = 16
@@ -97,7 +97,7 @@ class _Queue:
                 begin()
                 try:
                     return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-                except (Unchecked, RuntimeError) as error:  # the thread itself may not be had
+                except (Unchecked, RuntimeError) as error:  # the thread may not start
                     raise busy() from error
         finally:
             self._waiting -= 1

@@ -95,7 +95,7 @@ async def create_project(request: Request, plane: Plane, caller: Caller, body: w
 
 
 async def _set_aside_claims(plane: Plane, name: str) -> None:
-    """Before a project begins, so that it never sees the data of one that had its name."""
+    """A new project must not see the data of an earlier one of the same name."""
     if await plane.read(lambda connection: store.project(connection, name)) is not None:
         return
     try:
@@ -207,7 +207,7 @@ async def _change_project(
         if body.resources != before.resources:
             _require_quota(caller, row.department)
         if body.parent_id != row.department:
-            caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # what it is owed comes out of there
+            caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # its quota comes out of that department
         revision = change_project(plane, connection, row, body)
         use = store.use_by_project(connection)
         made = _project(store.project(connection, project_id), use, _warnings(connection, caller))
@@ -217,14 +217,14 @@ async def _change_project(
 
 
 def _require_quota(caller: Caller, department: str) -> None:
-    """A quota is taken from others: only who administers the department above, or everything, sets it."""
+    """Only administrators of the department, or of everything, set quotas: they are taken from other projects."""
     if not caller.may(Action.PROJECT_WRITE, department=department):
         what = "an administrator of a project cannot change its quota"
         raise denied(what, f"ask an administrator of department {department}")
 
 
 def known_project(connection: Connection, caller: Caller, name: str, action: Action) -> Any:
-    """The project, unless the caller may not know of it, or may not do this in it."""
+    """The project's row; refuses if the caller may not see it or lacks the permission there."""
     row = store.project(connection, name)
     if row is None or not caller.may(Action.PROJECT_READ, row.name, row.department):
         raise unknown("project", name, is_hidden=row is not None)
@@ -233,7 +233,7 @@ def known_project(connection: Connection, caller: Caller, name: str, action: Act
 
 
 def visible_projects(connection: Connection, caller: Caller) -> list[wire.Project]:
-    """Those that the caller may know of, by name."""
+    """Projects that the caller may see, by name."""
     places = caller.places(Action.PROJECT_READ)
     rows = store.all_projects(
         connection,
@@ -245,7 +245,7 @@ def visible_projects(connection: Connection, caller: Caller) -> list[wire.Projec
 
 
 def _warnings(connection: Connection, caller: Caller) -> Mapping[str, list[str]]:
-    """Quotas that add up to more than there is, by department: for those who may see all of them."""
+    """Oversubscribed quotas by department, for callers who may see all projects."""
     return organization_tree(connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
 
 

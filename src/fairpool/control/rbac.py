@@ -70,7 +70,7 @@ DESCRIPTIONS: Mapping[RoleName, str] = MappingProxyType(
 )
 
 ANYWHERE = frozenset({Action.NODE_READ, Action.CLUSTER_READ, Action.DEPARTMENT_READ})
-"""What is no project's secret: a role in any scope permits it."""
+"""Actions on what is not specific to a project: a role in any scope permits them."""
 
 EVERYBODYS = frozenset(
     {
@@ -90,7 +90,7 @@ EVERYBODYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """This role, in this scope."""
+    """A role in a scope."""
 
     role: RoleName
     scope_type: ScopeType
@@ -99,7 +99,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where something is done; empty: not in any project."""
+    """Project and department of an action; empty: none."""
 
     project: str = ""
     department: str = ""
@@ -109,22 +109,22 @@ NOWHERE = Scope()
 
 
 def allowed(grants: Iterable[Grant], action: Action, scope: Scope = NOWHERE) -> bool:
-    """Whether these grants permit it there."""
+    """Whether these grants permit an action in a scope."""
     return any(permits(grant, action) and _covers(grant, action, scope) for grant in grants)
 
 
 def allowed_somewhere(grants: Iterable[Grant], action: Action) -> bool:
-    """Whether there is any place where these grants permit it."""
+    """Whether these grants permit an action in any scope."""
     return action in (Action.OPEN, Action.SELF) or any(permits(grant, action) for grant in grants)
 
 
 def permissions(grants: Iterable[Grant]) -> list[str]:
-    """Everything that is permitted somewhere, sorted."""
+    """All actions that are permitted in some scope, sorted."""
     return sorted({action.value for grant in grants for action in ROLES[grant.role] if permits(grant, action)})
 
 
 def permits(grant: Grant, action: Action) -> bool:
-    """Whether it permits this anywhere."""
+    """Whether the role of a grant permits an action."""
     return action in ROLES[grant.role] and (grant.scope_type is ScopeType.TENANT or action not in EVERYBODYS)
 
 

@@ -48,7 +48,7 @@ def delete_project_with_work(
         connection, "project", row.name, verb, now, project=row.name, kept=plane.settings.changes_kept
     )
     if left:
-        # Its pods are still leaving; the queue they are charged to stays until the cluster says that all are gone.
+        # Its pods are still stopping; their queue stays until the cluster reports that all are gone.
         store.change(connection, projects, row.name, now, phase="Deleting", revision=revision)
     else:
         remove_project(plane, connection, row.name, revision)
@@ -104,7 +104,7 @@ def _move(plane: Plane, connection: Connection, row: Any, to: str | None, work: 
 
 
 def _with_claims(connection: Connection, work: list[Any]) -> list[tuple[str, str]]:
-    """Work that mounts claims, with their names: claims are a project's own, and in another it would find none."""
+    """Workloads that mount claims, with their names: claims belong to a project and do not move."""
     found = []
     for each in work:
         spec = declarations.declaration_of(workload_store.one(connection, each.id))

@@ -46,7 +46,7 @@ class Settings:
     first_password: str = field(default="", repr=False)
     """For the first account if it has no password yet; must be changed before anything else. Empty: it gets none."""
     first_project: str = ""
-    """Made on an empty installation; empty: none."""
+    """Created on an empty installation; empty: none."""
     access_token_s: int = 36_000
     refresh_token_s: int = 30 * 86_400
     pull_wait_s: float = 20.0
@@ -59,16 +59,16 @@ class Settings:
     changes_kept: int = 100_000
     """Changes kept for clients of the stream that reconnect."""
     idempotency_s: int = 86_400
-    """How long a call that created something may be repeated under its key."""
+    """How long the answer to a call is kept for its Idempotency-Key."""
     retention: Retention = Retention()
     cluster_name: str = "local"
-    """The cluster that is there from the start."""
+    """The cluster of a new installation."""
     now: Callable[[], Instant] | None = None
     """The clock; None: this machine's."""
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach us."""
+        """Whether the server is only reachable from this machine."""
         return is_loopback(self.host)
 
 

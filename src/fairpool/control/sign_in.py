@@ -371,7 +371,7 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
 
 
 def _check_owner(caller: Caller) -> None:
-    """An account without a password gets its first one from the machine's own user only: a token may be stolen."""
+    """Only the machine's own user may set the first password of an account: a token may be stolen."""
     if caller.uid is None:
         what = f"{caller.name} has no password, so it can only be set on the server's machine"
         fix = "run `runai password` there as the user who started the platform, or `fairpool reset-password`"

@@ -37,7 +37,7 @@ Asked = Iterator[tuple[str, str]]
 
 
 def _asked(submit: wire.SubmitAny) -> Asked:
-    """Field and remedy of each."""
+    """Each unsupported field, and what to do instead."""
     spec = submit.spec
     if submit.template_id is not None:
         yield "templateId", LEAVE_OUT

@@ -165,9 +165,9 @@ NO_PASSWORD = ""
 
 
 async def make_first_user(plane: Plane, passwords: Passwords) -> bool:
-    """On a fresh database: one administrator, without a password unless a first one was configured.
+    """Create the administrator of a new installation, without a password unless one is configured.
 
-    Whether the configured one was ignored, because the account has another one already.
+    True: the configured password is ignored, because the account has another one already.
     """
     settings, email = plane.settings, normal_email(plane.settings.first_user)
     hashed = await passwords.hash(settings.first_password) if settings.first_password else NO_PASSWORD

@@ -197,7 +197,7 @@ WANTS = {
 def operated(
     plane: Plane, connection: Connection, row: Any, action: wire.BatchAction, by: str, *, force: bool = False
 ) -> ActionResult:
-    """Declare what is to become of it, and at whose query."""
+    """Change the desired state of a workload."""
     changed = declarations.set_want(plane, connection, row, WANTS[action], by, force=force)
     now_is = store.shown(connection, row.id)
     assert now_is is not None
