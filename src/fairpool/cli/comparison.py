@@ -1,4 +1,4 @@
-"""Two plans side by side: the snapshot as it was saved, and as it would be with some changes."""
+"""`fairpool plan` with changes: the plans before and after them, side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All about one group: what it asks for, how its queues stand, where it goes or why it waits, who pays for it."""
+"""`fairpool plan --explain`: one pod group, its queues, and where it starts or why it waits."""
 
 from __future__ import annotations
 

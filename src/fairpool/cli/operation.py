@@ -1,4 +1,4 @@
-"""Looking after a platform that is up, or was: `down`, `status`, `logs`, `reset-password`, `backup`, `restore`."""
+"""`fairpool down`, `status`, `logs`, `reset-password`, `backup` and `restore`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans for programs. The names of fields are a promise: docs/reference/plan-json.md lists them."""
+"""`fairpool plan --json`. The field names are stable: docs/reference/plan-json.md lists them."""
 
 from __future__ import annotations
 

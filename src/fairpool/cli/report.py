@@ -1,4 +1,4 @@
-"""One plan as tables: who starts where, who is taken and why, who waits and why, and what queues hold."""
+"""`fairpool plan`: one plan as tables: what starts where, what is evicted or waits and why, and what queues hold."""
 
 from __future__ import annotations
 

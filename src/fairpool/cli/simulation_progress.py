@@ -1,4 +1,4 @@
-"""A line on the terminal that says how far a simulation has come. In a pipe there is none."""
+"""Progress line of a simulation, on a terminal only."""
 
 from __future__ import annotations
 

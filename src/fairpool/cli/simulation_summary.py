@@ -1,4 +1,4 @@
-"""The outcome of a simulation as tables for people: figures, projects, expectations, and pass or fail."""
+"""Summary of a simulation: figures, projects, expectations, and pass or fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fairpool up` leaves behind for the person who typed it: `runai` signed in, and a link for the browser.
+"""What `fairpool up` does for the user who typed it: signs `runai` in, and prints a link for the browser.
 
 The token comes over the admin socket, which only the owner can open, and goes into the configuration of `runai`, which
 only the owner can read. The link is printed and not stored.
@@ -25,7 +25,7 @@ HELLO = "submit hello -i python -g 0.5 -- python -c 'print(\"hello\")'"
 
 @dataclass(frozen=True, slots=True)
 class LocalUser:
-    """The person at the terminal: their configuration of `runai`, and how they reach this platform."""
+    """The user at the terminal: their configuration of `runai`, and the address of this platform."""
 
     data_directory: DataDirectory
     address: str
@@ -75,7 +75,8 @@ class LocalUser:
         project = f", project {answer['project']}" if answer["project"] else ""
         yield f"Login    runai is signed in as {answer['user']}{project}"
         if answer["must_change_password"]:
-            yield f"         Its password was set by an administrator. Change it first: {here('runai')} password"
+            change = f"{here('runai')} password"
+            yield f"         Its password was set by an administrator and must be changed first: {change}"
         if answer["first_password_ignored"]:
             yield f"warning: {answer['user']} already has a password, so --first-password-file was ignored"
         if with_link:

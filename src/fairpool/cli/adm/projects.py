@@ -1,4 +1,4 @@
-"""Projects and departments, by the administrator: list, get, create, update, delete."""
+"""`runai-adm project`: list, get, create, update, delete."""
 
 from __future__ import annotations
 

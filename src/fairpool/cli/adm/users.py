@@ -1,4 +1,4 @@
-"""Users, by the administrator: list, get, create, delete, reset-password; and what they may do, where."""
+"""`runai-adm user`: list, get, create, update, delete, reset-password; roles in projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments and lengths of time, as people write and read them: `2m`, `1h30m`, `00:11:40`."""
+"""Times and durations as users write and read them: `2m`, `1h30m`, `00:11:40`."""
 
 from __future__ import annotations
 

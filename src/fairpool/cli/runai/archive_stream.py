@@ -1,8 +1,8 @@
-"""A tar stream from a pod, unpacked below one folder and nowhere else.
+"""Safe unpacking of a tar stream that comes from a pod.
 
-Whatever runs in a pod can answer in place of its `tar`, so the stream is hostile: only regular files and folders are
-taken, names must stay below the target, no link is ever followed (also none that was there before), and headers are
-bounded before they are read.
+Whatever runs in a pod can answer in place of its `tar`, so the stream is hostile: it is unpacked below one folder, only
+regular files and folders are taken, no link is ever followed (also none that was there before), and headers are bounded
+before they are read.
 """
 
 from __future__ import annotations

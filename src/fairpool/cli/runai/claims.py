@@ -1,4 +1,4 @@
-"""Volume claims of a project: `runai list pvc`."""
+"""`runai list pvc`: volume claims of a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command remembers between two calls: the server, the default project of each, and the login to each.
+"""Configuration files of `runai`: the server, and for each server the default project and the login.
 
 Two files in one folder: `config.json` to read and edit, `credentials.json` readable by its owner alone. A token is kept
 under the address of its server and is never sent to another.

@@ -1,4 +1,4 @@
-"""Everything about one job: `runai describe job`, and its older spelling `runai get`."""
+"""`runai describe job`, and its older spelling `runai get`."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ COMPLETE_SENTENCES = frozenset(
 
 @dataclass
 class GlobalOptions:
-    """What the flags that every command takes have said."""
+    """Flags that every command takes, and messages at the level that they set."""
 
     server: str | None = None
     project: str | None = None
@@ -44,7 +44,7 @@ class GlobalOptions:
     loglevel: str = "info"
 
     def notice(self, text: str) -> None:
-        """Something worth knowing that is no answer; silent where only warnings are wanted."""
+        """A message at level info."""
         if self.loglevel in ("debug", "info"):
             click.echo(printable(text), err=True)
 

@@ -1,4 +1,4 @@
-"""Jobs in lists: what each column says, and `runai list jobs`."""
+"""`runai list jobs`, and the columns of job lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers in the form that was asked for: columns within the terminal or whole in a pipe, JSON, YAML, names.
+"""Output formats of lists and single objects: table, wide table, JSON, YAML, names.
 
 A table in a terminal that is too narrow leaves out what matters least and says so. In a pipe nothing is left out, and
 nothing is coloured. What comes from elsewhere never reaches a terminal as an escape.

@@ -1,4 +1,4 @@
-"""Who is calling: `runai login`, `logout`, `whoami`, `password`."""
+"""`runai login`, `logout`, `whoami` and `password`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job sees of other places, from flags: `-v`, `--pvc`, `--new-pvc`, `--git-sync`, `--configmap-volume`. Pure."""
+"""Storage flags of `runai submit`: `-v`, `--pvc`, `--new-pvc`, `--git-sync`, `--configmap-volume`. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes and clusters, as a researcher sees them: `runai list nodes`, `describe node`, `list clusters`."""
+"""`runai list nodes`, `describe node`, `list clusters` and `config cluster`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to jobs, several at a time: `runai suspend`, `resume`, `delete`."""
+"""`runai suspend`, `resume` and `delete`, for several jobs at a time."""
 
 from __future__ import annotations
 

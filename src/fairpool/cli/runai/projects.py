@@ -1,4 +1,4 @@
-"""Projects, as a researcher sees them: `runai list projects`, `describe project`, `config project`."""
+"""`runai list projects`, `describe project` and `config project`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a job is as it is, and how it came to be so: `runai why` and `runai history`."""
+"""`runai why` and `runai history`."""
 
 from __future__ import annotations
 

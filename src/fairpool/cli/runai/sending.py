@@ -1,6 +1,6 @@
-"""What `runai submit` does once its flags are read: from flags or a job file to jobs that are checked, printed or sent.
+"""Submits the jobs of `runai submit`: from flags or a job file, checked, printed or sent.
 
-Everything that is wrong is said before anything is sent. Of several jobs, all are checked by the server first.
+Everything that is wrong is reported before anything is sent. Of several jobs, all are checked by the server first.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _submit_all(options: GlobalOptions, session: Session, asked: Mapping[str, An
         if asked["service_type"]:
             options.warn(NO_INGRESS)
         if asked["attach"]:
-            from fairpool.cli.runai.visits import attach_to
+            from fairpool.cli.runai.shells import attach_to
 
             return attach_to(client, made[0].project_name, made[0].name)
     return 0

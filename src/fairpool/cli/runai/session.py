@@ -1,4 +1,4 @@
-"""One call of the command: whom it talks to, as whom, about which project; and refusals as failures.
+"""Session of one command: server, login, default project; refusals of the server as failures.
 
 The client is imported when a connection is made, because help and wrong flags need none.
 """

@@ -1,6 +1,6 @@
-"""From the flags of `runai submit` to what is sent, or to everything that is wrong with them. Pure.
+"""The request for the flags of `runai submit`, or everything that is wrong with them. Pure.
 
-What the API cannot carry is refused here by name; what it can carry and the control plane refuses is told by that.
+Flags that the API has no field for are refused here by name; what the control plane refuses is reported by its flag.
 No flag is ignored.
 """
 

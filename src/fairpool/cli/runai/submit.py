@@ -1,4 +1,4 @@
-"""`runai submit`: its flags, in sections. What is sent is put together in `submission`, and sent by `sending`."""
+"""Flags of `runai submit`, in sections. `submission` makes the request of them, and `sending` sends it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Live values for completion: names of projects, jobs and nodes, kept for a few seconds so that TAB feels at once.
+"""Shell completion of names: projects, jobs and nodes, cached for a few seconds.
 
-A completion never complains: where nothing can be asked, nothing is suggested.
+Completion never reports an error: without a server nothing is suggested.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a pod writes, made harmless for a terminal: text, colours and line ends pass, everything else stays outside.
+"""Removes terminal escape sequences from the output of pods; text, colours and line ends pass.
 
 A log can hold sequences that set the title, fill the clipboard, move over what was printed before or make the terminal
 type an answer. Colours (SGR) and erasing within the line pass, because progress bars live on them.

@@ -1,4 +1,4 @@
-"""Who uses what now: `runai top`, `top node`, `top job`; with `--watch`, as it changes.
+"""`runai top`, `top node` and `top job`: current usage; with `--watch`, refreshed.
 
 What is not measured yet (utilisation, memory in use) is shown as `-`.
 """

@@ -1,4 +1,4 @@
-"""Commands that are documented and that nothing here can do so far: each says so, and what to do instead."""
+"""Documented commands that are not supported yet: each says so, and what to do instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--workdir .`: the caller's folder, mounted where the server knows that it is theirs, otherwise uploaded as a copy.
+"""`--workdir`: mounts the user's folder where the server can verify its owner, otherwise uploads a copy.
 
 What is uploaded follows no links, and leaves out version control, environments with secrets and keys unless
 `.fairpoolignore` says otherwise. What is mounted is the folder itself.

@@ -1,4 +1,4 @@
-"""Into a running pod: `runai bash`, `exec` and `attach`. The exit code of what ran there is passed on."""
+"""`runai bash`, `exec` and `attach`. They end with the exit code of the process in the pod."""
 
 from __future__ import annotations
 
