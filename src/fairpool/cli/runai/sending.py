@@ -16,7 +16,7 @@ import click
 
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
-from fairpool.cli.runai import job_file, mounts, submission, workdir
+from fairpool.cli.runai import field_flags, job_file, mounts, submission, workdir
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import printable
@@ -262,7 +262,7 @@ def _in_words(refusal: Refused, planned: Planned) -> list[Problem]:
     found = []
     for item in refusal.items:
         problem = item.problem
-        said = submission.refused_flag(problem, item.field or "")
+        said = field_flags.refused_flag(problem, item.field or "")
         if planned.job is not None and item.field:
             place = tuple(item.field.split("."))
             said = Problem(problem.code, f"{planned.job.where(place)}: {problem.what}", problem.fix)

@@ -127,7 +127,7 @@ class Session:
             return ""
 
     def _problems(self, refusal: Refused) -> list[Problem]:
-        from fairpool.cli.runai.submission import refused_flag
+        from fairpool.cli.runai.field_flags import refused_flag
 
         said = [refused_flag(each.problem, each.field or "") for each in refusal.items]
         return [self._problem(each) for each in dict.fromkeys(said)]
