@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from fairpool.api import organization as org
 from fairpool.api import workload_spec as work
@@ -100,7 +100,7 @@ class Served:
     pod_access: FakePodAccess
     identity: ClusterIdentity
     admin: Client
-    app: FastAPI
+    app: Starlette
     loop: asyncio.AbstractEventLoop
 
     def runs(self, workload: str, incarnation: int = 0) -> None:

@@ -16,7 +16,7 @@ from fairpool.cli.runai import field_flags, job_file, mounts, submission, workdi
 from fairpool.cli.runai.distributed import NOT_HERE, pytorch
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.submit import settle_command, submit
-from fairpool.control.refusal import problems_of
+from fairpool.control.refusal import validation_problems
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds
 
@@ -234,7 +234,7 @@ def test_what_the_api_does_not_take_is_told_by_its_flag() -> None:
     body = submission.document(flags, project="p", cluster=None, command_line="")
     with pytest.raises(ValidationError) as refusal:
         job_file.in_order(body, "Training")
-    items = problems_of(refusal.value.errors())  # as the server does
+    items = validation_problems(refusal.value.errors())  # as the server does
     told = [str(field_flags.refused_flag(each.problem(), each.field or "")) for each in items]
     assert told == [
         "--gpu-memory: 'lots' is not valid: it must match ^[0-9]{1,15}(\\.[0-9]{1,6})?([kKMGTP]i?|m)?B?$",

@@ -249,7 +249,7 @@ def test_the_example_of_every_command_begins_with_it() -> None:
 @pytest.mark.parametrize("line", ["--help", "submit --help", "list jobs --help", "version --short", "completion bash"])
 def test_help_imports_nothing_heavy(line: str) -> None:
     """Help under 150 ms is a matter of what is imported; this holds on a busy machine too."""
-    heavy = ("pydantic", "httpx2", "rich", "yaml", "numpy", "fastapi", "sqlalchemy", "asyncio", "fairpool.api.wire")
+    heavy = ("pydantic", "httpx2", "rich", "yaml", "numpy", "starlette", "sqlalchemy", "asyncio", "fairpool.api.wire")
     code = (
         "import sys; from fairpool.cli.runai.main import main\n"
         f"try: main({line.split()!r}, prog_name='runai')\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from fairpool.cli.runai.configuration import Configuration, listening_here
 from fairpool.cli.welcome import LocalUser, here, to_try
@@ -74,7 +74,7 @@ def test_a_configuration_that_cannot_be_written_is_said(config: Path, tmp_path: 
 def test_where_pods_are_not_isolated_the_socket_grants_nothing(config: Path, tmp_path: Path) -> None:
     with socket.socket() as listener:
         platform = Platform(DataDirectory(tmp_path), Address("127.0.0.1", 1), listener, NodeSet(()), Retention())
-        platform._app = FastAPI()
+        platform._app = Starlette()
         platform._not_isolated = "user namespaces are disabled"
         for answer in (
             asyncio.run(platform._handle_welcome({"holding": []})),

@@ -97,7 +97,7 @@ def _loaded(file: str) -> Loaded:
 def _answer_check(file: str, loaded: Loaded, as_json: bool) -> None:
     from fairpool.cli import plan_json
     from fairpool.cli.screen import printable
-    from fairpool.scheduler.cleaning import check as check_rows
+    from fairpool.scheduler.validation import check as check_rows
 
     found = [*loaded.notes, *check_rows(loaded.snapshot)]
     if as_json:
