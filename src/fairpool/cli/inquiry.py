@@ -16,7 +16,7 @@ from fairpool.scheduler.snapshot import Snapshot
 
 
 def draw(screen: Screen, replayed: Replay, name: GroupId) -> None:
-    """All that is known about a group that is there."""
+    """Everything about one group of the snapshot."""
     group = replayed.groups[name]
     snapshot, plan = replayed.snapshot, only(replayed.plan, name)
     pods = [pod for pod in snapshot.pods if pod.group == name]

@@ -198,7 +198,7 @@ def _coloured(line: str) -> str:
 
 
 def _more(path: Path, file: TextIO) -> Iterator[str]:
-    """What is added to a log from here on, without end; also after it was rotated, when what we have open is old."""
+    """Lines that are added to a log, without end; also after the log was rotated."""
     while True:
         yield from iter(file.read, "")
         time.sleep(LOOK_S)

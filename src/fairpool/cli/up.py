@@ -40,13 +40,13 @@ DATA = click.option(
 
 
 def data_directory_at(data: Path | None) -> DataDirectory:
-    """The folder that was named, or the user's own."""
+    """The given data directory, or the user's default."""
     return DataDirectory((data.expanduser() if data is not None else default_data()).absolute())
 
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """What cannot be done is said, and the command ends."""
+    """A platform error ends the command with its exit code."""
     try:
         yield
     except PlatformError as error:
@@ -157,7 +157,7 @@ def up(
     options = ServerOptions(nodes, node, keep_history, keep_audit, host_names, disk_reserve, log_level)
     options.check_names()
     options.disk_reserve_bytes()
-    retention = options.retention()  # said here, before anything is started elsewhere
+    retention = options.retention()  # wrong values are reported here, before a process is started
     first_password = _first_password(first_password_file)
     data_directory = data_directory_at(data)
     with failing():
@@ -173,7 +173,7 @@ def up(
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What was typed, as far as it concerns the platform and not where it is."""
+    """Options of `fairpool up` that the server gets, without address and data directory."""
 
     nodes: Sequence[str]
     singles: Sequence[str]
@@ -184,7 +184,7 @@ class ServerOptions:
     log_level: str = "info"
 
     def words(self) -> list[str]:
-        """The same, to be typed for another process."""
+        """The same as command-line arguments."""
         return [
             *(word for each in self.nodes for word in ("--nodes", each)),
             *(word for each in self.singles for word in ("--node", each)),
@@ -194,7 +194,7 @@ class ServerOptions:
         ]
 
     def check_names(self) -> None:
-        """Go no further with what is no name."""
+        """End the command if a name is not valid."""
         wrong = [each for each in self.host_names if HOST_NAME.fullmatch(each) is None]
         fix = "pass only the name, without http:// and port, e.g. fairpool.example.com"
         if wrong:
@@ -260,7 +260,7 @@ def _first_password(file: Path | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Everything that a start in this process needs."""
+    """Everything needed to start in this process."""
 
     data_directory: DataDirectory
     address: Address

@@ -156,7 +156,7 @@ def delete_department(options: GlobalOptions, name: str) -> None:
 
 
 def department_quota_text(found: Department) -> str:
-    """What a department is owed; where that was never set, what follows from its projects."""
+    """The GPU quota of a department; where it is not set, the sum of its projects' quotas."""
     owed = quota_text(found.total_resources.gpu_quota)
     return owed if found.quota_is_set else f"not set (follows its projects: {owed})"
 

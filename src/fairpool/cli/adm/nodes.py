@@ -26,7 +26,7 @@ DRAIN_KEY, DRAIN_VALUE, DRAIN_EFFECT = "runai", "drain", "NoExecute"
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 
 Overrides = dict[str, Any]
-"""The cordon, taints and labels that administrators set on a node, as they travel: always all of them."""
+"""The cordon, taints and labels that administrators set on a node; always sent as a whole."""
 Change = Callable[[Overrides], Overrides]
 
 

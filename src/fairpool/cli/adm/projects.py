@@ -34,7 +34,7 @@ LIMITS = {
 
 
 def project_flags(command: Any) -> Any:
-    """What can be said of a project beside its quota."""
+    """Flags of a project besides its quota."""
     for decorate in reversed(
         (
             flag("--department", metavar="NAME", help="Department of the project."),
@@ -211,7 +211,7 @@ def delete_project(options: GlobalOptions, name: str, delete_jobs: bool, move_jo
 
 
 def _undecided(error: Exception) -> Exception:
-    """What has to be decided first, in the words of this command."""
+    """A refusal that asks for a decision, with the flags that make it."""
     from fairpool.api.client import Refused
 
     if not isinstance(error, Refused) or not any(each.code == "project.has_work" for each in error.problems):
@@ -228,7 +228,7 @@ def _project(client: Client, name: str) -> Project:
 
 
 def _said(asked: dict[str, Any], before: Project | None) -> dict[str, Any]:
-    """What was said beside the quota, as fields of the API."""
+    """The flags besides the quota, as fields of the API."""
     said: dict[str, Any] = {}
     if asked["department"] is not None:
         said["parentId"] = asked["department"]
@@ -248,7 +248,7 @@ def _said(asked: dict[str, Any], before: Project | None) -> dict[str, Any]:
 
 
 def _limits(asked: dict[str, Any]) -> dict[str, int | None]:
-    """Limits that were named, as fields of the API; 0 takes one away."""
+    """The limits that were given, as fields of the API; 0 removes one."""
     read = {LIMITS[name]: ages.seconds(asked[name]) for name in LIMITS if asked[name] is not None}
     wrong = [limit for limit in read.values() if isinstance(limit, Problem)]
     if wrong:

@@ -89,7 +89,7 @@ def _parts(name: str, asked: str | None, called: str | None) -> list[str]:
 
 @contextmanager
 def _folder_at(top: int, parts: list[str]) -> Iterator[int]:
-    """The folder of these names below `top`, made where it is missing; through a link, never."""
+    """The folder of these names below `top`, created where missing, without following links."""
     at = os.dup(top)
     try:
         for part in parts:

@@ -12,7 +12,7 @@ ARRAY_FILE_MAX = 1 << 20
 
 
 def array(asked: Mapping[str, Any]) -> dict[str, Any] | Problem | None:
-    """How the runs of an array differ: by number, by named values, or by lines of a file."""
+    """The array of the request: runs by index, by named values, or by lines of a file."""
     numbers = (asked["array"] or "").partition("%")[0]
     parameters = []
     for text in asked["array_for"]:
@@ -37,7 +37,7 @@ def at_a_time(asked: Mapping[str, Any]) -> int | None:
 
 
 def _lines_of(file: str) -> list[list[str]] | Problem:
-    """The arguments of each run: one line each, in words as a shell takes them."""
+    """The arguments of each run: one line each, split as in a shell."""
     try:
         with open(file, encoding="utf-8") as opened:
             text = opened.read(ARRAY_FILE_MAX + 1)

@@ -129,7 +129,7 @@ def _send_archive(shell: Shell, source: str, name: str, ended: Ended, progress: 
 
 
 class ToShell(io.RawIOBase):
-    """What is written goes to the command in the pod."""
+    """A writable file whose data goes to the command in the pod."""
 
     def __init__(self, shell: Shell, ended: Ended, progress: Progress) -> None:
         self._shell, self._ended, self._progress = shell, ended, progress
@@ -149,7 +149,7 @@ class ToShell(io.RawIOBase):
 
 
 class Ended:
-    """How a command in a pod ends while something is sent to it: its exit code and what it complained about."""
+    """The end of a command in a pod while data is sent to it: its exit code and its errors."""
 
     def __init__(self, shell: Shell) -> None:
         self.code: int | None = None
@@ -162,7 +162,7 @@ class Ended:
         return not self._thread.is_alive()
 
     def wait(self) -> None:
-        while self._thread.is_alive():  # in pieces, so that Ctrl-C is heard
+        while self._thread.is_alive():  # in pieces, so that Ctrl-C is noticed
             self._thread.join(0.2)
 
     def _listen(self, shell: Shell) -> None:
@@ -235,7 +235,7 @@ class FromShell(io.RawIOBase):
         return taken
 
     def drain(self) -> None:
-        """Whatever comes after the archive's end, which is padding, is thrown away."""
+        """Discard the padding after the end of the archive."""
         while not self._is_over:
             self._receive()
             self._rest = b""

@@ -52,7 +52,7 @@ def submit_dist() -> click.Command:
 
 
 def _refused(framework: str) -> LazyCommand:
-    """A framework whose pods need more than they would find."""
+    """A framework that is not supported yet."""
     return LazyCommand("Not supported yet.", lambda: unsupported("runai submit-dist", framework), hidden=True)
 
 
@@ -116,7 +116,7 @@ def _submit_pytorch(ctx: click.Context, /, **asked: Any) -> None:
 
 
 def master_spec(asked: dict[str, Any], worker: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """The master: as a worker, but for what was said of it (`own`: its variables and resources)."""
+    """The master: like a worker, except for the `--master-…` flags (`own`: its variables and resources)."""
     kept = ("image", "imagePullPolicy", "command", "args", "workingDir", "pythonEnv")
     spec: dict[str, Any] = {name: worker[name] for name in kept if name in worker}
     if asked["master_args"] is not None:

@@ -83,12 +83,12 @@ def flag_of(path: str) -> str:
     """The flag from which a field of the request comes; empty: no known one."""
     path = ".".join(part for part in path.split(".") if not part.isdigit())  # places in lists
     if path.startswith("spec.security.runAs"):
-        return "--run-as-user"  # which says three things at once
+        return "--run-as-user"  # which sets three fields
     return next((flag for known, flag in FLAGS.items() if path == known or path.startswith(f"{known}.")), "")
 
 
 def refused_flag(problem: Problem, field: str) -> Problem:
-    """A refusal of the control plane in the words of who typed flags: `--run-as-user is not supported`."""
+    """A refusal of the control plane that names the flag instead of the field: `--run-as-user is not supported`."""
     flag = flag_of(field)
     named = next((name for name in (field, field.removeprefix("spec.")) if problem.what.startswith(name)), "")
     if not flag or not named:

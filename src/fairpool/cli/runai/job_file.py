@@ -35,7 +35,7 @@ Place = tuple[int | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of a file, as it stands there."""
+    """One job of a file."""
 
     body: dict[str, Any]
     """What the server is sent, in its words."""
@@ -46,7 +46,7 @@ class Job:
     lines: Mapping[Place, int] = field(default_factory=dict)
 
     def where(self, place: Place) -> str:
-        """`job.yaml, line 7`: the nearest that is known of a place."""
+        """`job.yaml, line 7`, of the nearest known place."""
         for length in range(len(place), -1, -1):
             if place[:length] in self.lines:
                 return f"{self.source}, line {self.lines[place[:length]]}"
@@ -54,7 +54,7 @@ class Job:
 
 
 def read(text: str, source: str) -> list[Job] | list[Problem]:
-    """Every job in a file, or all that is wrong with its form."""
+    """Every job in a file, or all syntax errors."""
     import yaml
 
     if len(text) > TEXT_MAX:
@@ -113,7 +113,7 @@ def _loader() -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML carries no types
-        """Without what a job file does not need."""
+        """A YAML loader without anchors, aliases and tags."""
 
         depth = 0
 
@@ -206,7 +206,7 @@ def _value(node: Node, place: Place, source: str, lines: dict[Place, int], probl
 
 
 def _scalar(node: Any) -> Any:
-    """A text, unless it is written like a number, `true`, `false` or nothing: `no` and `1:30` are texts here."""
+    """A string, unless it is a number, `true`, `false` or null: `no` and `1:30` are strings here."""
     text: str = node.value
     if node.style is not None:
         return _whole(text)
@@ -224,7 +224,7 @@ def _scalar(node: Any) -> Any:
 
 
 def _whole(text: str) -> str:
-    """JSON writes what is beyond 16 bits as two halves."""
+    """Surrogate pairs, as JSON writes them, joined."""
     if not any("\ud800" <= each <= "\udfff" for each in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -258,7 +258,7 @@ HIDDEN = ("source", "commandLine", "templateId")
 
 
 def _deepest(job: Job, place: Place) -> Place:
-    """As much of a place as stands in the file: of a union, the names of its kinds come after it."""
+    """The longest prefix of a place that is in the file: the names of union members are not."""
     for length in range(len(place), 0, -1):
         if place[:length] in job.lines:
             return place[:length]
@@ -266,7 +266,7 @@ def _deepest(job: Job, place: Place) -> Place:
 
 
 def _keys_at(model: type[Request], place: Sequence[int | str]) -> list[str]:
-    """The keys that are known at a place."""
+    """The valid keys at a place."""
     options: type[Request] | None = model
     for part in place:
         if options is None:

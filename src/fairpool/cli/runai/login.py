@@ -76,7 +76,7 @@ def _password(word: str, from_stdin: bool) -> str:
 
 
 def _new_password() -> str:
-    """Asked for twice, until it will do."""
+    """Prompted for twice, until it is acceptable."""
     for _ in range(ASKED_MAX):
         new = str(click.prompt("New password", hide_input=True, err=True))
         problem = _problem_with(new)
@@ -100,7 +100,7 @@ def _problem_with(new: str) -> Problem | None:
 
 
 def _change(session: Session, client: Client, name: str, current: str, new: str) -> None:
-    """Every session ends with a password, so we sign in again."""
+    """Changing a password ends all sessions, so sign in again."""
     client.change_password(current, new)
     answer = client.sign_in(name, new)
     session.keep(name, client, answer.refresh_token, answer.expires_in)

@@ -41,7 +41,7 @@ def list_nodes(options: GlobalOptions, names: tuple[str, ...], output: str | Non
 
 
 def columns() -> list[Column[NodeAnswer]]:
-    """What is known of a node."""
+    """Columns of node lists."""
     return [
         Column("NAME", lambda each: each.name),
         Column("STATUS", status),
@@ -63,13 +63,13 @@ def columns() -> list[Column[NodeAnswer]]:
 
 
 def gpu_type(each: NodeAnswer) -> str:
-    """The model; of devices that do not exist, that they do not."""
+    """The model, marked if it is simulated."""
     mark = "simulated " if each.gpu_info.simulated else ""
     return f"{mark}{each.gpu_info.gpu_type}".strip() or "-"
 
 
 def usable(each: NodeAnswer) -> int:
-    """GPUs that pods may have."""
+    """GPUs that are scheduled."""
     return max(0, each.gpu_info.gpu_count - len(each.gpu_info.withheld))
 
 
@@ -129,7 +129,7 @@ def describe_node(options: GlobalOptions, names: tuple[str, ...], output: str | 
 
 
 def draw_gpus(screen: Screen, each: NodeAnswer) -> None:
-    """Its GPUs one by one, and how much of each is given away."""
+    """Its GPUs, and how much of each is allocated."""
     if not each.gpu_info.gpu_count:
         return
     screen.title("NODE GPUs INFO:")
@@ -141,7 +141,7 @@ def draw_gpus(screen: Screen, each: NodeAnswer) -> None:
 
 
 def draw_pods(screen: Screen, each: NodeDetail) -> None:
-    """The pods that hold something on it."""
+    """The pods on it."""
     screen.title("NODE PODS:")
     if not each.pods_there:
         screen.text("No pods")
@@ -164,7 +164,7 @@ def _device_text(each: NodeAnswer, index: int) -> str:
 
 
 def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:
-    """What is known of one node, line by line."""
+    """The facts of one node."""
     pairs = [(column.heading.upper(), column.cell(each)) for column in columns()]
     return [
         *pairs,
@@ -190,7 +190,7 @@ def _asked_for(options: GlobalOptions, names: Sequence[str]) -> list[NodeAnswer]
 
 
 def _in_detail(options: GlobalOptions, names: Sequence[str]) -> list[NodeDetail]:
-    """Each with the pods on it, as they were at one moment."""
+    """Each with the pods on it."""
     from fairpool.cli.runai.session import Session
 
     listed = _asked_for(options, names)
@@ -199,7 +199,7 @@ def _in_detail(options: GlobalOptions, names: Sequence[str]) -> list[NodeDetail]
 
 
 def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:
-    """None of that name, and which there are."""
+    """There is no node of that name; with the known names."""
     shown = "\n".join(f"  {printable(name)}" for name in known[:50]) or "  (none)"
     near = meant(unknown[0], known)
     click.echo(f"No match found for node(s) {printable(', '.join(unknown))}", err=True)

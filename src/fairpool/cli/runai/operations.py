@@ -100,7 +100,7 @@ Found = dict[str, list[str]]
 
 
 def _named(client: Client, project: str, names: tuple[str, ...], *, leaving: bool) -> Found:
-    """Names to ids; of those that there are not, a line each, and the rest goes on."""
+    """Ids by name. A name that does not exist is reported, and the others are still processed."""
     from fairpool.cli.runai.session import NAME, check_project
 
     check_project(client, project)
@@ -134,7 +134,7 @@ def _everything(client: Client, project: str, *, leaving: bool) -> Found:
 
 
 def _done(client: Client, action: str, done: str, found: Found, force: bool) -> bool:
-    """Whether one of them could not be done."""
+    """Whether any of them failed."""
     listed = [workload for ids in found.values() for workload in ids]
     failures: dict[str, str] = {}
     for start in range(0, len(listed), AT_ONCE):

@@ -88,7 +88,7 @@ def describe_project(options: GlobalOptions, name: str | None, output: str | Non
 
 
 def project_facts(found: Project) -> list[tuple[str, str]]:
-    """What is said of a project, and how it stands."""
+    """The facts of a project."""
     rules: dict[str, int] = document(found.scheduling_rules)
     return [
         ("NAME", found.name),
@@ -119,7 +119,7 @@ def pool_line(owed: PoolResources | DepartmentResources) -> str:
 
 
 def pool_text(owed: PoolResources | DepartmentResources) -> str:
-    """What is owed in one pool, in a line."""
+    """The quota in one pool, in a line."""
     quota = owed.gpu.deserved
     parts = ["GPU quota not set (follows its projects)" if quota is None else f"{quota_text(quota)} GPUs"]
     if owed.gpu.limit is not None:

@@ -58,7 +58,7 @@ def why(options: GlobalOptions, name: str) -> None:
 
 
 def sentences(found: Workload, owner: Project, pods: Sequence[PodItem] = ()) -> list[str]:
-    """What there is to say, from the verdict to the quota."""
+    """The explanation, from the verdict to the quota."""
     status, since = found.classic_status or found.phase, found.phase_since
     said = [f"Job {found.name} is {status}" + (f", for {ages.age(since)}." if since else ".")]
     if found.phase == "Stopped" and found.reason == "suspended":

@@ -58,7 +58,7 @@ class Planned:
 
 
 def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
-    """Do what was asked for; the answer is the exit code."""
+    """Check, print or submit the jobs; returns the exit code."""
     session = Session(options)
     wrong = _with_own_folders(asked, session.server)
     wrong += submission.problems(asked)
@@ -75,7 +75,7 @@ def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
 
 
 def _with_own_folders(asked: dict[str, Any], server: str) -> list[Problem]:
-    """`-v .:/w` with the folder in which it was typed."""
+    """`-v .:/w` with the current folder."""
     from fairpool.api.loopback import is_here
 
     folder = os.getcwd() if is_here(server) else None
@@ -88,7 +88,7 @@ def _with_own_folders(asked: dict[str, Any], server: str) -> list[Problem]:
 
 
 def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[Planned]:
-    """Every job that was asked for; raises a failure with all that is wrong with any of them."""
+    """Every job of the flags or the file; raises a failure with all that is wrong with any of them."""
     if asked["exclude"] and asked["workdir"] is None and not asked["file"]:
         raise failure("flag.exclude", "--exclude needs --workdir", "add --workdir ., or leave out --exclude")
     if not asked["file"]:
@@ -157,7 +157,7 @@ def _with_folder(made: Planned, text: str | None, exclude: Sequence[str], beside
 
 
 def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
-    """Let the server look at all of them, and print them."""
+    """Let the server check all of them, and print them."""
     for each in jobs:
         if each.folder is not None:
             workdir.look_through(each.folder, each.exclude)
@@ -194,7 +194,7 @@ def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Seq
 
 
 def _without_those_to_come(body: Mapping[str, Any], coming: set[tuple[str, str]]) -> Mapping[str, Any]:
-    """Jobs that come before it in the same file are not there yet when it is checked."""
+    """Earlier jobs of the same file do not exist yet when a later one is checked."""
     spec = body["spec"]
     kept = [each for each in spec.get("after", []) if (body["projectId"], each.partition(":")[0]) not in coming]
     return {**body, "spec": {**spec, "after": kept}} if "after" in spec else body
@@ -258,7 +258,7 @@ def _in_flags(planned: Planned) -> Iterator[None]:
 
 
 def _in_words(refusal: Refused, planned: Planned) -> list[Problem]:
-    """What the server refuses, by its flag, or by its line in the file."""
+    """Refusals of the server, by flag or by line of the file."""
     found = []
     for item in refusal.items:
         problem = item.problem
@@ -284,7 +284,7 @@ def _submitted(client: Client, kind: str, body: Mapping[str, Any]) -> Workload:
 
 
 def _hint(options: GlobalOptions, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
-    """Who runs a script of the folder they are in, and brings no folder, is told how to."""
+    """A hint at `--workdir` where the command names a script of the current folder."""
     if asked["file"] or asked["workdir"] is not None or asked["working_dir"]:
         return
     words = [*asked["command"], *asked["args"]]
@@ -296,7 +296,7 @@ def _hint(options: GlobalOptions, asked: Mapping[str, Any], jobs: Sequence[Plann
 
 
 def size_text(made: Workload, *, with_master: bool) -> str:
-    """How many pods a distributed job comes to, and GPUs in all: the master is one more than --workers says."""
+    """Number of pods and GPUs of a distributed job; the master is not counted in --workers."""
     pods, gpus = made.requested_pods, made.workload_requested_resources.gpu
     workers = pods - 1 if with_master else pods
     parts = [*(["1 master"] if with_master else []), f"{workers} worker{'' if workers == 1 else 's'}"]

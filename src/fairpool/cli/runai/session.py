@@ -26,7 +26,7 @@ NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
 
 
 class Session:
-    """What one call of the command needs."""
+    """Configuration, server and client of one command."""
 
     def __init__(self, options: GlobalOptions) -> None:
         self.options = options
@@ -38,7 +38,7 @@ class Session:
         return self.configuration.default("project", self.server)
 
     def project(self) -> str:
-        """By flag or by default; none is an error."""
+        """By flag or by default; raises a failure if there is neither."""
         name = self.options.project or self.default_project
         if name:
             return name
@@ -50,7 +50,7 @@ class Session:
 
     @contextmanager
     def connected(self) -> Iterator[Client]:
-        """A client that is signed in, and what it is refused as a failure."""
+        """A client that is signed in; refusals become failures."""
         login = self.configuration.login(self.server)
         if login is None:
             raise failure("access.not_signed_in", NOT_SIGNED_IN)
@@ -114,7 +114,7 @@ class Session:
         return failure("access.not_signed_in", what)
 
     def _hint(self, client: Client, refusal: Refused) -> str:
-        """Of a project that is not there: which may have been meant."""
+        """For an unknown project: which may have been meant."""
         from fairpool.api.client import Refused, Unreachable
 
         login = self.configuration.login(self.server)
@@ -153,7 +153,7 @@ class Session:
 
 
 def job(client: Client, project: str, name: str) -> WorkloadItem:
-    """The job that has this name now, or had it and is being deleted; who mistyped it is told what there is."""
+    """The job of this name, also one that is being deleted; a failure with a hint if there is none."""
     found = find_job(client, project, name)
     if found is None:
         raise unknown_job(client, project, name)
@@ -161,7 +161,7 @@ def job(client: Client, project: str, name: str) -> WorkloadItem:
 
 
 def find_job(client: Client, project: str, name: str) -> WorkloadItem | None:
-    """The same; None: there is no such job, or not any more."""
+    """The same; None if there is none."""
     if not NAME.fullmatch(name) or not NAME.fullmatch(project):
         return None
     found = client.find_workload(project, name)
@@ -171,7 +171,7 @@ def find_job(client: Client, project: str, name: str) -> WorkloadItem | None:
 
 
 def unknown_job(client: Client, project: str, name: str) -> Failure:
-    """Why there is no such job."""
+    """The failure for a job that does not exist."""
     check_project(client, project)
     what = (
         f"The job {name} does not exist in project {project}. "
@@ -183,7 +183,7 @@ def unknown_job(client: Client, project: str, name: str) -> Failure:
 
 
 def check_project(client: Client, project: str) -> None:
-    """Whether there is such a project for this caller; if not, a failure that says what there is."""
+    """Raises a failure, with a hint, if the caller can see no such project."""
     names = [each.name for each in client.projects()]
     if project not in names:
         what = f"project {project} was not found. Please run 'runai list project' to view all available projects"
@@ -191,7 +191,7 @@ def check_project(client: Client, project: str) -> None:
 
 
 def project_hint(project: str, names: list[str]) -> str:
-    """Which project may have been meant; where there is none at all, how one comes to be."""
+    """Which project may have been meant; if there is none at all, how to create one."""
     if not names:
         return f"You have no access to any project. An administrator can create one: {new_project(project)}"
     return meant(project, names)

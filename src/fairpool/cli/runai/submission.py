@@ -41,7 +41,7 @@ NOT_YET = {
 
 
 def document(asked: Mapping[str, Any], *, project: str, cluster: str | None, command_line: str) -> dict[str, Any]:
-    """What is sent, as plain values; raises nothing, see `problems`."""
+    """The request as plain values; raises nothing, see `problems`."""
     interactive = bool(asked["interactive"])
     body: dict[str, Any] = {
         "projectId": project,
@@ -101,7 +101,7 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
 
 
 def kind_of(asked: Mapping[str, Any], otherwise: str = "Training") -> str:
-    """What the flags say it is, or what it is otherwise."""
+    """The kind of workload by flags, or `otherwise`."""
     if asked.get("framework"):
         return "Distributed"
     return "Workspace" if asked["interactive"] else "Inference" if asked["inference"] else otherwise
@@ -120,7 +120,7 @@ GPU_WAYS = (
 
 
 def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A job of a file with what flags say besides. Flags win; variables, labels and mounts are added."""
+    """A job of a file, overridden by flags; variables, labels and mounts are added."""
     merged = {**body, **{name: value for name, value in said.items() if name != "spec"}}
     mine, theirs = said["spec"], body.get("spec")
     if not isinstance(theirs, Mapping):
@@ -143,7 +143,7 @@ def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, A
         kept_ones = [each for each in variables if not isinstance(each, Mapping) or each.get("name") not in names]
         spec["environmentVariables"] = [*kept_ones, *mine["environmentVariables"]]
     if asked["command"] and not asked["args"]:
-        spec.pop("args", None)  # all of what runs was said anew
+        spec.pop("args", None)  # the command replaces all of it
     return {**merged, "spec": spec}
 
 
@@ -200,7 +200,7 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
 
 
 def _gang(asked: Mapping[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
-    """A master, of whom more may be said, and workers."""
+    """A master and workers."""
     from fairpool.cli.runai.distributed import master_spec
 
     workers = asked["workers"] or asked["max_replicas"] or 1
@@ -282,7 +282,7 @@ def _ports(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _port(text: str) -> tuple[int, int | None]:
-    """Container and external, from `8888` or `external:container`; 0 where it is no port."""
+    """Container and external port, from `8888` or `external:container`; 0 if it is not valid."""
     external, colon, container = text.rpartition(":")
     if not container.isdigit() or (colon and not external.isdigit()):
         return 0, None
@@ -324,7 +324,7 @@ def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:
 
 
 def variable(text: str) -> dict[str, str] | Problem:
-    """`KEY=VALUE`, or as with Docker `KEY` alone for the value it has here."""
+    """`KEY=VALUE`, or as with Docker `KEY` alone for its value on this machine."""
     name, equals, value = text.partition("=")
     if not name:
         return Problem("flag.environment", f"-e {text!r} has no name", "write -e KEY=VALUE")

@@ -26,7 +26,7 @@ LONGEST = 4096
 
 
 class Harmless:
-    """A stream of bytes as text that cannot hurt; sequences and characters may come in pieces."""
+    """Filters a stream of bytes; sequences and characters may come in pieces."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -36,7 +36,7 @@ class Harmless:
         return self._clean(self._rest + self._decoder.decode(data), last=False)
 
     def finish(self) -> str:
-        """What was held back to see how it goes on."""
+        """The rest that was held back because it may begin a sequence."""
         return self._clean(self._rest + self._decoder.decode(b"", final=True), last=True)
 
     def _clean(self, text: str, *, last: bool) -> str:

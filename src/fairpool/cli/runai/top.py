@@ -38,7 +38,7 @@ _output = flag(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One look at everything, at one moment."""
+    """Nodes, projects and running jobs at one moment."""
 
     nodes: list[NodeAnswer]
     projects: list[Project]
@@ -117,7 +117,7 @@ def draw_overview(screen: Screen, seen: Seen, *, whole: bool = False) -> None:
 
 
 def bar(held: float, total: float) -> str:
-    """How much of it is used, as a length; beyond all of it, `+`."""
+    """Usage as a bar; `+` beyond 100 %."""
     if total <= 0:
         return "+" if held > 0 and total == 0 else ""
     filled = min(BAR, round(BAR * held / total))

@@ -24,7 +24,7 @@ INSTEAD = {
 
 
 def unsupported(program: str, name: str) -> click.Command:
-    """A command that takes anything and does nothing but say so."""
+    """A command that takes any arguments and fails."""
 
     @click.command(
         name,

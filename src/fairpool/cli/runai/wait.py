@@ -99,7 +99,7 @@ def _wait(session: Session, waiting: dict[str, str], goal: str, patience: float 
 
 
 def _look(session: Session, waiting: dict[str, str]) -> dict[str, Workload | None]:
-    """Each as it is now; None: it is gone. Connected anew, because a login is renewed then."""
+    """The current state of each; None if it is gone. Reconnects, which renews the login."""
     from fairpool.api.client import Refused
 
     states: dict[str, Workload | None] = {}
@@ -130,7 +130,7 @@ def _state(found: Workload | None) -> str:
 
 
 def verdict_of(found: Workload | None, goal: str) -> tuple[bool, str] | None:
-    """Whether the wait for this job is over: well or not, with the words for it. None: not yet."""
+    """Whether the job reached the goal or can no longer, with a text; None: not yet."""
     phase = "Deleted" if found is None else found.phase
     if goal == "deleted":
         return (True, "deleted") if phase == "Deleted" else None

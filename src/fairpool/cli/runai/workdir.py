@@ -62,7 +62,7 @@ UNPACK_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One line of what is left out."""
+    """One pattern of files that are left out."""
 
     text: str
     is_kept: bool = False
@@ -79,7 +79,7 @@ class Pattern:
 
 @dataclass(slots=True)
 class Inventory:
-    """What is in a folder: what is sent, and what is not, and why."""
+    """The files of a folder: what is sent, what is not, and why."""
 
     files: list[tuple[str, os.stat_result]] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Inventory:
         return sum(about.st_size for _, about in self.files)
 
     def left_out(self) -> list[str]:
-        """What was not sent, for people."""
+        """What was not sent, as text."""
         said = []
         for names, why in (
             (self.ignored, "not uploaded"),
@@ -112,7 +112,7 @@ def folder_and_path(text: str) -> tuple[str, str]:
 
 
 def patterns_of(folder: str, exclude: Sequence[str]) -> list[Pattern]:
-    """In the order in which they count: the last that fits decides."""
+    """In order of precedence: the last match decides."""
     lines = [*LEFT_OUT, *_ignore_lines(folder), *exclude]
     return [_pattern(line) for line in lines]
 
@@ -135,7 +135,7 @@ def _ignore_lines(folder: str) -> list[str]:
 
 
 def look_through(folder: str, exclude: Sequence[str] = ()) -> Inventory:
-    """Everything in a folder; raises a failure where it cannot be read."""
+    """The files of a folder; raises a failure if it cannot be read."""
     if not os.path.isdir(folder):
         what = f"--workdir {folder} is not a folder"
         raise failure("workdir.not_a_folder", what, "name a folder, as in --workdir .")
@@ -173,7 +173,7 @@ def _is_ignored(path: str, is_folder: bool, patterns: Sequence[Pattern]) -> bool
 
 
 def pack(folder: str, found: Inventory, into: IO[bytes]) -> None:
-    """A gzipped tar of what is sent. Owners stay out of it; a file that is shorter by now is a failure."""
+    """A gzipped tar of what is sent, without owners; a file that became shorter is a failure."""
     with tarfile.open(fileobj=into, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6) as tar:
         for path, about in found.files:
             info = tarfile.TarInfo(path)
@@ -193,7 +193,7 @@ def pack(folder: str, found: Inventory, into: IO[bytes]) -> None:
 
 
 def is_shared(folder: str, exclude: Sequence[str], socket: Path | None, protected: Sequence[str]) -> bool:
-    """Whether the job can use the folder itself: the caller owns it, and the server hears from the kernel who calls.
+    """Whether the job can use the folder itself: the caller owns it, and the server knows the caller from the kernel.
 
     Root's folders are copied, because pods under root run as another user, who could not write to them.
     """
@@ -224,7 +224,7 @@ def mounted(body: Mapping[str, Any], folder: str, path: str) -> dict[str, Any]:
 
 
 def bring(client: Client, project: str, folder: str, exclude: Sequence[str], say: Callable[[str], None]) -> str:
-    """Upload a folder; the answer is the id of the upload."""
+    """Upload a folder; returns the id of the upload."""
     found = look_through(folder, exclude)
     for line in found.left_out():
         say(line)
@@ -253,7 +253,7 @@ def _send(client: Client, upload: str, packed: IO[bytes], size: int) -> None:
 
 
 def _send_piece(client: Client, upload: str, offset: int, piece: bytes) -> None:
-    """A piece may be sent again: an answer that was lost on the way does no harm."""
+    """A piece may be sent again if the answer was lost."""
     from fairpool.api.client import Unreachable
 
     for attempt in range(TRIES):
@@ -266,7 +266,7 @@ def _send_piece(client: Client, upload: str, offset: int, piece: bytes) -> None:
 
 
 def _finish(client: Client, upload: str) -> None:
-    """Until it is unpacked, which may take longer than an answer is waited for."""
+    """Wait until it is unpacked, which may take longer than one request."""
     from fairpool.api.client import Refused, Unreachable
 
     until = time.monotonic() + UNPACK_S
