@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
-from fairpool.api.limits import NAME_PATTERN
 from fairpool.cli.failure import failure
-
-NAME = re.compile(NAME_PATTERN)
+from fairpool.cli.runai.session import NAME
 
 
 def check_name(name: str, longest: int) -> None:

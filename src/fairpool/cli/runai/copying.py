@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai.archive_stream import Unsafe, unpack
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.session import Session, job
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.shell import Shell
 
 CHUNK = 32_768
@@ -57,8 +58,6 @@ def cp(options: GlobalOptions, source: str, target: str, pod: str | None, quiet:
     the source is copied into it; otherwise the copy gets the target's name. Only files and folders are copied out
     of a job: links and special files are skipped and listed.
     """
-    from fairpool.cli.runai.session import Session, job
-
     origin, goal = place(source), place(target)
     if (origin.job is None) == (goal.job is None):
         what = "neither path is in a job" if origin.job is None else "both paths are in a job"

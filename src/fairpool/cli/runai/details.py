@@ -13,6 +13,7 @@ from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
 from fairpool.cli.runai.listing import FORMATS, PROSE, screen_here, show_document
+from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import Column, Screen, printable
 
@@ -33,8 +34,6 @@ WARNINGS = frozenset({"error", "lost", "evicted"})
 
 
 def _describe(options: GlobalOptions, name: str, output: str | None) -> None:
-    from fairpool.cli.runai.session import Session, job
-
     session = Session(options)
     project = session.project()
     with session.connected() as client:

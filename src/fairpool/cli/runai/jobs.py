@@ -14,6 +14,7 @@ from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import natural, output_flag, show
+from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.runai.watching import redraw, watch_flags
 from fairpool.cli.screen import Column, Screen
 from fairpool.model.problem import Problem
@@ -47,8 +48,6 @@ def list_jobs(
     output: str | None,
 ) -> None:
     """List jobs, sorted by name."""
-    from fairpool.cli.runai.session import Session, check_project
-
     if watch and output not in (None, "wide"):
         raise failure("list.watch", f"--watch shows a table and cannot print {output}", "leave out -o or --watch")
     chosen = Chosen(statuses=_statuses(statuses), labels=_labels(labels))

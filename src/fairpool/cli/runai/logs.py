@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
 from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.runai.terminal_text import Harmless
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.workloads import PodItem, WorkloadItem
-    from fairpool.cli.runai.session import Session
 
 LOOK_AGAIN_S = 1.0
 PODS_NAMED = 20
@@ -76,8 +76,6 @@ def logs(
     raw: bool,
 ) -> None:
     """Show the output of a job: of its running pod, of the pod that failed last, or of the pod you name."""
-    from fairpool.cli.runai.session import Session, job
-
     pod = pod or instance
     _refuse_contradictions(follow=follow, pod=pod, all_pods=all_pods, previous=previous, since=since, at=since_time)
     wanted = Wanted(None if tail < 0 else tail, _since(since) or since_time, timestamps, follow)

@@ -11,6 +11,7 @@ from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.flags import Command, GlobalOptions
 from fairpool.cli.runai.listing import natural, output_flag, screen_here, show, show_document
+from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Column, Screen, printable
 
@@ -178,8 +179,6 @@ def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:
 
 
 def _asked_for(options: GlobalOptions, names: Sequence[str]) -> list[NodeAnswer]:
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     with session.connected() as client:
         found = sorted(client.nodes(), key=lambda each: each.name)
@@ -191,8 +190,6 @@ def _asked_for(options: GlobalOptions, names: Sequence[str]) -> list[NodeAnswer]
 
 def _in_detail(options: GlobalOptions, names: Sequence[str]) -> list[NodeDetail]:
     """Each with the pods on it."""
-    from fairpool.cli.runai.session import Session
-
     listed = _asked_for(options, names)
     with Session(options).connected() as client:
         return [client.node(each.name) for each in listed]
@@ -218,8 +215,6 @@ def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:
 @click.pass_obj
 def list_clusters(options: GlobalOptions, output: str | None) -> None:
     """List the clusters of this server and show the current one."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     with session.connected() as client:
         found = client.clusters()
@@ -250,8 +245,6 @@ def _marked(each: ClusterAnswer, current: str | None, output: str | None) -> boo
 @click.pass_obj
 def config_cluster(options: GlobalOptions, name: str) -> None:
     """Set the cluster in which new projects are created. A job runs in the cluster of its project."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     with session.connected() as client:
         names = [each.name for each in client.clusters()]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.client import Client, Refused, Submission, Unreachable, new_key
+from fairpool.api.loopback import is_here
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import field_flags, job_file, mounts, submission, workdir
@@ -23,7 +25,6 @@ from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client, Refused
     from fairpool.api.workloads import Workload
 
 NO_INGRESS = (
@@ -76,8 +77,6 @@ def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
 
 def _with_own_folders(asked: dict[str, Any], server: str) -> list[Problem]:
     """`-v .:/w` with the current folder."""
-    from fairpool.api.loopback import is_here
-
     folder = os.getcwd() if is_here(server) else None
     found = [mounts.on_this_machine(text, folder) for text in asked["volume"]]
     asked["volume"] = tuple(each for each in found if isinstance(each, str))
@@ -170,8 +169,6 @@ def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) ->
 
 def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> list[str]:
     """The names that they would have; raises a failure with everything that is wrong with any of them."""
-    from fairpool.api.client import Refused, Submission
-
     problems: list[Problem] = []
     names: list[str] = []
     coming: set[tuple[str, str]] = set()
@@ -229,8 +226,6 @@ def _submit_one(client: Client, session: Session, asked: Mapping[str, Any], plan
 
 def _with_files(client: Client, session: Session, planned: Planned, folder: str) -> Mapping[str, Any]:
     """With its folder: mounted where that is possible, otherwise uploaded."""
-    from fairpool.api.client import Refused, Submission
-
     body, options = planned.body, session.options
     own = session.configuration
     if workdir.is_shared(folder, planned.exclude, own.socket(session.server), [str(own.place)]):
@@ -247,8 +242,6 @@ def _with_files(client: Client, session: Session, planned: Planned, folder: str)
 
 @contextmanager
 def _in_flags(planned: Planned) -> Iterator[None]:
-    from fairpool.api.client import Refused
-
     try:
         yield
     except Refused as refusal:
@@ -272,8 +265,6 @@ def _in_words(refusal: Refused, planned: Planned) -> list[Problem]:
 
 def _submitted(client: Client, kind: str, body: Mapping[str, Any]) -> Workload:
     """Created once: if the answer is lost on the way, the request is repeated under the same key."""
-    from fairpool.api.client import Submission, Unreachable, new_key
-
     key = new_key()
     try:
         return client.submit(Submission(kind, body), key)

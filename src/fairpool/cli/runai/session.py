@@ -1,7 +1,4 @@
-"""Session of one command: server, login, default project; refusals of the server as failures.
-
-The client is imported when a connection is made, because help and wrong flags need none.
-"""
+"""Session of one command: server, login, default project; refusals of the server as failures."""
 
 from __future__ import annotations
 
@@ -11,17 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from fairpool.api.client import Client, Refused, Unreachable
+from fairpool.api.limits import NAME_PATTERN
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.configuration import Configuration, Login, folder
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client, Refused, Unreachable
     from fairpool.api.workloads import WorkloadItem
 
 RENEW_BEFORE_S = 60
-NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+NAME = re.compile(NAME_PATTERN)
 NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
 
 
@@ -66,8 +64,6 @@ class Session:
     @contextmanager
     def unsigned(self) -> Iterator[Client]:
         """A client that is not signed in."""
-        from fairpool.api.client import Client, Refused, Unreachable
-
         if self.options.loglevel == "debug":
             import logging
 
@@ -86,8 +82,6 @@ class Session:
         self.configuration.set_login(self.server, login)
 
     def _renewed(self, client: Client) -> Login:
-        from fairpool.api.client import Refused
-
         with self.configuration.locked():
             login = self.configuration.login(self.server)  # another command may have renewed it meanwhile
             if login is None:
@@ -115,8 +109,6 @@ class Session:
 
     def _hint(self, client: Client, refusal: Refused) -> str:
         """For an unknown project: which may have been meant."""
-        from fairpool.api.client import Refused, Unreachable
-
         login = self.configuration.login(self.server)
         if login is None or not any(each.code == "project.unknown" for each in refusal.problems):
             return ""

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.api.pod_choice import pod_called, pods_there
 from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import Command, flag
+from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.shell import Frame, Shell
     from fairpool.api.workloads import PodItem
 
@@ -86,8 +87,6 @@ def bash(ctx: click.Context, name: str, pod: str | None) -> None:
 @click.pass_context
 def attach(ctx: click.Context, name: str, no_stdin: bool, no_tty: bool, pod: str | None) -> None:
     """Attach to the main process of a running job. If the job is starting, wait up to 30 seconds."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(ctx.obj)
     project = session.project()
     with session.connected() as client:
@@ -99,8 +98,6 @@ def attach_to(
     client: Client, project: str, name: str, *, pod: str | None = None, stdin: bool = True, tty: bool = True
 ) -> int:
     """Wait until it runs, and attach to it."""
-    from fairpool.cli.runai.session import job
-
     workload = job(client, project, name).id
     end = time.monotonic() + ATTACH_WAIT_S
     while (running := _running(client, workload, pod)) is None and time.monotonic() < end:
@@ -128,8 +125,6 @@ def _code_of(client: Client, workload: str, pod: str | None) -> int:
 
 
 def _visit(ctx: click.Context, name: str, command: Sequence[str], *, pod: str | None, stdin: bool, tty: bool) -> None:
-    from fairpool.cli.runai.session import Session, job
-
     session = Session(ctx.obj)
     project = session.project()
     with session.connected() as client:

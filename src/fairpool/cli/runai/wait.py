@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Refused
 from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.session import Session, check_project, find_job, unknown_job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import Workload
-    from fairpool.cli.runai.session import Session
 
 TIMED_OUT = 124
 """As `timeout` of the core utilities does."""
@@ -43,8 +44,6 @@ def wait(ctx: click.Context, names: tuple[str, ...], goal: str, timeout: str | N
 
     Exit code 0: all jobs reached that state (with --for finished: succeeded). 1: a job ended otherwise. 124: timed out.
     """
-    from fairpool.cli.runai.session import Session, check_project, find_job, unknown_job
-
     options: GlobalOptions = ctx.obj
     patience = _patience(timeout)
     session = Session(options)
@@ -100,8 +99,6 @@ def _wait(session: Session, waiting: dict[str, str], goal: str, patience: float 
 
 def _look(session: Session, waiting: dict[str, str]) -> dict[str, Workload | None]:
     """The current state of each; None if it is gone. Reconnects, which renews the login."""
-    from fairpool.api.client import Refused
-
     states: dict[str, Workload | None] = {}
     with session.connected() as client:
         for name, workload in waiting.items():

@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from fairpool.api.client import Client, Refused, Unreachable
+from fairpool.api.limits import PIECE_MAX_BYTES
 from fairpool.cli.failure import Failure, failure
-
-if TYPE_CHECKING:
-    from fairpool.api.client import Client
 
 IGNORE_FILE = ".fairpoolignore"
 IGNORE_MAX_BYTES = 1 << 20
@@ -243,8 +242,6 @@ def bring(client: Client, project: str, folder: str, exclude: Sequence[str], say
 
 
 def _send(client: Client, upload: str, packed: IO[bytes], size: int) -> None:
-    from fairpool.api.limits import PIECE_MAX_BYTES
-
     offset = 0
     for piece in iter(lambda: packed.read(PIECE_MAX_BYTES), b""):
         _send_piece(client, upload, offset, piece)
@@ -254,8 +251,6 @@ def _send(client: Client, upload: str, packed: IO[bytes], size: int) -> None:
 
 def _send_piece(client: Client, upload: str, offset: int, piece: bytes) -> None:
     """A piece may be sent again if the answer was lost."""
-    from fairpool.api.client import Unreachable
-
     for attempt in range(TRIES):
         try:
             client.write_upload(upload, offset, piece)
@@ -267,8 +262,6 @@ def _send_piece(client: Client, upload: str, offset: int, piece: bytes) -> None:
 
 def _finish(client: Client, upload: str) -> None:
     """Wait until it is unpacked, which may take longer than one request."""
-    from fairpool.api.client import Refused, Unreachable
-
     until = time.monotonic() + UNPACK_S
     while True:
         try:
@@ -285,8 +278,6 @@ def _finish(client: Client, upload: str) -> None:
 
 
 def _give_up(client: Client, upload: str) -> None:
-    from fairpool.api.client import Refused, Unreachable
-
     try:
         client.remove_upload(upload)
     except (Refused, Unreachable, Failure):
