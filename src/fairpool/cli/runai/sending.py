@@ -18,14 +18,17 @@ from fairpool.api.client import Client, Refused, Submission, Unreachable, new_ke
 from fairpool.api.loopback import is_here
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
-from fairpool.cli.runai import field_flags, job_file, mounts, submission, workdir
+from fairpool.cli.runai import field_flags, mounts, submission, workdir
 from fairpool.cli.runai.flags import GlobalOptions
+from fairpool.cli.runai.listing import show_document, yaml_text
 from fairpool.cli.runai.session import Session
+from fairpool.cli.runai.shells import attach_to
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import Workload
+    from fairpool.cli.runai.job_file import Job
 
 NO_INGRESS = (
     "Note: ports are not routed yet. The job listens on the ports of its node. While it runs, `runai list -o wide` "
@@ -45,11 +48,13 @@ class Planned:
     """What is uploaded for it, and to where in its pods."""
     path: str = workdir.PATH
     exclude: tuple[str, ...] = ()
-    job: job_file.Job | None = None
+    job: Job | None = None
     """The job of a file that it comes from."""
 
     def document(self) -> dict[str, Any]:
         """As a job file."""
+        from fairpool.cli.runai import job_file  # loads YAML and the models of the API
+
         said = job_file.in_order(self.body, self.kind)
         own = {name: value for name, value in said.items() if name not in ("source", "commandLine", "spec")}
         if self.folder is not None:
@@ -111,7 +116,9 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
         raise Failure(problems)
 
 
-def _jobs_in(file: str) -> list[job_file.Job]:
+def _jobs_in(file: str) -> list[Job]:
+    from fairpool.cli.runai import job_file  # loads YAML and the models of the API
+
     source = "standard input" if file == "-" else file
     try:
         with click.open_file(file, "rb") as opened:
@@ -127,7 +134,9 @@ def _jobs_in(file: str) -> list[job_file.Job]:
     return [each for each in jobs if isinstance(each, job_file.Job)]
 
 
-def _from_file(job: job_file.Job, asked: Mapping[str, Any], session: Session, line: str) -> Planned | list[Problem]:
+def _from_file(job: Job, asked: Mapping[str, Any], session: Session, line: str) -> Planned | list[Problem]:
+    from fairpool.cli.runai import job_file  # loads YAML and the models of the API
+
     project = session.options.project or job.body.get("projectId") or session.project()
     said = submission.document(asked, project=project, cluster=None, command_line=line)
     kind = submission.kind_of(asked, job.kind)
@@ -207,8 +216,6 @@ def _submit_all(options: GlobalOptions, session: Session, asked: Mapping[str, An
         if asked["service_type"]:
             options.warn(NO_INGRESS)
         if asked["attach"]:
-            from fairpool.cli.runai.shells import attach_to
-
             return attach_to(client, made[0].project_name, made[0].name)
     return 0
 
@@ -303,8 +310,6 @@ def _say(made: Workload, size: str) -> None:
 
 
 def _print(documents: Sequence[dict[str, Any]], output: str) -> None:
-    from fairpool.cli.runai.listing import show_document, yaml_text
-
     if output == "json":
         show_document("json", documents[0] if len(documents) == 1 else list(documents))
         return

@@ -12,6 +12,7 @@ from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.limits import NAME_PATTERN
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.configuration import Configuration, Login, folder
+from fairpool.cli.runai.field_flags import refused_flag
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.model.problem import Problem
 
@@ -119,8 +120,6 @@ class Session:
             return ""
 
     def _problems(self, refusal: Refused) -> list[Problem]:
-        from fairpool.cli.runai.field_flags import refused_flag
-
         said = [refused_flag(each.problem, each.field or "") for each in refusal.items]
         return [self._problem(each) for each in dict.fromkeys(said)]
 

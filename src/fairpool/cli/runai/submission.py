@@ -7,6 +7,7 @@ No flag is ignored.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -201,8 +202,6 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
 
 def _gang(asked: Mapping[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
     """A master and workers."""
-    from fairpool.cli.runai.distributed import master_spec
-
     workers = asked["workers"] or asked["max_replicas"] or 1
     own = {
         "environmentVariables": [each for each in map(variable, asked["master_environment"]) if isinstance(each, dict)],
@@ -214,8 +213,22 @@ def _gang(asked: Mapping[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
         "minReplicas": asked["min_replicas"],
         "maxReplicas": asked["max_replicas"],
         "noMaster": asked["no_master"] or None,
-        "masterSpec": None if asked["no_master"] else master_spec(dict(asked), worker, own),
+        "masterSpec": None if asked["no_master"] else _master_spec(asked, worker, own),
     }
+
+
+def _master_spec(asked: Mapping[str, Any], worker: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The master: like a worker, except for the `--master-…` flags (`own`: its variables and resources)."""
+    kept = ("image", "imagePullPolicy", "command", "args", "workingDir", "pythonEnv")
+    spec: dict[str, Any] = {name: worker[name] for name in kept if name in worker}
+    if asked["master_args"] is not None:
+        spec["args"] = shlex.split(asked["master_args"])
+    compute = {**worker.get("compute", {}), **own.get("compute", {})}
+    if asked["master_gpu"] is not None:
+        compute = {name: value for name, value in compute.items() if name not in ("gpuMemoryRequest", "migProfile")}
+        compute["gpu"] = asked["master_gpu"]
+    variables = [*worker.get("environmentVariables", []), *own.get("environmentVariables", [])]
+    return {**spec, "compute": compute, "environmentVariables": variables}
 
 
 def _resources(texts: Sequence[str]) -> list[dict[str, Any]]:

@@ -283,7 +283,7 @@ def submit(ctx: click.Context, /, **asked: Any) -> None:
 
 def perform(ctx: click.Context, asked: dict[str, Any]) -> None:
     """Submit, or report everything that is wrong."""
-    from fairpool.cli.runai.sending import send
+    from fairpool.cli.runai.sending import send  # not for help
 
     options: GlobalOptions = ctx.obj
     settle_command(ctx, options, asked)
