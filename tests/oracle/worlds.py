@@ -371,7 +371,13 @@ class _Maker:
     def _add(self, made: tuple[PodGroup, list[Pod]], running: Sequence[Pod] | None) -> None:
         group, pods = made
         if self.maybe(0.5, extra="claims") and len(pods) == 1 and pods[0].shape.gpu.kind is GpuKind.NONE:
-            claim = Claim(id=ClaimId(f"claim-{group.id}"), devices=self.rng.choice([1, 1, 2]), queue=group.queue)
+            claim = Claim(
+                id=ClaimId(f"claim-{group.id}"),
+                devices=self.rng.choice([1, 1, 2]),
+                queue=self.variation.choice([group.queue, group.queue, group.queue, self.leaves[0].id]),
+                from_template=self.variation.random() < 0.2,
+                counts_as_gpu=self.variation.random() < 0.8,
+            )
             if running is None:
                 self.claims.append(claim)
                 pods = [replace(pods[0], claims=(claim.id,))]
@@ -410,7 +416,7 @@ class _Maker:
             else:
                 seated.append(replace(pod, phase=PodPhase.RUNNING, node=place[0], devices=place[1]))
         running = {name: sum(1 for pod in seated if pod.pod_set == name and pod.node is not None) for name in least}
-        if all(running[name] >= least[name] for name in least) or self.maybe(0.1, extra="stale"):
+        if all(running[name] >= least[name] for name in least) or self.maybe(0.7, extra="stale"):
             stale_since = Instant(NOW - self.rng.choice([10, 100]) * SECOND_MS)
             is_stale = any(running[name] < least[name] for name in least)
             self._add((replace(group, stale_since=stale_since if is_stale else None), pods), seated)
