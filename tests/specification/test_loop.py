@@ -97,7 +97,7 @@ def _runs(seconds: float, exit_code: int = 0) -> Callable[..., Behaviour]:
 
 
 def test_what_was_resumed_in_time_is_not_cleared_away() -> None:
-    """It failed, its time to live ran out while nobody could be told, and somebody resumed it meanwhile."""
+    """It failed, its time to live ran out while it could not be reported, and a user resumed it meanwhile."""
     cluster = Cluster(_runs(5, exit_code=1))
     cluster.submit("a", retries=0, ttl_s=10)
     cluster.run(9)
@@ -112,7 +112,7 @@ def test_what_was_resumed_in_time_is_not_cleared_away() -> None:
     assert events.count("halted") == 2, "it failed, was resumed, and failed again, before it was cleared away"
 
 
-def test_the_end_of_a_pod_is_not_forgotten_before_it_is_told() -> None:
+def test_the_end_of_a_pod_is_not_forgotten_before_it_is_reported() -> None:
     """The ledger is lost just after: the work must not be done again."""
     cluster = Cluster(_runs(5))
     cluster.submit("a")
@@ -127,7 +127,7 @@ def test_the_end_of_a_pod_is_not_forgotten_before_it_is_told() -> None:
     assert [event.pod for event in cluster.control.events("c") if event.kind == "bound"] == ["a-0-0"]
 
 
-def test_what_could_not_be_told_and_is_as_it_was_again_lets_the_loop_rest() -> None:
+def test_a_change_that_was_undone_before_it_could_be_reported_lets_the_loop_rest() -> None:
     cluster = Cluster()
     cluster.submit("a")
     cluster.run(3)
@@ -212,7 +212,7 @@ def test_a_clock_that_is_set_back_delays_nothing() -> None:
     assert cluster.loop.cache.pods[WorkloadId("a")][-1].incarnation >= 2, "it was tried again, and has failed again"
 
 
-def test_reports_that_nobody_takes_are_known_as_trouble_until_they_are_taken() -> None:
+def test_reports_that_are_not_acknowledged_are_a_trouble_until_they_are() -> None:
     cluster = Cluster()
     cluster.wire.cut = True
     cluster.submit("a")
@@ -224,7 +224,7 @@ def test_reports_that_nobody_takes_are_known_as_trouble_until_they_are_taken() -
     assert cluster.loop.link_trouble == ""
 
 
-def test_what_nodes_have_in_use_follows_from_the_pods_that_are_told() -> None:
+def test_what_nodes_have_in_use_follows_from_the_reported_pods() -> None:
     cluster = Cluster()
     cluster.submit("a")
     cluster.run(2)
