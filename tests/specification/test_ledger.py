@@ -568,10 +568,10 @@ def test_a_file_that_is_cut_off_is_refused(file: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("UPDATE lives SET phase = 'asleep'", "'asleep' is not one of: waiting"),
-        ("UPDATE lives SET shape = '{'", "is not JSON"),
-        ("""UPDATE lives SET shape = '{"gpus": 1}'""", "PodShape has no field 'gpus'; it has gpu, cpu_milli"),
-        ("""UPDATE lives SET shape = '{"gpu": {"devices": true}}'""", "PodShape.gpu: GpuRequest.devices: True is not"),
+        ("UPDATE pods SET phase = 'asleep'", "'asleep' is not one of: waiting"),
+        ("UPDATE pods SET shape = '{'", "is not JSON"),
+        ("""UPDATE pods SET shape = '{"gpus": 1}'""", "PodShape has no field 'gpus'; it has gpu, cpu_milli"),
+        ("""UPDATE pods SET shape = '{"gpu": {"devices": true}}'""", "PodShape.gpu: GpuRequest.devices: True is not"),
         ("UPDATE organization SET body = '[]'", "[] is not an object"),
         ("""UPDATE organization SET body = '{"topologies": [{}]}'""", "Topology lacks name"),
     ],
@@ -746,18 +746,18 @@ def version_1(path: Path) -> None:
         for statement in ledger_schema.MIGRATIONS[0]:
             connection.execute(statement)
         connection.execute("PRAGMA user_version = 1")
-        entries: list[tuple[ledger_rows.LedgerTable[Any], tuple[Any, ...]]] = [
-            (ledger_rows.SPECS, FULL_ENTRY.specs),
-            (ledger_rows.PODS, FULL_ENTRY.pods),
-            (ledger_rows.STATES, FULL_ENTRY.states),
+        entries: list[tuple[str, ledger_rows.LedgerTable[Any], tuple[Any, ...]]] = [
+            ("specs", ledger_rows.SPECS, FULL_ENTRY.specs),
+            ("lives", ledger_rows.PODS, FULL_ENTRY.pods),
+            ("standings", ledger_rows.STATES, FULL_ENTRY.states),
         ]
-        for table, values in entries:
+        for name_then, table, values in entries:
             for value in values:
                 cells = dict(zip(table.columns, table.row(value), strict=True))
-                kept = {name: cell for name, cell in cells.items() if name not in missing.get(table.name, ())}
+                kept = {name: cell for name, cell in cells.items() if name not in missing[name_then]}
                 names = ", ".join(f'"{name}"' for name in kept)
                 marks = ", ".join("?" * len(kept))
-                connection.execute(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", list(kept.values()))
+                connection.execute(f"INSERT INTO {name_then} ({names}) VALUES ({marks})", list(kept.values()))
         cells = dict(zip(ledger_rows.EVENTS.columns, ledger_rows.EVENTS.row(FULL_EVENT), strict=True))
         cells = {name: cell for name, cell in cells.items() if name not in missing["events"]}
         connection.execute(
