@@ -60,7 +60,7 @@ TRESPASSES = [
     ("agent/devices.py", "import pynvml", DRIVER),
     ("control/admission.py", "import time", ADMITTING),
     ("control/app.py", "import sqlalchemy", TABLES),
-    ("cluster/loop.py", "import fastapi", WEB),
+    ("cluster/loop.py", "import starlette", WEB),
 ]
 
 

@@ -21,7 +21,6 @@ from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.cluster.planning import NEXT_POOL_S
 from fairpool.cluster.workload_state import WorkloadState
-from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
 from fairpool.model.organization import Organization
@@ -29,6 +28,7 @@ from fairpool.model.spec import DesiredState, RestartPolicy, WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 from fairpool.scheduler.decision import Verdict
+from fairpool.simulation.control_driver import ControlDriver
 from tests.fault_injection.faults import Faults
 from tests.fault_injection.random_faults import INSTEAD
 from tests.fault_injection.random_workloads import seeded
@@ -129,7 +129,7 @@ class World:
         self.workshop = Workshop(self.engine, Random(f"workshop {seed}"), two_pools)
         self.control = self._new_control()
         organization = some_organization(dice, two_pools)
-        self.control.set_organization(organization)
+        self.control.declare(organization)
         self.wire = FaultyControl(self.control, self.faults, Random(f"control {seed}"))
         self.people = People(self.control, [node.name for node in nodes], Random(f"people {seed}"))
         count = workloads if workloads is not None else dice.randint(3, 12)
@@ -213,7 +213,7 @@ class World:
         self._require(checks.promises_are_kept_or_given_up(self))
         self._require(rest.failures_have_an_end(self))
         self._require(rest.levels_are_true(self))
-        self._require(told_at_rest(self.chronicle, self.control.events(CLUSTER)))
+        self._require(told_at_rest(self.chronicle, self.control.events()))
         cache = self.cache
         for workload, spec in self.control.specs().items():
             level = self.control.workload(workload)
@@ -419,8 +419,8 @@ class World:
             started_over=self._note_started_over,
         )
 
-    def _new_control(self) -> StandIn:
-        return StandIn(self._path("control.db"))
+    def _new_control(self) -> ControlDriver:
+        return ControlDriver(self.clock.now, self._path("control.db"), cluster=CLUSTER)
 
     def _path(self, name: str) -> Path | None:
         if not self._on_disk:
@@ -453,8 +453,11 @@ class World:
     def _submit_due(self) -> None:
         while self.arrivals and self.arrivals[0].at <= self.clock.now():
             arrival = self.arrivals.pop(0)
-            self.record.declare(arrival.spec)
-            self.control.submit(arrival.spec)
+            projects = self.control.projects()
+            spec = arrival.spec if arrival.spec.project in projects else replace(arrival.spec, project=projects[0])
+            self.record.declare(spec)
+            refused = self.control.submit(spec)
+            assert refused is None, refused
             self.counts["workloads"] += 1
 
     def _interfere(self) -> None:
