@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from fairpool.engines.port import EngineUnreachable
-from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always
+from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.invariants import InvariantChecker
@@ -103,7 +103,7 @@ def test_observing_often_and_observing_once_show_the_same(seed: int) -> None:
 
 def test_a_clock_that_is_set_back_undoes_nothing() -> None:
     clock = SkewedClock(START)
-    engine = SimulatedEngine(clock.wall, [machine()], always(Behaviour(run_s=60)))
+    engine = SimulatedEngine(clock.wall, [machine()], same_behaviour(Behaviour(run_s=60)))
     order = start_order("a")
     engine.carry_out([order], ONE)
     clock.advance(100)
@@ -432,7 +432,7 @@ def test_a_reopened_engine_goes_on_as_if_nothing_had_happened(tmp_path: Path) ->
     first = SimulatedEngine(clock, [machine()], seeded(1), StateFile(tmp_path / "state"))
     first.carry_out([start_order("a"), start_order("b", devices=(1,))], ONE)
     clock.advance(3600)
-    reopened = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(tmp_path / "state"))
+    reopened = SimulatedEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(tmp_path / "state"))
     assert reopened.observe(ONE).pods == first.observe(ONE).pods
     assert reopened.alive() == first.alive()
 
@@ -513,7 +513,7 @@ def test_pods_run_on_after_the_process_was_killed(tmp_path: Path) -> None:
 import os, signal
 from tests.contracts.test_simulated_engine import *
 state_file = StateFile({str(tmp_path / "j")!r})
-engine = SimulatedEngine(VirtualClock(START), [machine()], always(Behaviour(run_s=60)), state_file)
+engine = SimulatedEngine(VirtualClock(START), [machine()], same_behaviour(Behaviour(run_s=60)), state_file)
 assert engine.carry_out([start_order("a")], Token(5))[0].status is OrderStatus.DONE
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -831,13 +831,13 @@ def test_a_pod_whose_shim_goes_on_in_time_leaves_by_itself() -> None:
 
 def test_a_state_file_keeps_removed_nodes_lost_records_and_stopped_shims(tmp_path: Path) -> None:
     clock, path = VirtualClock(START), tmp_path / "state"
-    first = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(path))
+    first = SimulatedEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(path))
     unseen, deaf = start_order("a"), start_order("b", devices=(1,))
     first.carry_out([unseen, deaf], ONE)
     first.lose_record(unseen.pod, Instant(START + 100 * SECOND_MS))
     first.stop_shim(deaf.pod, Instant(START + 100 * SECOND_MS))
     first.withdraw_node(NODE)
-    again = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(path))
+    again = SimulatedEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(path))
     assert (list(again.observe(ONE).nodes), list(again.observe(ONE).pods)) == ([], [deaf.pod])
     again.carry_out([StopOrder(pod=deaf.pod, node=NODE, grace_s=50, reason="test")], ONE)
     clock.advance(49)
@@ -858,7 +858,7 @@ class World:
 
     def __init__(self, behaviour: Behaviour | BehaviourOf, gpus: int = 8) -> None:
         self.clock = VirtualClock(START)
-        behaviour_of = always(behaviour) if isinstance(behaviour, Behaviour) else behaviour
+        behaviour_of = same_behaviour(behaviour) if isinstance(behaviour, Behaviour) else behaviour
         self.engine = SimulatedEngine(self.clock, [machine(gpus=gpus)], behaviour_of)
 
     def start(self, workload: str, incarnation: int = 0, device: int = 0) -> StartOrder:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairpool.engines.simulated.behaviour import Behaviour, always
+from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, QueueId, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, NodePool
 from fairpool.model.observation import Observation, PodState
@@ -17,7 +17,7 @@ from tests.fault_injection.random_workloads import NEVER_S
 from tests.specification.test_loop import Cluster
 
 HOUR_S = 3600
-DEAF = always(Behaviour(stop_s=NEVER_S))
+DEAF = same_behaviour(Behaviour(stop_s=NEVER_S))
 """Does not listen: it leaves when it is killed."""
 OWNER, BORROWER = QueueId("owner"), QueueId("borrower")
 SLACK_S = 5
@@ -203,7 +203,7 @@ def test_a_pod_that_is_not_seen_for_a_while_is_never_run_twice() -> None:
 
 
 def test_a_node_that_is_offered_again_takes_new_work() -> None:
-    cluster = Cluster(always(Behaviour()))
+    cluster = Cluster(same_behaviour(Behaviour()))
     cluster.submit("a", gpus=8)
     cluster.run(3)
     cluster.engine.withdraw_node(NodeName("n1"))

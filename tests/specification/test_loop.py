@@ -9,7 +9,7 @@ from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachabl
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
-from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always
+from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
@@ -45,7 +45,7 @@ class Cluster:
     def __init__(self, behaviour_of: BehaviourOf | None = None, **pools: str) -> None:
         self.clock = SkewedClock(Instant(1_000_000))
         self.nodes = {name: _node(name, pool) for name, pool in (pools or {"n1": ""}).items()}
-        self.engine = SimulatedEngine(self.clock, self.nodes.values(), behaviour_of or always(Behaviour()))
+        self.engine = SimulatedEngine(self.clock, self.nodes.values(), behaviour_of or same_behaviour(Behaviour()))
         self.control = ControlDriver(self.clock.now)
         queue = Queue(id=QueueId("p"), gpu=gpu_entitlement(64_000))
         declared = (NodePool(), *(NodePool(name=OTHER, label_key="pool", label_value="other") for _ in [1] if pools))
@@ -94,7 +94,7 @@ def _node(name: str, pool: str) -> Node:
 
 
 def _runs(seconds: float, exit_code: int = 0) -> Callable[..., Behaviour]:
-    return always(Behaviour(run_s=seconds, exit_code=exit_code))
+    return same_behaviour(Behaviour(run_s=seconds, exit_code=exit_code))
 
 
 def test_what_was_resumed_in_time_is_not_cleared_away() -> None:
