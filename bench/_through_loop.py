@@ -1,39 +1,39 @@
 """Runs the same jobs through the whole cluster loop: control plane, ledger, link and engine, in virtual time.
 
-Each job is submitted to the stand-in as a person would, and goes of itself once it is done. The loop turns when a job
+Each job is submitted to the control plane as by a user, and goes of itself once it is done. The loop turns when a job
 was submitted, something looks different to the engine, or it asked to be woken, but at most once in `every_s`, and then
 until it is quiet. What happened is read from the events that the control plane was told; only the second in which a
-job ended is the engine's word, because the loop looks no more often than it turns. Ledger and stand-in keep their rows
-in memory: no disk is measured here. Levels inside a queue are left out: people cannot lower a priority.
+job ended is the engine's word, because the loop looks no more often than it turns. Ledger and control plane keep their
+rows in memory: no disk is measured here. Levels inside a queue are left out: people cannot lower a priority.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bench._fair import NEVER, Knobs, pod_sizes, with_use
 from bench._philly import Job, Meter
 from bench._worlds import gpus
-from fairpool.api.clusters import EventReport
+from fairpool.api.clusters import EventReport, PullAnswer
+from fairpool.api.declarations import OrganizationWire
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.history import EventKind
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
-from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.model.ids import SECOND_MS, Instant, PodId, PoolName, WorkloadId
+from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node
 from fairpool.model.observation import StartOrder
-from fairpool.model.organization import Organization, Queue
-from fairpool.model.problem import Problem
+from fairpool.model.organization import NodeOverrides, Organization, Queue
 from fairpool.model.spec import PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.scheduler.snapshot import Snapshot
+from fairpool.simulation.control_driver import ControlDriver
 
 CLUSTER = "bench"
 TURNS_MAX = 1000
@@ -69,6 +69,24 @@ class Stay:
     pods: set[PodId] = field(default_factory=set)
 
 
+class _Control(ControlDriver):
+    """A control plane that also declares what each queue has used, which the real one leaves to the cluster."""
+
+    _used: tuple[Queue, ...] = ()
+
+    def remember_use(self, queues: tuple[Queue, ...]) -> None:
+        """Tell the cluster at the next pull: a revision is made by a label of a node that there is not."""
+        self._used = queues
+        self.override_node(NodeName("usage"), NodeOverrides(labels=(("revision", str(self.revision)),)))
+
+    def pull(self, after: Revision, wait_s: float = 0.0) -> PullAnswer:
+        answer = super().pull(after, wait_s)
+        if answer.organization is None or not self._used:
+            return answer
+        organization = replace(answer.organization.to_organization(), queues={DEFAULT_POOL: self._used})
+        return answer.model_copy(update={"organization": OrganizationWire.of(organization)})
+
+
 class ThroughLoop:
     """Jobs from the first submission until nothing is left of the last."""
 
@@ -91,8 +109,8 @@ class ThroughLoop:
         self._complete: set[int] = set()
         self.clock = VirtualClock()
         self.engine = SimulatedEngine(self.clock, nodes, self._behaviour)
-        self.control = StandIn()
-        self.control.set_organization(Organization(queues={DEFAULT_POOL: self._queues}))
+        self.control = _Control(self.clock.now)
+        self.control.declare(Organization(queues={DEFAULT_POOL: tuple(map(_declared, self._queues))}))
         self.loop = Loop(
             Ledger(None),
             self.engine,
@@ -125,7 +143,7 @@ class ThroughLoop:
         happenings = [*self._submit()]
         self._remember_use()
         self._turn()
-        for event in self.control.events(CLUSTER, self._heard):
+        for event in self.control.events(self._heard):
             self._heard = event.number
             happenings += self._from_event(event)
         for _, tell in sorted(happenings, key=lambda each: each[0]):
@@ -155,7 +173,7 @@ class ThroughLoop:
         while self._coming < len(self.jobs) and self.jobs[self._coming].submit_s <= self.now_s:
             job = self.jobs[self._coming]
             answer = self.control.submit(_spec(job))
-            assert not isinstance(answer, Problem), answer
+            assert answer is None, answer
             self._coming += 1
             yield job.submit_s, partial(self.meter.submitted, job, job.submit_s)
 
@@ -165,7 +183,7 @@ class ThroughLoop:
             fade = 0.5 ** ((self.now_s - self._used_at_s) / self.knobs.usage_half_life_s)
             self._queues = with_use(self._queues, self.meter.held, self.meter.gpus, fade)
             self._used_at_s = self.now_s
-            self.control.set_organization(Organization(queues={DEFAULT_POOL: self._queues}))
+            self.control.remember_use(tuple(map(_declared, self._queues)))
 
     # --- what the cluster does ---
 
@@ -225,7 +243,7 @@ def _spec(job: Job) -> WorkloadSpec:
     return WorkloadSpec(
         id=WorkloadId(name),
         name=name,
-        project=job.queue,
+        project=_project(job.queue),
         created_at=Instant(job.submit_s * SECOND_MS),
         template=PodTemplate(shape=gpus(sizes[0])),
         leader=PodTemplate(shape=gpus(sizes[-1])) if sizes[-1] != sizes[0] else None,
@@ -236,3 +254,12 @@ def _spec(job: Job) -> WorkloadSpec:
 
 def _number(workload: str) -> int:
     return int(workload.rpartition("-")[2])
+
+
+def _declared(queue: Queue) -> Queue:
+    return replace(queue, id=_project(queue.id))
+
+
+def _project(queue: QueueId) -> QueueId:
+    """The queues of the trace are called by numbers, and projects begin with a letter."""
+    return QueueId(f"vc-{queue}".lower())

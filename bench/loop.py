@@ -3,7 +3,7 @@
     python -m bench.loop [--size N ...] [--turns K] [--json FILE]
 
 A simulated cluster of nodes with 8 GPUs each runs a pod on every GPU, and as many pods again as nodes wait. Ledger
-(a file, every commit on disk), link, stand-in control plane and simulated engine are the real ones.
+(a file, every commit on disk), link, control plane (in memory) and simulated engine are the real ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import Loop
-from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, QueueId, WorkloadId
@@ -31,6 +30,7 @@ from fairpool.model.node import DEFAULT_POOL, Node
 from fairpool.model.organization import Organization, Queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.workload import PodShape, whole_gpus
+from fairpool.simulation.control_driver import ControlDriver
 
 GPUS = 8
 SIZES = (100, 1000, 10_000)
@@ -60,9 +60,9 @@ class Cluster:
             for number in range(nodes)
         )
         self.engine = SimulatedEngine(self.clock, machines)
-        self.control = StandIn()
+        self.control = ControlDriver(self.clock.now)
         queue = Queue(id=QueueId("team"), gpu=gpu_entitlement(nodes * GPUS * 1000))
-        self.control.set_organization(Organization(queues={DEFAULT_POOL: (queue,)}))
+        self.control.declare(Organization(queues={DEFAULT_POOL: (queue,)}))
         for number in range(nodes):
             self.submit(f"run-{number:05d}", GPUS)
         self.path = folder / "ledger.db"
@@ -83,7 +83,8 @@ class Cluster:
             arrangement=Arrangement.SWEEP,
             pods=pods,
         )
-        self.control.submit(spec)
+        refused = self.control.submit(spec)
+        assert refused is None, refused
 
     def start(self) -> Loop:
         return Loop(self.ledger, self.engine, ControlLink(self.control, "bench"), self.clock.now)

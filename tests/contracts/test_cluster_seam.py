@@ -1,161 +1,278 @@
-"""Pull and push against the real control plane: what the stand-in promises, it keeps too."""
+"""The contract of pull and push, for every way to reach a control plane: over HTTP, in process, in a simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.control.house import House, event, expect, gone, house, node
-
-WORKLOADS = "/api/v1/workloads"
-
-
-@pytest.fixture
-def home() -> Iterator[House]:
-    with house() as home:
-        home.project("team-a")
-        yield home
+from fairpool.api.clusters import EventReport, GoneReport, NodeReport, PodReport, PullAnswer, PushReport, WorkloadReport
+from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Cause
+from fairpool.model.spec import DesiredState
+from fairpool.model.status import WorkloadPhase
+from tests.contracts.seam import SEAMS, Seam, seam_of
 
 
-def test_a_cluster_that_has_read_nothing_is_told_everything(home: House) -> None:
-    workload = home.train("t1")
-    answer = home.pull()
+@pytest.fixture(params=SEAMS)
+def seam(request: pytest.FixtureRequest) -> Iterator[Seam]:
+    with seam_of(request.param) as seam:
+        yield seam
+
+
+def level(
+    workload: WorkloadId, phase: WorkloadPhase = WorkloadPhase.RUNNING, run: int = 0, incarnation: int = 0
+) -> WorkloadReport:
+    pod = PodReport(id=PodId(f"{workload}-0-{incarnation}"), index=0, incarnation=incarnation, phase=PodPhase.RUNNING)
+    return WorkloadReport(id=workload, run=run, phase=phase, since=Instant(7), pods=(pod,))
+
+
+def event(number: int, workload: WorkloadId, kind: str = "bound") -> EventReport:
+    return EventReport(number=number, at=Instant(number), kind=kind, workload=workload)
+
+
+def node(name: str, *, ready: bool = True) -> NodeReport:
+    return NodeReport(name=NodeName(name), pool=PoolName("default"), gpus=8, ready=ready)
+
+
+def report(number: int, *levels: WorkloadReport, after: int = 0, token: int = 1, **rest: object) -> PushReport:
+    told = {"cluster": "local", "token": Token(token), "number": number, "after": after, "at": Instant(number)}
+    return PushReport.model_validate({**told, "workloads": levels, **rest})
+
+
+def shown(answer: PullAnswer, *names: WorkloadId) -> str:
+    """The answer in short, with the first workload called a, the second b and so on."""
+    called = dict(zip(names, "abcdef", strict=False))
+    words = [f"{called[each.id]}:{each.want}" for each in answer.workloads]
+    words += [f"-{called[each]}" for each in answer.removed]
+    words += ["organization"] * (answer.organization is not None)
+    return ("all " if answer.whole else "") + " ".join(words)
+
+
+# --- pull ----------------------------------------------------------------------------------------------------
+
+
+def test_a_pull_tells_what_changed_after_a_revision_as_it_is_now(seam: Seam) -> None:
+    revisions = [seam.pull().revision]
+
+    def then(change: Callable[[], object]) -> object:
+        done = change()
+        revisions.append(seam.pull().revision)
+        return done
+
+    a = WorkloadId(str(then(lambda: seam.submit("a"))))
+    b = WorkloadId(str(then(lambda: seam.submit("b"))))
+    then(lambda: seam.suspend(a))
+    then(lambda: seam.add_project("team-b"))
+    c = WorkloadId(str(then(lambda: seam.submit("c"))))
+    answers = [shown(seam.pull(revision), a, b, c) for revision in revisions]
+    assert answers == [
+        "a:stop b:run c:run organization",
+        "b:run a:stop c:run organization",
+        "a:stop c:run organization",
+        "c:run organization",
+        "c:run",
+        "",
+    ]
+    assert [(seam.pull(each).after, seam.pull(each).revision) for each in revisions] == [
+        (each, revisions[-1]) for each in revisions
+    ]
+    assert not seam.pull(revisions[-1]).says_something
+
+
+@pytest.mark.parametrize("after", [pytest.param(0, id="nothing"), pytest.param(10_000, id="more than there is")])
+def test_a_cluster_that_has_read_nothing_known_here_is_told_everything(seam: Seam, after: int) -> None:
+    a, b = seam.submit("a"), seam.submit("b")
+    seam.suspend(a)
+    answer = seam.pull(after)
     assert answer.whole
-    assert [each.id for each in answer.workloads] == [workload["id"]]
+    assert {(each.id, each.want) for each in answer.workloads} == {(a, DesiredState.STOP), (b, DesiredState.RUN)}
     assert answer.organization is not None
 
 
-def test_after_that_it_is_told_what_changed(home: House) -> None:
-    home.train("t1")
-    read = home.pull().revision
-    assert not home.pull(read).says_something
-    second = home.train("t2")
-    answer = home.pull(read)
-    assert (answer.whole, [each.id for each in answer.workloads], answer.organization) == (False, [second["id"]], None)
-    home.project("team-b")
-    assert home.pull(answer.revision).organization is not None
-
-
-def test_one_that_has_read_more_than_there_is_is_told_everything(home: House) -> None:
-    assert home.pull(10_000).whole
-
-
-def test_changes_that_are_no_longer_listed_are_replaced_by_everything() -> None:
-    with house(changes_kept=500) as home:
-        home.project("team-a")
-        read = home.pull().revision
+@pytest.mark.parametrize("kind", SEAMS)
+def test_changes_that_are_no_longer_listed_are_replaced_by_everything(kind: str) -> None:
+    with seam_of(kind, changes_kept=500) as seam:
+        read = seam.pull().revision
         nodes = tuple(node(f"n{number}") for number in range(1100))
-        home.push(home.report(whole=True, nodes=nodes))
-        assert home.pull(read).whole is True
+        seam.push(report(1, whole=True, nodes=nodes))
+        assert seam.pull(read).whole is True
 
 
-def test_what_a_report_says_is_what_people_see(home: House) -> None:
-    workload = home.train("t1")
-    home.push(home.report(whole=True, workloads=(home.runs(workload["id"]),), nodes=(node("n1"),)))
-    shown = expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)
-    assert (shown["phase"], shown["actualPhase"], shown["runningPods"]) == ("Running", "Running", 1)
-    assert (shown["currentNodes"], shown["allocatedResources"]["gpu"]) == (["n1"], 1.0)
-    pods = expect(home.call("GET", f"{WORKLOADS}/{workload['id']}/pods"), 200)["pods"]
-    assert [(each["name"], each["phase"], each["node"]) for each in pods] == [("t1-0-0", "running", "n1")]
-    project = expect(home.call("GET", "/api/v1/org-unit/projects/team-a"), 200)
-    assert (project["allocatedGpus"], project["workloads"]) == (1.0, 1)
-    assert [each["name"] for each in expect(home.call("GET", "/api/v1/nodes"), 200)["nodes"]] == ["n1"]
+def test_a_cluster_without_a_ledger_is_told_how_far_things_had_come(seam: Seam) -> None:
+    names = seam.submit("a"), seam.submit("b")
+    first = (level(names[0], incarnation=4), level(names[1]))
+    seam.push(report(1, *first, whole=True, token=6, events=(event(1, names[0]), event(2, names[0]))))
+    seam.push(report(2, level(names[0], WorkloadPhase.FAILED, incarnation=2), after=1, token=6))
+    answer = seam.pull()
+    told = {each.id: each for each in answer.workloads}
+    a, b = (told[name] for name in names)
+    assert a.over is not None
+    assert (a.over.phase, a.over.run, a.over.at, a.over.cause) == (WorkloadPhase.FAILED, 0, 7, Cause.EXITED)
+    assert (a.incarnations, b.over, b.incarnations, b.done) == ({0: 4}, None, {0: 0}, ())
+    assert (answer.heard_token, answer.heard_events) == (6, 2)
 
 
-def test_every_life_stays_in_the_history(home: House) -> None:
-    workload = home.train("t1")
-    home.push(home.report(whole=True, workloads=(home.failed(workload["id"]),)))
-    expect(home.call("POST", f"{WORKLOADS}/{workload['id']}/resume"), 202)
-    home.push(home.report(workloads=(home.runs(workload["id"], run=1),)))
-    lives = expect(home.call("GET", f"{WORKLOADS}/{workload['id']}/history"), 200)["history"]
-    assert [(each["incarnation"], each.get("outcome")) for each in lives] == [
-        (0, "error"),
-        (1, None),
-    ]
-    # A cluster that lost its ledger goes on from the highest incarnation, and repeats none.
-    assert home.pull().workloads[0].incarnations == {0: 1}
+def test_an_end_in_an_earlier_run_is_not_told(seam: Seam) -> None:
+    a = seam.submit("a")
+    seam.push(report(1, level(a, WorkloadPhase.FAILED), whole=True))
+    assert seam.pull().workloads[0].over is not None
+    assert seam.resume(a) == ""
+    assert seam.pull().workloads[0].over is None
 
 
-def test_a_report_about_an_earlier_run_does_not_end_the_present_one(home: House) -> None:
-    workload = home.train("t1")
-    home.push(home.report(whole=True, workloads=(home.failed(workload["id"]),)))
-    expect(home.call("POST", f"{WORKLOADS}/{workload['id']}/resume"), 202)
-    home.push(home.report(workloads=(home.failed(workload["id"], run=0),)))
-    assert expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)["phase"] == "Creating"
-    home.push(home.report(gone=(gone(workload["id"], run=0),)))
-    assert [each.id for each in home.pull().workloads] == [workload["id"]]
+# --- push ----------------------------------------------------------------------------------------------------
+
+Arrivals = Callable[[WorkloadId], list[PushReport]]
+PAUSED, FAILED = WorkloadPhase.PENDING, WorkloadPhase.FAILED
+
+ARRIVALS: dict[str, tuple[Arrivals, WorkloadPhase, list[bool]]] = {
+    "in order": (
+        lambda a: [report(1, level(a, PAUSED), whole=True), report(2, level(a, FAILED), after=1)],
+        FAILED,
+        [True, True],
+    ),
+    "twice": (lambda a: [report(1, level(a, PAUSED), whole=True)] * 2, PAUSED, [True, False]),
+    "late": (
+        lambda a: [report(2, level(a, FAILED), whole=True), report(1, level(a, PAUSED), whole=True)],
+        FAILED,
+        [True, False],
+    ),
+    "of the older loop": (
+        lambda a: [report(1, level(a, FAILED), token=2, whole=True), report(9, level(a, PAUSED), whole=True)],
+        FAILED,
+        [True, False],
+    ),
+    "of a newer loop": (
+        lambda a: [report(9, level(a, PAUSED), whole=True), report(1, level(a, FAILED), token=2, whole=True)],
+        FAILED,
+        [True, True],
+    ),
+    "one lost": (
+        lambda a: [report(1, level(a, PAUSED), whole=True), report(3, level(a, FAILED), after=1)],
+        FAILED,
+        [True, True],
+    ),
+}
 
 
-def test_a_report_comes_in_once_and_a_late_one_not_at_all(home: House) -> None:
-    workload = home.train("t1")
-    early = home.report(whole=True, workloads=(home.runs(workload["id"]),), events=(event(1, workload["id"]),))
-    late = home.report(workloads=(home.completed(workload["id"]),), events=(event(2, workload["id"], "ended"),))
-    assert home.push(early).takes(early)
-    assert home.push(late).takes(late)
-    again = home.push(early)
-    assert not again.taken
-    assert expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)["phase"] == "Completed"
-    events = expect(home.call("GET", f"{WORKLOADS}/{workload['id']}/events"), 200)["events"]
-    assert [(each["sequence"], each["kind"]) for each in events] == [(1, "bound"), (2, "ended")]
-    fenced = home.report(token=0, workloads=())
-    assert not home.push(fenced).taken
+@pytest.mark.parametrize(("reports", "phase", "answers"), ARRIVALS.values(), ids=ARRIVALS)
+def test_the_latest_report_counts(seam: Seam, reports: Arrivals, phase: WorkloadPhase, answers: list[bool]) -> None:
+    a = seam.submit("a")
+    pushed = reports(a)
+    answered = [seam.push(each) for each in pushed]
+    assert [each.taken for each in answered] == answers
+    assert answered[0].takes(pushed[0])
+    assert seam.phase(a) == phase.value
 
 
-def test_a_control_plane_that_cannot_be_sure_asks_for_everything(home: House) -> None:
-    assert home.push(home.report()).want_whole
-    assert not home.push(home.report(whole=True)).want_whole
-    assert home.push(home.report(token=2)).want_whole
+DOUBTS = {
+    "whole": (report(5, whole=True, after=4), False),
+    "the next": (report(5, after=3), False),
+    "after one that was not answered": (report(5, after=2), False),
+    "after one that is not known": (report(5, after=4), True),
+    "of a loop that never told all": (report(1, token=2), True),
+}
 
 
-def test_a_workload_that_is_gone_stays_gone_and_is_still_shown_on_request(home: House) -> None:
-    workload = home.train("t1")
-    expect(home.call("DELETE", f"{WORKLOADS}/{workload['id']}"), 202)
-    read = home.pull().revision
-    home.push(home.report(whole=True, gone=(gone(workload["id"]),)))
-    answer = home.pull(read)
-    assert list(answer.removed) == [workload["id"]]
-    home.push(home.report(workloads=(home.runs(workload["id"]),)))
-    assert expect(home.call("GET", WORKLOADS), 200)["workloads"] == []
-    shown = expect(home.call("GET", f"{WORKLOADS}?deleted=true"), 200)["workloads"]
-    assert [(each["name"], each["phase"]) for each in shown] == [("t1", "Deleted")]
+@pytest.mark.parametrize(("next_report", "doubt"), DOUBTS.values(), ids=DOUBTS)
+def test_everything_is_wanted_when_something_may_be_missing(seam: Seam, next_report: PushReport, doubt: bool) -> None:
+    seam.push(report(3, whole=True))
+    assert seam.push(next_report).want_whole is doubt
 
 
-def test_one_cluster_cannot_speak_of_anothers_work(home: House) -> None:
-    workload = home.train("t1")
-    other = expect(home.call("POST", "/api/v1/clusters", {"name": "other"}), 201)
-    home.cluster_token = other["token"]
-    assert home.pull().workloads == ()
-    home.push(home.report(whole=True, workloads=(home.runs(workload["id"]),), gone=(gone(workload["id"]),)))
-    assert expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)["phase"] == "Creating"
+def test_everything_is_asked_for_until_it_is_told(seam: Seam) -> None:
+    """The answer that asks for it may be lost as well."""
+    assert seam.push(report(6, after=5)).want_whole
+    assert seam.push(report(7, after=5)).want_whole
+    assert seam.push(report(8, after=7)).want_whole
+    assert not seam.push(report(9, whole=True, after=7)).want_whole
+    assert not seam.push(report(10, after=9)).want_whole
 
 
-def test_people_do_not_pull_and_clusters_do_nothing_else(home: House) -> None:
-    assert home.call("POST", "/api/v1/cluster/pull", {"after": 0}).status_code == 403
-    home.tokens["cluster"] = home.cluster_token
-    for path in ("/api/v1/me", WORKLOADS, "/api/v1/changes"):
-        assert home.call("GET", path, by="cluster").status_code == 403
+def test_a_whole_report_replaces_all_that_was_known(seam: Seam) -> None:
+    a, b = seam.submit("a"), seam.submit("b")
+    seam.push(report(1, level(a), level(b), whole=True, nodes=(node("n1"),)))
+    assert (seam.phase(a), seam.phase(b), seam.nodes()) == ("Running", "Running", {"n1": True})
+    seam.push(report(2, level(b), whole=True, after=1))
+    assert (seam.phase(a), seam.phase(b), seam.nodes()) == ("Creating", "Running", {})
 
 
-def test_marks_on_a_node_reach_the_cluster(home: House) -> None:
-    home.push(home.report(whole=True, nodes=(node("n1"),)))
-    drain = {"taints": [{"key": "runai", "value": "drain", "effect": "NoExecute"}], "labels": {"run.ai/type": "a"}}
-    shown = expect(home.call("PUT", "/api/v1/nodes/n1/marks", drain), 200)
-    assert shown["taints"][0]["key"] == "runai"
-    organization = home.pull().organization
-    assert organization is not None
-    marks = organization.to_organization().marks["n1"]  # type: ignore[index]
-    assert (str(marks.taints[0]), marks.labels) == ("runai=drain:NoExecute", (("run.ai/type", "a"),))
-    assert home.call("PUT", "/api/v1/nodes/n2/marks", drain).status_code == 404
+def test_nodes_are_kept_as_last_told_and_leave_when_told(seam: Seam) -> None:
+    seam.push(report(1, whole=True, nodes=(node("n1"), node("n2"))))
+    seam.push(report(2, after=1, nodes=(node("n1", ready=False),), nodes_gone=(NodeName("n2"),)))
+    assert seam.nodes() == {"n1": False}
 
 
-def test_a_cluster_that_falls_silent_shows_as_disconnected(home: House) -> None:
-    def state() -> str:
-        clusters = expect(home.call("GET", "/api/v1/clusters"), 200)["clusters"]
-        return str(clusters[0]["status"]["state"])
+def test_a_line_of_history_is_kept_once_and_as_it_was_first_told(seam: Seam) -> None:
+    a = seam.submit("a")
+    first = seam.push(report(1, whole=True, events=(event(1, a), event(2, a))))
+    again = seam.push(report(2, after=1, events=(event(1, a, "told otherwise"), event(2, a), event(3, a))))
+    assert (first.events_through, again.events_through) == (2, 3)
+    assert seam.events(a) == [(1, "bound"), (2, "bound"), (3, "bound")]
 
-    assert state() == "WaitingToConnect"
-    home.pull()
-    assert state() == "Connected"
-    home.clock.turn(61)
-    assert state() == "Disconnected"
+
+def test_a_workload_goes_when_nothing_is_left_of_it_and_does_not_return(seam: Seam) -> None:
+    a = seam.submit("a")
+    assert seam.delete(a) == ""
+    before = seam.pull().revision
+    seam.push(report(1, level(a), whole=True, gone=(GoneReport(id=a),)))
+    assert shown(seam.pull(before), a) == "-a"
+    seam.push(report(2, level(a, WorkloadPhase.DELETING), after=1))
+    assert (seam.phase(a), seam.pull().workloads) == ("Deleted", ())
+
+
+def test_a_workload_that_was_resumed_meanwhile_does_not_go(seam: Seam) -> None:
+    """It had failed long ago and the cluster removed it, just when a user resumed it."""
+    a = seam.submit("a")
+    seam.push(report(1, level(a, WorkloadPhase.FAILED), whole=True))
+    assert seam.resume(a) == ""
+    seam.push(report(2, after=1, gone=(GoneReport(id=a, run=0),)))
+    assert [each.id for each in seam.pull().workloads] == [a]
+    seam.push(report(3, after=2, gone=(GoneReport(id=a, run=1),)))
+    assert seam.pull().workloads == ()
+
+
+def test_a_report_about_an_earlier_run_does_not_end_the_present_one(seam: Seam) -> None:
+    a = seam.submit("a")
+    seam.push(report(1, level(a, WorkloadPhase.FAILED), whole=True))
+    assert seam.resume(a) == ""
+    seam.push(report(2, level(a, WorkloadPhase.FAILED), after=1))
+    assert seam.phase(a) == "Creating"
+
+
+# --- what users ask for --------------------------------------------------------------------------------------
+
+
+def test_what_has_done_its_work_is_not_resumed(seam: Seam) -> None:
+    a = seam.submit("a")
+    seam.push(report(1, level(a, WorkloadPhase.COMPLETED), whole=True))
+    assert seam.resume(a) == "workload.completed"
+
+
+def test_what_is_asked_for_twice_is_declared_once(seam: Seam) -> None:
+    a = seam.submit("a")
+    for ask in (seam.suspend, seam.resume, seam.delete):
+        assert ask(a) == ""
+        before = seam.pull().revision
+        assert ask(a) == ""
+        assert seam.pull().revision == before
+
+
+def test_what_is_being_deleted_is_neither_suspended_nor_resumed(seam: Seam) -> None:
+    a = seam.submit("a")
+    seam.delete(a)
+    assert (seam.suspend(a), seam.resume(a)) == ("workload.being_deleted", "workload.being_deleted")
+    assert seam.suspend(WorkloadId("unknown")) == "workload.unknown"
+
+
+def test_a_forced_delete_is_a_declaration_without_grace_also_of_what_is_being_deleted(seam: Seam) -> None:
+    a = seam.submit("a")
+    seam.delete(a)
+    assert seam.pull().workloads[0].grace_s > 0
+    assert seam.delete(a, force=True) == ""
+    (told,) = seam.pull().workloads
+    assert (told.want, told.grace_s) == (DesiredState.DELETE, 0)
+    before = seam.pull().revision
+    assert (seam.delete(a, force=True), seam.pull().revision) == ("", before)

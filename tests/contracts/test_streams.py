@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from fairpool.api import organization as org
 from fairpool.api import workload_spec as work
@@ -35,8 +35,9 @@ from fairpool.model.ids import Instant, NodeName, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
-from fairpool.platform import archive
+from fairpool.platform.backup import make_backup
 from fairpool.platform.data_directory import DataDirectory
+from fairpool.platform.restore import restore_backup
 from tests.control.house import CHEAP, choose_password
 
 pytestmark = pytest.mark.slow
@@ -100,7 +101,7 @@ class Served:
     pod_access: FakePodAccess
     identity: ClusterIdentity
     admin: Client
-    app: FastAPI
+    app: Starlette
     loop: asyncio.AbstractEventLoop
 
     def runs(self, workload: str, incarnation: int = 0) -> None:
@@ -252,11 +253,10 @@ def test_what_moved_out_of_a_project_that_stays_is_heard_of_without_what_it_is(s
 
 
 def test_a_stream_ends_when_its_reader_has_no_role_left(served: Served, ann: Client) -> None:
-    with ann._stream("GET", "/api/v1/changes", headers={}) as answer:
-        lines = answer.iter_lines()
-        next(lines)
+    with ann._stream("GET", "/api/v1/changes", headers={}) as pieces:
+        next(pieces)
         _role_is_taken_away(served)
-        assert list(lines) is not None  # it comes to an end
+        assert list(pieces) is not None  # it comes to an end
 
 
 def test_who_was_given_a_department_hears_of_the_work_in_its_projects(served: Served) -> None:
@@ -285,19 +285,18 @@ def test_who_was_given_a_department_hears_of_the_work_in_its_projects(served: Se
 def test_a_stream_ends_when_its_reader_is_signed_out(served: Served) -> None:
     with Client(served.address) as other:
         other.sign_in("test@run.ai", "password")
-        with other._stream("GET", "/api/v1/changes", headers={}) as answer:
-            lines = answer.iter_lines()
-            next(lines)
+        with other._stream("GET", "/api/v1/changes", headers={}) as pieces:
+            next(pieces)
             with Client(served.address, other.token) as same:
                 same.sign_out()
-            assert list(lines) is not None  # it comes to an end
+            assert list(pieces) is not None  # it comes to an end
 
 
 def test_a_revision_from_another_database_starts_anew(served: Served) -> None:
     with Client(served.address, served.admin.token) as reader:
         assert next(iter(reader.changes(after=10**9))).verb == "reset"
         with pytest.raises(Refused):
-            list(reader._stream("GET", "/api/v1/changes", headers={"Last-Event-ID": "x"}).__enter__().iter_lines())
+            list(reader._stream("GET", "/api/v1/changes", headers={"Last-Event-ID": "x"}).__enter__())
 
 
 @pytest.mark.parametrize("folder", ["old", "new"])
@@ -306,13 +305,13 @@ def test_a_reader_from_before_a_restore_is_told_to_look_at_everything_anew(tmp_p
     with serving(tmp_path / "old") as served:
         served.admin.create_project(org.ProjectRequest(name="team-a"))
         read = [served.admin.project("team-a").revision]
-        archive.make_backup(DataDirectory(tmp_path / "old"), tmp_path / "backup")
+        make_backup(DataDirectory(tmp_path / "old"), tmp_path / "backup")
         served.submit("lost")
         with Client(served.address, served.admin.token) as reader:
             read += [each.revision for each in islice(reader.changes(after=read[0]), 1)]
     data_directory = DataDirectory(tmp_path / folder)
     data_directory.prepare()
-    archive.restore_backup(data_directory, tmp_path / "backup")
+    restore_backup(data_directory, tmp_path / "backup")
     with serving(tmp_path / folder) as served:
         first, *more = [served.submit(f"again-{number}") for number in range(5)]
         with Client(served.address, served.admin.token) as reader:
@@ -483,7 +482,7 @@ def test_a_refusal_names_the_field_of_each_problem(served: Served) -> None:
     spec = work.TrainingSpec(image="i", compute=work.Compute(gpu="2.5"), node_pools=["nowhere"])
     with pytest.raises(Refused) as refused:
         served.admin.submit(work.SubmitTraining(name="No", project_id="team-a", spec=spec))
-    fields = {each.code: each.field for each in refused.value.items}
+    fields = {each.problem.code: each.field for each in refused.value.items}
     assert set(fields.values()) == {"name", "spec.compute.gpu", "spec.nodePools"}
     assert [each.code for each in refused.value.problems] == list(fields)
 

@@ -336,7 +336,7 @@ def check_phase(typist: Typist, phase: str) -> None:
     jobs = typist.jobs()
     assert (standing(jobs), not_running(jobs)) == (expected, queued), "and stays so"
     assert sum(held for held, _ in expected.values()) == 16
-    interactive = {name for name, each in jobs.items() if each.type.value == "Workspace"}
+    interactive = {name for name, each in jobs.items() if each.type == "Workspace"}
     assert len(interactive) == 6
     assert not interactive & set(queued)
     if phase == "4.8":
@@ -371,7 +371,7 @@ def standing(jobs: dict[str, WorkloadItem]) -> dict[str, tuple[float, list[str]]
     for project in FACTS["projects"]:
         own = [each for each in jobs.values() if each.project_name == project["name"]]
         held = round(sum(each.allocated_resources.gpu for each in own), 3)
-        teams[project["name"]] = held, sorted(each.name for each in own if each.phase.value == "Pending")
+        teams[project["name"]] = held, sorted(each.name for each in own if each.phase == "Pending")
     return teams
 
 
@@ -380,7 +380,7 @@ def not_running(jobs: dict[str, WorkloadItem]) -> list[str]:
 
 
 def _phase(jobs: dict[str, WorkloadItem], name: str) -> str:
-    return jobs[name].phase.value if name in jobs else ""
+    return jobs[name].phase if name in jobs else ""
 
 
 # --- shims and pods

@@ -24,7 +24,6 @@ from click.testing import CliRunner
 
 from fairpool.cli.main import main
 from fairpool.cluster.ledger import Ledger
-from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import PoolName
 from fairpool.model.node import DEFAULT_POOL
@@ -36,6 +35,7 @@ from fairpool.scheduler.snapshot import Snapshot
 from fairpool.simulation import scenario_file
 from fairpool.simulation.catalogue import examples
 from fairpool.simulation.checkpoint import Checkpoint, Folder, opened
+from fairpool.simulation.control_driver import ControlDriver
 from fairpool.simulation.performance import Pace, play
 from fairpool.simulation.result import Outcome, text
 from fairpool.simulation.scenario import START, Scenario
@@ -229,7 +229,7 @@ REFUSED = [
     (["netapp", "--snapshot", "x@soon"], "'soon' names no cycle", "FILE@12"),
     (["netapp", "--snapshot", "x", "--pool", "gpu"], "there is no pool 'gpu'", "default"),
     (["netapp", "--json", "no/such/folder.json"], "there is no folder no/such", "create it first"),
-    ([], "Name an example", ""),
+    ([], "name an example", ""),
     (["netapp", "--speed", "3"], "--speed needs --realtime", ""),
     (["netapp", "--realtime", "--speed", "0"], "0", ""),
     (["netapp", "--state", "x", "--snapshot", "y"], "--snapshot cannot be combined with --state", ""),
@@ -369,7 +369,7 @@ def test_a_quota_step_keeps_the_over_quota_setting(setting: OverQuota | None, af
     b = replace(b, gpu=gpu_entitlement(1000, setting), over_quota=setting)
     organization = replace(scenario.organization, queues={DEFAULT_POOL: (a, b)})
     stage = played(replace(scenario, organization=organization))
-    assert stage.control.organization().queues[DEFAULT_POOL] == (a, replace(b, gpu=after))
+    assert [queue.gpu for queue in stage.control.organization().queues[DEFAULT_POOL]] == [a.gpu, after]
 
 
 @pytest.mark.slow
@@ -466,7 +466,7 @@ class Crashes:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
         self.dies_at = -1
-        people = [(StandIn, each) for each in ("submit", "suspend", "resume", "delete", "set_organization", "push")]
+        people = [(ControlDriver, each) for each in ("submit", "suspend", "resume", "delete", "declare", "push")]
         engine = [(SimulatedEngine, each) for each in ("carry_out", "reboot")]
         for owner, name in [(Ledger, "record"), (Folder, "keep"), *people, *engine]:
             monkeypatch.setattr(owner, name, self._fragile(getattr(owner, name)))

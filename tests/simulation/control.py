@@ -5,15 +5,15 @@ from __future__ import annotations
 from random import Random
 
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
-from fairpool.control.stand_in import StandIn
-from fairpool.engines.simulated.faults import Faults
 from fairpool.model.ids import Revision
+from fairpool.simulation.control_driver import ControlDriver
+from tests.fault_injection.faults import Faults
 
 
 class FaultyControl:
-    """The stand-in behind a bad network."""
+    """The control plane behind a bad network."""
 
-    def __init__(self, control: StandIn, faults: Faults, dice: Random) -> None:
+    def __init__(self, control: ControlDriver, faults: Faults, dice: Random) -> None:
         self.control = control
         self.faults = faults
         self._dice = dice

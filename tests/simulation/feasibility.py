@@ -29,7 +29,7 @@ class Room:
         self.cpu_milli, self.memory_bytes = node.cpu_milli, node.memory_bytes
 
     def take(self, shape: PodShape) -> bool:
-        """Place a pod here, if it fits."""
+        """PoolView a pod here, if it fits."""
         if any(not any(each.covers(taint) for each in shape.tolerations) for taint in self.node.taints):
             return False
         if shape.cpu_milli > self.cpu_milli or shape.memory_bytes > self.memory_bytes:

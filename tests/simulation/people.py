@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
-from fairpool.control.stand_in import StandIn
-from fairpool.model.ids import NodeName, PoolName, QueueId, WorkloadId
-from fairpool.model.node import DEFAULT_POOL, Taint, TaintEffect
-from fairpool.model.organization import NodeOverrides, ProjectRules, Queue
+from fairpool.api.organization import ProjectRequest
+from fairpool.model.ids import NodeName, QueueId, WorkloadId
+from fairpool.model.node import Taint, TaintEffect
+from fairpool.model.organization import NodeOverrides, ProjectRules
 from fairpool.model.spec import Arrangement, DesiredState, WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING
+from fairpool.simulation.control_driver import ControlDriver
 
 DRAIN = Taint("runai", "drain", TaintEffect.NO_EXECUTE)
 
@@ -18,22 +18,20 @@ DRAIN = Taint("runai", "drain", TaintEffect.NO_EXECUTE)
 class People:
     """Researchers and administrators, by dice."""
 
-    def __init__(self, control: StandIn, nodes: list[NodeName], dice: Random) -> None:
+    def __init__(self, control: ControlDriver, nodes: list[NodeName], dice: Random) -> None:
         self.control = control
         self._nodes, self._dice = nodes, dice
-        self._renamed = 0
-        self._dropped: list[tuple[PoolName, Queue]] = []
+        self._deleted: ProjectRequest | None = None
 
     def act(self) -> None:
         """Somebody does something."""
         of_researchers = [self._suspend, self._resume, self._resume, self._delete, self._resize]
-        of_administrators = [self._quota, self._mark, self._unmark, self._rename, self._drop_queue, self._rules]
+        of_administrators = [self._quota, self._mark, self._unmark, self._move, self._delete_project, self._rules]
         self._dice.choice([*of_researchers, *of_administrators])()
 
     def calm(self) -> None:
         """Everything that was only suspended goes on, and every node but perhaps one is back in service."""
-        organization = self.control.organization()
-        self.control.set_organization(replace(organization, marks={}))
+        self._unmark()
         if self._dice.random() < 0.4:
             self._mark()
         for spec in self.control.specs().values():
@@ -72,48 +70,38 @@ class People:
         self.control.resize(WorkloadId(spec.id), pods=pods, minimum=minimum)
 
     def _queue(self) -> QueueId:
-        return self._dice.choice(self._leaves())
-
-    def _leaves(self) -> list[QueueId]:
-        queues = self.control.organization().queues[DEFAULT_POOL]
-        return sorted({queue.id for queue in queues} - {queue.parent for queue in queues})
+        return self._dice.choice(self.control.projects())
 
     def _quota(self) -> None:
         pool = self._dice.choice(sorted(self.control.organization().queues))
         self.control.set_quota(self._queue(), 1000 * self._dice.randint(0, 8), pool)
 
-    def _rename(self) -> None:
-        if self._dice.random() < 0.3:
-            self._renamed += 1
-            self.control.rename_queue(self._queue(), QueueId(f"renamed-{self._renamed}"))
+    def _move(self) -> None:
+        """A project goes to another department, with whatever runs in it."""
+        departments = self.control.departments()
+        if len(departments) > 1 and self._dice.random() < 0.3:
+            self.control.set_department(self._queue(), self._dice.choice(departments))
 
-    def _drop_queue(self) -> None:
-        """A project goes, with whatever runs in it; or one that went comes back."""
-        organization = self.control.organization()
-        rows = dict(organization.queues)
-        if self._dropped:
-            names = {queue.id for queue in rows[DEFAULT_POOL]}
-            for pool, queue in self._dropped:
-                known = queue if queue.parent in names else replace(queue, parent=None)
-                rows[pool] = (*rows[pool], known)
-            self._dropped = []
-        elif len(self._leaves()) > 1 and self._dice.random() < 0.5:
+    def _delete_project(self) -> None:
+        """A project goes, with whatever runs in it unless that moves elsewhere; or one that went comes back."""
+        if self._deleted is not None:
+            if self.control.add_project(self._deleted) is None:  # else its last pods are still there
+                self._deleted = None
+        elif len(self.control.projects()) > 1 and self._dice.random() < 0.5:
             going = self._queue()
-            self._dropped = [(pool, queue) for pool, row in rows.items() for queue in row if queue.id == going]
-            rows = {pool: tuple(queue for queue in row if queue.id != going) for pool, row in rows.items()}
-        self.control.set_organization(replace(organization, queues=rows))
+            self._deleted = self.control.project(going)
+            target = self._queue()
+            self.control.delete_project(going, None if target == going else target)
 
     def _rules(self) -> None:
-        organization = self.control.organization()
         rules = ProjectRules(interactive_limit_s=self._dice.choice((None, 300, 600, 1200)))
-        self.control.set_organization(replace(organization, rules={**organization.rules, self._queue(): rules}))
+        self.control.set_rules(self._queue(), rules)
 
     def _mark(self) -> None:
-        organization = self.control.organization()
         name = self._dice.choice(self._nodes)
         marks = NodeOverrides(taints=(DRAIN,)) if self._dice.random() < 0.5 else NodeOverrides(cordoned=True)
-        self.control.set_organization(replace(organization, marks={**organization.marks, name: marks}))
+        self.control.override_node(name, marks)
 
     def _unmark(self) -> None:
-        organization = self.control.organization()
-        self.control.set_organization(replace(organization, marks={}))
+        for node in self.control.organization().marks:
+            self.control.override_node(node, NodeOverrides())

@@ -14,8 +14,6 @@ from random import Random
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf
 from fairpool.engines.simulated.clock import Clock, VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.faulty_engine import FaultyEngine
 from fairpool.engines.simulated.timeline import PodTimeline
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -23,9 +21,11 @@ from fairpool.model.node import Node
 from fairpool.model.observation import Observation, ObservedPod, Order, OrderResult, PodState, StartOrder
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import WorkloadKind
+from tests.fault_injection.faults import Faults
+from tests.fault_injection.faulty_engine import FaultyEngine
 
 Run = tuple[WorkloadId, int]
-Place = tuple[WorkloadId, int]
+PoolView = tuple[WorkloadId, int]
 """A workload and the index of one of its pods."""
 KNOWN = (PodPhase.BOUND, PodPhase.RUNNING, PodPhase.RELEASING)
 
@@ -60,13 +60,13 @@ class Record:
         self._declared: dict[WorkloadId, WorkloadSpec] = {}
         self._stays: dict[PodId, Stay] = {}
         self._of_run: dict[tuple[WorkloadId, int, int], list[Stay]] = {}
-        self._done: dict[Place, PodId] = {}
+        self._done: dict[PoolView, PodId] = {}
 
     def declare(self, spec: WorkloadSpec) -> None:
         """As it was submitted: what is looked at here does not change later."""
         self._declared[spec.id] = spec
 
-    def forget(self, known_done: Iterable[Place]) -> None:
+    def forget(self, known_done: Iterable[PoolView]) -> None:
         """The ledger is lost, and with it every end that nobody else was told of."""
         kept = set(known_done)
         self._done = {place: pod for place, pod in self._done.items() if place in kept}

@@ -7,12 +7,20 @@ from dataclasses import replace
 from random import Random
 
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.traces import Arrival, arrivals
+from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
-from fairpool.model.organization import Organization, OverQuota, ProjectRules, Queue, gpu_entitlement
+from fairpool.model.organization import (
+    Organization,
+    OverQuota,
+    ProjectRules,
+    Queue,
+    department_queue,
+    gpu_entitlement,
+)
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import Toleration, WorkloadKind
+from tests.fault_injection.random_workloads import arrivals
 
 BIG_POOL = PoolName("big")
 LABEL = "pool"
@@ -41,7 +49,7 @@ def in_pools(nodes: list[Node], dice: Random) -> list[Node]:
 
 def some_organization(dice: Random, two_pools: bool) -> Organization:
     projects = [QueueId(f"team-{letter}") for letter in "abcd"[: dice.randint(1, 4)]]
-    department = QueueId("department") if dice.random() < 0.3 else None
+    department = department_queue("department") if dice.random() < 0.3 else None
     rows = {DEFAULT_POOL: _queues(projects, department, dice)}
     if two_pools and dice.random() < 0.7:  # otherwise nobody is owed anything there
         rows[BIG_POOL] = _queues(projects, department, dice)
@@ -61,7 +69,7 @@ def _queues(projects: Sequence[QueueId], department: QueueId | None, dice: Rando
     for project in projects:
         over_quota = dice.choice((None, None, *OverQuota))
         entitlement = gpu_entitlement(1000 * dice.randint(0, 8), over_quota)
-        queues.append(Queue(id=project, parent=department, gpu=entitlement))
+        queues.append(Queue(id=project, parent=department, gpu=entitlement, over_quota=over_quota))
     return tuple(queues)
 
 

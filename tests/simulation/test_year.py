@@ -11,16 +11,15 @@ import pytest
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
-from fairpool.control.stand_in import StandIn
-from fairpool.engines.simulated.behaviour import seeded
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.traces import arrivals
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId
 from fairpool.model.node import DEFAULT_POOL, Node
 from fairpool.model.organization import Organization, Queue, gpu_entitlement
 from fairpool.model.status import HOLDS_NOTHING
 from fairpool.model.workload import WorkloadKind
+from fairpool.simulation.control_driver import ControlDriver
+from tests.fault_injection.random_workloads import arrivals, seeded
 
 DAY_S = 86_400
 DAYS = 365
@@ -37,10 +36,10 @@ class Year:
             for number in (1, 2)
         ]
         self.engine = SimulatedEngine(self.clock, nodes, seeded(1, run_s=(600, 20_000), failing=0.1))
-        self.control = StandIn()
+        self.control = ControlDriver(self.clock.now)
         self.projects = [QueueId("team-a"), QueueId("team-b")]
         queues = tuple(Queue(id=each, gpu=gpu_entitlement(8000)) for each in self.projects)
-        self.control.set_organization(Organization(queues={DEFAULT_POOL: queues}))
+        self.control.declare(Organization(queues={DEFAULT_POOL: queues}))
         self.path = folder / "ledger.db"
         self.ledger = Ledger(self.path)
         self.loop = Loop(self.ledger, self.engine, ControlLink(self.control, "year"), self.clock.now)

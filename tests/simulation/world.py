@@ -15,16 +15,12 @@ from random import Random
 
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.cycle import POOL_PATIENCE_S, CycleInput, cycle
+from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, LeaseHeld, LedgerEntry
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
+from fairpool.cluster.planning import NEXT_POOL_S
 from fairpool.cluster.workload_state import WorkloadState
-from fairpool.control.stand_in import StandIn
-from fairpool.engines.simulated.behaviour import seeded
-from fairpool.engines.simulated.clock import VirtualClock
-from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.random_faults import INSTEAD
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
 from fairpool.model.organization import Organization
@@ -32,6 +28,11 @@ from fairpool.model.spec import DesiredState, RestartPolicy, WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 from fairpool.scheduler.decision import Verdict
+from fairpool.simulation.control_driver import ControlDriver
+from tests.fault_injection.faults import Faults
+from tests.fault_injection.random_faults import INSTEAD
+from tests.fault_injection.random_workloads import seeded
+from tests.fault_injection.skewed_clock import SkewedClock
 from tests.simulation import checks, rest
 from tests.simulation.chronicle import Chronicle, WatchedLedger, overtaken, told_at_rest
 from tests.simulation.control import FaultyControl
@@ -91,7 +92,7 @@ class World:
         self.dice = Random(f"world {seed}")
         self.faults = Faults.swarm(seed) if faults is None else faults
         self.counts: Counter[str] = Counter()
-        self.clock = VirtualClock(START)
+        self.clock = SkewedClock(START)
         self.story = Story(START)
         self.record = Record()
         self.chronicle = Chronicle()
@@ -128,7 +129,7 @@ class World:
         self.workshop = Workshop(self.engine, Random(f"workshop {seed}"), two_pools)
         self.control = self._new_control()
         organization = some_organization(dice, two_pools)
-        self.control.set_organization(organization)
+        self.control.declare(organization)
         self.wire = FaultyControl(self.control, self.faults, Random(f"control {seed}"))
         self.people = People(self.control, [node.name for node in nodes], Random(f"people {seed}"))
         count = workloads if workloads is not None else dice.randint(3, 12)
@@ -212,7 +213,7 @@ class World:
         self._require(checks.promises_are_kept_or_given_up(self))
         self._require(rest.failures_have_an_end(self))
         self._require(rest.levels_are_true(self))
-        self._require(told_at_rest(self.chronicle, self.control.events(CLUSTER)))
+        self._require(told_at_rest(self.chronicle, self.control.events()))
         cache = self.cache
         for workload, spec in self.control.specs().items():
             level = self.control.workload(workload)
@@ -233,7 +234,7 @@ class World:
         if self.loop is None or self.loop.cache.observation is None:
             return
         cache = self.loop.cache
-        soon = Instant(self.wall_now() + POOL_PATIENCE_S * SECOND_MS)
+        soon = Instant(self.wall_now() + NEXT_POOL_S * SECOND_MS)
         if cache.pools_tried and cache.quiet_until is not None and cache.quiet_until <= soon:
             return  # somebody is about to try the next pool, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)
@@ -418,8 +419,8 @@ class World:
             started_over=self._note_started_over,
         )
 
-    def _new_control(self) -> StandIn:
-        return StandIn(self._path("control.db"))
+    def _new_control(self) -> ControlDriver:
+        return ControlDriver(self.clock.now, self._path("control.db"), cluster=CLUSTER)
 
     def _path(self, name: str) -> Path | None:
         if not self._on_disk:
@@ -452,8 +453,11 @@ class World:
     def _submit_due(self) -> None:
         while self.arrivals and self.arrivals[0].at <= self.clock.now():
             arrival = self.arrivals.pop(0)
-            self.record.declare(arrival.spec)
-            self.control.submit(arrival.spec)
+            projects = self.control.projects()
+            spec = arrival.spec if arrival.spec.project in projects else replace(arrival.spec, project=projects[0])
+            self.record.declare(spec)
+            refused = self.control.submit(spec)
+            assert refused is None, refused
             self.counts["workloads"] += 1
 
     def _interfere(self) -> None:

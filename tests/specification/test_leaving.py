@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from fairpool.engines.simulated.behaviour import NEVER_S, Behaviour, always
+from fairpool.engines.simulated.behaviour import Behaviour, always
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, QueueId, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, NodePool
 from fairpool.model.observation import Observation, PodState
 from fairpool.model.organization import GraceRules, Organization, Queue, gpu_entitlement
 from fairpool.model.spec import RestartPolicy
 from fairpool.model.status import WorkloadPhase
+from tests.fault_injection.random_workloads import NEVER_S
 from tests.specification.test_loop import Cluster
 
 HOUR_S = 3600
@@ -29,7 +30,7 @@ class Shared(Cluster):
         super().__init__(DEAF)
         queues = (Queue(id=OWNER, gpu=gpu_entitlement(8000)), Queue(id=BORROWER, gpu=gpu_entitlement(0)))
         rules = graces or GraceRules()
-        self.control.set_organization(Organization(queues={DEFAULT_POOL: queues}, pools=(NodePool(),), graces=rules))
+        self.control.declare(Organization(queues={DEFAULT_POOL: queues}, pools=(NodePool(),), graces=rules))
 
     def seconds_until_running(self, name: str, most_s: int) -> int:
         for second in range(most_s):
@@ -85,7 +86,7 @@ def test_it_is_said_how_long_an_evicted_pod_has() -> None:
     level = cluster.control.workload(WorkloadId("borrower"))
     assert level is not None
     assert level.detail.endswith("; it has at most 60 s to stop")
-    (told,) = [event.detail for event in cluster.control.events("c") if event.kind == "releasing"]
+    (told,) = [event.detail for event in cluster.control.events() if event.kind == "releasing"]
     assert told == level.detail
 
 
@@ -97,7 +98,7 @@ def test_one_that_leaves_in_its_own_time_has_less_of_it_once_its_gpus_are_owed(h
     assert cluster.alive() == ["borrower-0-0"], "nobody needs its GPUs, and it has its grace"
     cluster.submit("mine", gpus=8, project=OWNER)
     assert cluster.seconds_until_running("mine", HOUR_S) <= 60 + SLACK_S
-    told = [event.detail for event in cluster.control.events("c") if event.kind == "releasing"]
+    told = [event.detail for event in cluster.control.events() if event.kind == "releasing"]
     assert [each.split("; ")[-1] for each in told] == [
         "it has at most 3600 s to stop",
         "it has at most 60 s to stop",
@@ -130,7 +131,7 @@ def test_a_forced_delete_ends_at_once() -> None:
     cluster.control.delete(WorkloadId("borrower"), force=True)
     cluster.run(2)
     assert cluster.alive() == []
-    told = [event.detail for event in cluster.control.events("c") if event.kind == "releasing"]
+    told = [event.detail for event in cluster.control.events() if event.kind == "releasing"]
     assert told == ["killed without notice"]
 
 
@@ -169,7 +170,7 @@ def test_a_pod_on_a_node_that_is_taken_away_is_stopped_before_its_next_life_star
     cluster.run(20)
     assert cluster.alive() == ["a-0-1"]
     assert not cluster.engine.violations
-    ended = [event for event in cluster.control.events("c") if event.kind == "ended"]
+    ended = [event for event in cluster.control.events() if event.kind == "ended"]
     assert [(event.cause, event.outcome) for event in ended] == [("node-lost", "lost")]
 
 

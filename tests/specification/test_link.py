@@ -11,12 +11,15 @@ import pytest
 
 from fairpool.api.clusters import EventReport, NodeReport, PullAnswer, PushAnswer, PushReport, WorkloadReport
 from fairpool.cluster.control_link import EVENTS_MAX, ControlLink, ControlPlane, Pushed, Unreachable
-from fairpool.control.stand_in import StandIn
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, Revision, Token, WorkloadId
+from fairpool.model.node import DEFAULT_POOL
+from fairpool.model.organization import Organization, Queue
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.status import WorkloadPhase
+from fairpool.simulation.control_driver import ControlDriver
 
 A, B, C = WorkloadId("a"), WorkloadId("b"), WorkloadId("c")
+PROJECT = QueueId("p")
 HOUR_S = 3600
 
 
@@ -104,9 +107,17 @@ class Cluster:
         self.push()
 
 
-def met() -> tuple[StandIn, Road, Cluster]:
+def new_control(path: Path | None = None) -> ControlDriver:
+    """A control plane with one project."""
+    control = ControlDriver(lambda: Instant(0), path)
+    control.declare(Organization(queues={DEFAULT_POOL: (Queue(id=PROJECT),)}))
+    return control
+
+
+def met() -> tuple[ControlDriver, Road, Cluster]:
     """A control plane and a cluster that have told each other everything."""
-    control = StandIn()
+    control = new_control()
+    submitted(control, A, B)
     road = Road(control)
     cluster = Cluster(road)
     cluster.becomes(A, WorkloadPhase.RUNNING)
@@ -120,15 +131,17 @@ def ids(reports: Collection[WorkloadReport]) -> list[str]:
     return [each.id for each in reports]
 
 
-def submitted(control: StandIn, workload: WorkloadId) -> None:
-    control.submit(WorkloadSpec(id=workload, name=workload, project=QueueId("p"), created_at=Instant(0)))
+def submitted(control: ControlDriver, *workloads: WorkloadId) -> None:
+    for workload in workloads:
+        refused = control.submit(WorkloadSpec(id=workload, name=workload, project=PROJECT, created_at=Instant(0)))
+        assert refused is None, refused
 
 
 # --- what is said ---
 
 
 def test_a_loop_that_starts_says_everything_once() -> None:
-    road = Road(StandIn())
+    road = Road(new_control())
     cluster = Cluster(road)
     cluster.levels = {each: WorkloadReport(id=each, phase=WorkloadPhase.RUNNING, since=Instant(0)) for each in (A, B)}
     cluster.push()
@@ -202,7 +215,7 @@ def test_a_long_history_is_told_in_portions_without_waiting() -> None:
         cluster.push()
         turns += 1
     assert turns == 3
-    assert [each.number for each in control.events("here")] == list(range(1, 2 * EVENTS_MAX + 3))
+    assert [each.number for each in control.events()] == list(range(1, 2 * EVENTS_MAX + 3))
 
 
 # --- what gets lost ---
@@ -222,7 +235,7 @@ def test_a_control_plane_that_is_away_for_hours_hears_how_it_is_now() -> None:
     cluster.turn()
     (report,) = road.reports
     assert (ids(report.workloads), report.workloads[0].phase) == (["a"], WorkloadPhase.PENDING)
-    assert [each.number for each in control.events("here")] == list(range(1, 303))
+    assert [each.number for each in control.events()] == list(range(1, 303))
     assert cluster.cursor == control.revision
     assert trouble_of(cluster.link) == (None, "")
     assert cluster.link.retry_at is None
@@ -286,7 +299,7 @@ def test_a_lost_answer_means_that_it_is_said_again_and_known_once() -> None:
     cluster.now_s += 1
     assert cluster.push() == Pushed(events_through=3, workloads=(A,))
     assert [(report.whole, ids(report.workloads)) for report in road.reports] == [(False, ["a"])] * 2
-    assert [each.number for each in control.events("here")] == [1, 2, 3]
+    assert [each.number for each in control.events()] == [1, 2, 3]
 
 
 N1, N2 = (NodeReport(name=NodeName(name), gpus=8) for name in ("n1", "n2"))
@@ -354,14 +367,14 @@ def test_an_answer_that_knows_fewer_events_than_were_known_takes_nothing_back() 
 # --- who has forgotten ---
 
 
-def phase_of(control: StandIn, workload: WorkloadId) -> WorkloadPhase | None:
+def phase_of(control: ControlDriver, workload: WorkloadId) -> WorkloadPhase | None:
     report = control.workload(workload)
     return report.phase if report is not None else None
 
 
 def test_a_control_plane_put_back_to_a_copy_hears_everything_again(tmp_path: Path) -> None:
     path, copy = tmp_path / "control.db", tmp_path / "copy.db"
-    control = StandIn(path)
+    control = new_control(path)
     submitted(control, A)
     road = Road(control)
     cluster = Cluster(road)
@@ -370,13 +383,13 @@ def test_a_control_plane_put_back_to_a_copy_hears_everything_again(tmp_path: Pat
     cluster.turn()
     control.close()
     shutil.copy(path, copy)
-    road.control = control = StandIn(path)
+    road.control = control = new_control(path)
     submitted(control, B)
     cluster.becomes(A, WorkloadPhase.RUNNING)
     cluster.turn()
     control.close()
 
-    road.control = control = StandIn(copy)
+    road.control = control = new_control(copy)
     answer = cluster.pull()
     assert answer is not None
     assert (answer.whole, ids_of(answer)) == (True, ["a"])
@@ -387,10 +400,13 @@ def test_a_control_plane_put_back_to_a_copy_hears_everything_again(tmp_path: Pat
 def test_one_that_forgot_and_has_declared_as_much_since_is_noticed_by_what_was_told_it() -> None:
     """Its revision looks right, but the report that we hold to be answered is none of its own."""
     control, road, cluster = met()
-    submitted(control, A)
+    submitted(control, WorkloadId("d"))
     cluster.turn()
-    other = StandIn()
-    submitted(other, C)
+    other = new_control()
+    submitted(other, A, B, C)
+    while other.revision < cluster.cursor:
+        other.suspend(C)
+        other.resume(C)
     road.control = other
     assert cluster.cursor == other.revision
     cluster.becomes(B, WorkloadPhase.RUNNING)
@@ -399,13 +415,13 @@ def test_one_that_forgot_and_has_declared_as_much_since_is_noticed_by_what_was_t
     answer = cluster.pull()
     cluster.push()
     assert answer is not None
-    assert (answer.whole, ids_of(answer)) == (True, ["c"])
+    assert (answer.whole, ids_of(answer)) == (True, ["a", "b", "c"])
     assert [phase_of(other, each) for each in (A, B)] == [WorkloadPhase.RUNNING] * 2
 
 
 def test_everything_is_asked_for_until_the_loop_has_written_it_down() -> None:
     _, road, cluster = met()
-    road.control = other = StandIn()
+    road.control = other = new_control()
     submitted(other, C)
     submitted(other, A)
     other.suspend(A)
@@ -467,7 +483,8 @@ def test_after_any_mishaps_both_sides_agree(seed: int, tmp_path: Path) -> None:
     """Roads close, answers get lost or late, loops restart, the control plane starts again from an older copy."""
     dice = random.Random(seed)
     path, copy = tmp_path / "control.db", tmp_path / "copy.db"
-    control = StandIn(path)
+    control = new_control(path)
+    submitted(control, A, B, C)
     road, token = Road(control), 1
     cluster = Cluster(road)
     for step in range(120):
@@ -489,7 +506,7 @@ def test_after_any_mishaps_both_sides_agree(seed: int, tmp_path: Path) -> None:
             if copy.exists() and dice.random() < 0.5:
                 shutil.copy(copy, path)
             shutil.copy(path, copy)
-            road.control = control = StandIn(path)
+            road.control = control = new_control(path)
         cluster.turn()
     road.closed = road.loses_answers = road.brings_late_answers = False
     for _ in range(3):
@@ -497,5 +514,5 @@ def test_after_any_mishaps_both_sides_agree(seed: int, tmp_path: Path) -> None:
         cluster.turn()
     assert control.workloads() == sorted(cluster.levels.values(), key=lambda each: each.id), f"seed {seed}"
     assert (cluster.cursor, cluster.desired) == (control.revision, set(control.specs())), f"seed {seed}"
-    numbers = [each.number for each in control.events("here")]
+    numbers = [each.number for each in control.events()]
     assert numbers == sorted(set(numbers))

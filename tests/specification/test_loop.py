@@ -9,9 +9,7 @@ from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachabl
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
-from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always
-from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
@@ -19,6 +17,8 @@ from fairpool.model.organization import Organization, Queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
+from fairpool.simulation.control_driver import ControlDriver
+from tests.fault_injection.skewed_clock import SkewedClock
 
 OTHER = PoolName("other")
 
@@ -26,7 +26,7 @@ OTHER = PoolName("other")
 class Wire:
     """The way to the control plane, which can be cut in one direction."""
 
-    def __init__(self, control: StandIn) -> None:
+    def __init__(self, control: ControlDriver) -> None:
         self.control = control
         self.cut = False
 
@@ -43,13 +43,13 @@ class Cluster:
     """Nodes of 8 GPUs, one project with quota for all of it, and time that passes by hand."""
 
     def __init__(self, behaviour_of: BehaviourOf | None = None, **pools: str) -> None:
-        self.clock = VirtualClock(Instant(1_000_000))
+        self.clock = SkewedClock(Instant(1_000_000))
         self.nodes = {name: _node(name, pool) for name, pool in (pools or {"n1": ""}).items()}
         self.engine = SimulatedEngine(self.clock, self.nodes.values(), behaviour_of or always(Behaviour()))
-        self.control = StandIn()
+        self.control = ControlDriver(self.clock.now)
         queue = Queue(id=QueueId("p"), gpu=gpu_entitlement(64_000))
         declared = (NodePool(), *(NodePool(name=OTHER, label_key="pool", label_value="other") for _ in [1] if pools))
-        self.control.set_organization(Organization(queues={pool.name: (queue,) for pool in declared}, pools=declared))
+        self.control.declare(Organization(queues={pool.name: (queue,) for pool in declared}, pools=declared))
         self.wire = Wire(self.control)
         self.ledger = Ledger(None)
         self.loop = self.new_loop()
@@ -62,7 +62,8 @@ class Cluster:
         spec = WorkloadSpec(
             id=WorkloadId(name), name=name, project=QueueId("p"), created_at=self.clock.now(), template=template
         )
-        self.control.submit(replace(spec, **more))  # type: ignore[arg-type]
+        refused = self.control.submit(replace(spec, **more))  # type: ignore[arg-type]
+        assert refused is None, refused
 
     def run(self, seconds: int) -> int:
         """Let time pass second by second; the answer: how many turns did something."""
@@ -108,7 +109,7 @@ def test_what_was_resumed_in_time_is_not_cleared_away() -> None:
     cluster.run(2)
     cluster.wire.cut = False
     cluster.run(90)
-    events = [event.kind for event in cluster.control.events("c")]
+    events = [event.kind for event in cluster.control.events()]
     assert events.count("halted") == 2, "it failed, was resumed, and failed again, before it was cleared away"
 
 
@@ -124,7 +125,7 @@ def test_the_end_of_a_pod_is_not_forgotten_before_it_is_told() -> None:
     cluster.wire.cut = False
     cluster.run(90)
     assert cluster.phase("a") is WorkloadPhase.COMPLETED
-    assert [event.pod for event in cluster.control.events("c") if event.kind == "bound"] == ["a-0-0"]
+    assert [event.pod for event in cluster.control.events() if event.kind == "bound"] == ["a-0-0"]
 
 
 def test_what_could_not_be_told_and_is_as_it_was_again_lets_the_loop_rest() -> None:

@@ -10,6 +10,7 @@ import pytest
 from fairpool.cli.simulation_progress import length_text
 from fairpool.model.ids import NodeName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
+from fairpool.model.organization import department_queue
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED
 from fairpool.model.spec import Arrangement
@@ -25,13 +26,13 @@ from fairpool.simulation.scenario import (
     Expected,
     Figure,
     NodeEvent,
+    Pause,
     Resize,
     Scenario,
     SetQuota,
     Strike,
     Submit,
     Until,
-    WaitReason,
     Wish,
 )
 from fairpool.simulation.step_tables import VERBS
@@ -91,7 +92,7 @@ def test_nodes_with_a_count_are_numbered() -> None:
 def test_projects_are_owed_what_the_file_says() -> None:
     queues = {queue.id: queue for queue in scenario("wait = 1").organization.queues[DEFAULT_POOL]}
     assert queues[QueueId("vision")].gpu.quota == 4000
-    assert queues[QueueId("vision")].parent == "lab"
+    assert queues[QueueId("vision")].parent == department_queue("lab")
     assert queues[QueueId("speech")].gpu.quota == 2500
     assert queues[QueueId("speech")].gpu.limit == UNLIMITED
 
@@ -102,7 +103,7 @@ def test_a_node_in_a_pool_makes_the_pool() -> None:
     organization = scenario('submit = "a", project = "speech", pools = ["a100"]', head=head).organization
     assert [pool.name for pool in organization.pools] == ["default", "a100"]
     quotas = {name: {queue.id: queue.gpu.quota for queue in each} for name, each in organization.queues.items()}
-    assert quotas["a100"] == {"lab": 0, "vision": 0, "speech": 8000}  # type: ignore[index]
+    assert quotas["a100"] == {department_queue("lab"): 0, "vision": 0, "speech": 8000}  # type: ignore[index]
 
 
 REQUESTS = [
@@ -183,8 +184,8 @@ def test_every_kind_of_step() -> None:
     a = WorkloadId("a")
     assert list(read.phases[0].actions[1:]) == [
         Await(Condition.RUNNING, (a,), 3600),
-        WaitReason(30),
-        WaitReason(600),
+        Pause(30),
+        Pause(600),
         Ask(Wish.SUSPEND, a),
         Until(3600),
         Ask(Wish.RESUME, a),

@@ -19,12 +19,12 @@ import pytest
 from fairpool.cli import plan_json
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.organization import Entitlement, Queue
+from fairpool.model.plain import Unreadable
 from fairpool.model.problem import Problem
 from fairpool.model.workload import Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
 from fairpool.replay.example import example_snapshot
 from fairpool.replay.planned import Replay, replay
 from fairpool.scheduler import snapshot_file
-from fairpool.scheduler.codec import Unreadable
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.row_codec import Table, from_tables, to_tables
@@ -203,7 +203,7 @@ def table(name: str) -> dict[str, Any]:
         pytest.param(gzip.compress(b"hello\nworld\n"), "foreign", id="gzip of something else"),
         pytest.param(gzip.compress(b"[" * 100_000), "foreign", id="brackets without end"),
         pytest.param(gzip.compress(b"\xff\xfe\n"), "foreign", id="gzip of bytes that are no text"),
-        pytest.param(gzip.compress(b'{"format": "other"}\n'), "foreign", id="somebody else's header"),
+        pytest.param(gzip.compress(b'{"format": "other"}\n'), "foreign", id="another program's header"),
         pytest.param(gzip.compress(b'["fairpool-snapshot"]\n'), "foreign", id="a header that is a list"),
         pytest.param(GOOD[:2], "truncated", id="only the first two bytes"),
         pytest.param(GOOD[:40], "truncated", id="cut in the header"),

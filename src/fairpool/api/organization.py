@@ -32,6 +32,7 @@ MemoryQuota = Annotated[StrictInt | StrictFloat, Field(ge=UNLIMITED, le=1_000_00
 Weight = Annotated[StrictInt | StrictFloat, Field(ge=0, le=1000)]
 
 LimitSeconds = Annotated[StrictInt, Field(ge=1, le=315_360_000)]
+RuntimeSeconds = Annotated[StrictInt, Field(ge=0, le=315_360_000)]
 
 
 class OverQuotaChoice(StrEnum):
@@ -91,6 +92,12 @@ class PoolTerms(Request):
 
     node_pool: PoolReference = Field(default_factory=PoolReference)
     priority: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    preempt_min_runtime_seconds: RuntimeSeconds | None = Field(
+        default=None, description="How long its pods run at least before they are preempted by others of the project"
+    )
+    reclaim_min_runtime_seconds: RuntimeSeconds | None = Field(
+        default=None, description="How long its pods run at least before their GPUs are reclaimed for other projects"
+    )
 
     @property
     def pool(self) -> str:

@@ -8,9 +8,10 @@ calls `pulled` and `pushed` themselves.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Body, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import clusters as link
 from fairpool.api.declarations import OrganizationWire
@@ -19,11 +20,12 @@ from fairpool.api.problems import item as problem_item
 from fairpool.control import declarations, items
 from fairpool.control.closed_pods import close_ended, is_better_known
 from fairpool.control.clusters import known_cluster
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.organization import organization_of
-from fairpool.control.plane import CallerDep, Plane, PlaneDep
+from fairpool.control.plane import Caller, Plane
+from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.removal import remove_project
+from fairpool.control.routes import Routes
 from fairpool.control.store import changes, holdings
 from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
@@ -33,36 +35,24 @@ from fairpool.model.ids import SECOND_MS, Instant, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.spec import DesiredState
 
-router = APIRouter(tags=["clusters"], route_class=LeanRoute)
+routes = Routes("clusters")
 
 ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting"})
 """Nouns whose change is a change of the organization, as a cluster sees it."""
 
 
-def _schema(name: str) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
-
-
-ANSWERED_BY_PULL = {"content": _schema("PullAnswer")}
-ANSWERED_BY_PUSH = {"content": _schema("PushAnswer")}
-REPORT = {"requestBody": {"required": True, "content": _schema("PushReport")}}
-
-
 # --- pull ----------------------------------------------------------------------------------------------------
 
 
-@router.post(
+@routes.post(
     "/api/v1/cluster/pull",
+    action=Action.LINK,
     summary="Get declarations that changed since a revision (called by clusters)",
-    responses={200: ANSWERED_BY_PULL},
+    answer=link.PullAnswer,
+    body_max_bytes=64 * 1024,
 )
-async def pull(
-    plane: PlaneDep,
-    caller: CallerDep,
-    after: Annotated[int, Body(ge=0, le=2**62, description="The last revision received; 0 if none")],
-    wait_s: Annotated[float, Body(alias="waitS", ge=0, le=60)] = 0.0,
-) -> Response:
-    answer = await pulled(plane, caller.id, Revision(after), wait_s)
+async def pull(plane: Plane, caller: Caller, body: link.PullRequest) -> Response:
+    answer = await pulled(plane, caller.id, Revision(body.after), body.wait_s)
     return Response(answer.to_json(), media_type="application/json")
 
 
@@ -77,21 +67,32 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float) -> 
             listening.cancel()
             break
         await plane.notifier.hear(listening, left_s)
-    answer = await plane.read(lambda connection: pull_answer(plane, connection, cluster, after))
-    # Where there is news a report follows at once, which is noted anyway: nobody waits for the disk here without need.
-    if not answer.says_something or await plane.read(lambda connection: _was_silent(plane, connection, cluster)):
+    answer, is_noted = await plane.read(lambda connection: _pull(plane, connection, cluster, after))
+    if is_noted:
         await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))
     return answer
 
 
-def _was_silent(plane: Plane, connection: Connection, cluster: str) -> bool:
-    known = store.cluster(connection, cluster)
-    heard_at = known.heard_at if known is not None else None
-    return heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS / 2
+def pull_now(plane: Plane, cluster: str, after: Revision) -> link.PullAnswer:
+    """The same without an event loop, and without waiting."""
+    answer, is_noted = plane.database.read_now(lambda connection: _pull(plane, connection, cluster, after))
+    if is_noted:
+        plane.database.write_now(lambda connection: store.heard_at(connection, cluster, plane.now()))
+    return answer
 
 
-def pull_answer(plane: Plane, connection: Connection, cluster: str, after: Revision) -> link.PullAnswer:
-    """What changed after a revision; everything to whoever has read nothing, too little or more than there is."""
+def _pull(plane: Plane, connection: Connection, cluster: str, after: Revision) -> tuple[link.PullAnswer, bool]:
+    """The answer, and whether the call is to be noted: an answer with news is followed by a report, which is."""
+    known = known_cluster(connection, cluster)
+    answer = pull_answer(plane, connection, known, after)
+    silent_ms = None if known.heard_at is None else plane.now() - known.heard_at
+    was_silent = silent_ms is None or silent_ms > plane.settings.cluster_away_s * SECOND_MS / 2
+    return answer, was_silent or not answer.says_something
+
+
+def pull_answer(plane: Plane, connection: Connection, heard: Any, after: Revision) -> link.PullAnswer:
+    """What changed after a revision. Everything, if none was read yet, or one that is not or no longer known here."""
+    cluster = heard.id
     revision = changes.current_declared(connection)
     whole = not 0 < after <= revision or changes.is_forgotten(connection, after)
     if whole:
@@ -99,13 +100,12 @@ def pull_answer(plane: Plane, connection: Connection, cluster: str, after: Revis
         removed: list[str] = []
         organization_is_news = True
     else:
-        news = changes.declared_after(connection, after)
+        news = changes.declared_after(connection, after) if after < revision else []
         ids = [name for noun, name in news if noun == "workload"]
         found = workload_store.some(connection, ids)
         rows = [found[name] for name in ids if name in found and _is_for(found[name], cluster)]
         removed = [name for name in ids if name not in found or not _is_for(found[name], cluster)]
         organization_is_news = any(noun in ORGANIZATION for noun, _ in news)
-    heard = known_cluster(connection, cluster)
     return link.PullAnswer(
         after=after,
         revision=revision,
@@ -127,7 +127,7 @@ def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorklo
     desired = []
     for row in rows:
         report = declarations.report_of(row)
-        over = link.Over.of_report(report) if report is not None else None
+        over = link.Over.of_report(report) if report is not None and report.run == row.run else None
         workload = link.DesiredWorkload.from_json(row.declaration)
         done = report.done if report is not None else ()
         desired.append(workload.heard(over, incarnations.get(row.id, {}), done))
@@ -137,13 +137,15 @@ def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorklo
 # --- push ----------------------------------------------------------------------------------------------------
 
 
-@router.post(
+@routes.post(
     "/api/v1/cluster/push",
+    action=Action.LINK,
     summary="Report the state of a cluster (called by clusters)",
-    responses={200: ANSWERED_BY_PUSH},
-    openapi_extra=REPORT,
+    request_body=link.PushReport,
+    answer=link.PushAnswer,
+    body_max_bytes=256 * 1024 * 1024,  # a report grows with the cluster
 )
-async def push(request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+async def push(request: Request, plane: Plane, caller: Caller) -> Response:
     report = read(link.PushReport, await request.body())
     if isinstance(report, list):
         raise Refused(422, [problem_item(each) for each in report])
@@ -154,6 +156,11 @@ async def push(request: Request, plane: PlaneDep, caller: CallerDep) -> Response
 async def pushed(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:
     """Take in a report; when this returns, it survives a power cut."""
     return await plane.write(lambda connection: take_in(plane, connection, cluster, report))
+
+
+def push_now(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:
+    """The same without an event loop."""
+    return plane.database.write_now(lambda connection: take_in(plane, connection, cluster, report))
 
 
 def take_in(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> link.PushAnswer:

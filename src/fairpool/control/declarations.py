@@ -11,15 +11,55 @@ from typing import TYPE_CHECKING, Any
 from fairpool.api.clusters import Over, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.control import items
-from fairpool.control.refusal import refused
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
-from fairpool.model.spec import DesiredState
+from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
 if TYPE_CHECKING:
     from fairpool.control.plane import Plane
+
+
+def declare(
+    plane: Plane, connection: Connection, spec: WorkloadSpec, facts: dict[str, Any], details: str
+) -> tuple[str, int]:
+    """A new workload: what is shown of it, and its revision."""
+    now, kept = spec.created_at, plane.settings.changes_kept
+    revision = changes.record(connection, "workload", spec.id, "created", now, project=spec.project, kept=kept)
+    item = items.text(items.state(facts, spec.want, None, revision))
+    row = {
+        "id": spec.id,
+        "name": spec.name,
+        "name_key": f"{spec.project}/{spec.name}",
+        "project": spec.project,
+        "department": facts["departmentId"],
+        "cluster": facts["clusterId"],
+        "kind": facts["type"],
+        "submitted_by": facts["submittedBy"],
+        "created_at": spec.created_at,
+        "requested_gpus_milli": requested_gpus_milli(spec),
+        "want": spec.want.value,
+        "run": spec.run,
+        "declaration": WorkloadWire.of(spec).to_json(),
+        "phase": "Creating",
+        "allocated_gpus_milli": 0,
+        "running_pods": 0,
+        "request": details,
+        "facts": items.text(facts),
+        "item": item,
+        "revision": revision,
+    }
+    if not store.add(connection, row):
+        raise name_taken(spec.name)
+    return item, revision
+
+
+def name_taken(name: str) -> Refused:
+    what = f"the job {name} already exists, please delete it first (use 'runai delete {name}')"
+    return refused(409, "workload.exists", what, "choose another name, or delete it first", "name")
 
 
 VERBS = {DesiredState.STOP: "suspended", DesiredState.DELETE: "deleted"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fairpool.api import nodes
 from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem, item
-from fairpool.control.admission import quota_milli
+from fairpool.control.resource_request import quota_milli
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, NodePool, Placement, Taint, TaintEffect
 from fairpool.model.organization import (
@@ -103,6 +103,8 @@ def department_as_queue(department: Department, pool: str, projects: Iterable[Qu
     return Queue(
         id=department_queue(department.name),
         priority=DEFAULT_QUEUE_PRIORITY if said.priority is None else said.priority,
+        preempt_min_runtime_s=said.preempt_min_runtime_seconds,
+        reclaim_min_runtime_s=said.reclaim_min_runtime_seconds,
         created_at=department.created_at,
         gpu=_gpu(said.gpu, gpu),
         cpu=cpu,
@@ -256,6 +258,8 @@ def _queue(unit: Unit, pool: str, parent: QueueId | None) -> Queue:
         id=QueueId(unit.name),
         parent=parent,
         priority=DEFAULT_QUEUE_PRIORITY if owed.priority is None else owed.priority,
+        preempt_min_runtime_s=owed.preempt_min_runtime_seconds,
+        reclaim_min_runtime_s=owed.reclaim_min_runtime_seconds,
         created_at=unit.created_at,
         gpu=_gpu(owed.gpu, _gpu_quota(owed.gpu.deserved)),
         cpu=_plain(owed.cpu, owed.cpu.deserved, 1, off),

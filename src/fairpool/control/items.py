@@ -11,6 +11,7 @@ from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.api.wire import compact
 from fairpool.control import admission
 from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.model.ids import place_of
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.pod_record import Cause
@@ -46,18 +47,42 @@ def facts(
     pod_host: str = "",
 ) -> dict[str, Any]:
     """What does not change as long as nobody changes the declaration."""
-    kind = admission.KIND_OF_SUBMIT[type(submit)]
+    stated = facts_of_spec(
+        spec,
+        admission.KIND_OF_SUBMIT[type(submit)],
+        department=department,
+        cluster=cluster,
+        submitted_by=submitted_by,
+        source=submit.source,
+        labels=submit.spec.labels,
+    )
+    if pod_host:
+        stated["addresses"] = [f"http://{pod_host}:{port}" for port in asked_ports(submit)]
+    framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
+    return {**stated, "distributedFramework": framework} if framework else stated
+
+
+def facts_of_spec(
+    spec: WorkloadSpec,
+    kind: workload_spec.Kind,
+    *,
+    department: str,
+    cluster: str,
+    submitted_by: str,
+    source: workload_spec.Source,
+    labels: Mapping[str, str],
+) -> dict[str, Any]:
+    """Those that follow from the declaration itself."""
     gpu = spec.template.shape.gpu
     rule = precedence(spec.kind, spec.priority, spec.preemptible)
-    framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
     requested = {
-        "gpu": admission.requested_gpus_milli(spec) / WHOLE_GPU_MILLI,
+        "gpu": requested_gpus_milli(spec) / WHOLE_GPU_MILLI,
         "cpu": spec.template.shape.cpu_milli * spec.pods / 1000,
         "memoryBytes": spec.template.shape.memory_bytes * spec.pods,
     }
     if gpu.kind is GpuKind.MEMORY:
         requested["gpuMemoryMib"] = gpu.memory_mib * gpu.devices * spec.pods
-    stated: dict[str, Any] = {
+    return {
         "id": spec.id,
         "name": spec.name,
         "type": kind.value,
@@ -67,7 +92,7 @@ def facts(
         "departmentName": department,
         "clusterId": cluster,
         "submittedBy": submitted_by,
-        "labels": dict(submit.spec.labels),
+        "labels": dict(labels),
         "createdAt": iso(spec.created_at),
         "requestedPods": spec.pods,
         "workloadRequestedResources": requested,
@@ -75,12 +100,11 @@ def facts(
         "preemptible": rule.preemptible,
         "priorityClassName": class_name(rule.priority),
         "priority": rule.priority,
-        "source": submit.source.value,
+        "source": source.value,
         "modelKind": spec.kind.value,
         "retries": spec.restart_rule.retries,
-        "addresses": [f"http://{pod_host}:{port}" for port in asked_ports(submit)] if pod_host else [],
+        "addresses": [],
     }
-    return {**stated, "distributedFramework": framework} if framework else stated
 
 
 def asked_ports(submit: workload_spec.SubmitAny) -> list[int]:
@@ -196,12 +220,14 @@ def detail(item: str, request: str) -> str:
 
 def details(submit: workload_spec.SubmitAny, spec: WorkloadSpec, submitted_by: str) -> str:
     """What only the details of a workload show."""
-    shown = {
-        "workloadId": spec.id,
-        "createdBy": submitted_by,
-        "commandLine": submit.command_line,
-    }
-    return f'{compact(shown)[:-1]},"spec":{submit.spec.model_dump_json(by_alias=True, exclude_unset=True)}}}'
+    asked = submit.spec.model_dump_json(by_alias=True, exclude_unset=True)
+    return details_of(spec.id, submitted_by, submit.command_line, asked)
+
+
+def details_of(workload: str, submitted_by: str, command_line: str, asked: str) -> str:
+    """The same of what was asked for as JSON text."""
+    shown = {"workloadId": workload, "createdBy": submitted_by, "commandLine": command_line}
+    return f'{compact(shown)[:-1]},"spec":{asked}}}'
 
 
 def started_at(report: WorkloadReport | None) -> int | None:

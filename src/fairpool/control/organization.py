@@ -10,16 +10,19 @@ from typing import Any
 from fairpool.api import nodes as nodes_wire
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
-from fairpool.control import declared, preferences
+from fairpool.api.problems import ProblemItem
+from fairpool.control import declarations, declared, preferences
 from fairpool.control.feasibility import PoolView
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
+from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
-from fairpool.control.store.database import Connection
+from fairpool.control.store.database import Connection, Table
 from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import node_pools
+from fairpool.control.store.tables import projects as projects_table
 from fairpool.model.ids import SECOND_MS, Instant, PoolName
 from fairpool.model.node import DEFAULT_POOL, Node
 from fairpool.model.organization import Organization, Queue
@@ -183,26 +186,111 @@ def make_first_organization(plane: Plane, connection: Connection) -> None:
     now = plane.now()
     if store.department(connection, DEFAULT_DEPARTMENT) is None:
         body = wire.DepartmentRequest(name=DEFAULT_DEPARTMENT)
-        store.add(
-            connection,
-            departments_table,
-            name=body.name,
-            document=body.model_dump_json(by_alias=True),
-            created_at=now,
-            updated_at=now,
-            revision=changed(plane, connection, "department", body.name, "created", now),
-        )
+        _add(plane, connection, "department", departments_table, body, now)
     if store.node_pool(connection, "default") is None:
         pool = nodes_wire.NodePoolRequest(name="default", label_key="-", label_value="-")
-        store.add(
-            connection,
-            node_pools,
-            name=pool.name,
-            document=pool.model_dump_json(by_alias=True),
-            created_at=now,
-            updated_at=now,
-            revision=changed(plane, connection, "node-pool", pool.name, "created", now),
-        )
+        _add(plane, connection, "node-pool", node_pools, pool, now)
+
+
+def add_department(plane: Plane, connection: Connection, body: wire.DepartmentRequest) -> int:
+    """Declare a department; its revision."""
+    now = plane.now()
+    if store.department(connection, body.name) is not None:
+        what = f"department {body.name} already exists"
+        raise refused(409, "department.exists", what, "choose another name", "name")
+    check_resources(connection, body.resources)
+    return _add(plane, connection, "department", departments_table, body, now)
+
+
+def change_department(plane: Plane, connection: Connection, body: wire.DepartmentRequest) -> int:
+    """Declare other values for a department; its new revision."""
+    check_resources(connection, body.resources)
+    now = plane.now()
+    revision = changed(plane, connection, "department", body.name, "updated", now)
+    document = body.model_dump_json(by_alias=True)
+    store.change(connection, departments_table, body.name, now, document=document, revision=revision)
+    return revision
+
+
+def add_project(plane: Plane, connection: Connection, body: wire.ProjectRequest, by: str) -> int:
+    """Declare a project; its revision."""
+    before = store.project(connection, body.name)
+    if before is not None:
+        what = f"project {body.name} already exists"
+        if before.phase == "Deleting":
+            what = f"project {body.name} is still being deleted"
+        raise refused(409, "project.exists", what, "choose another name, or wait until it is gone", "name")
+    _check_project(connection, body)
+    cluster = cluster_of(connection, body.cluster_id)
+    claim_store.forget(connection, body.name)
+    now = plane.now()
+    columns = {"department": body.parent_id, "cluster": cluster, "phase": "Ready", "created_by": by}
+    return _add(plane, connection, "project", projects_table, body, now, **columns)
+
+
+def change_project(plane: Plane, connection: Connection, row: Any, body: wire.ProjectRequest) -> int:
+    """Declare other values for a project; its new revision."""
+    _check_project(connection, body)
+    now = plane.now()
+    revision = changed(plane, connection, "project", row.name, "updated", now)
+    values = {"document": body.model_dump_json(by_alias=True), "department": body.parent_id, "revision": revision}
+    store.change(connection, projects_table, row.name, now, **values)
+    if body.parent_id != row.department:
+        declarations.follow_department(plane, connection, row.name, body.parent_id)
+    return revision
+
+
+def add_pool(plane: Plane, connection: Connection, body: nodes_wire.NodePoolRequest) -> int:
+    """Declare a node pool; its revision."""
+    if store.node_pool(connection, body.name) is not None:
+        what = f"node pool {body.name} already exists"
+        raise refused(409, "pool.exists", what, "choose another name", "name")
+    return _add(plane, connection, "node-pool", node_pools, body, plane.now())
+
+
+def declare_overrides(
+    plane: Plane, connection: Connection, cluster: str, node: str, body: nodes_wire.NodeOverridesRequest
+) -> int:
+    """Declare the cordon, taints and labels of a node; the new revision."""
+    revision = changes.record(connection, "node", node, "updated", plane.now(), kept=plane.settings.changes_kept)
+    store.set_node_overrides(connection, cluster, node, body.model_dump_json(by_alias=True), revision)
+    return revision
+
+
+def _add(
+    plane: Plane,
+    connection: Connection,
+    noun: str,
+    table: Table,
+    body: wire.DepartmentRequest | wire.ProjectRequest | nodes_wire.NodePoolRequest,
+    now: Instant,
+    **columns: object,
+) -> int:
+    revision = changed(plane, connection, noun, body.name, "created", now)
+    document = body.model_dump_json(by_alias=True)
+    values = {"name": body.name, "document": document, "created_at": now, "updated_at": now, "revision": revision}
+    store.add(connection, table, **values, **columns)
+    return revision
+
+
+def _check_project(connection: Connection, body: wire.ProjectRequest) -> None:
+    """Everything that is wrong with a project, at once."""
+    pools = pool_names(connection)
+    problems = declared.resource_problems(body.resources, pools)
+    if store.department(connection, body.parent_id) is None:
+        what, fix = f"there is no department {body.parent_id}", "create it first, or use default"
+        problems.append(ProblemItem(code="department.unknown", what=what, fix=fix, field="parentId"))
+    for name in body.default_node_pools:
+        if name not in pools:
+            fix = f"use one of {', '.join(sorted(pools))}"
+            what = f"there is no node pool {name}"
+            problems.append(ProblemItem(code="pool.unknown", what=what, fix=fix, field="defaultNodePools"))
+    if body.requested_namespace not in (None, f"runai-{body.name}"):
+        fix = f"remove it, or use runai-{body.name}"
+        what = "a project's namespace is derived from its name"
+        problems.append(ProblemItem(code="project.namespace", what=what, fix=fix, field="requestedNamespace"))
+    if problems:
+        raise Refused(422, problems)
 
 
 def check_resources(connection: Connection, resources: list[wire.DepartmentResources]) -> None:

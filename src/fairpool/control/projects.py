@@ -5,27 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import organization as wire
-from fairpool.api.problems import ProblemItem, item
+from fairpool.api.problems import item
 from fairpool.api.wire import Count
-from fairpool.control import declarations, declared
-from fairpool.control.lean_route import LeanRoute
+from fairpool.control import declared
 from fairpool.control.moments import iso
-from fairpool.control.organization import changed, cluster_of, organization_tree, pool_names
-from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.organization import add_project, change_project, organization_tree
+from fairpool.control.paging import (
+    Field,
+    FilterBy,
+    ListQuery,
+    Search,
+    chosen,
+    counting,
+    gpus,
+    moment,
+    number,
+    page,
+    text,
+)
+from fairpool.control.plane import Caller, Done, Plane, answered, check_match
 from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import Fate, delete_project_with_work
-from fairpool.control.store import claims as claim_store
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
-from fairpool.control.store.tables import projects as projects_table
 
-router = APIRouter(tags=["projects"], route_class=LeanRoute)
+routes = Routes("projects")
 
 PROJECTS = "/api/v1/org-unit/projects"
 
@@ -45,60 +56,36 @@ FIELDS: Mapping[str, Field[wire.Project]] = {
 }
 
 
-@router.get(PROJECTS, response_model=wire.ProjectPage, summary="List the projects you can see")
-async def projects(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.ProjectPage:
-    found = chosen(await plane.read(lambda connection: visible_projects(connection, caller)), FIELDS, wish)
-    listed, following = page(found, wish)
+@routes.get(PROJECTS, action=Action.PROJECT_READ, answer=wire.ProjectPage, summary="List the projects you can see")
+async def projects(plane: Plane, caller: Caller, query: ListQuery) -> wire.ProjectPage:
+    found = chosen(await plane.read(lambda connection: visible_projects(connection, caller)), FIELDS, query)
+    listed, following = page(found, query)
     return wire.ProjectPage(projects=listed, next=following)
 
 
-@router.get(f"{PROJECTS}/count", response_model=Count, summary="Count the projects you can see")
-async def project_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
+@routes.get(f"{PROJECTS}/count", action=Action.PROJECT_READ, answer=Count, summary="Count the projects you can see")
+async def project_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
     everything = await plane.read(lambda connection: visible_projects(connection, caller))
     return Count(count=len(chosen(everything, FIELDS, counting(filter_by, search))))
 
 
-@router.get(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Get a project")
-async def project(project_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.Project:
+@routes.get(PROJECTS + "/{project_id}", action=Action.PROJECT_READ, answer=wire.Project, summary="Get a project")
+async def project(project_id: str, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> wire.Project:
         row = known_project(connection, caller, project_id, Action.PROJECT_READ)
         return _project(row, store.use_by_project(connection), _warnings(connection, caller))
 
     found = await plane.read(unit)
-    response.headers["ETag"] = f'"{found.revision}"'
-    return found
+    return answered(Done(body=found, revision=found.revision))
 
 
-@router.post(PROJECTS, response_model=wire.Project, status_code=201, summary="Create a project")
-async def create_project(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectRequest) -> Response:
+@routes.post(PROJECTS, action=Action.PROJECT_WRITE, answer=wire.Project, status=201, summary="Create a project")
+async def create_project(request: Request, plane: Plane, caller: Caller, body: wire.ProjectRequest) -> Response:
     caller.require(Action.PROJECT_WRITE, department=body.parent_id)
     await _set_aside_claims(plane, body.name)
 
     def unit(connection: Connection) -> Done:
-        now = plane.now()
-        before = store.project(connection, body.name)
-        if before is not None:
-            what = f"project {body.name} already exists"
-            if before.phase == "Deleting":
-                what = f"project {body.name} is still being deleted"
-            raise refused(409, "project.exists", what, "choose another name, or wait until it is gone", "name")
-        _check(connection, body)
-        cluster = cluster_of(connection, body.cluster_id)
-        claim_store.forget(connection, body.name)
-        revision = changed(plane, connection, "project", body.name, "created", now)
-        store.add(
-            connection,
-            projects_table,
-            name=body.name,
-            department=body.parent_id,
-            cluster=cluster,
-            phase="Ready",
-            document=body.model_dump_json(by_alias=True),
-            created_at=now,
-            created_by=caller.name,
-            updated_at=now,
-            revision=revision,
-        )
+        revision = add_project(plane, connection, body, caller.name)
         made = _project(store.project(connection, body.name), {}, _warnings(connection, caller))
         return Done(
             body=made, status=201, action="create", entity_type="project", entity_id=body.name, revision=revision
@@ -127,27 +114,13 @@ FIRST_PROJECT_GPUS = 2
 
 def make_first_project(plane: Plane, connection: Connection) -> None:
     """On an empty installation: a project to submit to at once."""
-    now, name = plane.now(), plane.settings.first_project
-    owed = {"name": name, "resources": [{"gpu": {"deserved": FIRST_PROJECT_GPUS}}]}
-    body = wire.ProjectRequest.model_validate(owed)
-    store.add(
-        connection,
-        projects_table,
-        name=name,
-        department=body.parent_id,
-        cluster=cluster_of(connection, None),
-        phase="Ready",
-        document=body.model_dump_json(by_alias=True),
-        created_at=now,
-        created_by="",
-        updated_at=now,
-        revision=changed(plane, connection, "project", name, "created", now),
-    )
+    owed = {"name": plane.settings.first_project, "resources": [{"gpu": {"deserved": FIRST_PROJECT_GPUS}}]}
+    add_project(plane, connection, wire.ProjectRequest.model_validate(owed), by="")
 
 
-@router.put(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Replace a project")
+@routes.put(PROJECTS + "/{project_id}", action=Action.PROJECT_WRITE, answer=wire.Project, summary="Replace a project")
 async def replace_project(
-    project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectRequest
+    project_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ProjectRequest
 ) -> Response:
     if body.name != project_id:
         what = "a project cannot be renamed: its workloads, logs and namespace use its name"
@@ -157,22 +130,28 @@ async def replace_project(
     return await _change_project(request, plane, caller, project_id, lambda _: body)
 
 
-@router.patch(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Update a project")
+@routes.patch(PROJECTS + "/{project_id}", action=Action.PROJECT_WRITE, answer=wire.Project, summary="Update a project")
 async def update_project(
-    project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectUpdate
+    project_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ProjectUpdate
 ) -> Response:
     said = {name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) is not None}
     return await _change_project(request, plane, caller, project_id, lambda before: before.model_copy(update=said))
 
 
-@router.put(PROJECTS + "/{project_id}/resources", response_model=wire.Project, summary="Replace a project's quotas")
-@router.patch(
+@routes.put(
     PROJECTS + "/{project_id}/resources",
-    response_model=wire.Project,
+    action=Action.PROJECT_WRITE,
+    answer=wire.Project,
+    summary="Replace a project's quotas",
+)
+@routes.patch(
+    PROJECTS + "/{project_id}/resources",
+    action=Action.PROJECT_WRITE,
+    answer=wire.Project,
     summary="Update a project's quotas in some node pools",
 )
 async def set_project_resources(
-    project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ResourcesUpdate
+    project_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ResourcesUpdate
 ) -> Response:
     """`PATCH` changes only the node pools in the request; `PUT` replaces all of them."""
 
@@ -183,20 +162,21 @@ async def set_project_resources(
     return await _change_project(request, plane, caller, project_id, change)
 
 
-@router.delete(
+@routes.delete(
     PROJECTS + "/{project_id}",
-    status_code=202,
+    action=Action.PROJECT_WRITE,
+    status=202,
     summary="Delete a project; if it has workloads, delete or move them",
 )
 async def delete_project(
     project_id: str,
     request: Request,
-    plane: PlaneDep,
-    caller: CallerDep,
+    plane: Plane,
+    caller: Caller,
     workloads: Annotated[
-        Fate | None, Query(description="What to do with workloads that are still in the project")
+        Fate | None, Parameter(description="What to do with workloads that are still in the project")
     ] = None,
-    to: Annotated[str | None, Query(description="With `move`: the target project", max_length=64)] = None,
+    to: Annotated[str | None, Parameter(description="With `move`: the target project", max_length=64)] = None,
 ) -> Response:
     """Returns 409 with the possible `choices` if the project has workloads and `workloads` is not set."""
 
@@ -220,7 +200,6 @@ async def _change_project(
     change: Callable[[wire.ProjectRequest], wire.ProjectRequest],
 ) -> Response:
     def unit(connection: Connection) -> Done:
-        now = plane.now()
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
         check_match(request, row.revision)
         before = wire.ProjectRequest.model_validate_json(row.document)
@@ -229,14 +208,7 @@ async def _change_project(
             _require_quota(caller, row.department)
         if body.parent_id != row.department:
             caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # what it is owed comes out of there
-        _check(connection, body)
-        revision = changed(plane, connection, "project", project_id, "updated", now)
-        document = body.model_dump_json(by_alias=True)
-        store.change(
-            connection, projects_table, project_id, now, document=document, department=body.parent_id, revision=revision
-        )
-        if body.parent_id != row.department:
-            declarations.follow_department(plane, connection, project_id, body.parent_id)
+        revision = change_project(plane, connection, row, body)
         use = store.use_by_project(connection)
         made = _project(store.project(connection, project_id), use, _warnings(connection, caller))
         return Done(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
@@ -275,26 +247,6 @@ def visible_projects(connection: Connection, caller: Caller) -> list[wire.Projec
 def _warnings(connection: Connection, caller: Caller) -> Mapping[str, list[str]]:
     """Quotas that add up to more than there is, by department: for those who may see all of them."""
     return organization_tree(connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
-
-
-def _check(connection: Connection, body: wire.ProjectRequest) -> None:
-    """Everything that is wrong with a project, at once."""
-    pools = pool_names(connection)
-    problems = declared.resource_problems(body.resources, pools)
-    if store.department(connection, body.parent_id) is None:
-        what, fix = f"there is no department {body.parent_id}", "create it first, or use default"
-        problems.append(ProblemItem(code="department.unknown", what=what, fix=fix, field="parentId"))
-    for name in body.default_node_pools:
-        if name not in pools:
-            fix = f"use one of {', '.join(sorted(pools))}"
-            what = f"there is no node pool {name}"
-            problems.append(ProblemItem(code="pool.unknown", what=what, fix=fix, field="defaultNodePools"))
-    if body.requested_namespace not in (None, f"runai-{body.name}"):
-        fix = f"remove it, or use runai-{body.name}"
-        what = "a project's namespace is derived from its name"
-        problems.append(ProblemItem(code="project.namespace", what=what, fix=fix, field="requestedNamespace"))
-    if problems:
-        raise Refused(422, problems)
 
 
 def _department_of(connection: Connection, project: str) -> str:

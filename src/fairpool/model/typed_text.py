@@ -1,4 +1,4 @@
-"""From what a person wrote to a value of a type: amounts, words, numbers, yes and no."""
+"""Parsing of typed text by type: amounts, enum values, numbers, yes and no."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from fairpool import __version__
 from fairpool.agent.disk_reserve import RESERVE_BYTES
@@ -126,7 +126,7 @@ class Platform:
         self._since = now()
         self._stepped_down = ""
         self._server: Server | None = None
-        self._app: FastAPI | None = None
+        self._app: Starlette | None = None
         self._cluster: Cluster | None = None
         self._engine: LocalEngine | None = None
 
@@ -211,7 +211,7 @@ class Platform:
                 engine.close()  # pods run on
 
     @asynccontextmanager
-    async def _cluster_of(self, app: FastAPI, engine: LocalEngine) -> AsyncIterator[Cluster]:
+    async def _cluster_of(self, app: Starlette, engine: LocalEngine) -> AsyncIterator[Cluster]:
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
         direct, waiting = (InProcessControl(app.state.plane, own.uuid, home) for _ in range(2))
@@ -235,7 +235,7 @@ class Platform:
             await asyncio.to_thread(cluster.stop)
 
     async def _answer_people(
-        self, app: FastAPI, on_ready: Callable[[Welcome | Problem], None], question: Mapping[str, Any]
+        self, app: Starlette, on_ready: Callable[[Welcome | Problem], None], question: Mapping[str, Any]
     ) -> None:
         server = self._server = Server(
             RequestLog(app), timeout_graceful_shutdown=ANSWERS_END_S, timeout_keep_alive=REST_S
@@ -360,7 +360,7 @@ class Platform:
         }
 
 
-async def new_password(app: FastAPI, user: str) -> Mapping[str, Any] | Problem:
+async def new_password(app: Starlette, user: str) -> Mapping[str, Any] | Problem:
     """A password for somebody who lost theirs."""
     made = await users.give_new_password(app.state.plane, app.state.passwords, user)
     return made if isinstance(made, Problem) else {"user": user, "password": made}

@@ -67,7 +67,7 @@ def _send(data: bytes) -> Problem | None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        raise  # whoever read has read enough: no error, and the command ends quietly
+        raise  # the reader has read enough: no error, and the command ends quietly
     except OSError as error:
         fix = "redirect it elsewhere, or name a file"
         return Problem("file.unreachable", f"standard output cannot be written: {_why(error)}", fix)
@@ -75,7 +75,7 @@ def _send(data: bytes) -> Problem | None:
 
 
 def _obstacle(name: str, overwrite: bool) -> Problem | None:
-    """What stands where the file should go. Only a file is ever replaced, and a link is followed to what it names."""
+    """What is already where the file should go. Only a file is ever replaced, and a link is followed to its target."""
     if not name.strip():
         return Problem("file.no_name", "the file name is empty", "name a file, or write to standard output with -")
     if not os.path.lexists(name):
@@ -91,7 +91,7 @@ def _obstacle(name: str, overwrite: bool) -> Problem | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Beside its place first, so that nobody ever sees half a file; what could not be moved there is removed."""
+    """To a temporary file beside it, which then replaces it, so that the file is never there in part."""
     with NamedTemporaryFile(dir=path.parent, prefix=".fairpool.", delete=False) as file:
         beside = Path(file.name)
         try:

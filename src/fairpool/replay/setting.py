@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from fairpool.model.ids import QueueId
 from fairpool.model.organization import Entitlement, OverQuota, Queue, gpu_entitlement, with_quota
@@ -26,9 +26,8 @@ from fairpool.model.typed_text import (
     within,
     word,
 )
-from fairpool.scheduler.cleaning import DEVICES_PER_NODE_MAX
-from fairpool.scheduler.row_codec import table_fields
 from fairpool.scheduler.snapshot import Snapshot
+from fairpool.scheduler.validation import DEVICES_PER_NODE_MAX
 
 FORMS = "project.NAME.quota=6, department.NAME.limit=20, node.NAME.cordoned=true, group.NAME.priority=80, "
 FORMS += "policy.FIELD=VALUE or pool.gpu_placement=spread"
@@ -216,9 +215,9 @@ def _set_part(snapshot: Snapshot, noun: str, key: str, value: str) -> Edit | Pro
 
 def _with_field(row: Row, noun: str, key: str, value: str, fixed: str) -> Row | Problem:
     readers = {
-        field.name: reader
-        for field in table_fields(type(row))
-        if field.name != fixed and (reader := reader_for(field.hint)) is not None
+        name: reader
+        for name, hint in get_type_hints(type(row)).items()
+        if name != fixed and (reader := reader_for(hint)) is not None
     }
     if key not in readers:
         fix = did_you_mean(key, readers, f"there are: {', '.join(readers)}")

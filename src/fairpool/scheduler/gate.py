@@ -1,4 +1,4 @@
-"""The capacity gate: limits for everybody, quotas for what may not be preempted, at every level of the tree."""
+"""The capacity gate: limits for all groups, quotas for non-preemptible ones, at every level of the queue tree."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Iterable
 
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind
-from fairpool.scheduler.board import Board
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.decision import OverLimit, OverQuota, Resource
 from fairpool.scheduler.queues import CPU, GPU, MEMORY, NONE, RESOURCES, QueueTable, Vector, plus, within
 
 NAMES = (Resource.GPU, Resource.CPU, Resource.MEMORY)
 
 
-def chunk_passes(board: Board, group: int, chunk: Iterable[int]) -> bool:
+def chunk_passes(columns: Columns, group: int, chunk: Iterable[int]) -> bool:
     """Whether a chunk of a group may start, before any node is looked at."""
-    if not board.policy.fair_order:
+    if not columns.policy.fair_order:
         return True
     need = NONE
     for pod in chunk:
-        amounts = board.waiting_need(pod)
-        if not board.policy.charge_memory_at_gate and board.shape(pod).gpu.kind is GpuKind.MEMORY:
+        amounts = columns.waiting_need(pod)
+        if not columns.policy.charge_memory_at_gate and columns.shape(pod).gpu.kind is GpuKind.MEMORY:
             amounts = (0, amounts[CPU], amounts[MEMORY])
         need = plus(need, amounts)
-    return passes(board.queues, board.queue_of[group], need, non_preemptible=board.is_non_preemptible(group))
+    return passes(columns.queues, columns.queue_of[group], need, non_preemptible=columns.is_non_preemptible(group))
 
 
-def pod_passes(board: Board, pod: int, node: int) -> bool:
+def pod_passes(columns: Columns, pod: int, node: int) -> bool:
     """Whether a pod may start, as it is charged on this node."""
-    if not board.policy.fair_order:
+    if not columns.policy.fair_order:
         return True
-    group = board.group_of[pod]
-    need = board.placed_need(pod, node)
-    if not board.policy.charge_all_devices_per_node and board.shape(pod).gpu.kind is GpuKind.WHOLE:
+    group = columns.group_of[pod]
+    need = columns.placed_need(pod, node)
+    if not columns.policy.charge_all_devices_per_node and columns.shape(pod).gpu.kind is GpuKind.WHOLE:
         need = (min(need[GPU], WHOLE_GPU_MILLI), need[CPU], need[MEMORY])
-    return passes(board.queues, board.queue_of[group], need, non_preemptible=board.is_non_preemptible(group))
+    return passes(columns.queues, columns.queue_of[group], need, non_preemptible=columns.is_non_preemptible(group))
 
 
 def is_over_limit(queues: QueueTable, queue: int, need: Vector) -> bool:
@@ -69,7 +69,7 @@ def is_within_quota(held_non_preemptible: Vector, need: Vector, quota: Vector) -
 
 
 def refusal(queues: QueueTable, queue: int, need: Vector, *, non_preemptible: bool) -> OverLimit | OverQuota | None:
-    """What the gate objects to, nearest queue first, with the figures."""
+    """Why the gate refuses, nearest queue first, with the figures."""
     for above, level in enumerate(reversed(queues.path[queue])):
         name = queues.ids[level]
         for resource in RESOURCES:

@@ -1,4 +1,4 @@
-"""Whose turn it is: how queues and pod groups compare. `walk.py` and `victims.py` go through them in this order.
+"""The order of queues and of pod groups. `walk.py` and `victims.py` go through them in this order.
 
 The comparison of queues is not transitive, so siblings are always scanned in id order and the better one kept.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fairpool.scheduler.board import Board
-from fairpool.scheduler.chunk import standing
+from fairpool.scheduler.chunk import versus_minimum
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import QueueTable, Vector, within
 
@@ -38,7 +38,7 @@ def compare_queues(
 def compare_precedence(
     queues: QueueTable, policy: Policy, left: int, one: Precedence, right: int, other: Precedence
 ) -> int:
-    """Negative if the left sibling is served first, given how both stand."""
+    """Negative if the left sibling is served first, given the precedence of both."""
     if policy.fair_order:
         if one != other:
             return -1 if one < other else 1
@@ -83,8 +83,8 @@ def _by_allocatable(queues: QueueTable, left: int, right: int) -> int:
     return 1 if within(theirs, mine) else 0
 
 
-def group_key(board: Board, group: int, gone: Collection[int] = ()) -> GroupKey:
+def group_key(columns: Columns, group: int, gone: Collection[int] = ()) -> GroupKey:
     """Order inside a queue: priority, below its minimum before at it before above it, age, id."""
-    key = board.plain_key[group]
-    stands = standing(board, group, gone) if board.policy.elastic_order else 0
-    return (key[0], stands, key[2], key[3]) if stands else key
+    key = columns.plain_key[group]
+    against_minimum = versus_minimum(columns, group, gone) if columns.policy.elastic_order else 0
+    return (key[0], against_minimum, key[2], key[3]) if against_minimum else key

@@ -1,13 +1,13 @@
-"""A snapshot as the bytes of a file, and back: what one cycle saw, to be planned again anywhere, at any time.
+"""The file format of snapshots: what one cycle saw, to be planned again anywhere, at any time.
 
 The bytes are gzip around lines of JSON. The first line is a header: format, version, which Fairpool wrote it, and the
-SHA-256 of all that follows. Each further line is a table (`tables.py`). So `zcat FILE | head -1` says what a file is.
+SHA-256 of all that follows. Each further line is a table (`row_codec.py`). `zcat FILE | head -1` shows what a file is.
 
 The same snapshot gives the same bytes: no time, name or system is in them. The same bytes give the same plan on every
 machine and Python: amounts are integers, floats are written with the shortest digits that give the same bits back.
-Only what the scheduler is told is in a snapshot, so there is no command, environment or user content to leak.
+Only the input of the scheduler is in a snapshot, so there is no command, environment or user content to leak.
 
-Opening and writing files is left to whoever calls; what is wrong with the bytes comes back as a Problem.
+Opening and writing files is left to the caller; what is wrong with the bytes comes back as a Problem.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from fairpool import __version__
+from fairpool.model.plain import Unreadable
 from fairpool.model.problem import Problem
-from fairpool.scheduler.codec import Unreadable
 from fairpool.scheduler.row_codec import Table, from_tables, to_tables
 from fairpool.scheduler.snapshot import Snapshot
 
@@ -30,7 +30,7 @@ FORMAT: Final = "fairpool-snapshot"
 VERSION: Final = 2
 """Raise it whenever an older Fairpool would misread a new file, and add the step from the old version below.
 
-A new field with a default needs no new version: older files take the default, and an older Fairpool says that it
+A new field with a default needs no new version: older files take the default, and an older Fairpool reports that it
 does not know the field.
 """
 
@@ -39,9 +39,20 @@ Upgrade = Callable[[Tables], Tables]
 
 
 def _version_2(tables: Tables) -> Tables:
-    """Classes that were renamed, and their tables with them."""
+    """Tables have the present names of their classes, and mappings are objects, which were lists of pairs."""
+    mappings = {"nodes": ("labels", "extended", "mig_instances"), "Policy": ("kinds", "groups_per_queue")}
     renamed = {"LabelRule": "NodeSelectorRequirement", "Neighbourhood": "PodAffinityTerm"}
+    for name, columns in mappings.items():
+        if name in tables:
+            tables[name] = tables[name].replaced(columns, _object_of_pairs)
     return {renamed.get(name, name): table for name, table in tables.items()}
+
+
+def _object_of_pairs(pairs: Any) -> Any:
+    try:
+        return dict(pairs)
+    except (TypeError, ValueError):
+        return pairs  # refused when it is read
 
 
 UPGRADES: Mapping[int, Upgrade] = {1: _version_2}
@@ -61,7 +72,7 @@ GZIP_WINDOW: Final = 31
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A snapshot from a file, and what its header says."""
+    """A snapshot from a file, and what is in its header."""
 
     snapshot: Snapshot
     version: int

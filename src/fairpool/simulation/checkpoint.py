@@ -1,6 +1,6 @@
 """How far a simulation has come, and the folder that keeps it while no process does.
 
-Everything else in the folder (ledger, journal of the engine, notebook of the control plane) is written by its owner
+Everything else in the folder (ledger, journal of the engine, database of the control plane) is written by its owner
 before anybody acts on it. The position is written before time moves on and after each action, so whoever continues
 repeats at most one moment, in which everything may be repeated.
 """

@@ -13,7 +13,7 @@ from hashlib import sha256
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import Node
-from fairpool.model.organization import Organization
+from fairpool.model.organization import Organization, name_of_queue
 from fairpool.model.quantity import gpus_text
 from fairpool.model.spec import WorkloadSpec
 
@@ -74,7 +74,7 @@ class SetQuota:
     pool: PoolName
 
     def __str__(self) -> str:
-        return f"quota {self.queue} = {gpus_text(self.quota_milli)}"
+        return f"quota {name_of_queue(self.queue)} = {gpus_text(self.quota_milli)}"
 
 
 class NodeEvent(StrEnum):
@@ -115,7 +115,7 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitReason:
+class Pause:
     """Nothing more for so many seconds."""
 
     seconds: float
@@ -208,7 +208,7 @@ class Expect:
         return "expect"
 
 
-Action = Submit | Ask | Resize | SetQuota | Strike | Until | WaitReason | Await | Expect
+Action = Submit | Ask | Resize | SetQuota | Strike | Until | Pause | Await | Expect
 
 
 @dataclass(frozen=True, slots=True)

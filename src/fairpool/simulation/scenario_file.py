@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fairpool.api.limits import LABEL_NAME_MAX, PROJECT_NAME_MAX
 from fairpool.model.ids import NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
 from fairpool.model.organization import (
@@ -17,7 +18,9 @@ from fairpool.model.organization import (
     OverQuota,
     ProjectRules,
     Queue,
+    department_queue,
     gpu_entitlement,
+    name_of_queue,
     with_derived_quotas,
 )
 from fairpool.model.problem import Problem
@@ -50,7 +53,7 @@ def read(text: str, name: str) -> Scenario | list[Problem]:
         delays_table.refuse_others("delays")
     cast = Cast(
         nodes={node.name: node for node in nodes},
-        queues=dict.fromkeys(queue.id for queue in organization.queues[DEFAULT_POOL]),
+        queues={name_of_queue(queue.id): queue.id for queue in organization.queues[DEFAULT_POOL]},
         projects=dict.fromkeys(projects),
         pools=dict.fromkeys(pool.name for pool in organization.pools),
     )
@@ -105,7 +108,9 @@ def _alike(table: Table) -> list[Node]:
     cpu_milli = table.amount("cpus", 64_000)
     memory_bytes = table.memory("memory", 512 * GIB)
     pods_max = table.whole("pods_max", 110, least=1)
-    labels, pool = table.pairs("labels"), table.text("pool", DEFAULT_POOL)
+    labels, pool = table.pairs("labels"), DEFAULT_POOL
+    if "pool" in table:
+        pool = PoolName(table.declared_name("pool", LABEL_NAME_MAX)) or DEFAULT_POOL
     if pool != DEFAULT_POOL:
         labels = {**labels, POOL_LABEL: pool}
     table.refuse_others("a node")
@@ -141,7 +146,8 @@ class _Owners:
     rules: dict[QueueId, ProjectRules] = field(default_factory=dict)
 
     def add(self, table: Table, noun: str, departments: Sequence[str]) -> None:
-        name = QueueId(table.name("name"))
+        said_name = table.declared_name("name", PROJECT_NAME_MAX)
+        name = department_queue(said_name) if noun == "a department" else QueueId(said_name)
         above = table.text("department") if noun == "a project" else ""
         if above and above not in departments:
             there = f"add it with [[departments]]; there are: {', '.join(departments) or 'none'}"
@@ -158,11 +164,11 @@ class _Owners:
         runtime_s = table.seconds("min_runtime_s", None)
         table.refuse_others(noun)
         if longest_s is not None:
-            self.rules[name] = ProjectRules(interactive_limit_s=round(longest_s))
+            self.rules[name] = ProjectRules(interactive_limit_s=max(1, round(longest_s)))
         for pool in self.pools:
             queue = Queue(
                 id=name,
-                parent=QueueId(above) if above else None,
+                parent=department_queue(above) if above else None,
                 priority=priority,
                 gpu=gpu_entitlement(quotas.get(pool, 0), over_quota, limit_milli=limit),
                 over_quota=over_quota,
@@ -185,7 +191,7 @@ def _organization(top: Table, nodes: Sequence[Node]) -> tuple[Organization, list
     projects = top.tables("projects", "project")
     for table in projects:
         owners.add(table, "a project", names)
-    for name in twice(queue.id for queue in owners.queues[DEFAULT_POOL]):
+    for name in twice(name_of_queue(queue.id) for queue in owners.queues[DEFAULT_POOL]):
         what = f"there are two projects or departments {name!r}"
         top.complain("projects", "twice", what, "give each its own name")
     queues = {

@@ -6,12 +6,10 @@ repeated (a resume, a reboot) is marked before it is done, with how the world wa
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from fairpool.model.ids import SECOND_MS, Instant, Revision, WorkloadId
+from fairpool.model.ids import SECOND_MS, Instant, WorkloadId
 from fairpool.model.mentions import in_full
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.organization import NodeOverrides, Organization, with_derived_quotas, with_quota
+from fairpool.model.organization import NodeOverrides
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
 from fairpool.simulation.checkpoint import Check, Checkpoint
@@ -24,18 +22,22 @@ from fairpool.simulation.scenario import (
     Condition,
     Expect,
     NodeEvent,
+    Pause,
     Phase,
     Resize,
     SetQuota,
     Strike,
     Submit,
     Until,
-    WaitReason,
     Wish,
 )
 from fairpool.simulation.world import Stage
 
 DRAIN = Taint("fairpool/drain", "", TaintEffect.NO_EXECUTE)
+OVERRIDES = {
+    NodeEvent.CORDON: NodeOverrides(cordoned=True),
+    NodeEvent.DRAIN: NodeOverrides(cordoned=True, taints=(DRAIN,)),
+}
 PHASES = {
     Condition.RUNNING: WorkloadPhase.RUNNING,
     Condition.PENDING: WorkloadPhase.PENDING,
@@ -52,7 +54,7 @@ class Script:
         self._stage, self._shim = stage, shim
         self._actions: list[tuple[Phase, Action]] = list(stage.scenario.actions())
         if shim.position.step == 0:
-            stage.control.set_organization(stage.scenario.organization)
+            stage.control.declare(stage.scenario.organization, stage.scenario.followers)
 
     @property
     def is_over(self) -> bool:
@@ -94,7 +96,7 @@ class Script:
         match action:
             case Until():
                 return _after(START, action.offset_s)
-            case WaitReason():
+            case Pause():
                 return _after(position.since, action.seconds)
             case Await():
                 return _after(position.since, action.within_s)
@@ -112,7 +114,7 @@ class Script:
     def _performed(self, phase: Phase, action: Action) -> bool:
         """False: not yet."""
         match action:
-            case Until() | WaitReason():
+            case Until() | Pause():
                 due = self.wakes_at()
                 if due is not None and self._stage.now < due:
                     return False
@@ -156,39 +158,27 @@ class Script:
     def _problem_with(self, action: Submit | Ask | Resize | SetQuota | Strike) -> Problem | None:
         """Do it; the answer is why it could not be done."""
         control = self._stage.control
-        answer: Revision | Problem | None
         match action:
             case Submit():
-                answer = self._stage.submit(action.spec)
+                return self._stage.submit(action.spec)
             case Ask(wish=Wish.DELETE):
-                answer = control.delete(action.workload)
+                return control.delete(action.workload)
             case Ask(wish=Wish.SUSPEND):
-                answer = control.suspend(action.workload)
+                return control.suspend(action.workload)
             case Ask():
-                answer = control.resume(action.workload)
                 self._stage.watch_for_end_of(action.workload)
+                return control.resume(action.workload)
             case Resize():
-                answer = control.resize(action.workload, pods=action.pods, minimum=action.minimum)
+                return control.resize(action.workload, pods=action.pods, minimum=action.minimum)
             case SetQuota():
-                answer = self._set_quota(action)
-            case _:
-                answer = self._strike(action)
-        return answer if isinstance(answer, Problem) else None
+                return self._set_quota(action)
+        return self._strike(action)
 
-    def _set_quota(self, action: SetQuota) -> Revision:
-        control = self._stage.control
-        organization = control.organization()
-        queues = tuple(
-            with_quota(queue, action.quota_milli) if queue.id == action.queue else queue
-            for queue in organization.queues[action.pool]
-        )
+    def _set_quota(self, action: SetQuota) -> Problem | None:
         change = (self._stage.now, str(action.queue), str(action.pool), action.quota_milli)
         if change not in self._shim.position.quotas:
             self._shim.position.quotas.append(change)
-        given = {name for _, name, pool, _ in self._shim.position.quotas if pool == action.pool}
-        following = {name for pool, name in self._stage.scenario.followers if pool == action.pool and name not in given}
-        queues = with_derived_quotas(queues, following)
-        return control.set_organization(replace(organization, queues={**organization.queues, action.pool: queues}))
+        return self._stage.control.set_quota(action.queue, action.quota_milli, action.pool)
 
     def _strike(self, action: Strike) -> Problem | None:
         engine, control, name = self._stage.engine, self._stage.control, action.node
@@ -196,7 +186,7 @@ class Script:
             return Problem("node.gone", f"the node {name} is not there", "let it return first")
         match action.event:
             case NodeEvent.CORDON | NodeEvent.DRAIN | NodeEvent.UNCORDON:
-                control.set_organization(_marked(control.organization(), action))
+                return control.override_node(name, OVERRIDES.get(action.event, NodeOverrides()))
             case NodeEvent.LOSE:
                 engine.silence(name)
             case NodeEvent.REBOOT:
@@ -205,7 +195,7 @@ class Script:
                 if name in engine.nodes:
                     engine.remove_node(name)
             case NodeEvent.RETURN:
-                control.set_organization(_marked(control.organization(), action))
+                control.override_node(name, NodeOverrides())
                 if name in engine.nodes:
                     engine.end_silence(name)
                 else:
@@ -262,15 +252,3 @@ class Script:
 
 def _after(moment: Instant, seconds: float) -> Instant:
     return Instant(moment + round(seconds * SECOND_MS))
-
-
-def _marked(organization: Organization, action: Strike) -> Organization:
-    marks = dict(organization.marks)
-    match action.event:
-        case NodeEvent.CORDON:
-            marks[action.node] = NodeOverrides(cordoned=True)
-        case NodeEvent.DRAIN:
-            marks[action.node] = NodeOverrides(cordoned=True, taints=(DRAIN,))
-        case _:
-            marks.pop(action.node, None)
-    return replace(organization, marks=marks)

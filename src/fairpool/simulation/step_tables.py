@@ -25,6 +25,7 @@ from fairpool.simulation.scenario import (
     Expected,
     Figure,
     NodeEvent,
+    Pause,
     Phase,
     Resize,
     SetQuota,
@@ -32,7 +33,6 @@ from fairpool.simulation.scenario import (
     Submit,
     Until,
     Value,
-    WaitReason,
     Wish,
 )
 from fairpool.simulation.toml_table import Table, called
@@ -60,7 +60,8 @@ class Cast:
     """Names that steps may use."""
 
     nodes: Mapping[NodeName, Node]
-    queues: Mapping[QueueId, None]
+    queues: Mapping[str, QueueId]
+    """Of projects and departments, by name."""
     projects: Mapping[QueueId, None]
     pools: Mapping[PoolName, None]
 
@@ -133,7 +134,7 @@ class Reader:
                 table.complain("submit", "twice", f"{spec.id} was submitted before", "choose another name")
             self.behaviours[spec.id] = behaviour
             if actions and jobs.every_s:
-                actions.append(WaitReason(jobs.every_s))
+                actions.append(Pause(jobs.every_s))
             actions.append(Submit(spec))
             if pace is Pace.RUNNING:
                 actions.append(Await(Condition.RUNNING, (spec.id,)))
@@ -155,7 +156,7 @@ class Reader:
                 table.complain("wait", "value", f"cannot wait for {words[0]!r}", fix)
                 return []
             seconds = table.as_seconds("wait", value, None)
-            return [] if seconds is None else [WaitReason(seconds)]
+            return [] if seconds is None else [Pause(seconds)]
         condition = Condition(words[0])
         names = tuple(WorkloadId(each) for each in words[1:])
         if bool(names) == (condition in ABOUT_ALL):
@@ -173,12 +174,12 @@ class Reader:
         return [Resize(each, pods, minimum) for each in self._jobs(table, "resize")]
 
     def _quota(self, table: Table) -> list[Action]:
-        queue, pool = QueueId(table.text("quota")), PoolName(table.text("pool", DEFAULT_POOL))
-        self._known(table, "quota", queue, self.cast.queues, "project or department")
+        name, pool = table.text("quota"), PoolName(table.text("pool", DEFAULT_POOL))
+        self._known(table, "quota", name, self.cast.queues, "project or department")
         self._known(table, "pool", pool, self.cast.pools, "pool")
         if "gpus" not in table:
             table.complain("", "missing", "it does not say how many", "add gpus = 4")
-        return [SetQuota(queue, table.bound("gpus", 0), pool)]
+        return [SetQuota(self.cast.queues.get(name, QueueId(name)), table.bound("gpus", 0), pool)]
 
     def _strike(self, event: NodeEvent, table: Table) -> list[Action]:
         down_s = table.seconds("down_s", float(DOWN_S)) if event is NodeEvent.REBOOT else 0.0

@@ -14,6 +14,7 @@ from fairpool.api.clusters import EventReport
 from fairpool.cluster.history import EventKind
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, PoolName, QueueId, WorkloadId
 from fairpool.model.node import Node
+from fairpool.model.organization import DEPARTMENT_PREFIX
 from fairpool.model.pod_record import Cause
 from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.quantity import UNLIMITED
@@ -235,11 +236,10 @@ def _moves_of(span: Span, milli: int, project: QueueId) -> Iterable[_Move]:
 def _holdings(scenario: Scenario) -> dict[QueueId, Holding]:
     """Projects and what they are owed in all pools together."""
     organization = scenario.organization
-    parents = {queue.parent for queues in organization.queues.values() for queue in queues}
     owed: dict[QueueId, list[int]] = {}
     for queues in organization.queues.values():
         for queue in queues:
-            if queue.id not in parents:
+            if not queue.id.startswith(DEPARTMENT_PREFIX):
                 owed.setdefault(queue.id, []).append(queue.gpu.quota)
     return {queue: Holding(_together(quotas)) for queue, quotas in owed.items()}
 

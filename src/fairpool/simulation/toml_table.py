@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from fairpool.api.limits import NAME_PATTERN
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 from fairpool.model.spelling import did_you_mean
@@ -20,7 +21,7 @@ from fairpool.model.typed_text import bytes_amount, duration_s, or_unlimited, th
 
 Word = TypeVar("Word", bound=StrEnum)
 Read = TypeVar("Read")
-Place = tuple[str | int, ...]
+PoolView = tuple[str | int, ...]
 
 LONGEST_S = 10 * 365 * 86_400
 MOST = 100_000
@@ -35,7 +36,7 @@ class Findings:
     text: str
     problems: list[Problem] = field(default_factory=list)
 
-    def add(self, place: Place, code: str, what: str, fix: str) -> None:
+    def add(self, place: PoolView, code: str, what: str, fix: str) -> None:
         line = line_of(self.text, place)
         at = "" if line is None else f"line {line}: "
         self.problems.append(Problem(f"scenario.{code}", f"{at}{what}", fix))
@@ -49,7 +50,7 @@ class Table:
     values: Mapping[str, Any]
     where: str
     """In words, for people: `phase '4.8', step 3`."""
-    place: Place = ()
+    place: PoolView = ()
     asked: set[str] = field(default_factory=set)
 
     # --- what is there ---
@@ -94,6 +95,15 @@ class Table:
         name = self.text(key)
         if name and not NAME.fullmatch(name):
             fix = "use letters, digits, dots and dashes, 63 at most, a letter or digit first and last"
+            self._not(key, name, "a name", fix)
+            return ""
+        return name
+
+    def declared_name(self, key: str, longest: int) -> str:
+        """The same of what the control plane declares: projects, departments and pools."""
+        name = self.name(key)
+        if name and (len(name) > longest or not re.fullmatch(NAME_PATTERN, name)):
+            fix = f"use lowercase letters, digits and dashes, {longest} at most, a letter first"
             self._not(key, name, "a name", fix)
             return ""
         return name
@@ -252,7 +262,7 @@ def _shown(value: object) -> str:
 # --- lines ----------------------------------------------------------------------------------------------------------
 
 
-def line_of(text: str, place: Place) -> int | None:
+def line_of(text: str, place: PoolView) -> int | None:
     """The line that a place in the file is in, counted from 1, as far as it can be found."""
     lines = text.splitlines()
     first, last = 0, len(lines)

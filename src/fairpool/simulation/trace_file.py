@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from fairpool.api.limits import NAME_PATTERN, PROJECT_NAME_MAX
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.traces import Arrival, Trace, read_trace
 from fairpool.model.ids import SECOND_MS, NodeName, QueueId
@@ -71,7 +73,24 @@ def _trace(text: str) -> Trace | list[Problem]:
         return list(trace)
     if not trace.arrivals:
         return [Problem("trace.empty", "there is no job in it", "add a line a job")]
-    return trace
+    names: dict[str, str] = {}
+    for arrival in trace.arrivals:
+        other = names.setdefault(_project_name(arrival.spec.project), arrival.spec.project)
+        if other != arrival.spec.project:
+            what = f"the projects {other!r} and {arrival.spec.project!r} would both be called {_project_name(other)}"
+            return [Problem("trace.project", what, "rename one of them")]
+    return replace(trace, arrivals=tuple(map(_with_project_name, trace.arrivals)))
+
+
+def _with_project_name(arrival: Arrival) -> Arrival:
+    name = QueueId(_project_name(arrival.spec.project))
+    return arrival if name == arrival.spec.project else replace(arrival, spec=replace(arrival.spec, project=name))
+
+
+def _project_name(written: str) -> str:
+    """As a control plane accepts it: a trace from elsewhere may have capitals and underscores."""
+    name = re.sub("[^a-z0-9]+", "-", written.lower())[:PROJECT_NAME_MAX].strip("-")
+    return name if re.fullmatch(NAME_PATTERN, name) else f"project-{name}"[:PROJECT_NAME_MAX].strip("-")
 
 
 def _nodes(text: str | None) -> tuple[Node, ...] | list[Problem]:
@@ -105,13 +124,13 @@ def _chosen(quotas: Sequence[str], trace: Trace | None) -> dict[QueueId, int] | 
         milli = or_unlimited(thousandths)(amount)
         if not equals or not name or isinstance(milli, Problem):
             problems.append(Problem("trace.quota", f"--quota {text} is not understood", "write --quota PROJECT=8"))
-        elif projects is not None and name not in projects:
+        elif projects is not None and _project_name(name) not in projects:
             there = ", ".join(sorted(projects)[:8])
             problems.append(
                 Problem("trace.project", f"--quota: project {name!r} has no jobs in the trace", f"there are: {there}")
             )
         else:
-            chosen[QueueId(name)] = milli
+            chosen[QueueId(_project_name(name))] = milli
     return problems or chosen
 
 

@@ -13,17 +13,16 @@ from pathlib import Path
 
 from fairpool.api.clusters import EventReport, WorkloadReport
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.cycle import SnapshotHook
 from fairpool.cluster.ledger import DiskTrouble, Ledger, LedgerProblem
 from fairpool.cluster.loop import Loop
+from fairpool.cluster.planning import SnapshotHook
 from fairpool.cluster.pod_slots import workload_of
 from fairpool.cluster.rollup import gpus_held_milli
-from fairpool.control.stand_in import StandIn
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.state_file import StateFile
-from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, Revision, WorkloadId
+from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import in_full
 from fairpool.model.observation import StartOrder
@@ -31,6 +30,7 @@ from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 from fairpool.scheduler.explain import explain
+from fairpool.simulation.control_driver import ControlDriver, Unavailable
 from fairpool.simulation.scenario import Scenario
 
 CLUSTER = "simulated"
@@ -39,7 +39,7 @@ TURNS_MAX = 10_000
 UNDER_WAY = frozenset({PodPhase.BOUND, PodPhase.RELEASING, PodPhase.PROMISED})
 
 
-UNKEPT = (DiskTrouble, LedgerProblem, sqlite3.Error, OSError)
+UNKEPT = (DiskTrouble, LedgerProblem, Unavailable, sqlite3.Error, OSError)
 """What is raised where a folder cannot be read or written."""
 
 
@@ -53,7 +53,7 @@ class Files:
 
     ledger: Path | None = None
     journal: Path | None = None
-    notebook: Path | None = None
+    control: Path | None = None
 
     @classmethod
     def within(cls, folder: Path) -> Files:
@@ -73,7 +73,7 @@ class Stage:
         self.clock = VirtualClock(now)
         self._state_file = StateFile(files.journal) if files.journal is not None else None
         self.engine = SimulatedEngine(self.clock, scenario.nodes, self._behaviour_of, self._state_file)
-        self.control = StandIn(files.notebook)
+        self.control = ControlDriver(self.clock.now, files.control, cluster=CLUSTER)
         self._ledger = Ledger(files.ledger)
         self.loop = Loop(
             self._ledger, self.engine, ControlLink(self.control, CLUSTER), self.clock.now, on_snapshot=watch
@@ -173,11 +173,11 @@ class Stage:
 
     def history(self) -> list[EventReport]:
         """Everything that has happened, as the control plane was told."""
-        return self.control.events(CLUSTER)
+        return self.control.events()
 
     # --- what people do ---
 
-    def submit(self, spec: WorkloadSpec) -> Revision | Problem:
+    def submit(self, spec: WorkloadSpec) -> Problem | None:
         answer = self.control.submit(replace(spec, created_at=self.now))
         self.watch_for_end_of(spec.id)
         return answer

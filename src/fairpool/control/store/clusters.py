@@ -177,6 +177,14 @@ def events_of(connection: Connection, workload: str, offset: int, limit: int) ->
     ]
 
 
+def events_in(connection: Connection, cluster_id: str, after: int) -> list[EventReport]:
+    """All of a cluster after one number, in order."""
+    query = select(events.c.document).where(events.c.cluster == cluster_id, events.c.number > after)
+    return [
+        EventReport.from_json(document) for document in connection.execute(query.order_by(events.c.number)).scalars()
+    ]
+
+
 def events_of_pod(connection: Connection, workload: str, pod: str) -> list[EventReport]:
     """What is here about one life, in the order it happened."""
     query = select(events.c.document).where(events.c.workload == workload).order_by(events.c.number)

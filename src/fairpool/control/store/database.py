@@ -6,6 +6,8 @@ fails alone. On SQLite statements run on the event loop's thread, where no other
 the commit, which waits for the disk, is given to another; so is waiting for a lock that another process holds. Errors
 of the file and its disk are raised as `Unavailable`. For PostgreSQL the same units are to be run with
 `AsyncConnection.run_sync`.
+
+Simulations have no event loop: they open the database with `open_now` and run units with `read_now` and `write_now`.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from sqlalchemy import Connection as Connection  # the rest of the room takes it from here
 from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Table as Table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
@@ -49,7 +53,16 @@ READ_BUSY_MS = 250
 APPLICATION_ID = 0x46504354
 """Says in the file's header that it is a control database of Fairpool. Files of the first versions have none."""
 
-PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-65536")
+PRAGMAS = ("journal_mode=WAL", "foreign_keys=ON", "cache_size=-65536")
+
+
+class Synchronous(StrEnum):
+    """What a committed transaction survives."""
+
+    FULL = "FULL"
+    """A power failure."""
+    NORMAL = "NORMAL"
+    """The end of the process, however it ends."""
 
 
 class Closed(Exception):
@@ -78,11 +91,14 @@ class _Pending(Generic[T]):
 
 
 class Database:
-    """A SQLite file. Open it, and close it when done."""
+    """A SQLite file, or tables in memory where there is no path. Open it, and close it when done."""
 
-    def __init__(self, path: Path, *, busy_s: float = BUSY_S) -> None:
+    def __init__(
+        self, path: Path | None, *, busy_s: float = BUSY_S, synchronous: Synchronous = Synchronous.FULL
+    ) -> None:
         self.path = path
         self._busy_s = busy_s
+        self._synchronous = synchronous
         self._trouble: Unavailable | None = None
         """The latest, until something was written again; one that is for good stays."""
         self._queue: deque[_Pending[Any]] = deque()
@@ -100,8 +116,13 @@ class Database:
 
     async def open(self, prepare: Callable[[Connection], None]) -> None:
         """Connect, bring the tables up to date with `prepare`, and begin to take units. Raises `Unavailable`."""
+        self.open_now(prepare)
+
+    def open_now(self, prepare: Callable[[Connection], None]) -> None:
+        """The same without an event loop."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path is not None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writing = self._connection(int(self._busy_s * 1000))
             raw = driver_of(self._writing)
             raw.execute("BEGIN IMMEDIATE")
@@ -113,7 +134,7 @@ class Database:
             # Also where it is so already: a write is the only proof that the file can be written.
             raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             raw.execute("PRAGMA busy_timeout = 0")
-            self._reading = self._connection(READ_BUSY_MS)
+            self._reading = self._writing if self.path is None else self._connection(READ_BUSY_MS)
         except Exception as error:
             trouble = unavailable(error, self.path)
             if trouble is None:
@@ -126,6 +147,11 @@ class Database:
         self._is_closed = True
         while not self._at_rest.is_set():
             await self._at_rest.wait()
+        self.close_now()
+
+    def close_now(self) -> None:
+        """Let go of the file; nothing may be under way."""
+        self._is_closed = True
         for connection in (self._reading, self._writing):
             if connection is not None:
                 with suppress(Exception):  # a damaged file cannot always be closed in good order
@@ -137,6 +163,10 @@ class Database:
 
     async def read(self, unit: Unit[T]) -> T:
         """What is written, at one moment. Raises `Unavailable`."""
+        return self.read_now(unit)
+
+    def read_now(self, unit: Unit[T]) -> T:
+        """The same without an event loop."""
         assert self._reading is not None, "the database is not open"
         raw = driver_of(self._reading)  # transactions are begun and ended on it, at a tenth of the price
         try:
@@ -158,15 +188,40 @@ class Database:
 
         Raises `Unavailable`; once the file was seen to be damaged, always.
         """
-        if self._is_closed:
-            raise Closed("the database is closed; nothing can be saved")
-        if self._trouble is not None and self._trouble.is_for_good:
-            raise Unavailable(self._trouble.code, self._trouble.detail)
+        self._check_writable()
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.append(_Pending(unit, answer))
         if self._at_rest.is_set():
             self._begin()
         return await answer
+
+    def write_now(self, unit: Unit[T]) -> T:
+        """The same without an event loop: one unit, one commit, both in the calling thread."""
+        self._check_writable()
+        assert self._writing is not None, "the database is not open"
+        assert self._at_rest.is_set(), "the database is written to by tasks"
+        raw = driver_of(self._writing)
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+            result = unit(self._writing)
+            raw.execute("COMMIT")
+        except BaseException as error:
+            self._then = []
+            self._roll_back()
+            trouble = self._in_words(error) if isinstance(error, Exception) else error
+            if trouble is error:
+                raise
+            raise trouble from error
+        then, self._then = self._then, []
+        for call in (*then, self.after_commit):
+            call()
+        return result
+
+    def _check_writable(self) -> None:
+        if self._is_closed:
+            raise Closed("the database is closed; nothing can be saved")
+        if self._trouble is not None and self._trouble.is_for_good:
+            raise Unavailable(self._trouble.code, self._trouble.detail)
 
     def when_committed(self, call: Callable[[], None]) -> None:
         """From within a unit: do this once what it did can be read by others; not if it is undone."""
@@ -307,7 +362,9 @@ class Database:
 
     def _connection(self, busy_ms: int) -> Connection:
         engine = create_engine(
-            f"sqlite:///{self.path}", poolclass=StaticPool, connect_args={"check_same_thread": False}
+            "sqlite://" if self.path is None else f"sqlite:///{self.path}",
+            poolclass=StaticPool,
+            connect_args={"check_same_thread": False},
         )
         self._engines.append(engine)
 
@@ -315,7 +372,7 @@ class Database:
         @event.listens_for(engine, "connect")
         def _on_connect(raw: sqlite3.Connection, _: object) -> None:
             raw.isolation_level = None
-            for pragma in (f"busy_timeout={busy_ms}", *PRAGMAS):
+            for pragma in (f"busy_timeout={busy_ms}", f"synchronous={self._synchronous}", *PRAGMAS):
                 raw.execute(f"PRAGMA {pragma}")
 
         return engine.connect()

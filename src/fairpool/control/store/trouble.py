@@ -84,7 +84,7 @@ class Unavailable(Exception):
         return self.code in FOR_GOOD
 
 
-def unavailable(error: BaseException, path: Path) -> Unavailable | None:
+def unavailable(error: BaseException, path: Path | None) -> Unavailable | None:
     """What an error of the driver, or of SQLAlchemy around one, means; None: it is none of these."""
     if isinstance(error, Unavailable):
         return error
@@ -94,9 +94,9 @@ def unavailable(error: BaseException, path: Path) -> Unavailable | None:
     code = code_of(cause)
     if code is None:
         return None
-    if code == FAILING and _has_no_room(path):
+    if path is not None and code == FAILING and _has_no_room(path):
         code = FULL
-    return Unavailable(code, f"{path}: {cause}", lock_holder(path) if code == BUSY else None)
+    return Unavailable(code, f"{path}: {cause}", lock_holder(path) if path is not None and code == BUSY else None)
 
 
 def code_of(error: sqlite3.Error) -> str | None:

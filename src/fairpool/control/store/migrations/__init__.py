@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.pool import StaticPool
+
+from fairpool.control.store.prepared import driver_of
 
 
 def upgrade(connection: Connection, version: str = "head") -> None:
@@ -15,6 +21,22 @@ def upgrade(connection: Connection, version: str = "head") -> None:
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, version)
+
+
+def create_in_memory(connection: Connection) -> None:
+    """Today's tables in an empty database in memory: a copy of a template, because the steps take 35 ms each time."""
+    raw = driver_of(connection)
+    raw.execute("COMMIT")  # a database is replaced as a whole, outside of transactions
+    raw.deserialize(_template())
+
+
+@cache
+def _template() -> bytes:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    with closing(engine.connect()) as connection:
+        upgrade(connection)
+        raw: sqlite3.Connection = driver_of(connection)
+        return raw.serialize()
 
 
 def downgrade(connection: Connection, version: str) -> None:
