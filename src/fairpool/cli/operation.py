@@ -243,7 +243,7 @@ def reset_password(data: Path | None, user: str) -> None:
 def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     from fairpool.control.settings import FIRST_USER
     from fairpool.control.store.condition import problem_with
-    from fairpool.platform.assembly import new_password_offline
+    from fairpool.platform.owner_access import reset_password_offline
     from fairpool.platform.restore import finish_restore
 
     data_directory.prepare()
@@ -251,7 +251,7 @@ def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     with locked(data_directory, "reset-password"):
         finish_restore(data_directory)
         problem = problem_with(data_directory.control)
-        return problem or new_password_offline(data_directory, user or FIRST_USER)
+        return problem or reset_password_offline(data_directory, user or FIRST_USER)
 
 
 @click.command()
