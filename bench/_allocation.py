@@ -21,13 +21,13 @@ from bench._trace import SATURATED, Ask, Place, arrivals, asks, nodes, snapshot,
 from fairpool.model.node import Placement
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.scheduler.allocate import place_next
-from fairpool.scheduler.board import REAL, Board
-from fairpool.scheduler.cleaning import clean
+from fairpool.scheduler.columns import REAL, Columns
+from fairpool.scheduler.device_assignment import assign_devices
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.plan import plan, share
-from fairpool.scheduler.seating import seat
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.trial import Trial
+from fairpool.scheduler.validation import clean
 
 ALLOCATED_AT = (95, 100, 130)
 FRAGMENTED_AT = (60, 90)
@@ -121,23 +121,23 @@ def by_fgd(listed: Sequence[Ask], arrived: Sequence[Ask]) -> Decided:
 
 
 def one_by_one(rows: Snapshot) -> Decided:
-    """The scheduler's own step for one group, once for each arrival, on one board.
+    """The scheduler's own step for one group, once for each arrival, on one set of columns.
 
-    Building the board, which a running scheduler would not do anew for each pod, is outside the clock.
+    Building the columns, which a running scheduler would not do anew for each pod, is outside the clock.
     """
     cleaned, _ = clean(rows)
-    board = Board(cleaned)
-    trial = Trial(board)
+    columns = Columns(cleaned)
+    trial = Trial(columns)
     share(trial)
     placer = Placer(trial)
     with _Clock() as clock:
-        for group in range(len(board.groups)):
+        for group in range(len(columns.groups)):
             place_next(placer, group)
-    seats = seat(trial, [pod for pod in range(len(board.pods)) if board.hold[pod] == REAL])
-    names = board.nodes.names
+    devices = assign_devices(trial, [pod for pod in range(len(columns.pods)) if columns.hold[pod] == REAL])
+    names = columns.nodes.names
     places: list[Place | None] = [
-        (names[board.hold_node[pod]], seats.get(pod, ())) if board.hold[pod] == REAL else None
-        for pod in range(len(board.pods))
+        (names[columns.hold_node[pod]], devices.get(pod, ())) if columns.hold[pod] == REAL else None
+        for pod in range(len(columns.pods))
     ]
     return Decided(places, clock.wall_s, clock.cpu_s)
 

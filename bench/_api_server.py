@@ -18,16 +18,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import uvicorn
-from fastapi import APIRouter, FastAPI, Response
+from starlette.responses import Response
 
 from bench._cases import case_named
 from bench._ledger import Ledger
 from bench._stopwatch import peak_mib
-from fairpool.control import rbac
+from fairpool.control import app as control
 from fairpool.control.app import cluster_identity, create_app
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.owner import owner_token
-from fairpool.control.plane import CallerDep
+from fairpool.control.plane import Caller
+from fairpool.control.rbac import Action
+from fairpool.control.routes import Routes
 from fairpool.control.settings import Settings
 from fairpool.scheduler.plan import plan
 
@@ -61,23 +62,21 @@ class Churn:
         return self.wall
 
 
-def with_empty_route(app: FastAPI) -> None:
+def add_empty_route() -> None:
     """A route that any caller may ask for and that does nothing. It is found and called as all others, so that nothing
     can be cheaper."""
-    router = APIRouter(route_class=LeanRoute)
+    routes = Routes()
 
-    @router.get(EMPTY)
-    async def empty(caller: CallerDep) -> Response:
+    @routes.get(EMPTY, action=Action.SELF)
+    async def empty(caller: Caller) -> Response:
         return Response("{}", media_type="application/json")
 
-    rbac.ROUTES = {**rbac.ROUTES, ("GET", EMPTY): rbac.Action.SELF}
-    app.include_router(router)
-    app.router.routes.insert(0, app.router.routes.pop())
+    control.ROUTES = (*control.ROUTES, *routes)
 
 
 async def serve(folder: Path) -> None:
+    add_empty_route()
     app = create_app(Settings(data=folder))
-    with_empty_route(app)
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     async with app.router.lifespan_context(app):
         identity = await cluster_identity(app)

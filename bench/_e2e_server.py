@@ -24,9 +24,8 @@ from fairpool.control.clusters import cluster_beside
 from fairpool.control.owner import owner_token
 from fairpool.control.settings import Settings
 from fairpool.engines.simulated.behaviour import Behaviour, always
-from fairpool.engines.simulated.clock import WallClock
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.model.ids import SECOND_MS, NodeName
+from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.node import Node
 from fairpool.platform.assembly import REST_S, TELL_WITHIN_MS
 from fairpool.platform.in_process import InProcessControl
@@ -35,6 +34,13 @@ from fairpool.platform.loop_thread import LoopThread, Waker, now
 STARTS_S = 0.01
 RUNS_S = 1.0
 GPUS = 8
+
+
+class RealTime:
+    """The clock of the loop, for the engine."""
+
+    def now(self) -> Instant:
+        return now()
 
 
 class Bedside(Waker):
@@ -59,7 +65,7 @@ async def serve(folder: Path, nodes: int) -> None:
         )
         for number in range(nodes)
     )
-    engine = SimulatedEngine(WallClock(now()), machines, always(Behaviour(start_s=STARTS_S, run_s=RUNS_S)))
+    engine = SimulatedEngine(RealTime(), machines, always(Behaviour(start_s=STARTS_S, run_s=RUNS_S)))
     async with app.router.lifespan_context(app):
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()

@@ -20,12 +20,12 @@ from bench._audit import After, faults
 from bench._cases import Case, case_named
 from bench._ledger import Ledger
 from fairpool.model.lifecycle import PodPhase
-from fairpool.scheduler.board import Board
-from fairpool.scheduler.cleaning import clean
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.decision import Plan
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.trial import Trial
+from fairpool.scheduler.validation import clean
 
 ENOUGH_S = 30.0
 """Repetitions end after this long."""
@@ -85,7 +85,7 @@ class Samples:
         gc.collect()
         start = time.perf_counter()
         rows, _ = clean(snapshot)
-        Trial(Board(rows))
+        Trial(Columns(rows))
         self.columns.append(time.perf_counter() - start)
         say(event="columns", wall_s=self.columns[-1])
 

@@ -135,7 +135,7 @@ def _shim(life: Path) -> int:
 
 
 def _program(life: Path) -> int:
-    main = main_process.said(str(life))
+    main = main_process.recorded(str(life))
     assert main is not None
     return main[0]
 

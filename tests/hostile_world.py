@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import fairpool
-from fairpool.agent.exec_client import Execution
+from fairpool.agent.exec_client import ExecSession
 from fairpool.agent.isolation import PROCESSES_VARIABLE
 from fairpool.agent.pod_log import LogChunk
-from fairpool.agent.view import HOME
+from fairpool.agent.root_filesystem import HOME
 from fairpool.model.ids import PodId
 from fairpool.model.observation import OrderStatus, PodState
 from fairpool.model.spec import Volume
-from tests.local_machine import PATIENCE_S, TOKEN, Machine, a_machine
+from tests.local_machine import TIMEOUT_S, TOKEN, Machine, a_machine
 
 HERE = Path(__file__).resolve().parent
 SECRET = b"of the platform"
@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
     for place in (data_directory, config):
         place.mkdir(mode=0o700)
     with a_machine(data_directory / "machine", shared=folder / "shared", protected=(data_directory, config)) as machine:
-        if why := machine.engine.supervisor.forbidden.get("isolation"):
+        if why := machine.engine.supervisor.unavailable.get("isolation"):
             print(json.dumps(["permitted", why]))
             return
         print(json.dumps(["permitted", None]))
@@ -158,12 +158,12 @@ class World:
         )
         pod = self.machine.run("deep", "python3", "-c", script).order.pod
         self.machine.forget(pod)
-        trash = self.machine.engine.supervisor.data.trash
-        end = time.monotonic() + PATIENCE_S
+        trash = self.machine.engine.supervisor.state.trash
+        end = time.monotonic() + TIMEOUT_S
         while left := list(trash.iterdir()):
             if time.monotonic() > end:
                 return f"left: {left}"
-            self.machine.engine.supervisor._sweeper.sweep()
+            self.machine.engine.supervisor._collector.empty_trash()
             time.sleep(0.05)
         return None
 
@@ -295,11 +295,11 @@ class World:
 
     def _said_by(self, pod: PodId, *command: str) -> str:
         run = self.machine.engine.supervisor.execute(pod, command)
-        assert isinstance(run, Execution), run
+        assert isinstance(run, ExecSession), run
         parts = []
         while part := os.read(run.stdout, 65536):
             parts.append(part)
-        run.wait(PATIENCE_S)
+        run.wait(TIMEOUT_S)
         run.close()
         return b"".join(parts).decode()
 
@@ -361,7 +361,7 @@ def _in_time(call: Callable[[], object]) -> object:
     answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.append(call()), daemon=True)
     thread.start()
-    thread.join(PATIENCE_S)
+    thread.join(TIMEOUT_S)
     return answers[0] if answers else None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from fairpool.agent import process_table
 from fairpool.agent.devices import LogicalNode, simulated_node
 from fairpool.agent.pod_log import LogChunk
-from fairpool.agent.process_table import POD_MARK
+from fairpool.agent.process_table import POD_UUID
 from fairpool.engines.local import LocalEngine
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
 from fairpool.model.observation import ForgetOrder, ObservedPod, PodState, StartOrder, StopOrder
@@ -23,7 +23,7 @@ from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 
 NODE = NodeName("dgx1-1")
 TOKEN = Token(1)
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 """Until a test gives up; much longer than anything takes, because machines that test are busy."""
 
 
@@ -121,7 +121,7 @@ class Machine:
 
     def until(self, holds: Callable[[], object], what: str) -> None:
         """Look until it is so; woken by hints, so that it takes no longer than it must."""
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while not holds():
             assert time.monotonic() < end, f"waited in vain until {what}"
             self.engine.wait(0.02)
@@ -132,14 +132,14 @@ class Machine:
         return chunk.data.decode()
 
     def folder(self, pod: PodId) -> Path:
-        return self.engine.supervisor.data.life(pod)
+        return self.engine.supervisor.state.pod_directory(pod)
 
     def shim_pid(self, pod: PodId, generation: int = 0) -> int:
         return int(os.readlink(self.folder(pod) / f"shim.{generation}").split(".")[0])
 
     def processes(self, pod: PodId) -> list[int]:
         """Living processes that carry the pod's mark, found without the agent's own eyes."""
-        wanted = f"{POD_MARK}={self.mark(pod)}".encode()
+        wanted = f"{POD_UUID}={self.mark(pod)}".encode()
         return [pid for pid in process_table.pids() if wanted in environment_of(pid) and is_running(pid)]
 
     def numbers(self, pod: PodId) -> dict[int, int]:
@@ -154,7 +154,7 @@ class Machine:
 
     def mark(self, pod: PodId) -> str:
         launch = json.loads((self.folder(pod) / "order.json").read_bytes())["launch"]
-        return str(launch["mark"])
+        return str(launch["pod_uuid"])
 
     def leftovers(self) -> list[str]:
         """Every process that has to do with this machine: pods, shims, fork servers."""
@@ -170,7 +170,7 @@ class Machine:
             except OSError:
                 continue
             # Of isolated pods the first process is found by its command line: the others live no longer than it does.
-            is_pod = POD_MARK.encode() in environment and root in environment
+            is_pod = POD_UUID.encode() in environment and root in environment
             if (
                 (is_pod or where.startswith(root) or root in command)
                 and pid != os.getpid()
@@ -217,7 +217,7 @@ def a_machine(root: Path, **settings: Any) -> Iterator[Machine]:
     try:
         yield machine
         machine.clean_up()
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while (left := machine.leftovers()) and time.monotonic() < end:
             time.sleep(0.02)
         assert not left, left

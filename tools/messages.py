@@ -106,8 +106,8 @@ def help_pages(name: str, command: click.Command, parent: click.Context | None =
     if not isinstance(command, click.Group):
         return
     for below in command.list_commands(context):
-        twigs = getattr(command, "twigs", {})
-        if below in twigs and twigs[below].hidden:
+        members = getattr(command, "members", {})
+        if below in members and members[below].hidden:
             continue
         found = command.get_command(context, below)
         if found is not None and not found.hidden:

@@ -60,7 +60,7 @@ TRESPASSES = [
     ("agent/devices.py", "import pynvml", DRIVER),
     ("control/admission.py", "import time", ADMITTING),
     ("control/app.py", "import sqlalchemy", TABLES),
-    ("cluster/loop.py", "import fastapi", WEB),
+    ("cluster/loop.py", "import starlette", WEB),
 ]
 
 
@@ -100,7 +100,25 @@ NAMED_ROOMS = (
     *(f"control/{module}.py" for module in ("admission", "declared", "filters", "rbac")),
     *(
         f"cluster/{module}.py"
-        for module in ("cycle", "settle", "expand", "dependencies", "snapshot_builder", "outstanding_orders", "rollup")
+        for module in (
+            "adoption",
+            "apply_plan",
+            "cycle",
+            "dependencies",
+            "desired_state",
+            "expand",
+            "failures",
+            "gates",
+            "grace_period",
+            "outstanding_orders",
+            "planning",
+            "pod_slots",
+            "rollup",
+            "settle",
+            "snapshot_builder",
+            "workload_end",
+            "workload_state",
+        )
     ),
 )
 ALL_ROOMS = (

@@ -14,19 +14,19 @@ from fairpool.model.node import Node
 from fairpool.model.organization import DEFAULT_QUEUE_PRIORITY, Entitlement, Queue
 from fairpool.model.quantity import UNLIMITED
 from fairpool.model.workload import GpuRequest, Pod, PodGroup, PodSet, PodShape, SubGroup, gpu_portion, whole_gpus
-from fairpool.scheduler.board import Board
-from fairpool.scheduler.cleaning import clean
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.fairshare import Claimant, divide, divide_surplus, fair_shares
 from fairpool.scheduler.gate import is_over_limit, is_over_quota
-from fairpool.scheduler.order import compare_queues
+from fairpool.scheduler.group_index import GroupIndex
+from fairpool.scheduler.order import compare_precedence, queue_precedence
 from fairpool.scheduler.plan import share
 from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
 from fairpool.scheduler.queues import UNIT, QueueTable, Vector
 from fairpool.scheduler.reclaim import Holdings, is_justified, may_reclaim
-from fairpool.scheduler.roster import Roster
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, min_runtime_s, protected_until
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.trial import Trial
+from fairpool.scheduler.validation import clean
 from fairpool.scheduler.victims import Candidates, VictimWalk, victim_key
 from fairpool.scheduler.walk import Walk
 from tests.conformance.case import Case, Json
@@ -158,7 +158,10 @@ def _queue_order(data: Json) -> Iterator[str]:
     table.total = _amounts(data["total"])
     left, right = (table.index[QueueId(name)] for name in ("left", "right"))
     asked = tuple(_asked(data["jobs"][name], data["min_node_gpu_memory"]) for name in ("left", "right"))
-    order = compare_queues(table, Policy.reference(), left, right, (asked[0], asked[1]), (list(NOTHING), list(NOTHING)))
+    policy = Policy.reference()
+    one = queue_precedence(table, policy, left, asked[0], list(NOTHING))
+    other = queue_precedence(table, policy, right, asked[1], list(NOTHING))
+    order = compare_precedence(table, policy, left, one, right, other)
     yield from _verdict("the first", "left" if order < 0 else "right", data["expected"]["first"])
 
 
@@ -204,30 +207,32 @@ def _capacity_policy(data: Json) -> Iterator[str]:
 
 
 def _job_order(data: Json) -> Iterator[str]:
-    board = _board(data)
-    trial = Trial(board)
+    columns = _columns(data)
+    trial = Trial(columns)
     share(trial)
     if data["victims"]:
-        everybody = Roster(trial, range(len(board.groups)), lambda _: True, lambda group: victim_key(trial, group))
-        taken = _victims_in_order(VictimWalk(trial, everybody, Candidates(lambda _: True)))
+        every_group = GroupIndex(
+            trial, range(len(columns.groups)), lambda _: True, lambda group: victim_key(trial, group)
+        )
+        taken = _victims_in_order(VictimWalk(trial, every_group, Candidates(lambda _: True)))
     else:
-        walk = Walk(trial, range(len(board.groups)))
+        walk = Walk(trial, range(len(columns.groups)))
         taken = list(iter(walk.pop, None))
-    names = [board.groups[group].id.partition(" ")[2] for group in taken]
+    names = [columns.groups[group].id.partition(" ")[2] for group in taken]
     yield from _verdict("the order", names, data["expected"]["order"])
 
 
 def _victims_in_order(walk: VictimWalk) -> list[int]:
     """Whole groups, one after the other."""
-    board, taken = walk.board, []
+    columns, taken = walk.columns, []
     while (given := walk.pop()) is not None:
         group, _ = given
         taken.append(group)
-        walk.take(group, [pod for number in board.sets_of[group] for pod in board.sets.pods[number]])
+        walk.take(group, [pod for number in columns.sets_of[group] for pod in columns.sets.pods[number]])
     return taken
 
 
-def _board(data: Json) -> Board:
+def _columns(data: Json) -> Columns:
     """Jobs on a node that is out of order: they can run there, and the cluster has no capacity."""
     nowhere = Node(name=NodeName("n"), cpu_milli=0, memory_bytes=0, ready=False)
     policy = replace(Policy.reference(), fair_order=data["fair_share_order"])
@@ -240,7 +245,7 @@ def _board(data: Json) -> Board:
         policy=policy,
     )
     rows, _ = clean(snapshot)
-    return Board(rows)
+    return Columns(rows)
 
 
 def _plain_queue(row: Json) -> Queue:
@@ -305,15 +310,15 @@ def _min_runtime(data: Json) -> Iterator[str]:
     if data["operation"] == "resolve":
         yield from _resolve(data, policy)
         return
-    board, victim, taker = _one_victim(data, policy)
+    columns, victim, taker = _one_victim(data, policy)
     by = Pass(data["action"])
     if data["operation"] == "victim_filter":
-        allowed = may_be_victim(board, by, taker, victim)
+        allowed = may_be_victim(columns, by, taker, victim)
     else:
-        pods = board.sets.pods[board.sets_of[victim][0]]
+        pods = columns.sets.pods[columns.sets_of[victim][0]]
         evicted = pods[: data["evicted_tasks"]]
-        is_protected = protected_until(board, by, taker, victim) is not None
-        allowed = not is_protected or keeps_minimum(board, victim, evicted)
+        is_protected = protected_until(columns, by, taker, victim) is not None
+        allowed = not is_protected or keeps_minimum(columns, victim, evicted)
     yield from _verdict("allowed", allowed, data["expected"]["allowed"])
 
 
@@ -345,8 +350,8 @@ def _protected_queues(data: Json) -> list[Queue]:
     ]
 
 
-def _one_victim(data: Json, policy: Policy) -> tuple[Board, int, int]:
-    """A board with one running group and one that wants its place, and their numbers."""
+def _one_victim(data: Json, policy: Policy) -> tuple[Columns, int, int]:
+    """Columns with one running group and one that wants its place, and their numbers."""
     victim = data["victim"]
     started_s = victim["started_seconds_ago"]
     running = PodGroup(
@@ -371,9 +376,9 @@ def _one_victim(data: Json, policy: Policy) -> tuple[Board, int, int]:
         pods=pods,
         policy=policy,
     )
-    board = Board(snapshot)
-    Trial(board)  # puts the pods in their places
-    return board, board.group_index[running.id], board.group_index[taker.id]
+    columns = Columns(snapshot)
+    Trial(columns)  # puts the pods in their places
+    return columns, columns.group_index[running.id], columns.group_index[taker.id]
 
 
 SUITES: dict[str, Callable[[Json], Iterator[str]]] = {

@@ -11,14 +11,14 @@ from fairpool.engines.port import Engine
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.faulty_engine import FaultyEngine
 from fairpool.engines.simulated.state_file import StateFile
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
 from fairpool.model.node import Node
 from fairpool.model.observation import Observation, Order, OrderResult, StartOrder
 from fairpool.model.spec import Program
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
+from tests.fault_injection.faults import Faults
+from tests.fault_injection.faulty_engine import FaultyEngine
 
 NODE = NodeName("n1")
 START = Instant(1_700_000_000_000)

@@ -13,7 +13,7 @@ from fairpool.engines.local import LocalEngine
 from fairpool.engines.port import Engine
 from fairpool.model.ids import NodeName, PodId, Token
 from fairpool.model.observation import Observation, Order, OrderResult, OrderStatus, PodState, StartOrder, StopOrder
-from tests.local_machine import NODE, PATIENCE_S, Machine
+from tests.local_machine import NODE, TIMEOUT_S, Machine
 
 DEAF = "deaf"
 
@@ -85,7 +85,7 @@ class Patient:
     """Answers starts when they have happened: the suite asks at once, and a process takes a moment.
 
     It also knows when each life should be over, so that time that passes can be followed by a look instead of a guess
-    how long a busy machine takes to notice.
+    how long a busy machine takes to stop_notice.
     """
 
     def __init__(self, machine: Machine, *, reopened: bool) -> None:
@@ -104,7 +104,7 @@ class Patient:
         engine = self._engine()
         answers = engine.carry_out(orders, token)
         self._token = token
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while any(pod.state is PodState.STARTING for pod in engine.observe(token).pods.values()):
             assert time.monotonic() < end, "nothing starts"
             engine.wait(0.02)
@@ -118,7 +118,7 @@ class Patient:
         """A program runs a moment before it has said what it does not want to hear."""
         course = self.courses.get(order.pod)
         if isinstance(order, StartOrder) and course is not None and course.is_deaf:
-            end = time.monotonic() + PATIENCE_S
+            end = time.monotonic() + TIMEOUT_S
             while self._runs(order.pod) and DEAF not in self._machine.log(order.pod):
                 assert time.monotonic() < end, f"{order.pod} does not become deaf"
                 time.sleep(0.01)
@@ -126,7 +126,7 @@ class Patient:
     def see_who_is_due_end(self) -> None:
         """Wait until whoever should be over by now is seen to be."""
         due = [pod for pod, at in self.due.items() if at <= time.monotonic()]
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while any(self._runs(pod) for pod in due):
             assert time.monotonic() < end, f"one of {due} does not end"
             self._machine.engine.wait(0.02)

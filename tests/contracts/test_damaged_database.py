@@ -283,13 +283,13 @@ def test_a_newer_one_is_left_alone(control: Path) -> None:
 READ_ONLY = """
 import sys
 from pathlib import Path
-from fairpool.agent import namespaces as ns
+from fairpool.agent import mounts, namespaces
 from fairpool.control.store import condition
 path = Path(sys.argv[1])
-ns.enter(ns.CLONE_NEWNS)
-ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
-ns.mount(str(path), str(path), "", ns.MS_BIND)
-ns.mount("none", str(path), "", ns.MS_BIND | ns.MS_REMOUNT | ns.MS_RDONLY)
+namespaces.enter(namespaces.CLONE_NEWNS)
+mounts.mount("none", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
+mounts.mount(str(path), str(path), "", mounts.MS_BIND)
+mounts.mount("none", str(path), "", mounts.MS_BIND | mounts.MS_REMOUNT | mounts.MS_RDONLY)
 problem = condition.problem_with(path)
 print(problem.code if problem else "")
 """

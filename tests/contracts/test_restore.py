@@ -219,7 +219,7 @@ class Cluster:
         machine = Node(name=NodeName("n1"), cpu_milli=64_000, memory_bytes=1 << 38, gpus=8, gpu_memory_mib=32_510)
         self.engine = SimulatedEngine(self.clock, [machine], always(Behaviour()))
         self.wire = Wire(home)
-        self.loop = Loop(Ledger(None), self.engine, ControlLink(self.wire, "local"), self.clock.wall.now)
+        self.loop = Loop(Ledger(None), self.engine, ControlLink(self.wire, "local"), self.clock.now)
 
     def run(self, seconds: int) -> None:
         for _ in range(seconds):

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from argon2.exceptions import VerificationError
-from fastapi.testclient import TestClient
+from starlette.testclient import TestClient
 
-from fairpool.control.app import create_app
+from fairpool.control.app import ROUTES, create_app
 from fairpool.control.attempts import Attempts, names_of, network_of
 from fairpool.control.owner import new_link, owner_token
 from fairpool.control.passwords import WAITING_MAX, Passwords, new_password
-from fairpool.control.rbac import ROUTES, Action
+from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.settings import Settings
 from tests.control.house import CHEAP, HERE, START, House, codes, expect, house
@@ -31,17 +31,20 @@ def home() -> Iterator[House]:
         yield home
 
 
+OWN = ("/api/v1/me", "/api/v1/me/password", "/api/v1/me/logout")
+
+
 def test_a_first_password_is_good_for_nothing_but_its_change(tmp_path: Path) -> None:
     """F-221, and A3 of the first trial: enforced by the server, whoever calls."""
     with house(tmp_path, first_password="chosen by the installer") as home:
         home.sign_in("first", "test@run.ai", "chosen by the installer")
         me = expect(home.call("GET", "/api/v1/me", by="first"), 200)
         assert (me["username"], me["mustChangePassword"], me["hasPassword"]) == ("test@run.ai", True, True)
-        for method, path in sorted(ROUTES):
-            if ROUTES[(method, path)] in (Action.OPEN, Action.LINK) or method == "WEBSOCKET" or "/me" in path:
+        for route in ROUTES:
+            if route.action in (Action.OPEN, Action.LINK) or route.method == "WEBSOCKET" or route.path in OWN:
                 continue
-            answer = home.call(method, re.sub(r"\{\w+\}", "nothing", path), by="first")
-            assert codes(answer) == ["access.password_must_change"], (method, path)
+            answer = home.call(route.method, re.sub(r"\{\w+\}", "nothing", route.path), by="first")
+            assert codes(answer) == ["access.password_must_change"], (route.method, route.path)
         body = {"currentPassword": "chosen by the installer", "newPassword": "password"}
         assert codes(home.call("POST", "/api/v1/me/password", body, by="first")) == ["access.same_password"]
         body = {"currentPassword": "chosen by the installer", "newPassword": "a better one"}
@@ -114,9 +117,9 @@ def test_pages_and_health_need_no_caller_and_nothing_from_elsewhere(home: House)
         assert "default-src 'none'" in page.headers["content-security-policy"]
         assert not re.search(r"(src|href)=[\"']?(https?:)?//", page.text), "it opens offline"
     reference = home.http.get("/docs").text
-    for method, path in ROUTES:
-        if ROUTES[(method, path)] is not Action.OPEN:
-            assert f"<code>{path}</code>" in reference, (method, path)
+    for route in ROUTES:
+        if route.action is not Action.OPEN:
+            assert f"<code>{route.path}</code>" in reference, (route.method, route.path)
     assert home.http.get("/api/docs", headers={"Accept": "text/markdown"}).text.startswith("# REST API")
 
 
@@ -253,9 +256,9 @@ def sent(home: House, path: str, by: str, size: int) -> tuple[int, int]:
 def test_no_byte_of_a_body_is_read_before_its_sender_may_send_it(home: House) -> None:
     """A6: a token without any role made the server parse 250 MiB."""
     home.researcher("nobody")
-    routes = [path for method, path in ROUTES if method == "POST" and ROUTES[(method, path)] is not Action.OPEN]
-    for path in routes:
-        if ROUTES[("POST", path)] is Action.SELF:
+    for route in ROUTES:
+        path = route.path
+        if route.method != "POST" or route.action in (Action.OPEN, Action.SELF):
             continue
         if path == "/api/v1/cluster/pull":  # which takes no large body from anybody
             continue

@@ -13,16 +13,14 @@ from random import Random
 import pytest
 
 from fairpool.engines.port import EngineUnreachable
-from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always, seeded
-from fairpool.engines.simulated.clock import VirtualClock, WallClock
+from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always
+from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.faulty_engine import FaultyEngine
 from fairpool.engines.simulated.invariants import InvariantChecker
 from fairpool.engines.simulated.simulated_node import FENCE_S, GONE_S, SimulatedNode
 from fairpool.engines.simulated.state_file import StateFile
 from fairpool.engines.simulated.timeline import PodTimeline, observed
-from fairpool.engines.simulated.traces import Trace, arrivals, read_trace
+from fairpool.engines.simulated.traces import Trace, read_trace
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, QueueId, Token
 from fairpool.model.node import Taint, TaintEffect
 from fairpool.model.observation import (
@@ -53,6 +51,10 @@ from fairpool.model.workload import (
     whole_gpus,
 )
 from tests.contracts.harness import GIB, NODE, START, machine, start_order
+from tests.fault_injection.faults import Faults
+from tests.fault_injection.faulty_engine import FaultyEngine
+from tests.fault_injection.random_workloads import arrivals, seeded
+from tests.fault_injection.skewed_clock import SkewedClock
 
 ONE = Token(1)
 
@@ -100,7 +102,7 @@ def test_looking_often_and_looking_once_see_the_same(seed: int) -> None:
 
 
 def test_a_clock_that_is_set_back_undoes_nothing() -> None:
-    clock = VirtualClock(START)
+    clock = SkewedClock(START)
     engine = SimulatedEngine(clock.wall, [machine()], always(Behaviour(run_s=60)))
     order = start_order("a")
     engine.carry_out([order], ONE)
@@ -109,16 +111,6 @@ def test_a_clock_that_is_set_back_undoes_nothing() -> None:
     clock.jump(-90)
     assert engine.observe(ONE) is before
     assert clock.wall.now() == START + 10_000
-
-
-def test_real_time_may_run_faster_and_goes_on_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.time", lambda: START / SECOND_MS + 2)
-    clock = WallClock(START, speed=60)
-    assert clock.now() == START + 120_000
-    monkeypatch.setattr("time.time", lambda: START / SECOND_MS + 1)
-    assert clock.now() == START + 120_000, "time went back"
-    monkeypatch.setattr("time.time", lambda: START / SECOND_MS + 3)
-    assert WallClock(START, speed=60).now() == START + 180_000
 
 
 # --- work
@@ -256,7 +248,7 @@ def test_a_pod_that_is_lost_leaves_no_trace_and_does_not_start_again() -> None:
     order = world.start("a")
     world.engine.lose(order.pod)
     assert order.pod not in world.look().pods
-    assert world.tell(order) == OrderResult(order.pod, OrderStatus.REFUSED, "this pod instance has ended")
+    assert world.tell(order) == OrderResult(order.pod, OrderStatus.REFUSED, "this pod has ended")
 
 
 # --- what changes and what stays the same object
@@ -548,11 +540,6 @@ def test_everything_an_order_or_a_node_can_hold_comes_back_from_the_journal() ->
     node = replace(machine(), labels={"a": "b"}, taints=(Taint("x"),), gpus_withheld=(3,), mig_instances={"mig-1g": 7})
     host = SimulatedNode(number=1, node=node, silent_since=START)
     assert decode(SimulatedNode, encode(host)) == host
-
-
-def test_a_journal_remembers_when_it_was_begun(tmp_path: Path) -> None:
-    assert StateFile(tmp_path / "journal").begun_at(5) == 5
-    assert StateFile(tmp_path / "journal").begun_at(9) == 5
 
 
 # --- faults

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.agent.state_directory import DataFolder
+from fairpool.agent.state_directory import StateDirectory
 from fairpool.agent.unpacking import unpack
 from fairpool.agent.uploads import Uploads
 from fairpool.control import uploads as control_uploads
@@ -31,7 +31,7 @@ class FakePodAccess(NoPodAccess):
 
     def __init__(self, root: Path) -> None:
         self.store = Uploads(root)
-        self.data = DataFolder(root.parent)
+        self.data = StateDirectory(root.parent)
 
     async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
         problem = self.store.begin(upload, total_bytes)

@@ -30,7 +30,7 @@ class Cluster:
 
     def restart(self) -> Loop:
         """Another loop on the same ledger."""
-        self.loop = Loop(self.ledger, self.engine, ControlLink(self.home, "local"), self.clock.wall.now)
+        self.loop = Loop(self.ledger, self.engine, ControlLink(self.home, "local"), self.clock.now)
         return self.loop
 
     def run(self, seconds: int = 90) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from argon2 import PasswordHasher
-from fastapi import FastAPI
-from fastapi.testclient import TestClient
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from fairpool.api.clusters import (
     EventReport,
@@ -55,7 +55,7 @@ class Clock:
 class House:
     """One control plane, its clock, and its callers."""
 
-    app: FastAPI
+    app: Starlette
     http: TestClient
     clock: Clock
     cluster: str = ""
@@ -179,7 +179,7 @@ def codes(answer: Any) -> list[str]:
     return [each["code"] for each in answer.json()["problems"]]
 
 
-async def choose_password(app: FastAPI, password: str = FIRST_PASSWORD) -> None:
+async def choose_password(app: Starlette, password: str = FIRST_PASSWORD) -> None:
     """As if the first user had chosen a password; an installation that was there before keeps its own."""
 
     def unit(connection: Connection) -> None:

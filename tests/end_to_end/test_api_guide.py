@@ -23,7 +23,7 @@ def _cluster(server: Server, over: threading.Event) -> None:
     told: set[str] = set()
     while not over.wait(0.1):
         for each in server.admin.all_workloads():
-            if each.id not in told and each.desired_phase.value == "Running":
+            if each.id not in told and each.desired_phase == "Running":
                 told.add(each.id)
                 server.runs(each.project_name, each.name)
 

@@ -218,7 +218,7 @@ class Chaos:
 
     def shims(self) -> list[int]:
         start = f"{self.platform.data_directory.machine}/pods/"
-        return [pid for pid in process_table.pids() if process_table.working_folder(pid).startswith(start)]
+        return [pid for pid in process_table.pids() if process_table.working_directory(pid).startswith(start)]
 
     def lives(self) -> dict[tuple[str, str], dict[str, list[int]]]:
         """Every living process with a mark of ours: by workload and index, then by the mark of its life."""

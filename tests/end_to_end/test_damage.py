@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent import namespaces
-from fairpool.agent.state_directory import Unidentified
+from fairpool.agent.state_directory import UnknownInstallation
 from fairpool.engines.local import LocalEngine
 from fairpool.model.ids import Token
 from tests.local_machine import Machine, a_machine
@@ -22,7 +22,7 @@ def trouble_with(machine: Machine) -> str:
     """Why it does not start; empty: it does."""
     try:
         engine = LocalEngine(machine.root, nodes=machine.nodes)
-    except Unidentified as error:
+    except UnknownInstallation as error:
         return error.problem.what
     engine.observe(Token(2))
     engine.close()
@@ -51,38 +51,38 @@ def test_a_machine_starts_whichever_of_its_files_was_cut_or_says_which_it_was(tm
 FULL = """
 import json, os, sys
 from pathlib import Path
-from fairpool.agent import namespaces as ns
+from fairpool.agent import mounts, namespaces
 from fairpool.platform import archive
 from fairpool.platform.data_directory import DataDirectory, PlatformError
 from tests.specification.test_archive import declare, declared
 
 folder = Path(sys.argv[1])
-ns.enter(ns.CLONE_NEWNS)
-ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
-ns.mount("tmpfs", str(folder / "data"), "tmpfs", 0, "size=4m,mode=700")
-data directory = DataDirectory(folder / "data")
-data directory.machine.mkdir()
-declare(data directory.control, "kept")
-archive.make_backup(data directory, folder / "backup")
-declare(data directory.control, "later", keep_journal=True)
-with open(data directory.root / "filler", "wb", buffering=0) as filler:
+namespaces.enter(namespaces.CLONE_NEWNS)
+mounts.mount("none", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
+mounts.mount("tmpfs", str(folder / "data"), "tmpfs", 0, "size=4m,mode=700")
+data_directory = DataDirectory(folder / "data")
+data_directory.machine.mkdir()
+declare(data_directory.control, "kept")
+archive.make_backup(data_directory, folder / "backup")
+declare(data_directory.control, "later", keep_journal=True)
+with open(data_directory.root / "filler", "wb", buffering=0) as filler:
     try:
         while filler.write(bytes(4096)):
             pass
     except OSError:
         pass
-before = os.listdir(data directory.root)
+before = os.listdir(data_directory.root)
 answers = []
-archive.make_backup(data directory, folder / "another")
+archive.make_backup(data_directory, folder / "another")
 try:
-    archive.restore_backup(data directory, folder / "backup")
+    archive.restore_backup(data_directory, folder / "backup")
 except PlatformError as error:
     answers.append(error.problem.what)
-new = [name for name in os.listdir(data directory.root) if name not in before]
-os.unlink(data directory.root / "filler")
-rows = declared(data directory.control)
-archive.restore_backup(data directory, folder / "another")
-print(json.dumps([answers, new, rows, declared(data directory.control)]))
+new = [name for name in os.listdir(data_directory.root) if name not in before]
+os.unlink(data_directory.root / "filler")
+rows = declared(data_directory.control)
+archive.restore_backup(data_directory, folder / "another")
+print(json.dumps([answers, new, rows, declared(data_directory.control)]))
 """
 
 

@@ -52,7 +52,7 @@ def machine(tmp_path: Path, device: Device) -> Iterator[Machine]:
 
 def look(machine: Machine) -> ObservedNode:
     """What the engine says of the node when it asks the driver anew."""
-    machine.engine._foreign_looked_at = float("-inf")
+    machine.engine._devices_checked_at = float("-inf")
     return machine.engine.observe(TOKEN).nodes[NODE]
 
 
@@ -62,14 +62,14 @@ def family(machine: Machine, device: Device) -> tuple[PodId, list[int]]:
     machine.until(lambda: len(machine.log(pod).split()) == 3, "all three run")
     on_the_machine = machine.numbers(pod)
     pids = [on_the_machine[int(word)] for word in machine.log(pod).split()]
-    machine.until(lambda: process_table.mark_of(pids[2]) is None, "the daemon has cleared its environment")
+    machine.until(lambda: process_table.pod_uuid_of(pids[2]) is None, "the daemon has cleared its environment")
     device.processes = dict.fromkeys(pids, 500)
     return pod, pids
 
 
 def test_whatever_a_pod_starts_is_its_own(machine: Machine, device: Device) -> None:
     pod, pids = family(machine, device)
-    assert process_table.mark_of(pids[1]) == machine.mark(pod)
+    assert process_table.pod_uuid_of(pids[1]) == machine.mark(pod)
     assert look(machine).message == ""
     machine.reopen()
     assert look(machine).message == "", "a server that was started anew knows them too"

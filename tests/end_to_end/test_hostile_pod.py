@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.hostile_pod import ATTEMPTS
-from tests.local_machine import PATIENCE_S
+from tests.local_machine import TIMEOUT_S
 from tests.ordinary_user import run_as_ordinary_user
 
 pytestmark = pytest.mark.slow
@@ -49,10 +49,10 @@ def tried(user: str, folder: Path) -> dict[str, str | None]:
     if user == "root":
         environment = {**kept, "HOME": str(folder), "PYTHONPATH": str(ROOT)}
         ran = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=4 * PATIENCE_S, check=False
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=4 * TIMEOUT_S, check=False
         )
     else:
-        ran = run_as_ordinary_user(command, folder, kept, 4 * PATIENCE_S)
+        ran = run_as_ordinary_user(command, folder, kept, 4 * TIMEOUT_S)
     lines = [line for line in ran.stdout.splitlines() if line.startswith("[")]
     found: dict[str, str | None] = dict(json.loads(line) for line in lines)
     if why := found.get("permitted"):

@@ -138,7 +138,7 @@ def test_a_shim_survives_a_very_long_grace(machine: Machine, grace_s: int) -> No
 def test_a_pod_whose_folder_is_removed_is_ended_before_its_next_life_starts(machine: Machine) -> None:
     """By somebody on the machine: an isolated pod cannot reach it (test_hostile_pod.py)."""
     pod = deaf(machine)
-    mark = str(machine.engine.supervisor._reaper.mark(pod))
+    mark = str(machine.engine.supervisor._reaper.pod_uuid(pod))
     shutil.rmtree(machine.folder(pod))
     order = machine.order("a", "sleep", "1000", life=1)
 
@@ -146,7 +146,7 @@ def test_a_pod_whose_folder_is_removed_is_ended_before_its_next_life_starts(mach
         (answer,) = machine.engine.carry_out([order], TOKEN)
         assert answer.status in (OrderStatus.LATER, OrderStatus.DONE), answer
         if answer.status is OrderStatus.DONE:
-            assert process_table.family(mark, {}) == {}, "the first life is gone by then"
+            assert process_table.pod_processes(mark, {}) == {}, "the first life is gone by then"
         return answer.status is OrderStatus.DONE
 
     machine.until(started, "the next life starts")
@@ -177,10 +177,10 @@ def test_a_life_without_its_folder_is_gone_only_when_its_processes_are(
     if when == "while it is down":
         machine.reopen()
     else:
-        machine.engine.supervisor._looked_at = float("-inf")  # as if half a minute had passed
+        machine.engine.supervisor._checked_at = float("-inf")  # as if half a minute had passed
     while not is_absent(machine, pod):
         machine.engine.wait(0.02)
-    assert process_table.family(mark, {}) == {}
+    assert process_table.pod_processes(mark, {}) == {}
 
 
 def test_what_has_erased_its_mark_ends_with_its_folder(machine: Machine) -> None:
@@ -204,11 +204,11 @@ def test_what_has_erased_its_mark_is_found_below_a_shim_without_folder_by_the_ne
 
 
 def test_what_has_erased_its_mark_and_lost_its_shim_is_found_by_its_namespace(machine: Machine) -> None:
-    if why := machine.engine.supervisor.forbidden.get("isolation"):
+    if why := machine.engine.supervisor.unavailable.get("isolation"):
         pytest.skip(f"this machine does not permit PID namespaces: {why}")
     pod = machine.up("a", "python3", "-c", ERASED)
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
-    machine.engine.supervisor._looked_at = float("-inf")
+    machine.engine.supervisor._checked_at = float("-inf")
     machine.see(pod)
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
     shutil.rmtree(machine.folder(pod))
@@ -219,7 +219,7 @@ def test_what_has_erased_its_mark_and_lost_its_shim_is_found_by_its_namespace(ma
 def test_what_has_erased_its_mark_and_lost_shim_and_folder_is_remembered_by_the_next_server(machine: Machine) -> None:
     pod = machine.up("a", "env", "-i", "sh", "-c", "echo ready; while :; do sleep 7654321; done")
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
-    machine.engine.supervisor._looked_at = float("-inf")  # as if half a minute had passed
+    machine.engine.supervisor._checked_at = float("-inf")  # as if half a minute had passed
     machine.see(pod)
     machine.engine.close()
     machine.engines.remove(machine.engine)
@@ -238,7 +238,7 @@ def test_a_pod_that_says_itself_that_it_has_ended_is_not_forgotten_while_it_runs
     machine.until_exited(pod)
     machine.engine.carry_out([ForgetOrder(pod=pod, node=NODE)], TOKEN)
     machine.until(lambda: not machine.folder(pod).exists(), "it is forgotten")
-    assert process_table.family(mark, {}) == {}
+    assert process_table.pod_processes(mark, {}) == {}
 
 
 def test_a_life_does_not_start_beside_an_earlier_one_of_the_same_pod(machine: Machine) -> None:
@@ -268,7 +268,7 @@ def test_pods_on_a_node_that_is_offered_no_more_are_ended_before_it_is_gone(mach
                 break
             assert seen.nodes[NODE].silent_since is not None, "it takes nobody, and nothing on it counts as gone"
             machine.engine.wait(0.02)
-    assert process_table.family(mark, {}) == {}
+    assert process_table.pod_processes(mark, {}) == {}
     assert seen.pods[pod].after_notice
     assert set(machine.engine.observe(TOKEN).nodes) == {"other"}
 

@@ -16,17 +16,16 @@ from typing import Any
 
 import pytest
 
-from fairpool.agent import process_table
-from fairpool.agent import supervisor as supervisor_module
-from fairpool.agent.exec_client import Attachment, Execution
-from fairpool.agent.launch import LogRotation, launch_of
+from fairpool.agent import pod_start, process_table
+from fairpool.agent.exec_client import AttachSession, ExecSession
+from fairpool.agent.launch import LogRotation, plan_launch
 from fairpool.agent.pod_log import LogChunk
 from fairpool.model.ids import PodId
 from fairpool.model.observation import OrderStatus, PodState, StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
 from fairpool.model.workload import NO_GPU, PodShape, gpu_memory, gpu_portion, whole_gpus
-from tests.local_machine import PATIENCE_S, TOKEN, Machine, a_machine
+from tests.local_machine import TIMEOUT_S, TOKEN, Machine, a_machine
 
 pytestmark = pytest.mark.slow
 
@@ -214,7 +213,7 @@ from tests.local_machine import Machine, TOKEN
 machine = Machine(Path(sys.argv[1]))
 step = int(sys.argv[2])
 if step == 0:  # between the written order and the request for a shim
-    machine.engine.supervisor._ask_for_shims = lambda: os.kill(os.getpid(), signal.SIGKILL)
+    machine.engine.supervisor._observer.request_shims = lambda: os.kill(os.getpid(), signal.SIGKILL)
 orders = [machine.order(f"w{i}", "sh", "-c", f"sleep {sys.argv[3]}; exit {10 + i}") for i in range(5)]
 machine.engine.carry_out(orders, TOKEN)
 if step == 2:
@@ -279,7 +278,7 @@ def test_pods_end_and_are_stopped_while_nobody_looks(tmp_path: Path) -> None:
         machine.stop(deaf, grace_s=1)
         machine.engines.remove(machine.engine)
         machine.engine.close()
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while not all((machine.folder(pod) / "exit.json").exists() for pod in (ends, deaf)):
             assert time.monotonic() < end
             time.sleep(0.02)
@@ -389,9 +388,9 @@ def test_a_plan_that_fails_when_the_table_was_edited_is_made_again(
         tried.append(order.pod)
         if tried.count(order.pod) == 1:
             raise PermissionError(13, "Permission denied")
-        return launch_of(order, *arguments, **named)
+        return plan_launch(order, *arguments, **named)
 
-    monkeypatch.setattr(supervisor_module, "launch_of", failing)
+    monkeypatch.setattr(pod_start, "plan_launch", failing)
     table = machine.root / "images.toml"
     table.write_text(table.read_text() + '\n[[image]]\nname = "no/such"\nentrypoint = ["sh", "-c", "exit 6"]\n')
     assert [machine.until_exited(pod).exit_code for pod in pods] == [6, 6]
@@ -527,7 +526,7 @@ def test_a_volume_that_does_not_exist_is_refused(machine: Machine) -> None:
 
 def test_what_cannot_be_mounted_is_refused_and_not_ignored(machine: Machine) -> None:
     for what in ("mounts", "isolation"):
-        machine.engine.supervisor._launcher.forbidden[what] = "Operation not permitted"
+        machine.engine.supervisor._launcher.unavailable[what] = "Operation not permitted"
     order = machine.order("a", "true", volumes=(Volume(source="/usr", target="/mnt"),))
     (answer,) = machine.engine.carry_out([order], TOKEN)
     assert answer.status is OrderStatus.REFUSED
@@ -546,7 +545,7 @@ def test_a_pod_has_its_own_host_name_and_shared_memory(machine: Machine) -> None
 def test_a_memory_limit_holds_or_is_said_not_to(machine: Machine) -> None:
     script = "x = bytearray(300 << 20)"
     pod = machine.start(machine.order("a", "python3", "-c", script, memory_limit_bytes=100 << 20))
-    if "limits" in machine.engine.supervisor.forbidden:
+    if "limits" in machine.engine.supervisor.unavailable:
         assert machine.until_exited(pod).exit_code == 0
         assert machine.log(pod).startswith("fairpool: CPU and memory limits are not enforced: ")
     else:
@@ -557,7 +556,7 @@ def test_a_memory_limit_holds_or_is_said_not_to(machine: Machine) -> None:
 # --- visitors
 
 
-def output_of(run: Execution) -> bytes:
+def output_of(run: ExecSession) -> bytes:
     parts: list[bytes] = []
     while True:
         try:
@@ -575,35 +574,35 @@ def test_a_command_runs_beside_the_program_in_its_view(machine: Machine) -> None
     pod = machine.up("a", "sleep", "1000", volumes=volumes, environment=(("COLOUR", "blue"),))
     script = 'cat /fairpool-test-view/file; echo "$COLOUR $JOB_NAME"; hostname; cat; echo oops >&2; exit 5'
     run = machine.engine.supervisor.execute(pod, ["sh", "-c", script])
-    assert isinstance(run, Execution)
+    assert isinstance(run, ExecSession)
     os.write(run.stdin, b"typed\n")
     run.end_input()
     assert output_of(run) == b"seen\nblue a\na-0-0\ntyped\n"
     assert run.stderr is not None
     assert os.read(run.stderr, 100) == b"oops\n"
-    assert run.wait(PATIENCE_S) == 5
+    assert run.wait(TIMEOUT_S) == 5
     run.close()
 
 
 def test_a_shell_has_a_terminal_that_can_be_resized(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000")
     run = machine.engine.supervisor.execute(pod, ["sh"], tty=True, size=(30, 100))
-    assert isinstance(run, Execution)
+    assert isinstance(run, ExecSession)
     os.write(run.stdin, b"stty size; tty\n")
     run.resize(40, 120)
     os.write(run.stdin, b"stty size; exit 3\n")
     text = output_of(run).decode()
     assert "40 120" in text
     assert "/dev/pts/" in text
-    assert run.wait(PATIENCE_S) == 3
+    assert run.wait(TIMEOUT_S) == 3
     run.close()
 
 
 def test_a_command_ends_when_its_visitor_leaves_and_when_the_pod_does(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000")
     leaves, stays = (machine.engine.supervisor.execute(pod, ["sleep", "1000"]) for _ in range(2))
-    assert isinstance(leaves, Execution)
-    assert isinstance(stays, Execution)
+    assert isinstance(leaves, ExecSession)
+    assert isinstance(stays, ExecSession)
     machine.until(lambda: len(machine.processes(pod)) == 3, "both run")
     leaves.close()
     machine.until(lambda: len(machine.processes(pod)) == 2, "the first is gone")
@@ -616,19 +615,19 @@ def test_a_command_ends_when_its_visitor_leaves_and_when_the_pod_does(machine: M
 def test_a_command_that_does_not_exist_says_so(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000")
     run = machine.engine.supervisor.execute(pod, ["nonesuch"])
-    assert isinstance(run, Execution)
-    assert run.wait(PATIENCE_S) == 127
+    assert isinstance(run, ExecSession)
+    assert run.wait(TIMEOUT_S) == 127
     run.close()
 
 
 def test_a_pod_without_keyboard_has_no_door_until_somebody_knocks(machine: Machine) -> None:
     pod = machine.up("a", "sh", "-c", "trap '' USR1; sleep 1000")
-    assert not (machine.folder(pod) / "door").exists()
+    assert not (machine.folder(pod) / "exec.sock").exists()
     for _ in range(2):
         run = machine.engine.supervisor.execute(pod, ["sh", "-c", "echo in; exit 5"])
-        assert isinstance(run, Execution)
+        assert isinstance(run, ExecSession)
         assert output_of(run) == b"in\n"
-        assert run.wait(PATIENCE_S) == 5
+        assert run.wait(TIMEOUT_S) == 5
         run.close()
     assert machine.see(pod).state is PodState.RUNNING
 
@@ -645,9 +644,9 @@ def test_nobody_visits_what_does_not_run(machine: Machine) -> None:
     assert isinstance(machine.engine.supervisor.attach(PodId("never-0-0")), Problem)
 
 
-def read_until(line: Attachment, wanted: bytes) -> bytes:
+def read_until(line: AttachSession, wanted: bytes) -> bytes:
     seen = b""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while wanted not in seen and time.monotonic() < end:
         seen += line.read(1.0) or b""
     assert wanted in seen, seen
@@ -658,16 +657,16 @@ def test_whoever_attaches_sees_what_was_shown_and_types(machine: Machine) -> Non
     pod = machine.up("a", "sh", "-c", "echo ready; read line; echo got $line; read line; stty size; exit 4", tty=True)
     machine.until(lambda: "ready" in machine.log(pod), "it is ready")
     first = machine.engine.supervisor.attach(pod)
-    assert isinstance(first, Attachment)
+    assert isinstance(first, AttachSession)
     read_until(first, b"ready\r\n")
-    first.type(b"hello\n")
+    first.write(b"hello\n")
     read_until(first, b"got hello")
     first.close()
     second = machine.engine.supervisor.attach(pod)
-    assert isinstance(second, Attachment)
+    assert isinstance(second, AttachSession)
     read_until(second, b"got hello")
     second.resize(33, 99)
-    second.type(b"\n")
+    second.write(b"\n")
     read_until(second, b"33 99")
     assert machine.until_exited(pod).exit_code == 4
     second.close()
@@ -676,8 +675,8 @@ def test_whoever_attaches_sees_what_was_shown_and_types(machine: Machine) -> Non
 def test_a_program_reads_what_is_typed_without_a_terminal(machine: Machine) -> None:
     pod = machine.up("a", "cat", stdin=True)
     line = machine.engine.supervisor.attach(pod)
-    assert isinstance(line, Attachment)
-    line.type(b"hello\n")
+    assert isinstance(line, AttachSession)
+    line.write(b"hello\n")
     read_until(line, b"hello\n")
     line.end_input()
     assert machine.until_exited(pod).exit_code == 0

@@ -26,8 +26,8 @@ from typing import Any
 import pytest
 
 from fairpool.agent import process_table
-from fairpool.agent.process_table import POD_MARK
-from fairpool.agent.state_directory import DataFolder
+from fairpool.agent.process_table import POD_UUID
+from fairpool.agent.state_directory import StateDirectory
 from fairpool.api.client import Client
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.workloads import PodItem, WorkloadItem
@@ -174,17 +174,17 @@ class Typist(Running):
 
     def shim(self, life: PodItem, generation: int = 0) -> int | None:
         """The process that keeps a life, the shim; a life whose shim was killed gets one of the next generation."""
-        link = DataFolder(self.data_directory.machine).life(PodId(life.id)) / f"shim.{generation}"
+        link = StateDirectory(self.data_directory.machine).pod_directory(PodId(life.id)) / f"shim.{generation}"
         pid, started, *_ = os.readlink(link).split(".") if link.is_symlink() else ("0", "0")
         return int(pid) if process_table.is_alive(int(pid), int(started)) else None
 
     def program(self, life: PodItem) -> int:
-        (pid,) = process_table.family(self.mark(life), {})
+        (pid,) = process_table.pod_processes(self.mark(life), {})
         return pid
 
     def mark(self, life: PodItem) -> str:
-        order = DataFolder(self.data_directory.machine).life(PodId(life.id)) / "order.json"
-        return str(json.loads(order.read_bytes())["launch"]["mark"])
+        order = StateDirectory(self.data_directory.machine).pod_directory(PodId(life.id)) / "order.json"
+        return str(json.loads(order.read_bytes())["launch"]["pod_uuid"])
 
     def marks(self) -> set[str]:
         """Of the pods that have a process here."""
@@ -213,10 +213,10 @@ def programs(machine: Path) -> list[Process]:
         except OSError:
             continue
         started = process_table.start_time(pid)
-        if started is not None and f"{POD_MARK}=".encode() in text and namespace_of(pid) in ours:
+        if started is not None and f"{POD_UUID}=".encode() in text and namespace_of(pid) in ours:
             variables = dict(line.partition("=")[::2] for line in text.decode(errors="replace").split("\0"))
             parent = int(stat[stat.rindex(b")") + 2 :].split()[1])
-            found.append(Process(pid, started, parent, variables["JOB_NAME"], variables[POD_MARK]))
+            found.append(Process(pid, started, parent, variables["JOB_NAME"], variables[POD_UUID]))
     return found
 
 
@@ -336,7 +336,7 @@ def check_phase(typist: Typist, phase: str) -> None:
     jobs = typist.jobs()
     assert (standing(jobs), not_running(jobs)) == (expected, queued), "and stays so"
     assert sum(held for held, _ in expected.values()) == 16
-    interactive = {name for name, each in jobs.items() if each.type.value == "Workspace"}
+    interactive = {name for name, each in jobs.items() if each.type == "Workspace"}
     assert len(interactive) == 6
     assert not interactive & set(queued)
     if phase == "4.8":
@@ -371,7 +371,7 @@ def standing(jobs: dict[str, WorkloadItem]) -> dict[str, tuple[float, list[str]]
     for project in FACTS["projects"]:
         own = [each for each in jobs.values() if each.project_name == project["name"]]
         held = round(sum(each.allocated_resources.gpu for each in own), 3)
-        teams[project["name"]] = held, sorted(each.name for each in own if each.phase.value == "Pending")
+        teams[project["name"]] = held, sorted(each.name for each in own if each.phase == "Pending")
     return teams
 
 
@@ -380,7 +380,7 @@ def not_running(jobs: dict[str, WorkloadItem]) -> list[str]:
 
 
 def _phase(jobs: dict[str, WorkloadItem], name: str) -> str:
-    return jobs[name].phase.value if name in jobs else ""
+    return jobs[name].phase if name in jobs else ""
 
 
 # --- shims and pods

@@ -453,7 +453,7 @@ def test_changes_can_speak_of_each_other(demo: str) -> None:
         ("--without-job tunig", "did you mean tuning?"),
         ("--later soon", "'soon' is not a length of time"),
         ("--check --set project.vision.quota=6", "--check cannot be combined"),
-        ("--frobnicate", "No such option"),
+        ("--frobnicate", "there is no flag --frobnicate"),
     ],
 )
 def test_a_flag_that_makes_no_sense_says_what_would(demo: str, flags: str, says: str) -> None:
@@ -629,7 +629,7 @@ def test_the_version_is_said() -> None:
 def test_an_unknown_command_gets_a_suggestion() -> None:
     answer = fairpool("paln")
     assert answer.code == 2
-    assert "there is no command 'paln': did you mean plan?" in answer.err
+    assert "there is no command fairpool paln: did you mean plan?" in answer.err
 
 
 @pytest.mark.slow

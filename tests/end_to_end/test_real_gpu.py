@@ -77,7 +77,7 @@ def words(machine: Machine) -> str:
 
 def look_anew(machine: Machine) -> None:
     """The next observation asks the driver, however short ago the last one did."""
-    machine.engine._foreign_looked_at = float("-inf")
+    machine.engine._devices_checked_at = float("-inf")
 
 
 def test_the_driver_tells_what_there_is(machine: Machine) -> None:
@@ -164,8 +164,8 @@ def test_work_that_cannot_be_seen_shows_by_its_memory(tmp_path: Path) -> None:
     look = (
         "from fairpool.agent.devices import machine_nodes; from fairpool.agent.device_health import *; "
         "from fairpool.agent.nvml import find_gpus; gpus = find_gpus(); nodes = machine_nodes(gpus); "
-        "mine = Belongings(ours=lambda pids: (), holds=lambda node, device: False); "
-        "print(gpus.use(nodes[0].gpus[0].uuid).computing, Lookout(gpus).look(nodes, mine)[0].words)"
+        "mine = Ownership(ours=lambda pids: (), holds=lambda node, device: False); "
+        "print(gpus.use(nodes[0].gpus[0].uuid).computing, DeviceHealth(gpus).check(nodes, mine)[0].words)"
     )
     inside = ["unshare", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:

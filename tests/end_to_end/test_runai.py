@@ -28,9 +28,9 @@ from fairpool.agent.images import SHIPPED, read_images
 from fairpool.api.client import Client, Refused
 from fairpool.api.clusters import PodReport
 from fairpool.api.workloads import Workload
+from fairpool.cli.failure import failure
 from fairpool.cli.runai import wait
-from fairpool.cli.runai.command_tree import Flag
-from fairpool.cli.runai.failure import failure
+from fairpool.cli.runai.flags import Flag
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.submit import LATER as NOT_SUPPORTED_YET
 from fairpool.cli.runai.submit import submit
@@ -229,7 +229,7 @@ def test_the_sixteen_gpus_of_four_teams_are_asked_for_line_by_line(server: Serve
     found = {each.name: each for each in server.admin.all_workloads() if re.match("team-[abcd]$", each.project_name)}
     asked = [found[line.split()[0]].workload_requested_resources.gpu for line in PHASE_4_8]
     assert asked == [1, 1, 2, 0.6, 0.4, 1, 2, 0.5, 0.3, 0.2, 2, 1, 4]
-    assert sum(each.type.value == "Workspace" for each in found.values()) == 6
+    assert sum(each.type == "Workspace" for each in found.values()) == 6
     deleted = server.typed("runai delete -p team-d d-1-gggg d-2-gg d-3-gg").splitlines()
     assert deleted == [f"Job {name} deleted successfully." for name in ("d-1-gggg", "d-2-gg", "d-3-gg")]
 

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import pod_directory, process_table, reaper, supervisor
-from fairpool.agent.exec_client import Attachment, Execution
-from fairpool.agent.supervisor import Supervisor
+from fairpool.agent import pod_directory, pod_stop, process_table, reaper
+from fairpool.agent.exec_client import AttachSession, ExecSession
+from fairpool.agent.pod_observer import PodObserver
 from fairpool.engines.port import EngineUnreachable
 from fairpool.model.ids import PodId
 from fairpool.model.observation import OrderStatus, PodState, StopOrder
 from fairpool.platform import background
 from fairpool.platform.data_directory import DataDirectory
-from tests.local_machine import NODE, PATIENCE_S, TOKEN, Machine, a_machine, is_running
+from tests.local_machine import NODE, TIMEOUT_S, TOKEN, Machine, a_machine, is_running
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def test_a_visitor_that_left_before_its_command_ended_costs_nothing(machine: Mac
     pod = ends_when_told(machine, go)
     shim = machine.shim_pid(pod)
     run = machine.engine.supervisor.execute(pod, ["sleep", "987654"])
-    assert isinstance(run, Execution)
+    assert isinstance(run, ExecSession)
 
     def of_the_visitor() -> list[int]:
         return [pid for pid in process_table.descendants(shim) if b"987654" in command_line(pid)]
@@ -87,7 +87,7 @@ def test_a_visitor_that_attached_and_left_at_once_costs_nothing(machine: Machine
     os.kill(shim, signal.SIGSTOP)
     for _ in range(3):
         line = machine.engine.supervisor.attach(pod)
-        assert isinstance(line, Attachment)
+        assert isinstance(line, AttachSession)
         line.close()
     os.kill(shim, signal.SIGCONT)
     assert_its_end_is_kept(machine, pod, go)
@@ -124,12 +124,12 @@ def test_a_visitor_that_talks_nonsense_is_shown_out(machine: Machine, go: Path, 
 
 
 def test_a_command_beside_a_pod_is_under_the_pods_limits(machine: Machine, go: Path) -> None:
-    if "limits" in machine.engine.supervisor.forbidden:
-        pytest.skip(f"no limits here: {machine.engine.supervisor.forbidden['limits']}")
+    if "limits" in machine.engine.supervisor.unavailable:
+        pytest.skip(f"no limits here: {machine.engine.supervisor.unavailable['limits']}")
     pod = ends_when_told(machine, go, memory_limit_bytes=200 << 20)
     run = machine.engine.supervisor.execute(pod, ["cat", "/proc/self/cgroup"])
-    assert isinstance(run, Execution)
-    assert run.wait(PATIENCE_S) == 0
+    assert isinstance(run, ExecSession)
+    assert run.wait(TIMEOUT_S) == 0
     assert machine.mark(pod).encode() in os.read(run.stdout, 65536)
     run.close()
     assert_its_end_is_kept(machine, pod, go)
@@ -141,8 +141,8 @@ def test_a_long_paste_into_a_terminal_arrives_whole(machine: Machine, go: Path) 
     pod = machine.up("a", "sh", "-c", script.format(go=go), tty=True)
     machine.until(lambda: "ready" in machine.log(pod), "it is ready")
     line = machine.engine.supervisor.attach(pod)
-    assert isinstance(line, Attachment)
-    line.type(b"x" * 300_000)
+    assert isinstance(line, AttachSession)
+    line.write(b"x" * 300_000)
     go.touch()
     assert machine.until_exited(pod).exit_code == 7
     assert "300000" in machine.log(pod)
@@ -152,8 +152,8 @@ def test_a_long_paste_into_a_terminal_arrives_whole(machine: Machine, go: Path) 
 def test_what_was_typed_before_the_end_of_input_arrives_whole(machine: Machine, go: Path) -> None:
     pod = machine.up("a", "sh", "-c", f"until [ -e {go} ]; do sleep 0.05; done; wc -c", stdin=True)
     line = machine.engine.supervisor.attach(pod)
-    assert isinstance(line, Attachment)
-    line.type(b"x" * 300_000)
+    assert isinstance(line, AttachSession)
+    line.write(b"x" * 300_000)
     line.end_input()
     go.touch()
     assert machine.until_exited(pod).exit_code == 0
@@ -164,7 +164,7 @@ def test_what_was_typed_before_the_end_of_input_arrives_whole(machine: Machine, 
 def knock(machine: Machine, pod: PodId) -> socket.socket:
     line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     handle = os.open(machine.folder(pod), os.O_PATH)
-    line.connect(f"/proc/self/fd/{handle}/door")
+    line.connect(f"/proc/self/fd/{handle}/exec.sock")
     os.close(handle)
     return line
 
@@ -330,7 +330,7 @@ def test_a_pod_whose_order_was_damaged_is_ended(machine: Machine) -> None:
     (machine.folder(pod) / "order.json").write_bytes(b'{"order": ')
     machine.reopen()
     assert pod not in machine.engine.observe(TOKEN).pods
-    machine.until(lambda: not process_table.family(mark, {}), "nobody knows whose it is, so it is ended")
+    machine.until(lambda: not process_table.pod_processes(mark, {}), "nobody knows whose it is, so it is ended")
 
 
 def test_an_order_its_shim_cannot_read_is_an_end(machine: Machine) -> None:
@@ -374,8 +374,8 @@ def test_hints_that_mean_nothing_harm_nobody(machine: Machine) -> None:
 
 
 def test_a_fork_server_that_cannot_rehearse_makes_shims_all_the_same(tmp_path: Path) -> None:
-    (tmp_path / "data" / "rehearsal").mkdir(parents=True)
-    (tmp_path / "data" / "rehearsal" / "life").touch()
+    (tmp_path / "data" / "warm-up").mkdir(parents=True)
+    (tmp_path / "data" / "warm-up" / "pod").touch()
     with a_machine(tmp_path / "data") as machine:
         assert machine.run("a", "sh", "-c", "exit 3").exit_code == 3
 
@@ -469,8 +469,8 @@ def test_an_heir_lets_visitors_in(machine: Machine) -> None:
 
     for generation in range(3):  # from the second on there is a door already, and nobody behind it
         run = machine.engine.supervisor.execute(pod, ["sh", "-c", "exit 5"])
-        assert isinstance(run, Execution)
-        assert run.wait(PATIENCE_S) == 5
+        assert isinstance(run, ExecSession)
+        assert run.wait(TIMEOUT_S) == 5
         run.close()
         os.kill(machine.shim_pid(pod, generation), signal.SIGKILL)
         machine.until(partial(heir_has_come, generation + 1), "an heir")
@@ -540,17 +540,19 @@ def test_down_ends_a_pod_whose_shim_is_stopped(tmp_path: Path) -> None:
 def test_down_says_which_pods_it_could_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data_directory = DataDirectory(tmp_path)
     monkeypatch.setattr(background, "LAST_GRACE_S", 0.2)
-    monkeypatch.setattr(supervisor, "AT_ONCE_S", 0.2)
-    monkeypatch.setattr(reaper, "FORCE_S", 0.2)
+    monkeypatch.setattr(pod_stop, "WITHOUT_GRACE_S", 0.2)
+    monkeypatch.setattr(reaper, "KILL_TIMEOUT_S", 0.2)
     with a_machine(data_directory.machine) as machine:
         ends = machine.up("ends", "sleep", "1000", grace_s=0)
         stays = machine.up("stays", "sleep", "1000", grace_s=0)
-        main = pod_directory.glance(str(machine.folder(stays))).main
+        main = pod_directory.read_files(str(machine.folder(stays))).main
         assert main is not None
         immortal = [*machine.processes(stays), main[0]]  # with its first process, which carries no mark
         with monkeypatch.context() as kernel:
-            kernel.setattr(Supervisor, "_signal_shim", lambda self, life: None)
-            kernel.setattr(process_table, "end_family", partial(kill_others, immortal, process_table.end_family))
+            kernel.setattr(PodObserver, "signal_shim", lambda self, watched: None)
+            kernel.setattr(
+                process_table, "kill_processes", partial(kill_others, immortal, process_table.kill_processes)
+            )
             assert background.stop_pods(data_directory) == background.PodsStopped(ended=1, killed=1, left=(stays,))
         assert machine.until_exited(ends).after_notice
         machine.stop(stays, grace_s=0)

@@ -229,7 +229,7 @@ REFUSED = [
     (["netapp", "--snapshot", "x@soon"], "'soon' names no cycle", "FILE@12"),
     (["netapp", "--snapshot", "x", "--pool", "gpu"], "there is no pool 'gpu'", "default"),
     (["netapp", "--json", "no/such/folder.json"], "there is no folder no/such", "create it first"),
-    ([], "Name an example", ""),
+    ([], "name an example", ""),
     (["netapp", "--speed", "3"], "--speed needs --realtime", ""),
     (["netapp", "--realtime", "--speed", "0"], "0", ""),
     (["netapp", "--state", "x", "--snapshot", "y"], "--snapshot cannot be combined with --state", ""),

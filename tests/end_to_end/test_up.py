@@ -23,7 +23,7 @@ import pytest
 from fairpool import __version__
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.shell import Channel
-from fairpool.cli.complaint import BUSY, DAMAGED, FOREIGN, NEWER, READ_ONLY
+from fairpool.cli.failure import BUSY, DAMAGED, FOREIGN, NEWER, READ_ONLY
 from fairpool.control.settings import FIRST_USER
 from fairpool.platform import archive
 from fairpool.platform.directory_lock import lock_holder

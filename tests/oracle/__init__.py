@@ -1,7 +1,7 @@
-"""The oracle: a slow, obvious scheduler that judges the real one.
+"""The oracle: a slow, plain scheduler that judges the real one.
 
-Plain objects and loops, written from the specification and sharing no code with `fairpool.scheduler` beyond the rows
-it is given. From the inside out: `world` (who stands where, and undo), `shares` (fair share), `order` (whose turn),
-`place` and `topology` (where a pod goes), `solve` (whom to take from), `passes` (the cycle), `outcome` (what
-came of it).
+It is written from the specification and imports nothing of `fairpool.scheduler` that decides: only rows, the policy
+and the types of a plan. Read it in this order: `world` (pods and their places, what nodes and queues have left),
+`shares` (fair share), `order` (whose turn it is, limits), `topology` and `place` (where a pod goes), `take` (which
+pods must go), `cycle` (the passes), `outcome` (what became of every pod).
 """

@@ -1,14 +1,12 @@
-"""Where a pod goes: fit, score, devices, and whole chunks (specification, sections 4.0.3 and 6)."""
+"""Placement: where a pod fits, which place is best, and places for whole chunks (specification, 4.0.3 and 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from fairpool.model.ids import NodeName
-from fairpool.model.node import Node, Placement, Taint, TaintEffect
-from fairpool.model.quantity import WHOLE_GPU_MILLI, Amounts
+from fairpool.model.ids import GroupId, NodeName, PodId
+from fairpool.model.node import MigStrategy, Node, Placement, Taint, TaintEffect
 from fairpool.model.workload import (
     GpuKind,
     NodeSelectorOperator,
@@ -19,222 +17,187 @@ from fairpool.model.workload import (
 )
 from fairpool.scheduler.policy import DeviceChoice, ScoreTerm
 from tests.oracle.order import is_allowed, set_order
-from tests.oracle.topology import Scores, node_sets
+from tests.oracle.topology import NodeSet, node_sets
 from tests.oracle.world import (
-    ACTIVE,
-    CLAIM_CONSUMERS_MAX,
     CLAIM_DEVICES,
-    CPU,
+    CPU_MILLI,
     GPUS,
-    MEMORY,
+    MEMORY_BYTES,
+    NEW_DEVICE,
+    NOW,
+    PLACED,
     PODS,
-    GroupState,
+    SOON,
+    WHOLE_GPU,
+    Free,
     Place,
     PodState,
-    Room,
-    Shared,
+    Status,
     World,
-    is_best_effort,
-    suits_mig,
-    wants_gpu,
+    gpus_of,
 )
 
-SOFT_TAINT_SCORE = 50
-"""For a node that no soft taint speaks against: less than being available now, more than the kind of node."""
+CLAIM_CONSUMERS_MAX = 256
 
 
 def place_chunk(
-    world: World, group: GroupState, pods: Collection[PodState], nodes: Iterable[NodeName], *, may_bind: bool
-) -> bool:
-    """Give every pod of a chunk a place, or none of them."""
-    mark = world.mark()
-    if _place_tree(world, group, group.row.tree, pods, sorted(nodes), {}, may_bind):
-        return True
-    world.undo(mark)
-    return False
+    world: World, group: GroupId, pods: Iterable[PodState], nodes: Iterable[NodeName], *, may_bind: bool
+) -> World | None:
+    """The world in which every pod of a chunk has a place; None: not all of them find one."""
+    everywhere = NodeSet(tuple(sorted(nodes)), {})
+    return _place(world, group, world.groups[group].row.tree, [pod.row.id for pod in pods], everywhere, may_bind)
 
 
-def _place_tree(
-    world: World,
-    group: GroupState,
-    tree: SubGroup,
-    pods: Collection[PodState],
-    nodes: list[NodeName],
-    scores: Scores,
-    may_bind: bool,
-) -> bool:
-    names = {pod_set.name for pod_set in tree.all_pod_sets()}
-    mine = [pod for pod in pods if pod.row.pod_set in names]
-    if not mine:
-        return True
-    own_sets = {pod_set.name: pod_set for pod_set in tree.pod_sets}
-    order = [own_sets[name] for name in set_order(group) if name in own_sets]
-    for subset, its_scores in node_sets(world, group, tree.constraint, names, mine, nodes, scores):
-        mark = world.mark()
-        below = sorted(tree.groups, key=lambda each: each.name)
-        if all(_place_tree(world, group, each, mine, subset, its_scores, may_bind) for each in below) and all(
-            _place_set(world, group, each, mine, subset, its_scores, may_bind) for each in order
-        ):
-            return True
-        world.undo(mark)
-    return False
+def _place(
+    world: World, group: GroupId, part: SubGroup | PodSet, chunk: list[PodId], among: NodeSet, may_bind: bool
+) -> World | None:
+    """Place the pods of a part of a group inside one set of nodes: the first that has room for all of them."""
+    names = {each.name for each in part.all_pod_sets()} if isinstance(part, SubGroup) else {part.name}
+    pods = [world.pods[pod] for pod in chunk if world.pods[pod].row.pod_set in names]
+    if not pods:
+        return world
+    for node_set in node_sets(world, group, part.constraint, names, pods, among):
+        after: World | None = world
+        if isinstance(part, SubGroup):
+            order = set_order(world, group)
+            parts: list[SubGroup | PodSet] = [*sorted(part.groups, key=lambda each: each.name)]
+            parts += sorted(part.pod_sets, key=lambda each: order.index(each.name))
+            for each in parts:
+                after = after and _place(after, group, each, chunk, node_set, may_bind)
+        else:
+            for pod in pods:
+                after = after and _place_pod(after, pod.row.id, node_set, may_bind)
+        if after is not None:
+            return after
+    return None
 
 
-def _place_set(
-    world: World,
-    group: GroupState,
-    pod_set: PodSet,
-    pods: Collection[PodState],
-    nodes: list[NodeName],
-    scores: Scores,
-    may_bind: bool,
-) -> bool:
-    mine = [pod for pod in pods if pod.row.pod_set == pod_set.name]
-    if not mine:
-        return True
-    for subset, its_scores in node_sets(world, group, pod_set.constraint, {pod_set.name}, mine, nodes, scores):
-        mark = world.mark()
-        if all(_place_pod(world, pod, subset, its_scores, may_bind) for pod in mine):
-            return True
-        world.undo(mark)
-    return False
-
-
-def _place_pod(world: World, pod: PodState, nodes: list[NodeName], scores: Scores, may_bind: bool) -> bool:
-    """The node with the highest score among those where the pod fits, the smaller name on a tie."""
-    ranked = sorted(nodes, key=lambda node: (-_score(world, pod, node, nodes, scores), node))
-    for node in ranked:
-        seat = _seat(world, pod, node)
-        if seat is not None:
-            world.give(pod, seat.place, now=may_bind and seat.is_free_now)
-            return True
-    return False
+def _place_pod(world: World, name: PodId, among: NodeSet, may_bind: bool) -> World | None:
+    """The node with the highest score among those where the pod fits; the smaller name on a tie."""
+    pod = world.pods[name]
+    scores = {node: score(world, pod, node, among) for node in among.nodes}
+    for node in sorted(among.nodes, key=lambda each: (-scores[each], each)):
+        found = find_place(world, pod, node)
+        if found is not None:
+            place, is_free_now = found
+            return world.give(name, place, now=may_bind and is_free_now)
+    return None
 
 
 # Fit
 
 
-@dataclass(frozen=True)
-class Seat:
-    """A place that a pod could have."""
+def find_place(world: World, pod: PodState, name: NodeName, wanted: tuple[int, ...] = ()) -> tuple[Place, bool] | None:
+    """The place that a pod would get on a node, and whether it is free now; None: it does not fit there.
 
-    place: Place
-    is_free_now: bool
-
-
-def _seat(world: World, pod: PodState, name: NodeName) -> Seat | None:
-    """The place a pod would get on a node, if it fits there, now or soon."""
-    node, room = world.nodes[name], world.room(name)
-    if not _may_go(world, pod, node):
+    A pod that shares devices gets those that are wanted, if they have room.
+    """
+    now, soon = world.free(name, NOW), world.free(name, SOON)
+    if not may_run_on(world, pod, world.nodes[name]) or not _is_enough(soon, needs(world, pod)):
         return None
-    if not all(amount <= room.soon(each) for each, amount in _needs(world, pod).items()):
-        return None
-    fits_now = _fits_now(world, pod, room)
+    is_free_now = _is_enough(now, needs(world, pod)) or is_best_effort(world, pod)
     if not pod.shares_devices:
-        return Seat(Place(name), fits_now)
-    devices = _choose_devices(world, pod, node, room)
+        return Place(name), is_free_now
+    devices = choose_devices(world, pod, name, now, soon, wanted)
     if devices is None:
         return None
-    opened = sum(1 for device in devices if device not in room.devices or room.devices[device].is_all_leaving)
-    memory, need = world.device_memory(node), world.device_need(pod, node)
-    joined = [room.devices[device] for device in devices if device in room.devices]
-    is_free_now = fits_now and opened <= room.now(GPUS) and all(_hosts_now(each, memory, need) for each in joined)
-    return Seat(Place(name, devices), is_free_now)
+    opened = [device for device in devices if device not in soon.used]
+    joined = {device for device in devices if device in soon.used}
+    is_free_now &= len(opened) <= now.amounts[GPUS] and not any(device in now.used for device in opened)
+    is_free_now &= joined <= {*_hosts(world, pod, name, now)}
+    return Place(name, devices), is_free_now
 
 
-def _may_go(world: World, pod: PodState, node: Node) -> bool:
-    """Everything but amounts."""
+def is_free_now(world: World, pod: PodState) -> bool:
+    """Whether the place that a pod is promised is free now."""
+    assert pod.place is not None
+    now = world.free(pod.place.node, NOW)
+    asked = needs(world.with_pods(PodState(pod.row, Status.WAITING)), pod)
+    opened = [device for device in pod.place.devices if device not in now.used]
+    joined = {device for device in pod.place.devices if device in now.used}
+    hosts = {*_hosts(world, pod, pod.place.node, now)}
+    return _is_enough(now, asked) and len(opened) <= now.amounts[GPUS] and joined <= hosts
+
+
+def _is_enough(there: Free, asked: Mapping[str, int]) -> bool:
+    return all(amount <= there.amounts.get(name, 0) for name, amount in asked.items())
+
+
+def needs(world: World, pod: PodState) -> dict[str, int]:
+    """What must be free on a node, shared devices aside. CPU, memory and GPUs may not be overcommitted in any case."""
     shape = pod.row.shape
-    if not node.is_healthy or node.name in pod.group.row.avoid or not _claims_allow(world, pod, node):
+    unallocated = [claim for claim in pod.row.claims if claim in world.claims and claim_node(world, claim) is None]
+    others = {**dict(shape.extended), **dict(shape.gpu.mig), PODS: int(world.policy.predicates)}
+    others[CLAIM_DEVICES] = sum(world.claims[claim].devices for claim in unallocated)
+    return {
+        CPU_MILLI: shape.cpu_milli,
+        MEMORY_BYTES: shape.memory_bytes,
+        GPUS: shape.gpu.devices if shape.gpu.kind is GpuKind.WHOLE else 0,
+        **{name: amount for name, amount in others.items() if amount > 0},
+    }
+
+
+def is_best_effort(world: World, pod: PodState) -> bool:
+    """So small that the reference binds it without asking what is idle."""
+    milli, cpu_milli, memory_bytes = world.charge(pod)
+    is_small = milli < 10 and cpu_milli < 10 and memory_bytes < 10 * 2**20
+    return world.policy.best_effort_need_not_wait and is_small
+
+
+def may_run_on(world: World, pod: PodState, node: Node) -> bool:
+    """Everything but amounts (6.2)."""
+    shape, group = pod.row.shape, world.groups[pod.row.group]
+    if not node.is_healthy or node.name in group.row.avoid or not _claims_allow(world, pod, node):
         return False
     if not world.policy.predicates:
         return True
-    kind = shape.gpu.kind
     return (
         shape.schedulable
-        and suits_mig(node, kind)
-        and not (kind is GpuKind.MIG and _runs_unschedulable(world, node))
-        and not (kind is GpuKind.MEMORY and not node.gpu_memory_mib)
-        and not (kind in (GpuKind.WHOLE, GpuKind.PORTION, GpuKind.MEMORY) and node.claim_devices)
-        and all(_tolerates(pod, taint) for taint in node.taints if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE)
-        and (not shape.node_rules or any(_obeys(node, rules) for rules in shape.node_rules))
+        and _suits_kind(world, shape.gpu.kind, node)
+        and not any(taint.effect is not TaintEffect.PREFER_NO_SCHEDULE for taint in _not_tolerated(pod, node))
+        and (not shape.node_rules or any(all(_holds(rule, node) for rule in rules) for rules in shape.node_rules))
         and all(_is_near(world, pod, rule, node) for rule in shape.near)
-        and not any(_neighbours(world, pod, rule, node) for rule in shape.apart)
-        and not _is_unwelcome(world, pod, node)
-        and is_allowed(world, pod.group, _charge_checked(world, pod, node))
+        and not any(_is_beside(world, pod, rule, node) for rule in shape.apart)
+        and not _is_kept_apart(world, pod, node)
+        and is_allowed(world, pod.row.group, _charge_at_node(world, pod, node))
     )
 
 
-def _is_unwelcome(world: World, pod: PodState, node: Node) -> bool:
-    """Whether a pod that is in one domain with this node keeps apart from pods with this pod's labels."""
-    for group in world.groups.values():
-        for other in group.pods if group.row.namespace == pod.group.row.namespace else ():
-            if other is pod or other.status not in ACTIVE or other.stand.place is None:
-                continue
-            there = world.nodes[other.stand.place.node]
-            for rule in other.row.shape.apart:
-                domain = node.labels.get(rule.topology_key)
-                is_together = domain is not None and there.labels.get(rule.topology_key) == domain
-                if is_together and set(rule.labels) <= set(pod.row.shape.labels):
-                    return True
-    return False
+def _charge_at_node(world: World, pod: PodState, node: Node) -> tuple[float, ...]:
+    """What the limits are asked about on a node; the reference counts one of several devices (B6)."""
+    milli, *rest = world.charge(pod, node.name)
+    devices = 1 if world.policy.charge_all_devices_per_node else max(1, pod.row.shape.gpu.devices)
+    return (milli // devices, *rest)
 
 
-def _needs(world: World, pod: PodState) -> dict[str, int]:
-    """What must be free on a node, shared devices aside."""
-    shape = pod.row.shape
-    needs = {CPU: shape.cpu_milli, MEMORY: shape.memory_bytes, **dict(shape.extended), **dict(shape.gpu.mig)}
-    if world.policy.predicates:
-        needs[PODS] = 1
-    if shape.gpu.kind is GpuKind.WHOLE:
-        needs[GPUS] = shape.gpu.devices
-    needs[CLAIM_DEVICES] = sum(
-        world.claims[claim].devices
-        for claim in pod.row.claims
-        if claim in world.claims and world.claim_node(claim) is None
-    )
-    return {name: amount for name, amount in needs.items() if amount > 0}
+def _suits_kind(world: World, kind: GpuKind, node: Node) -> bool:
+    """MIG requests go to nodes that offer MIG profiles, other GPU requests to nodes that offer devices."""
+    if kind is GpuKind.NONE:
+        return True
+    if kind is GpuKind.MIG:
+        runs_legacy = any(not other.row.shape.schedulable for other, _, _ in world.pods_on(node.name))
+        return node.mig_strategy is MigStrategy.MIXED and not runs_legacy
+    if node.claim_devices or node.mig_strategy is MigStrategy.MIXED:
+        return False
+    if kind is GpuKind.MEMORY and not node.gpu_memory_mib:
+        return False
+    return kind is GpuKind.WHOLE or node.mig_strategy is None
 
 
-def _fits_now(world: World, pod: PodState, room: Room) -> bool:
-    needs = _needs(world, pod)
-    return is_best_effort(world, pod) or all(amount <= room.now(each) for each, amount in needs.items())
+def _not_tolerated(pod: PodState, node: Node) -> list[Taint]:
+    tolerations = pod.row.shape.tolerations
+    return [
+        taint
+        for taint in node.taints
+        if not any(
+            each.key in ("", taint.key) and each.value in (None, taint.value) and each.effect in (None, taint.effect)
+            for each in tolerations
+        )
+    ]
 
 
-def _charge_checked(world: World, pod: PodState, node: Node) -> Amounts:
-    """What the gate is asked about on a node; by oddity B6 several devices count as one."""
-    charge = world.charge(pod, node.name)
-    devices = pod.row.shape.gpu.devices
-    if world.policy.charge_all_devices_per_node or not devices:
-        return charge
-    return Amounts(charge.gpu_milli // devices, charge.cpu_milli, charge.memory_bytes)
-
-
-def _claims_allow(world: World, pod: PodState, node: Node) -> bool:
-    for name in pod.row.claims:
-        claim = world.claims.get(name)
-        if claim is None or world.claim_consumers(name) >= CLAIM_CONSUMERS_MAX:
-            return False
-        if claim.counts_as_gpu and not claim.from_template and claim.queue != pod.group.queue:
-            return False
-        if world.claim_node(name) not in (None, node.name):
-            return False
-    return True
-
-
-def _runs_unschedulable(world: World, node: Node) -> bool:
-    return any(not pod.row.shape.schedulable for pod, _, _ in world.at(node.name))
-
-
-def _tolerates(pod: PodState, taint: Taint) -> bool:
-    return any(toleration.covers(taint) for toleration in pod.row.shape.tolerations)
-
-
-def _obeys(node: Node, rules: Iterable[NodeSelectorRequirement]) -> bool:
-    return all(_holds(rule, node.labels.get(rule.key)) for rule in rules)
-
-
-def _holds(rule: NodeSelectorRequirement, value: str | None) -> bool:
+def _holds(rule: NodeSelectorRequirement, node: Node) -> bool:
+    value = node.labels.get(rule.key)
     match rule.operator:
         case NodeSelectorOperator.IN:
             return value in rule.values
@@ -244,180 +207,186 @@ def _holds(rule: NodeSelectorRequirement, value: str | None) -> bool:
             return value is not None
         case NodeSelectorOperator.DOES_NOT_EXIST:
             return value is None
-        case NodeSelectorOperator.GT:
-            return _is_integer(value) and all(_is_integer(x) and int(value or 0) > int(x) for x in rule.values)
-        case NodeSelectorOperator.LT:
-            return _is_integer(value) and all(_is_integer(x) and int(value or 0) < int(x) for x in rule.values)
+    numbers = [value, *rule.values[:1]]
+    if len(numbers) < 2 or not all(each is not None and each.removeprefix("-").isdecimal() for each in numbers):
+        return False
+    mine, bound = (int(each or 0) for each in numbers)
+    return mine > bound if rule.operator is NodeSelectorOperator.GT else mine < bound
 
 
-def _is_integer(text: str | None) -> bool:
-    return text is not None and text.removeprefix("-").isdecimal()
+# Other pods nearby
 
 
 def _is_near(world: World, pod: PodState, rule: PodAffinityTerm, node: Node) -> bool:
-    """In a domain with a matching pod; the first pod of its kind may go anywhere."""
-    if rule.topology_key not in node.labels:
-        return False
-    if _neighbours(world, pod, rule, node):
+    """In a domain with a matching pod; the first pod of its kind may go to any domain."""
+    if _is_beside(world, pod, rule, node):
         return True
-    is_first = not any(_neighbours(world, pod, rule, each) for each in world.nodes.values())
-    return is_first and set(rule.labels) <= set(pod.row.shape.labels)
+    is_first = not any(_is_beside(world, pod, rule, other) for other in world.nodes.values())
+    return rule.topology_key in node.labels and is_first and set(rule.labels) <= set(pod.row.shape.labels)
 
 
-def _neighbours(world: World, pod: PodState, rule: PodAffinityTerm, node: Node) -> bool:
-    """Whether a matching pod is in the node's domain."""
-    domain = node.labels.get(rule.topology_key)
-    return domain is not None and any(
-        other.status in ACTIVE
-        and other.stand.place is not None
-        and other is not pod
-        and other.group.row.namespace == pod.group.row.namespace
-        and set(rule.labels) <= set(other.row.shape.labels)
-        and world.nodes[other.stand.place.node].labels.get(rule.topology_key) == domain
-        for other in world.pods.values()
+def _is_beside(world: World, pod: PodState, rule: PodAffinityTerm, node: Node) -> bool:
+    """Whether a pod that matches a rule is in the node's domain."""
+    return any(
+        set(rule.labels) <= set(other.row.shape.labels) and _are_together(rule, node, there)
+        for other, there in _others(world, pod)
     )
 
 
-# Devices for sharers
+def _is_kept_apart(world: World, pod: PodState, node: Node) -> bool:
+    """Whether a pod in the node's domain keeps apart from pods with this pod's labels."""
+    return any(
+        set(rule.labels) <= set(pod.row.shape.labels) and _are_together(rule, node, there)
+        for other, there in _others(world, pod)
+        for rule in other.row.shape.apart
+    )
 
 
-def _hosts_soon(shared: Shared, memory: int, need: int) -> bool:
-    """A device all of whose users leave counts as a whole one instead."""
-    return not shared.is_all_leaving and memory - shared.real - shared.promised >= need
+def _others(world: World, pod: PodState) -> list[tuple[PodState, Node]]:
+    """The other pods of the namespace that have a place, and their nodes."""
+    namespace = world.groups[pod.row.group].row.namespace
+    return [
+        (other, world.nodes[other.place.node])
+        for other in world.pods.values()
+        if other.place is not None
+        and other.row.id != pod.row.id
+        and world.groups[other.row.group].row.namespace == namespace
+    ]
 
 
-def _hosts_now(shared: Shared, memory: int, need: int) -> bool:
-    is_really_shared = bool(shared.real or shared.leaving)
-    return is_really_shared and memory - shared.real - shared.leaving >= need and _hosts_soon(shared, memory, need)
+def _are_together(rule: PodAffinityTerm, node: Node, other: Node) -> bool:
+    domain = node.labels.get(rule.topology_key)
+    return domain is not None and other.labels.get(rule.topology_key) == domain
 
 
-def _choose_devices(world: World, pod: PodState, node: Node, room: Room) -> tuple[str, ...] | None:
-    """As many different devices as asked for, in the order of the policy; None if there are not enough."""
-    count = pod.row.shape.gpu.devices
-    memory, need = world.device_memory(node), world.device_need(pod, node)
-    fresh = max(0, room.soon(GPUS))
-    if need > memory:
+# Device claims
+
+
+def _claims_allow(world: World, pod: PodState, node: Node) -> bool:
+    """Every claim exists, may be used from this queue, has room for one more user and is not on another node."""
+    for name in pod.row.claims:
+        claim = world.claims.get(name)
+        if claim is None:
+            return False
+        users = [other for other in world.pods.values() if name in other.row.claims and other.status in PLACED]
+        if claim.consumers_elsewhere + len(users) >= CLAIM_CONSUMERS_MAX:
+            return False
+        if claim.counts_as_gpu and not claim.from_template and claim.queue != world.groups[pod.row.group].queue:
+            return False
+        if claim_node(world, name) not in (None, node.name):
+            return False
+    return True
+
+
+def claim_node(world: World, name: str) -> NodeName | None:
+    """The node of an allocated claim, where all its users must go; None: it is not allocated."""
+    for claim in world.fixed_claims:
+        if claim == name:
+            return world.claims[claim].node
+    for pod in world.pods.values():
+        if name in pod.row.claims and pod.status in PLACED and pod.place is not None:
+            return pod.place.node
+    return None
+
+
+# Devices for pods that share them
+
+
+def _hosts(world: World, pod: PodState, node: NodeName, there: Free) -> list[int]:
+    """Shared devices of a node that have room for one more pod."""
+    most = world.device_memory(node) - world.memory_on_device(pod, node)
+    return sorted(device for device, used in there.used.items() if used <= most)
+
+
+def choose_devices(
+    world: World, pod: PodState, node: NodeName, now: Free, soon: Free, wanted: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """As many different devices as the pod asks for (6.4): shared ones, then whole ones, opened for sharing."""
+    count, whole = pod.row.shape.gpu.devices, max(0, soon.amounts[GPUS])
+    hosts = _hosts(world, pod, node, soon)
+    if world.memory_on_device(pod, node) > world.device_memory(node) or len(hosts) + whole < count:
         return None
-    shared_ones = [name for name, shared in room.devices.items() if _hosts_soon(shared, memory, need)]
-    if len(shared_ones) + fresh < count:
-        return None
-
-    def used(device: str) -> int:
-        shared = room.devices[device]
-        return shared.real + shared.leaving + shared.promised
-
-    by_name = sorted(shared_ones, key=lambda device: (len(device), device))
-    chosen = by_name[:count]
-    packs = world.snapshot.pool.gpu_placement is Placement.BINPACK
-    choice = world.policy.device_choice or (DeviceChoice.PACK if packs else DeviceChoice.SPREAD)
-    if choice is DeviceChoice.PACK:
-        chosen = sorted(by_name, key=used, reverse=True)[:count]
-    if choice is DeviceChoice.SPREAD:
-        chosen = sorted(by_name, key=used)[: max(0, count - fresh)]
-    own = _own_devices(world, pod, node)
-    chosen += [device for device in own if room.devices[device].is_all_leaving][: count - len(chosen)]
-    chosen += [world.open_device() for _ in range(count - len(chosen))]
+    opened = [device for device in wanted if device not in soon.used]
+    if len(wanted) == count and len(opened) <= whole and all(each in hosts or each in opened for each in wanted):
+        return wanted
+    memory_used = dict.fromkeys(hosts, 0)
+    for other, devices, _ in world.pods_on(node):
+        for device in devices:
+            if device in memory_used:
+                memory_used[device] += world.memory_on_device(other, node)
+    spreads = world.snapshot.pool.gpu_placement is Placement.SPREAD
+    match world.policy.device_choice or (DeviceChoice.SPREAD if spreads else DeviceChoice.PACK):
+        case DeviceChoice.PACK:
+            chosen = sorted(hosts, key=lambda each: -memory_used[each])[:count]
+        case DeviceChoice.SPREAD:
+            chosen = sorted(hosts, key=lambda each: memory_used[each])[: max(0, count - whole)]
+        case _:
+            chosen = hosts[:count]
+    own: tuple[int, ...] = ()
+    if world.policy.victims_keep_devices and pod.is_evicted and pod.place is not None and pod.place.node == node:
+        own = pod.place.devices
+    chosen += [device for device in own if device in now.used and device not in soon.used][: count - len(chosen)]
+    newest = max([NEW_DEVICE, *(device for _, devices, _ in world.pods_on(node) for device in devices)])
+    chosen += range(newest + 1, newest + 1 + count - len(chosen))
     return own if set(own) == set(chosen) else tuple(chosen)
-
-
-def _own_devices(world: World, pod: PodState, node: Node) -> tuple[str, ...]:
-    """The devices that an evicted sharer still holds on this node, if it is to keep them rather than open others."""
-    before = pod.stand.before
-    keeps = world.policy.victims_keep_devices and pod.is_evicted
-    if not keeps or before is None or before.place is None or before.place.node != node.name:
-        return ()
-    return before.place.devices
 
 
 # Score
 
 
-def _score(
-    world: World, pod: PodState, name: NodeName, among: Iterable[NodeName], topology: Mapping[NodeName, int]
-) -> Fraction:
-    """How good a node is for a pod; whether it fits is another question."""
-    node, room = world.nodes[name], world.room(name)
-    terms: dict[ScoreTerm, Callable[[], Fraction | int]] = {
-        ScoreTerm.NOMINATED: lambda: 10**6 * (pod.row.nominated == name),
-        ScoreTerm.TOPOLOGY: lambda: 10**4 * topology.get(name, 0),
-        ScoreTerm.SHARING: lambda: 1000 * _joins_sharers(world, pod, node, room),
-        ScoreTerm.AVAILABILITY: lambda: 100 * _is_available(world, pod, node, room),
-        ScoreTerm.SOFT_TAINTS: lambda: SOFT_TAINT_SCORE * _is_welcome(pod, node),
-        ScoreTerm.RESOURCE_TYPE: lambda: 10 * (not wants_gpu(world, pod) and not _has_gpus(node)),
-        ScoreTerm.PLACEMENT: lambda: _placement(world, pod, name, among),
+def score(world: World, pod: PodState, name: NodeName, among: NodeSet) -> Fraction:
+    """How good a node is for a pod, fitting or not (6.3). Each term outweighs those after it."""
+    node, is_gpu = world.nodes[name], world.wants_gpu(pod)
+    points: dict[ScoreTerm, Fraction | int] = {
+        ScoreTerm.NOMINATED: 10**6 * (pod.row.nominated == name),
+        ScoreTerm.TOPOLOGY: 10**4 * among.points.get(name, 0),
+        ScoreTerm.SHARING: 1000 * _joins_shared_device(world, pod, name),
+        ScoreTerm.AVAILABILITY: 100 * _is_available(world, pod, name),
+        ScoreTerm.RESOURCE_TYPE: 10 * (not (is_gpu or node.gpus or node.mig_instances or node.claim_devices)),
+        ScoreTerm.SOFT_TAINTS: -len(_not_tolerated(pod, node)),
+        ScoreTerm.PLACEMENT: _placement(world, name, among, is_gpu) / 10,
     }
-    counted = (term() for each, term in terms.items() if each in world.policy.score_terms)
-    return Fraction(sum(counted))
+    return Fraction(sum(points[term] for term in points if term in world.policy.score_terms))
 
 
-def _joins_sharers(world: World, pod: PodState, node: Node, room: Room) -> bool:
+def _joins_shared_device(world: World, pod: PodState, node: NodeName) -> bool:
+    """A shared device has room; in the reference, a pod without GPU likes shared devices in use, too."""
     if world.snapshot.pool.gpu_placement is not Placement.BINPACK:
         return False
     if pod.shares_devices:
-        memory, need = world.device_memory(node), world.device_need(pod, node)
-        return any(_hosts_soon(shared, memory, need) for shared in room.devices.values())
-    in_use = any(not shared.is_only_promised for shared in room.devices.values())
-    return world.policy.cpu_pods_join_shared and not wants_gpu(world, pod) and in_use
+        return bool(_hosts(world, pod, node, world.free(node, SOON)))
+    return world.policy.cpu_pods_join_shared and not world.wants_gpu(pod) and bool(world.free(node, NOW).used)
 
 
-def _is_available(world: World, pod: PodState, node: Node, room: Room) -> bool:
-    if not _fits_now(world, pod, room):
+def _is_available(world: World, pod: PodState, node: NodeName) -> bool:
+    now = world.free(node, NOW)
+    if not _is_enough(now, needs(world, pod)) and not is_best_effort(world, pod):
         return False
     if not pod.shares_devices:
         return True
-    memory, need = world.device_memory(node), world.device_need(pod, node)
-    joinable = sum(1 for shared in room.devices.values() if _hosts_now(shared, memory, need))
-    return max(0, room.now(GPUS)) + joinable >= pod.row.shape.gpu.devices
+    hosts = {*_hosts(world, pod, node, now)} & {*_hosts(world, pod, node, world.free(node, SOON))}
+    return max(0, now.amounts[GPUS]) + len(hosts) >= pod.row.shape.gpu.devices
 
 
-def _is_welcome(pod: PodState, node: Node) -> bool:
-    soft = (taint for taint in node.taints if taint.effect is TaintEffect.PREFER_NO_SCHEDULE)
-    return all(_tolerates(pod, taint) for taint in soft)
-
-
-def _has_gpus(node: Node) -> bool:
-    return bool(node.gpus or node.mig_instances or node.claim_devices)
-
-
-def _placement(world: World, pod: PodState, name: NodeName, among: Iterable[NodeName]) -> Fraction:
+def _placement(world: World, name: NodeName, among: NodeSet, is_gpu: bool) -> Fraction:
     """Pack: the fuller the better, 0 to 9. Spread: the emptier the better, 0 to 1."""
-    is_gpu = wants_gpu(world, pod)
-    pool = world.snapshot.pool
-    strategy = pool.gpu_placement if is_gpu else pool.cpu_placement
-    capacity = _capacity(world, world.nodes[name], is_gpu)
-    if not capacity:
+    capacity = {
+        each: WHOLE_GPU * gpus_of(world.nodes[each]) if is_gpu else world.nodes[each].cpu_milli for each in among.nodes
+    }
+    if not capacity[name]:
         return Fraction(0)
-    if strategy is Placement.SPREAD:
-        return Fraction(_free(world, name, is_gpu), capacity)
-    free = [_free(world, each, is_gpu) for each in among if _capacity(world, world.nodes[each], is_gpu)]
-    least, most = min(free), max(free)
-    if least == most:
-        return Fraction(9)
-    return 9 - Fraction(9 * (_free(world, name, is_gpu) - least), most - least)
+    free_there = {each: _free_there(world, each, is_gpu) for each in among.nodes if capacity[each]}
+    pool = world.snapshot.pool
+    if (pool.gpu_placement if is_gpu else pool.cpu_placement) is Placement.SPREAD:
+        return Fraction(free_there[name], capacity[name])
+    least, most = min(free_there.values()), max(free_there.values())
+    return Fraction(9) if least == most else 9 - Fraction(9 * (free_there[name] - least), most - least)
 
 
-def _capacity(world: World, node: Node, is_gpu: bool) -> int:
-    return (
-        WHOLE_GPU_MILLI * (node.gpus - len(node.gpus_withheld) + len(node.claim_devices)) if is_gpu else node.cpu_milli
-    )
-
-
-def _free(world: World, name: NodeName, is_gpu: bool) -> int:
-    """CPU, or thousandths of GPUs, idle or being released."""
-    room = world.room(name)
+def _free_there(world: World, node: NodeName, is_gpu: bool) -> int:
+    """What is idle or being released on a node: thousandths of GPUs, or of cores."""
+    soon = world.free(node, SOON)
     if not is_gpu:
-        return room.soon(CPU)
-    free = WHOLE_GPU_MILLI * (room.soon(GPUS) + room.soon(CLAIM_DEVICES))
-    if world.policy.pack_partial_devices:
-        free += sum(free_parts(world, name, room))
-    return free
-
-
-def free_parts(world: World, name: NodeName, room: Room) -> list[int]:
-    """For every shared device that somebody stays on, the thousandths that are free or being released."""
-    memory = world.device_memory(world.nodes[name])
-    return [
-        WHOLE_GPU_MILLI * (memory - shared.real - shared.promised) // memory
-        for shared in room.devices.values()
-        if not shared.is_all_leaving
-    ]
+        return soon.amounts[CPU_MILLI]
+    whole = WHOLE_GPU * (soon.amounts[GPUS] + soon.amounts[CLAIM_DEVICES])
+    return whole + (world.partly_free(node, soon) if world.policy.pack_partial_devices else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -13,17 +14,18 @@ from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, Queue
-from fairpool.model.quantity import UNLIMITED, Amounts
+from fairpool.model.quantity import UNLIMITED
 from fairpool.model.workload import Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
 from fairpool.scheduler.policy import Pass, Policy
 from fairpool.scheduler.snapshot import Snapshot
 from tests.conformance.case import Case, read_folder
 from tests.conformance.judge import judge
-from tests.oracle.order import Asking, VictimWalk, comes_first, group_key
+from tests.oracle.order import comes_first, group_key, next_victim, unit
 from tests.oracle.outcome import Fate, decide, plan
-from tests.oracle.passes import is_fair_reclaim, may_reclaim
-from tests.oracle.shares import FairShares, Share, divide
-from tests.oracle.world import World
+from tests.oracle.read import read
+from tests.oracle.shares import Share, divide, with_fair_shares
+from tests.oracle.take import is_fair_reclaim, may_reclaim
+from tests.oracle.world import NOTHING, Vector
 
 CASES = Path(__file__).parent.parent / "conformance"
 GPU = 1000
@@ -34,8 +36,8 @@ GPU = 1000
 def share(
     quota: float, request: float, *, w: float = 1, limit: float = UNLIMITED, prio: int = 100, usage: float = 0
 ) -> Share:
-    milli = [amount if amount == UNLIMITED else round(amount * GPU) for amount in (quota, limit)]
-    return Share(QueueId(""), Entitlement(int(milli[0]), int(milli[1]), w, usage), round(request * GPU), prio)
+    bounds = [math.inf if amount == UNLIMITED else amount * GPU for amount in (quota, limit)]
+    return Share(QueueId(""), bounds[0], bounds[1], request * GPU, w, usage, prio)
 
 
 FAIR_SHARES = [
@@ -100,41 +102,37 @@ def divided(total: int, shares: list[Share], k: float = 1.0, tiers_apart: bool =
 # Reclaim
 
 
-def organization(**figures: tuple[str | None, float, float, float]) -> tuple[FairShares, dict[QueueId, Amounts]]:
-    """Queues by name as (parent, quota, fair share, held), and what they hold."""
-    queues = tuple(
+def is_allowed(
+    figures: dict[str, tuple[str | None, float, float, int]],
+    asked: float,
+    losses: Iterable[tuple[str, float]],
+    m: float = 1,
+) -> bool:
+    """Queues by name as (parent, quota, fair share, held): may a group of the first leaf queue take this?"""
+    queues = [
         Queue(
             id=QueueId(name),
             parent=None if parent is None else QueueId(parent),
             gpu=Entitlement(quota=UNLIMITED if quota == UNLIMITED else round(quota * GPU)),
         )
         for name, (parent, quota, _, _) in figures.items()
-    )
-    leaf = next(queue.id for queue in queues if queue.id not in {each.parent for each in queues})
-    group = PodGroup(id=GroupId("job"), queue=leaf, created_at=Instant(0), preemptible=True)
-    shares = FairShares(World(Snapshot(now=Instant(0), queues=queues, groups=(group,))))
-    shares.fair = {QueueId(name): Amounts(round(fair * GPU)) for name, (_, _, fair, _) in figures.items()}
-    return shares, {QueueId(name): Amounts(round(held * GPU)) for name, (_, _, _, held) in figures.items()}
+    ]
+    leaves = [queue.id for queue in queues if queue.id not in {each.parent for each in queues}]
+    rows = [running(f"in-{leaf}", leaf, figures[leaf][3], 1) for leaf in leaves]
+    policy = replace(Policy.product(), saturation_multiplier=m)
+    world = read(snapshot(queues, [*rows, waiting("job", leaves[0], 1)], [node("a", 8)], policy))
+    world = replace(world, fair={QueueId(name): (fair * GPU, 0, 0) for name, (_, _, fair, _) in figures.items()})
+    taken: list[tuple[QueueId, Vector]] = [(QueueId(queue), (amount * GPU, 0, 0)) for queue, amount in losses]
+    return is_fair_reclaim(world, GroupId("job"), (asked * GPU, 0, 0), taken)
 
 
-def is_allowed(
-    figures: dict[str, tuple[str | None, float, float, float]],
-    asked: float,
-    losses: Iterable[tuple[str, float]],
-    m: float = 1,
-) -> bool:
-    shares, held = organization(**figures)
-    shares.world.policy = replace(shares.world.policy, saturation_multiplier=m)
-    taken = [(QueueId(queue), Amounts(round(amount * GPU))) for queue, amount in losses]
-    group = shares.world.groups[GroupId("job")]
-    return is_fair_reclaim(shares, group, Amounts(round(asked * GPU)), taken, held, dict.fromkeys(held, Amounts()))
-
-
-def test_a_queue_at_its_fair_share_may_not_reclaim_r1() -> None:
-    shares, _ = organization(a=(None, 2, 4, 4))
-    group = shares.world.groups[GroupId("job")]
-    assert may_reclaim(shares, group, Amounts(4 * GPU))
-    assert not may_reclaim(shares, group, Amounts(5 * GPU))
+@pytest.mark.parametrize(("held", "asked", "allowed"), [(0, 4, True), (0, 5, False), (4, 1, False)])
+def test_a_queue_at_its_fair_share_may_not_reclaim_r1(held: int, asked: int, allowed: bool) -> None:
+    groups = [running("old", "a", held, 1)] if held else []
+    rows = [*groups, waiting("job", "a", 1)]
+    world = read(snapshot([Queue(id=QueueId("a"), gpu=Entitlement(2 * GPU))], rows, [node("a", 8)]))
+    world = replace(world, fair={QueueId("a"): (4 * GPU, 10**9, 10**15)})
+    assert may_reclaim(world, GroupId("job"), (asked * GPU, 0, 0)) is allowed
 
 
 def test_reclaim_stops_at_the_fair_share_r2() -> None:
@@ -145,16 +143,15 @@ def test_reclaim_stops_at_the_fair_share_r2() -> None:
     assert (fates.count(Fate.EVICTED), fates.count(Fate.PROMISED)) == (4, 4)
 
 
-def test_firm_work_may_not_reclaim_beyond_quota_r7() -> None:
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_what_may_not_be_preempted_may_not_reclaim_beyond_quota_r7(preemptible: bool) -> None:
     queue = Queue(id=QueueId("q"), gpu=Entitlement(1 * GPU))
-    firm, pods = running("firm", "q", 1, 1)
-    rows = [(replace(firm, preemptible=False), pods), waiting("job", "q", 1, priority=100)]
-    shares = FairShares(World(snapshot([queue], rows, [node("a", 4)])))
-    shares.fair = {QueueId("q"): Amounts(4 * GPU, 10**9, 10**15)}
-    group = shares.world.groups[GroupId("job")]
-    assert not may_reclaim(shares, group, Amounts(GPU))
-    group.preemptible = True
-    assert may_reclaim(shares, group, Amounts(GPU))
+    old, pods = running("old", "q", 1, 1)
+    job, waits = waiting("job", "q", 1)
+    rows = [(replace(old, preemptible=False), pods), (replace(job, preemptible=preemptible), waits)]
+    world = read(snapshot([queue], rows, [node("a", 4)]))
+    world = replace(world, fair={QueueId("q"): (4 * GPU, 10**9, 10**15)})
+    assert may_reclaim(world, GroupId("job"), (GPU, 0, 0)) is preemptible
 
 
 def test_a_queue_within_its_quota_may_take_from_one_beyond_r3() -> None:
@@ -167,7 +164,7 @@ def test_nothing_is_taken_from_a_queue_at_its_quota_r4() -> None:
 
 @pytest.mark.parametrize(("m", "allowed"), [(1, True), (1.5, True), (1.6, False), (1.7, False)])
 def test_a_department_may_exceed_its_share_while_less_saturated_r5(m: float, allowed: bool) -> None:
-    figures: dict[str, tuple[str | None, float, float, float]] = {
+    figures: dict[str, tuple[str | None, float, float, int]] = {
         "d1": (None, 4, 4, 4),
         "p1": ("d1", 3, 1, 0),
         "p2": ("d1", 1, 3, 4),
@@ -178,12 +175,12 @@ def test_a_department_may_exceed_its_share_while_less_saturated_r5(m: float, all
 
 
 @pytest.mark.parametrize(("held", "allowed"), [(3, False), (2, True)])
-def test_a_gang_may_not_overshoot_r6(held: float, allowed: bool) -> None:
+def test_a_gang_may_not_overshoot_r6(held: int, allowed: bool) -> None:
     assert is_allowed({"d1": (None, 4, 5, held), "d2": (None, 4, 5, 7)}, 3, [("d2", 3)]) is allowed
 
 
 def test_leaves_of_one_parent_are_compared_with_each_other_r8() -> None:
-    figures: dict[str, tuple[str | None, float, float, float]] = {
+    figures: dict[str, tuple[str | None, float, float, int]] = {
         "d": (None, 1, 1, 4),
         "p1": ("d", 2, 2, 0),
         "p2": ("d", 2, 2, 4),
@@ -218,12 +215,12 @@ def first(left: tuple[int, int, int], right: tuple[int, int, int], adds: int) ->
         Queue(id=QueueId(name), priority=priority, gpu=Entitlement(quota * GPU))
         for name, (quota, priority, _) in rows.items()
     ]
-    shares = FairShares(
-        World(snapshot(queues, groups, nodes=[Node(name=NodeName("n"), cpu_milli=0, memory_bytes=0, gpus=16)]))
-    )
-    asking = Asking(adds=Amounts(adds * GPU))
-    is_left = comes_first(shares, (QueueId("left"), asking), (QueueId("right"), asking))
-    assert is_left != comes_first(shares, (QueueId("right"), asking), (QueueId("left"), asking))
+    nodes = [Node(name=NodeName("n"), cpu_milli=0, memory_bytes=0, gpus=16)]
+    world = with_fair_shares(read(snapshot(queues, groups, nodes)))
+    asked = {queue.id: (adds * GPU, 0, 0) for queue in queues}
+    lost = dict.fromkeys(asked, NOTHING)
+    is_left = comes_first(world, QueueId("left"), QueueId("right"), asked, lost)
+    assert is_left != comes_first(world, QueueId("right"), QueueId("left"), asked, lost)
     return "left" if is_left else "right"
 
 
@@ -231,9 +228,8 @@ def test_a_group_below_its_minimum_goes_before_one_that_grows_o4() -> None:
     queue = Queue(id=QueueId("q"))
     grows = waiting("x", "q", 1, least=2)
     rows = (grows[0], (*running("x", "q", 3, 1)[1], *grows[1]))
-    world = World(snapshot([queue], [rows, waiting("y", "q", 1, least=1)], nodes=[node("n", 8)]))
-    keys = {name: group_key(world, world.groups[GroupId(name)]) for name in "xy"}
-    assert keys["y"] < keys["x"]
+    world = read(snapshot([queue], [rows, waiting("y", "q", 1, least=1)], nodes=[node("n", 8)]))
+    assert group_key(world, GroupId("y")) < group_key(world, GroupId("x"))
 
 
 def test_victims_are_the_lowest_then_the_newest_o5() -> None:
@@ -243,11 +239,12 @@ def test_victims_are_the_lowest_then_the_newest_o5() -> None:
         (replace(group, created_at=Instant(ages[group.id]), priority=75 if group.id == "high" else 50), pods)
         for group, pods in groups
     ]
-    walk = VictimWalk(FairShares(World(snapshot([free_queue("q")], rows, [node("a", 4)]))), {row.id for row, _ in rows})
+    world = with_fair_shares(read(snapshot([free_queue("q")], rows, [node("a", 4)])))
+    taken: set[PodId] = set()
     order = []
-    while (victim := walk.next()) is not None:
-        walk.take(*victim)
-        order.append(victim[0].id)
+    while (victim := next_victim(world, world.groups, taken)) is not None:
+        taken |= {pod.row.id for pod in unit(world, victim, taken)}
+        order.append(victim)
     assert order == ["new", "old", "high"]
 
 

@@ -1,563 +1,367 @@
-"""The world as the oracle sees it: pods that stand somewhere, groups, queues, nodes.
+"""The world of the oracle: pods and their places, and what nodes and queues have left because of them.
 
-Nothing is counted in advance. What a node has left or a queue holds is summed up over all pods whenever somebody asks,
-so the only thing that ever changes is how a pod stands, and undoing means to put stands back.
+Nothing is counted in advance: what a node has free or a queue holds is summed up over all pods each time. A world is
+never changed: each step returns another world, and a step that fails is undone by going on with the one before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from fairpool.model.ids import ClaimId, GroupId, NodeName, PodId, QueueId
-from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
-from fairpool.model.node import MigStrategy, Node
+from fairpool.model.lifecycle import HOLDS_DEVICES
+from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, Queue
-from fairpool.model.quantity import WHOLE_GPU_MILLI, Amounts, memory_portion_milli, portion_memory_mib
-from fairpool.model.workload import Claim, GpuKind, GpuRequest, Pod, PodGroup, PodSet
+from fairpool.model.quantity import UNLIMITED
+from fairpool.model.workload import Claim, GpuKind, Pod, PodGroup
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
 
-Resource = str
-GPU, CPU, MEMORY = "gpu_milli", "cpu_milli", "memory_bytes"
-RESOURCES: tuple[Resource, ...] = (GPU, CPU, MEMORY)
-NOTHING = Amounts()
+# Amounts
 
-CLAIM_CONSUMERS_MAX = 256
-BEST_EFFORT_CPU_MILLI = 10
-BEST_EFFORT_MEMORY_BYTES = 10 * 2**20
-BEST_EFFORT_GPU_MILLI = 10
+Vector = tuple[float, ...]
+"""GPU (thousandths), CPU (thousandths of a core), memory (bytes): the resources that quotas are about."""
+RESOURCES = GPU, CPU, MEMORY = range(3)
+NOTHING: Vector = (0, 0, 0)
+WHOLE_GPU = 1000
 
 
-def part(amounts: Amounts, resource: Resource) -> int:
-    """One of the three numbers of an amount."""
-    value: int = getattr(amounts, resource)
-    return value
+def total(vectors: Iterable[Vector]) -> Vector:
+    return tuple(sum(column) for column in zip(NOTHING, *vectors, strict=True))
 
 
-def total(parts: Iterable[Amounts]) -> Amounts:
-    result = NOTHING
-    for each in parts:
-        result = result + each
-    return result
+def minus(amounts: Vector, others: Vector) -> Vector:
+    return tuple(mine - theirs for mine, theirs in zip(amounts, others, strict=True))
+
+
+def within(amounts: Vector, bounds: Vector) -> bool:
+    """At most the bound, in every resource."""
+    return all(amount <= bound for amount, bound in zip(amounts, bounds, strict=True))
+
+
+GPUS, PODS, CLAIM_DEVICES = "gpus", "pods", "claim devices"
+CPU_MILLI, MEMORY_BYTES = "cpu", "memory"
+"""What a node has, besides MIG profiles and extended resources, which go by their names."""
+
+# Pods and groups
 
 
 class Status(StrEnum):
-    """How a pod stands at some moment of the cycle."""
+    """What is known of a pod at some moment of the cycle."""
 
     WAITING = "waiting"
     GATED = "gated"
     RUNNING = "running"
-    """Holds its place since before this cycle."""
+    """Has had its place since before this cycle."""
     BOUND = "bound"
-    """Was given a free place in this cycle."""
+    """Was given, in this cycle, a place that is free now."""
     PROMISED = "promised"
-    """Was given, in this cycle, a place that others must leave first."""
+    """Was given, in this cycle, a place that other pods must leave first."""
     LEAVING = "leaving"
 
 
-ALLOCATED = frozenset({Status.RUNNING, Status.BOUND, Status.PROMISED})
+PLACED = frozenset({Status.RUNNING, Status.BOUND, Status.PROMISED})
 """Counts towards the minimum of its pod set and is charged to its queue."""
-ACTIVE = ALLOCATED | {Status.LEAVING}
+
+NOW = frozenset({Status.RUNNING, Status.BOUND, Status.LEAVING})
+"""Pods that use a node now: what they leave of it is idle."""
+SOON = PLACED
+"""Pods that will use a node once those that leave have left."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A node and, for a pod that shares devices, which of them. `+1` and so on are devices opened in this cycle."""
+class Place(NamedTuple):
+    """A node and, for a pod that shares devices, which of them. Devices first shared in this cycle get new numbers."""
 
     node: NodeName
-    devices: tuple[str, ...] = ()
+    devices: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Stand:
-    """Everything that can change about a pod."""
-
-    status: Status
-    place: Place | None = None
-    left: tuple[Place, ...] = ()
-    """Places that it was told to leave and still holds, when it has been given another one."""
-    before: Stand | None = None
-    """How it stood when this cycle evicted it; None if it was not."""
+NEW_DEVICE = 1_000_000
+"""Devices that are opened for sharing are numbered from here on; which device that is makes no difference."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class PodState:
-    """A pod and how it stands."""
+    """A pod at one moment."""
 
     row: Pod
-    group: GroupState
-    stand: Stand
-
-    @property
-    def id(self) -> PodId:
-        return self.row.id
-
-    @property
-    def status(self) -> Status:
-        return self.stand.status
+    status: Status
+    place: Place | None = None
+    """None for pods that wait."""
+    vacates: tuple[Place, ...] = ()
+    """Other places that it holds until it has left them, because this cycle moves it."""
+    before: PodState | None = None
+    """The pod when this cycle evicted it; None if it did not."""
 
     @property
     def is_evicted(self) -> bool:
         """By this cycle, and without another place so far."""
-        return self.stand.status is Status.LEAVING and self.stand.before is not None
+        return self.status is Status.LEAVING and self.before is not None
 
     @property
     def is_moved(self) -> bool:
-        """By this cycle: told to leave its place, and promised another."""
-        return self.stand.status is Status.PROMISED and self.stand.before is not None
+        """Evicted by this cycle and promised another place."""
+        return self.status is Status.PROMISED and self.before is not None
 
     @property
     def shares_devices(self) -> bool:
         return self.row.shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY)
 
 
-@dataclass(eq=False)
-class GroupState:
-    """A pod group with its effective rules."""
+NO_QUEUE = QueueId("")
+
+
+@dataclass(frozen=True)
+class Group:
+    """A pod group with its effective settings."""
 
     row: PodGroup
+    queue: QueueId
+    """NO_QUEUE: its queue does not exist or is not a leaf, so the group takes no part."""
     priority: int
     preemptible: bool
-    queue: QueueId | None
-    """None: its queue cannot hold pods, so it takes no part."""
-    pod_sets: dict[str, PodSet]
-    minimum: dict[str, int]
-    pods: list[PodState] = field(default_factory=list)
-    hidden: frozenset[PodId] = frozenset()
-    """Pods left out of consideration while only a part of the group is being solved for."""
+    minimum: Mapping[str, int]
+    """By pod set, how many pods must run for the group to run."""
 
-    @property
-    def id(self) -> GroupId:
-        return self.row.id
 
-    def in_set(self, pod_set: str, statuses: Iterable[Status], without: Iterable[PodId] = ()) -> list[PodState]:
-        left_out = {*without, *self.hidden}
-        wanted = frozenset(statuses)
+@dataclass(frozen=True)
+class Free:
+    """What is free on a node, now or soon."""
+
+    amounts: dict[str, int]
+    used: dict[int, int]
+    """By shared device, the memory in use on it. A device that no pod shares any more is not listed: it is whole."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything, at one moment of a cycle."""
+
+    snapshot: Snapshot
+    policy: Policy
+    nodes: Mapping[NodeName, Node]
+    queues: Mapping[QueueId, Queue]
+    claims: Mapping[ClaimId, Claim]
+    groups: Mapping[GroupId, Group]
+    pods: Mapping[PodId, PodState]
+    fixed_claims: frozenset[ClaimId] = frozenset()
+    """Claims that stay allocated whatever the pods of this snapshot do."""
+    fair: Mapping[QueueId, Vector] = field(default_factory=dict)
+    """Fair shares, computed once at the beginning of a cycle."""
+    winners: frozenset[GroupId] = frozenset()
+    """Groups that pods were evicted for, in this cycle or (promises) in an earlier one."""
+    expired: frozenset[GroupId] = frozenset()
+    """Groups whose promise is too old: they may start now, but are promised nothing in this cycle."""
+
+    # Pods of groups
+
+    def group_of(self, pod: PodId) -> GroupId:
+        return self.pods[pod].row.group
+
+    def pods_of(
+        self, group: GroupId, statuses: Iterable[Status], pod_set: str | None = None, without: Iterable[PodId] = ()
+    ) -> list[PodState]:
+        """The pods of a group, or of one of its pod sets, that have one of these statuses."""
         return [
-            pod for pod in self.pods if pod.row.pod_set == pod_set and pod.status in wanted and pod.id not in left_out
+            pod
+            for name, pod in self.pods.items()
+            if pod.row.group == group
+            and pod.status in statuses
+            and pod_set in (None, pod.row.pod_set)
+            and name not in without
         ]
 
-    def has(self, *statuses: Status) -> bool:
-        return any(pod.status in statuses and pod.id not in self.hidden for pod in self.pods)
+    def lacks_pods(self, group: GroupId, statuses: Iterable[Status]) -> bool:
+        """Whether in some pod set fewer pods have one of these statuses than must run."""
+        sets = self.groups[group].minimum.items()
+        return any(len(self.pods_of(group, statuses, name)) < minimum for name, minimum in sets)
 
-    @property
-    def is_ready(self) -> bool:
-        """In every pod set as many pods exist as must run."""
-        return all(
-            len(self.in_set(name, ALLOCATED | {Status.WAITING})) >= least for name, least in self.minimum.items()
-        )
-
-    @property
-    def is_below_minimum(self) -> bool:
-        """In some pod set fewer pods have a place than must run."""
-        return any(len(self.in_set(name, ALLOCATED)) < least for name, least in self.minimum.items())
-
-    @contextmanager
-    def restricted_to(self, pods: Sequence[PodState]) -> Iterator[None]:
-        """Pretend that of the waiting pods only these exist, and that all of them must run."""
-        minimum = dict(self.minimum)
-        chosen = {pod.id for pod in pods}
-        self.hidden = frozenset(pod.id for pod in self.pods if pod.status is Status.WAITING and pod.id not in chosen)
-        for name in self.minimum:
-            self.minimum[name] = sum(1 for pod in pods if pod.row.pod_set == name) or minimum[name]
-        try:
-            yield
-        finally:
-            self.minimum = minimum
-            self.hidden = frozenset()
-
-
-@dataclass
-class Shared:
-    """GPU memory in use on one shared device."""
-
-    real: int = 0
-    leaving: int = 0
-    promised: int = 0
-
-    @property
-    def is_all_leaving(self) -> bool:
-        return bool(self.leaving) and not self.real and not self.promised
-
-    @property
-    def is_only_promised(self) -> bool:
-        return bool(self.promised) and not self.real and not self.leaving
-
-
-@dataclass
-class Room:
-    """What is free on a node, by resource name: now, and in addition once those that leave have left.
-
-    `leaving` is less what has been promised, so it can be negative: then idle things have been promised.
-    """
-
-    idle: dict[str, int]
-    leaving: dict[str, int]
-    devices: dict[str, Shared]
-
-    def now(self, name: str) -> int:
-        return self.idle.get(name, 0)
-
-    def soon(self, name: str) -> int:
-        return self.idle.get(name, 0) + self.leaving.get(name, 0)
-
-
-GPUS, PODS, CLAIM_DEVICES = "gpus", "pods", "claim devices"
-
-
-class World:
-    """All of it, with undo."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.policy: Policy = snapshot.policy
-        self.now = snapshot.now
-        self.nodes: dict[NodeName, Node] = {
-            node.name: node for node in sorted(snapshot.nodes, key=lambda each: each.name)
-        }
-        self.queues = _sound_queues(snapshot.queues)
-        self.claims: dict[ClaimId, Claim] = {claim.id: claim for claim in snapshot.claims}
-        self.topologies = {topology.name: topology for topology in snapshot.topologies}
-        self.groups: dict[GroupId, GroupState] = {}
-        for group in sorted(snapshot.groups, key=lambda each: each.id):
-            self.groups[group.id] = self._group(group)
-        self.pods: dict[PodId, PodState] = {}
-        for pod in sorted(snapshot.pods, key=lambda each: each.id):
-            self._add(pod)
-        self._fixed_claims = self._claims_without_pods()
-        self._journal: list[tuple[PodState, Stand]] = []
-        self._opened = 0
-
-    # Undo
-
-    def set(self, pod: PodState, stand: Stand) -> None:
-        self._journal.append((pod, pod.stand))
-        pod.stand = stand
-
-    def mark(self) -> int:
-        """A moment to come back to."""
-        return len(self._journal)
-
-    def undo(self, mark: int) -> None:
-        while len(self._journal) > mark:
-            pod, stand = self._journal.pop()
-            pod.stand = stand
+    def is_ready(self, group: GroupId) -> bool:
+        """In every pod set there are as many pods as must run."""
+        return not self.lacks_pods(group, PLACED | {Status.WAITING})
 
     # What happens to pods
 
-    def evict(self, pod: PodState) -> None:
-        """Tell a pod to leave; what this cycle gave can, by policy, be taken back as if it had never been given."""
-        stand = pod.stand
-        if self.policy.withdraw_unstarted and stand.status in (Status.BOUND, Status.PROMISED):
-            if stand.before is None:
-                self.set(pod, Stand(Status.WAITING))
-            else:
-                self.set(pod, Stand(Status.LEAVING, stand.before.place, (), stand.before))
-        else:
-            self.set(pod, replace(stand, status=Status.LEAVING, before=stand))
+    def with_pods(self, *pods: PodState) -> World:
+        return replace(self, pods={**self.pods, **{pod.row.id: pod for pod in pods}})
 
-    def give(self, pod: PodState, place: Place, *, now: bool) -> None:
+    def evict(self, name: PodId) -> World:
+        """Ask a pod to leave. In the product, what this cycle gave is taken back as if it had never been given."""
+        pod = self.pods[name]
+        if self.policy.withdraw_unstarted and pod.status in (Status.BOUND, Status.PROMISED):
+            if pod.before is None:
+                return self.with_pods(PodState(pod.row, Status.WAITING))
+            return self.with_pods(PodState(pod.row, Status.LEAVING, pod.before.place, before=pod.before))
+        return self.with_pods(replace(pod, status=Status.LEAVING, before=pod))
+
+    def give(self, name: PodId, place: Place, *, now: bool) -> World:
         """Give a pod a place. An evicted pod that gets its own place back has not been evicted at all."""
-        stand = pod.stand
-        if stand.before is not None and place == stand.before.place:
-            self.set(pod, stand.before)
-        elif pod.is_evicted and stand.place is not None:
-            self.set(pod, Stand(Status.PROMISED, place, (*stand.left, stand.place), stand.before))
-        else:
-            self.set(pod, Stand(Status.BOUND if now else Status.PROMISED, place))
+        pod = self.pods[name]
+        if pod.before is not None and place == pod.before.place:
+            return self.with_pods(pod.before)
+        if pod.is_evicted and pod.place is not None:
+            return self.with_pods(replace(pod, status=Status.PROMISED, place=place, vacates=(*pod.vacates, pod.place)))
+        return self.with_pods(PodState(pod.row, Status.BOUND if now else Status.PROMISED, place))
 
-    def open_device(self) -> str:
-        """A name for a device that gets its first sharer."""
-        self._opened += 1
-        return f"+{self._opened}"
+    # Charges: what pods count for
 
-    # Amounts
+    def charge(self, pod: PodState, node: NodeName | None = None) -> Vector:
+        """What a pod counts for in quotas, limits and shares: on a node or, without one, on the smallest device."""
+        shape, gpu, step = pod.row.shape, pod.row.shape.gpu, self.policy.portion_step_milli
+        milli = 0
+        if gpu.kind in (GpuKind.WHOLE, GpuKind.PORTION):
+            milli = gpu.devices * ((gpu.portion_milli + step // 2) // step * step)
+        elif gpu.kind is GpuKind.MIG:
+            milli = self.mig_milli(dict(gpu.mig))
+        elif gpu.kind is GpuKind.MEMORY and node is not None:
+            steps = math.ceil(gpu.memory_mib * WHOLE_GPU / (self.device_memory(node) * step))
+            milli = gpu.devices * steps * step
+        elif gpu.kind is GpuKind.MEMORY:
+            smallest = self.smallest_device()
+            milli = gpu.devices * (math.ceil(gpu.memory_mib * WHOLE_GPU / smallest) if smallest else WHOLE_GPU)
+        claims = (self.claims[name] for name in pod.row.claims if name in self.claims)
+        milli += WHOLE_GPU * sum(claim.devices for claim in claims if claim.counts_as_gpu)
+        return milli, shape.cpu_milli, shape.memory_bytes
 
-    def device_memory(self, node: Node) -> int:
-        """Memory of a device in the unit that portions are cut from; any unit will do where it is not known."""
+    def charge_here(self, pod: PodState) -> Vector:
+        """What a pod counts for where it is."""
+        return self.charge(pod, None if pod.place is None else pod.place.node)
+
+    def mig_milli(self, instances: Mapping[str, int]) -> int:
+        """MIG instances as parts of a GPU: `nvidia.com/mig-3g.20gb` is three slices."""
+        slices = sum(
+            int(profile.rpartition("mig-")[2].partition("g.")[0]) * count for profile, count in instances.items()
+        )
+        return WHOLE_GPU * slices // self.policy.mig_slices_per_gpu
+
+    def device_memory(self, node: NodeName) -> int:
+        """Memory of each device of a node, in MiB; where it is not known, in thousandths of the device."""
         step = self.policy.device_memory_step_mib
-        if not node.gpu_memory_mib:
-            return self.policy.smallest_device_mib or WHOLE_GPU_MILLI
-        return node.gpu_memory_mib // step * step
+        return self.nodes[node].gpu_memory_mib // step * step or WHOLE_GPU
 
-    def device_need(self, pod: PodState, node: Node) -> int:
-        """GPU memory that a sharer takes of each of its devices."""
-        gpu = pod.row.shape.gpu
-        if gpu.kind is GpuKind.MEMORY:
-            return gpu.memory_mib
-        return portion_memory_mib(gpu.portion_milli, self.device_memory(node))
-
-    def charge(self, pod: PodState, node: NodeName | None = None) -> Amounts:
-        """What a pod counts for on a node or, before it has one, on the smallest device there is."""
-        shape = pod.row.shape
-        gpu = self._gpu_milli(shape.gpu, None if node is None else self.nodes[node])
-        claims = (self.claims.get(name) for name in pod.row.claims)
-        gpu += sum(claim.devices * WHOLE_GPU_MILLI for claim in claims if claim is not None and claim.counts_as_gpu)
-        return Amounts(gpu, shape.cpu_milli, shape.memory_bytes)
-
-    def charge_here(self, pod: PodState) -> Amounts:
-        """What a pod counts for where it stands."""
-        place = pod.stand.place
-        return self.charge(pod, place.node if place is not None and pod.status in ACTIVE else None)
-
-    def chunk_charge(self, pods: Iterable[PodState]) -> Amounts:
-        return total(self.charge(pod) for pod in pods)
-
-    def _gpu_milli(self, gpu: GpuRequest, node: Node | None) -> int:
-        step = self.policy.portion_step_milli
-        match gpu.kind:
-            case GpuKind.NONE:
-                return 0
-            case GpuKind.MIG:
-                return sum(self.mig_milli(profile, count) for profile, count in gpu.mig)
-            case GpuKind.MEMORY:
-                memory = self.smallest_device() if node is None else self.device_memory(node)
-                return gpu.devices * memory_portion_milli(gpu.memory_mib, memory, step)
-            case GpuKind.WHOLE | GpuKind.PORTION:
-                return gpu.devices * ((gpu.portion_milli + step // 2) // step * step)
-
-    def mig_milli(self, profile: str, count: int) -> int:
-        """`nvidia.com/mig-3g.20gb` counts three slices."""
-        slices = int(profile.rpartition("mig-")[2].partition("g.")[0])
-        return WHOLE_GPU_MILLI * slices * count // self.policy.mig_slices_per_gpu
-
-    def smallest_device(self) -> int:
+    def smallest_device(self) -> int | None:
+        """Memory of the smallest device that pods could go to; None: not known."""
         if self.policy.smallest_device_mib is not None:
             return self.policy.smallest_device_mib
         known = [node for node in self.nodes.values() if node.gpus and node.gpu_memory_mib]
-        working = [node for node in known if node.is_healthy] or known
-        return min((self.device_memory(node) for node in working), default=WHOLE_GPU_MILLI)
+        healthy = [node for node in known if node.is_healthy] or known
+        return min((self.device_memory(node.name) for node in healthy), default=None)
 
-    def capacity(self, node: Node) -> Amounts:
-        gpu = WHOLE_GPU_MILLI * (node.gpus - len(node.gpus_withheld) + len(node.claim_devices))
-        gpu += sum(self.mig_milli(profile, count) for profile, count in node.mig_instances.items())
-        return Amounts(gpu, node.cpu_milli, node.memory_bytes)
+    def memory_on_device(self, pod: PodState, node: NodeName) -> int:
+        """Memory that a pod takes of each device it shares."""
+        gpu, step = pod.row.shape.gpu, self.policy.portion_step_milli
+        portion = (gpu.portion_milli + step // 2) // step * step
+        return gpu.memory_mib or max(1, portion * self.device_memory(node) // WHOLE_GPU)
 
-    def cluster(self) -> Amounts:
-        return total(self.capacity(node) for node in self.nodes.values() if node.is_healthy)
+    def wants_gpu(self, pod: PodState) -> bool:
+        """Whether a pod requests GPUs in any way."""
+        claims = (self.claims[name] for name in pod.row.claims if name in self.claims)
+        return pod.row.shape.gpu.kind is not GpuKind.NONE or any(claim.counts_as_gpu for claim in claims)
 
     # Queues
 
     def path(self, queue: QueueId) -> list[QueueId]:
         """From the root down to the queue."""
-        path = [queue]
-        while (parent := self.queues[path[0]].parent) is not None:
-            path.insert(0, parent)
-        return path
+        parent = self.queues[queue].parent
+        return [queue] if parent is None else [*self.path(parent), queue]
 
     def children(self, queue: QueueId | None) -> list[QueueId]:
-        return [each.id for each in self.queues.values() if each.parent == queue]
+        return [name for name, row in self.queues.items() if row.parent == queue]
 
-    def entitlement(self, queue: QueueId, resource: Resource) -> Entitlement:
+    def entitlements(self, queue: QueueId) -> tuple[Entitlement, Entitlement, Entitlement]:
         row = self.queues[queue]
-        return {GPU: row.gpu, CPU: row.cpu, MEMORY: row.memory}[resource]
+        return row.gpu, row.cpu, row.memory
 
-    def pods_below(self, queue: QueueId) -> list[PodState]:
-        groups = (group for group in self.groups.values() if group.queue is not None)
-        return [pod for group in groups if queue in self.path(group.queue or queue) for pod in group.pods]
+    def quota(self, queue: QueueId) -> Vector:
+        return tuple(math.inf if each.quota == UNLIMITED else each.quota for each in self.entitlements(queue))
 
-    def held(self, queue: QueueId, *, firm_only: bool = False) -> Amounts:
-        """What a queue and all below it hold; with `firm_only`, the part that may not be preempted."""
+    def limit(self, queue: QueueId) -> Vector:
+        return tuple(math.inf if each.limit == UNLIMITED else each.limit for each in self.entitlements(queue))
+
+    def pods_below(self, queue: QueueId, statuses: Iterable[Status]) -> Iterator[PodState]:
+        """The pods of a queue and of all queues below it that have one of these statuses."""
+        below = {name for name in self.queues if queue in self.path(name)}
+        for pod in self.pods.values():
+            if pod.status in statuses and self.groups[pod.row.group].queue in below:
+                yield pod
+
+    def held(self, queue: QueueId) -> Vector:
+        """What a queue and all queues below it hold."""
+        return total(self.charge_here(pod) for pod in self.pods_below(queue, PLACED))
+
+    def held_non_preemptible(self, queue: QueueId) -> Vector:
+        pods = self.pods_below(queue, PLACED)
+        return total(self.charge_here(pod) for pod in pods if not self.groups[pod.row.group].preemptible)
+
+    def cluster(self) -> Vector:
+        """What all healthy nodes have together."""
         return total(
-            self.charge_here(pod)
-            for pod in self.pods_below(queue)
-            if pod.status in ALLOCATED and not (firm_only and pod.group.preemptible)
+            (gpus_of(node) * WHOLE_GPU + self.mig_milli(node.mig_instances), node.cpu_milli, node.memory_bytes)
+            for node in self.nodes.values()
+            if node.is_healthy
         )
 
     # Nodes
 
-    def room(self, name: NodeName) -> Room:
-        """What is free on a node."""
+    def free(self, name: NodeName, when: Iterable[Status]) -> Free:
+        """What is free on a node NOW, or SOON."""
         node = self.nodes[name]
-        idle = {
-            CPU: node.cpu_milli,
-            MEMORY: node.memory_bytes,
+        amounts = {
+            CPU_MILLI: node.cpu_milli,
+            MEMORY_BYTES: node.memory_bytes,
             PODS: node.pods_max,
             GPUS: node.gpus - len(node.gpus_withheld),
             CLAIM_DEVICES: len(node.claim_devices),
             **node.mig_instances,
             **node.extended,
         }
-        room = Room(idle, {}, {})
-        for pod, place, status in self.at(name):
-            for resource, amount in self._counted(pod, node).items():
-                if status is not Status.PROMISED:
-                    room.idle[resource] = room.idle.get(resource, 0) - amount
-                if status in (Status.LEAVING, Status.PROMISED):
-                    sign = 1 if status is Status.LEAVING else -1
-                    room.leaving[resource] = room.leaving.get(resource, 0) + sign * amount
-            for device in place.devices if pod.shares_devices else ():
-                _seat(room.devices.setdefault(device, Shared()), status, self.device_need(pod, node))
-        withheld = {str(index) for index in node.gpus_withheld}
-        for device in withheld & room.devices.keys():
-            del room.devices[device]
-        for shared in room.devices.values():
-            _take_unit(room, GPUS, 1, shared)
-        for claim, shared in self._claims_at(name).items():
-            _take_unit(room, CLAIM_DEVICES, self.claims[claim].devices, shared)
-        return room
+        used: dict[int, int] = {}
+        claims = {claim for claim in self.fixed_claims if self.claims[claim].node == name}
+        for pod, devices, status in self.pods_on(name):
+            if status not in when:
+                continue
+            for resource, amount in _takes(pod, node).items():
+                amounts[resource] = amounts.get(resource, 0) - amount
+            for device in devices:
+                if device not in node.gpus_withheld:
+                    used[device] = used.get(device, 0) + self.memory_on_device(pod, name)
+            claims |= {claim for claim in pod.row.claims if claim in self.claims}
+        amounts[GPUS] -= len(used)
+        amounts[CLAIM_DEVICES] -= sum(self.claims[claim].devices for claim in claims)
+        return Free(amounts, used)
 
-    def at(self, node: NodeName) -> Iterator[tuple[PodState, Place, Status]]:
-        """Everything that is on a node, is leaving it or has been promised it."""
+    def pods_on(self, node: NodeName) -> Iterator[tuple[PodState, tuple[int, ...], Status]]:
+        """Every pod that is on a node, is leaving it or has been promised it, with the devices that it shares there."""
         for pod in self.pods.values():
-            stand = pod.stand
-            if stand.place is not None and stand.place.node == node and stand.status in ACTIVE:
-                yield pod, stand.place, stand.status
-            for place in stand.left:
+            if pod.place is not None and pod.place.node == node:
+                yield pod, pod.place.devices, pod.status
+            for place in pod.vacates:
                 if place.node == node:
-                    yield pod, place, Status.LEAVING
+                    yield pod, place.devices, Status.LEAVING
 
-    def _counted(self, pod: PodState, node: Node) -> dict[str, int]:
-        shape = pod.row.shape
-        counted = {CPU: shape.cpu_milli, MEMORY: shape.memory_bytes, PODS: 1, **dict(shape.extended)}
-        counted.update(shape.gpu.mig)
-        if shape.gpu.kind is GpuKind.WHOLE:
-            counted[GPUS] = shape.gpu.devices - len(_devices_held(pod, node).intersection(node.gpus_withheld))
-        return counted
-
-    def has_room_for_gpus(self, name: NodeName) -> bool:
-        """Whether any GPU of the node is idle or being released, in whole or in part."""
-        node, room = self.nodes[name], self.room(name)
-        units = (GPUS, CLAIM_DEVICES, *node.mig_instances)
-        if any(room.now(unit) > 0 or room.leaving.get(unit, 0) > 0 for unit in units):
-            return True
+    def partly_free(self, node: NodeName, there: Free) -> int:
+        """What the shared devices of a node have left, in thousandths of a GPU."""
         memory = self.device_memory(node)
-        return any(memory > shared.real + shared.leaving or shared.leaving > 0 for shared in room.devices.values())
-
-    # Device claims
-
-    def claim_node(self, claim: ClaimId) -> NodeName | None:
-        """The node that consumers of an allocated claim must go to."""
-        if claim in self._fixed_claims:
-            return self.claims[claim].node
-        for pod in self.pods.values():
-            if claim in pod.row.claims and pod.status in ALLOCATED and pod.stand.place is not None:
-                return pod.stand.place.node
-        return None
-
-    def claim_consumers(self, claim: ClaimId) -> int:
-        ours = sum(1 for pod in self.pods.values() if claim in pod.row.claims and pod.status in ALLOCATED)
-        return self.claims[claim].consumers_elsewhere + ours
-
-    def _claims_at(self, name: NodeName) -> dict[ClaimId, Shared]:
-        """Allocated claims on a node; a claim is in use as a device is, whoever its consumers are."""
-        found: dict[ClaimId, Shared] = {}
-        for pod, _, status in self.at(name):
-            for claim in pod.row.claims:
-                if claim in self.claims:
-                    _seat(found.setdefault(claim, Shared()), status, 1)
-        for claim in self._fixed_claims:
-            if self.claims[claim].node == name:
-                found.setdefault(claim, Shared()).real += 1
-        return found
-
-    def _claims_without_pods(self) -> list[ClaimId]:
-        """Claims that are allocated and stay so, because no pod of ours can give them back."""
-        used = {claim for pod in self.pods.values() if pod.status in ACTIVE for claim in pod.row.claims}
-        return [
-            claim.id
-            for claim in self.claims.values()
-            if claim.node is not None and (claim.consumers_elsewhere > 0 or claim.id not in used)
-        ]
-
-    # Reading rows
-
-    def _group(self, row: PodGroup) -> GroupState:
-        rule = self.policy.rule_for(row.kind, row.priority, row.preemptible)
-        is_leaf = row.queue in self.queues and not self.children(row.queue)
-        sets = {pod_set.name: pod_set for pod_set in row.tree.all_pod_sets()}
-        minimum = {name: max(pod_set.minimum, 1) for name, pod_set in sets.items()}
-        queue = row.queue if is_leaf else None
-        return GroupState(row, rule.priority, rule.preemptible and is_leaf, queue, sets, minimum)
-
-    def _add(self, row: Pod) -> None:
-        group = self.groups.get(row.group)
-        if group is None or row.pod_set not in group.pod_sets or row.phase is PodPhase.ENDED:
-            return
-        pod = PodState(row, group, Stand(Status.GATED if row.gated else Status.WAITING))
-        if row.phase in HOLDS_DEVICES:
-            if row.node not in self.nodes:
-                return
-            status = Status.LEAVING if row.phase is PodPhase.RELEASING else Status.RUNNING
-            pod.stand = Stand(status, Place(row.node, _labels(row, pod)))
-        elif row.phase is PodPhase.PROMISED and not self.policy.durable_promises and row.node in self.nodes:
-            pod.stand = Stand(Status.PROMISED, Place(row.node, _labels(row, pod)))
-        group.pods.append(pod)
-        self.pods[row.id] = pod
+        return sum(WHOLE_GPU * (memory - used) // memory for used in there.used.values())
 
 
-def _sound_queues(rows: Iterable[Queue]) -> dict[QueueId, Queue]:
-    """Queues whose ancestors all exist, by id."""
-    known = {row.id: row for row in rows}
-
-    def is_sound(queue: QueueId) -> bool:
-        seen = {queue}
-        parent = known[queue].parent
-        while parent is not None:
-            if parent not in known or parent in seen:
-                return False
-            seen.add(parent)
-            parent = known[parent].parent
-        return True
-
-    return {queue: known[queue] for queue in sorted(known) if is_sound(queue)}
+def _takes(pod: PodState, node: Node) -> dict[str, int]:
+    """What a pod takes of a node, shared devices and claims aside."""
+    shape = pod.row.shape
+    takes = {CPU_MILLI: shape.cpu_milli, MEMORY_BYTES: shape.memory_bytes, PODS: 1}
+    takes |= {**dict(shape.extended), **dict(shape.gpu.mig)}
+    if shape.gpu.kind is GpuKind.WHOLE:
+        # A withheld device is not among those that are given out, so a pod that holds one takes less of them.
+        is_here = pod.row.phase in HOLDS_DEVICES and pod.row.node == node.name
+        withheld = set(pod.row.devices) & set(node.gpus_withheld) if is_here else ()
+        takes[GPUS] = shape.gpu.devices - len(withheld)
+    return takes
 
 
-def _devices_held(pod: PodState, node: Node) -> set[int]:
-    """Devices of a node that a pod has held since before this cycle."""
-    holds = pod.row.phase in HOLDS_DEVICES and pod.row.node == node.name
-    return set(pod.row.devices) if holds else set()
-
-
-def _labels(row: Pod, pod: PodState) -> tuple[str, ...]:
-    return tuple(str(device) for device in row.devices) if pod.shares_devices else ()
-
-
-def _seat(shared: Shared, status: Status, amount: int) -> None:
-    if status is Status.PROMISED:
-        shared.promised += amount
-    elif status is Status.LEAVING:
-        shared.leaving += amount
-    else:
-        shared.real += amount
-
-
-def _take_unit(room: Room, unit: str, count: int, shared: Shared) -> None:
-    """A shared thing takes whole units from those that are idle, and gives them back when its last user leaves."""
-    if not shared.is_only_promised:
-        room.idle[unit] -= count
-    if shared.is_all_leaving:
-        room.leaving[unit] = room.leaving.get(unit, 0) + count
-    if shared.is_only_promised:
-        room.leaving[unit] = room.leaving.get(unit, 0) - count
-
-
-def is_best_effort(world: World, pod: PodState) -> bool:
-    """So small that it is not asked whether it fits what is idle now."""
-    charge = world.charge(pod)
-    return (
-        world.policy.best_effort_need_not_wait
-        and charge.cpu_milli < BEST_EFFORT_CPU_MILLI
-        and charge.memory_bytes < BEST_EFFORT_MEMORY_BYTES
-        and charge.gpu_milli < BEST_EFFORT_GPU_MILLI
-    )
-
-
-def wants_gpu(world: World, pod: PodState) -> bool:
-    """Whether a pod asks for GPUs in any way."""
-    claims = (world.claims.get(name) for name in pod.row.claims)
-    return pod.row.shape.gpu.kind is not GpuKind.NONE or any(claim and claim.counts_as_gpu for claim in claims)
-
-
-def suits_mig(node: Node, kind: GpuKind) -> bool:
-    """MIG requests go to nodes that offer profiles, others to nodes that offer whole devices."""
-    if kind is GpuKind.NONE:
-        return True
-    if kind is GpuKind.MIG:
-        return node.mig_strategy is MigStrategy.MIXED
-    if node.mig_strategy is MigStrategy.SINGLE:
-        return kind is GpuKind.WHOLE
-    return node.mig_strategy is not MigStrategy.MIXED
+def gpus_of(node: Node) -> int:
+    """Devices of a node that are given out, as such or through claims."""
+    return node.gpus - len(node.gpus_withheld) + len(node.claim_devices)

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from fairpool.model.ids import SECOND_MS, ClaimId, GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.node import Node, NodePool, Placement, Taint, TaintEffect, Topology
+from fairpool.model.node import MigStrategy, Node, NodePool, Placement, Taint, TaintEffect, Topology
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, portion_memory_mib
 from fairpool.model.workload import (
@@ -32,6 +32,7 @@ from fairpool.model.workload import (
     SubGroup,
     Toleration,
     TopologyConstraint,
+    WorkloadKind,
     gpu_memory,
     gpu_portion,
     whole_gpus,
@@ -48,13 +49,16 @@ TRAIN, INTERACTIVE, BUILD, INFERENCE = 50, 75, 100, 125
 LICENCE = "example.com/licence"
 ZONE, GENERATION = "zone", "generation"
 GPU_TAINT = Taint("maintenance", "soon", TaintEffect.NO_SCHEDULE)
+SOFT_TAINT = Taint("slow", "", TaintEffect.PREFER_NO_SCHEDULE)
+SMALL_MIG, LARGE_MIG = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
 
 Choice = TypeVar("Choice")
 
 
 def world(seed: int, profile: str, feature: str, policy: Policy) -> Snapshot:
     """The world of a seed. With the same seed both policies see the same rows, promises aside."""
-    return _Maker(random.Random(f"{seed}/{profile}/{feature}"), profile, feature, policy).snapshot()
+    name = f"{seed}/{profile}/{feature}"
+    return _Maker(random.Random(name), random.Random(f"variations of {name}"), profile, feature, policy).snapshot()
 
 
 @dataclass
@@ -67,6 +71,7 @@ class _NodeUse:
     licences: int
     pods: int
     idle: list[int]
+    mig: dict[str, int]
     shared: dict[int, int] = field(default_factory=dict)
     """Device to GPU memory left on it."""
 
@@ -81,12 +86,17 @@ class _Job:
 
 
 class _Maker:
-    def __init__(self, rng: random.Random, profile: str, feature: str, policy: Policy) -> None:
+    def __init__(
+        self, rng: random.Random, variation: random.Random, profile: str, feature: str, policy: Policy
+    ) -> None:
         self.rng = rng
+        self.variation = variation
+        """Draws what was added later, so that worlds without it stay as they were."""
         self.feature = feature
         self.policy = policy
         self.profile = rng.choice(PROFILES[:4]) if profile == "mixed" else profile
         self.has = {name for name in EXTRAS if rng.random() < EXTRAS[name]}
+        self.has |= {name for name in VARIATIONS if variation.random() < VARIATIONS[name]}
         self.nodes = self._nodes()
         self.use = {node.name: self._use(node) for node in self.nodes}
         self.queues = self._queues()
@@ -127,6 +137,10 @@ class _Maker:
         thrown = self.rng.random() < probability
         return thrown and (extra is None or extra in self.has)
 
+    def varies(self, probability: float, variation: str) -> bool:
+        """The same for a variation."""
+        return self.variation.random() < probability and variation in self.has
+
     # Nodes and queues
 
     def _nodes(self) -> list[Node]:
@@ -156,11 +170,26 @@ class _Maker:
             for index in range(count)
         ]
         broken = [node.gpus > 0 and self.maybe(0.4, extra="withheld") for node in nodes]
-        return [replace(node, gpus_withheld=(0,) * bad) for node, bad in zip(nodes, broken, strict=True)]
+        nodes = [replace(node, gpus_withheld=(0,) * bad) for node, bad in zip(nodes, broken, strict=True)]
+        return [self._varied(node) for node in nodes]
+
+    def _varied(self, node: Node) -> Node:
+        if self.varies(0.4, "soft taints"):
+            node = replace(node, taints=(*node.taints, SOFT_TAINT))
+        if not self.varies(0.6, "mig") or node.claim_devices:
+            return node
+        if self.variation.random() < 0.2:
+            return replace(node, mig_strategy=MigStrategy.SINGLE)
+        return replace(
+            node, gpus=0, gpus_withheld=(), mig_strategy=MigStrategy.MIXED, mig_instances={SMALL_MIG: 4, LARGE_MIG: 2}
+        )
 
     def _use(self, node: Node) -> _NodeUse:
         idle = [] if node.claim_devices else [each for each in range(node.gpus) if each not in node.gpus_withheld]
-        return _NodeUse(node, node.cpu_milli, node.memory_bytes, node.extended.get(LICENCE, 0), node.pods_max, idle)
+        licences, mig = node.extended.get(LICENCE, 0), dict(node.mig_instances)
+        if node.mig_strategy is MigStrategy.SINGLE:
+            idle = []
+        return _NodeUse(node, node.cpu_milli, node.memory_bytes, licences, node.pods_max, idle, mig)
 
     def _queues(self) -> list[Queue]:
         rng = self.rng
@@ -182,7 +211,13 @@ class _Maker:
             for index in range(departments)
             if f"d{index}" in parents
         ]
-        return queues + [self._queue(QueueId(f"q{i}"), parents[i], quotas[i]) for i in range(count)]
+        queues += [self._queue(QueueId(f"q{i}"), parents[i], quotas[i]) for i in range(count)]
+        if "deep queues" not in self.has:
+            return queues
+        moved = [queue.id for queue in queues if queue.parent is None and self.variation.random() < 0.7]
+        root = self._queue(QueueId("o0"), None, sum(queue.gpu.quota for queue in queues if queue.id in moved))
+        inside = [replace(queue, parent=root.id) if queue.id in moved else queue for queue in queues]
+        return [root, *inside] if moved else queues
 
     def _queue(self, name: QueueId, parent: QueueId | None, quota: int) -> Queue:
         rng = self.rng
@@ -245,6 +280,9 @@ class _Maker:
 
     def _shape(self, gpu: GpuRequest) -> PodShape:
         rng = self.rng
+        if self.varies(0.5, "mig"):
+            profiles = self.variation.choice([(SMALL_MIG,), (LARGE_MIG,), (SMALL_MIG, LARGE_MIG)])
+            gpu = GpuRequest(mig=tuple((profile, self.variation.choice([1, 1, 2])) for profile in profiles))
         rules: tuple[tuple[NodeSelectorRequirement, ...], ...] = ()
         if self.maybe(0.3, extra="selectors"):
             rule = rng.choice(
@@ -271,7 +309,11 @@ class _Maker:
             memory_bytes=GIB,
             extended=((LICENCE, 1),) if self.maybe(0.4, extra="licences") else (),
             node_rules=rules,
-            tolerations=(Toleration("maintenance"),) if self.maybe(0.5, extra="taints") else (),
+            tolerations=(Toleration("slow"),)
+            if self.varies(0.3, "soft taints")
+            else (Toleration("maintenance"),)
+            if self.maybe(0.5, extra="taints")
+            else (),
             labels=kin,
             near=near,
             apart=apart,
@@ -316,6 +358,14 @@ class _Maker:
             for pod_set, size, _ in job.sets
             for index in range(size)
         ]
+        if self.varies(0.5, "kinds"):
+            kind, preemptible = self.variation.choice(list(WorkloadKind)), self.variation.choice([None, None, True])
+            group = replace(group, kind=kind, priority=None, preemptible=preemptible)
+        if len(pods) > 1 and self.varies(0.7, "unlike pods"):
+            largest = max([node.gpus for node in self.nodes] + [1])
+            gpu = self.variation.choice([NO_GPU, whole_gpus(min(2, largest)), gpu_portion(300)])
+            unlike = replace(job.shape, gpu=gpu)
+            pods = [replace(pod, shape=unlike) if self.variation.random() < 0.4 else pod for pod in pods]
         return group, pods
 
     def _add(self, made: tuple[PodGroup, list[Pod]], running: Sequence[Pod] | None) -> None:
@@ -388,6 +438,8 @@ class _Maker:
 
     def _devices(self, shape: PodShape, use: _NodeUse) -> tuple[int, ...] | None:
         gpu = shape.gpu
+        if gpu.kind is GpuKind.MIG:
+            return () if all(use.mig.get(profile, 0) >= count for profile, count in gpu.mig) else None
         if gpu.kind in (GpuKind.NONE, GpuKind.WHOLE):
             return tuple(use.idle[: gpu.devices]) if len(use.idle) >= gpu.devices else None
         need = self._need(shape, use)
@@ -401,6 +453,8 @@ class _Maker:
         return gpu.memory_mib or portion_memory_mib(gpu.portion_milli, use.node.gpu_memory_mib)
 
     def _hold(self, shape: PodShape, use: _NodeUse, devices: Sequence[int], sign: int) -> None:
+        for profile, count in shape.gpu.mig:
+            use.mig[profile] -= sign * count
         for device in devices:
             if shape.gpu.kind is GpuKind.WHOLE:
                 use.idle = [each for each in use.idle if each != device] + [device] * (sign < 0)
@@ -478,3 +532,5 @@ EXTRAS = {
     "withheld": 0.06,
 }
 """Rarer things and how often a world has them."""
+
+VARIATIONS = {"deep queues": 0.1, "kinds": 0.15, "mig": 0.08, "soft taints": 0.06, "unlike pods": 0.15}

@@ -40,7 +40,7 @@ class Reading:
         return holding + [self._at(each) for each in self.plan.binds]
 
     def _settled(self) -> Iterable[Pod]:
-        """The pods once whoever leaves has left and whoever was promised a place has it."""
+        """The pods once those that leave have left and those that were promised a place have it."""
         for pod in self.snapshot.pods:
             if pod.id in self.places:
                 yield self._at(self.places[pod.id])
@@ -117,7 +117,7 @@ def one_fate_for_each_pod(snapshot: Snapshot, plan: Plan) -> None:
 
 
 def a_group_is_whole_or_absent(snapshot: Snapshot, plan: Plan) -> None:
-    """What is bound is bound with its whole gang, what is promised is promised with it, and nobody is left in parts."""
+    """What is bound is bound with its whole gang, what is promised is promised with it, and no gang is in parts."""
     reading = Reading(snapshot, plan)
     bound = {each.group for each in plan.binds}
     promised = {each.group for each in plan.promises}
@@ -361,7 +361,7 @@ def _minimum_runtime_s(reading: Reading, by: Pass, winner: GroupId, victim: Grou
 
 
 def nothing_is_evicted_where_a_place_is_free(snapshot: Snapshot, plan: Plan) -> None:
-    """Looked at for winners of one pod without a topology: no node has room for it with everybody where they were.
+    """Looked at for winners of one pod without a topology: no node has room for it with all pods where they were.
 
     Where a limit stood in the way, what is taken is not the place but the room below the limit.
     """
@@ -399,7 +399,7 @@ def _path_of(books: Books, pod: Pod) -> list[QueueId]:
 
 
 def every_waiting_group_has_a_verdict(snapshot: Snapshot, plan: Plan) -> None:
-    """And nobody else has, but for those that move and wait for their new place."""
+    """And no other pod has, but for those that move and wait for their new place."""
     bound = {each.pod for each in plan.binds}
     waiting = {
         pod.group for pod in snapshot.pods if pod.phase in (PodPhase.WAITING, PodPhase.PROMISED) and pod.id not in bound

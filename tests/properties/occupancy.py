@@ -116,5 +116,5 @@ def holds_now(pod: Pod) -> bool:
 
 
 def holds_soon(pod: Pod) -> bool:
-    """Will hold its place when whoever leaves has left."""
+    """Will hold its place when the pods that leave have left."""
     return pod.phase in HOLDS_DEVICES | {PodPhase.PROMISED} and pod.phase is not PodPhase.RELEASING

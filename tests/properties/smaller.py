@@ -1,4 +1,4 @@
-"""Makes a world that breaks a law as small as it can be, so that somebody can look at it."""
+"""Makes a world that breaks a law as small as it can be, so that it can be read."""
 
 from __future__ import annotations
 

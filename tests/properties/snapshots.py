@@ -314,7 +314,7 @@ def _kept(fate: str, group: PodGroup, pods: list[Pod]) -> set[PodId]:
 
 
 class Ground:
-    """Room on nodes as it is now, and as it will be when whoever leaves has left."""
+    """Room on nodes as it is now, and as it will be when the pods that leave have left."""
 
     def __init__(self, machines: tuple[Node, ...]) -> None:
         self.now = [Occupancy(node) for node in machines]

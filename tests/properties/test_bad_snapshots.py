@@ -16,10 +16,10 @@ from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.workload import GpuRequest, Pod, PodSet, SubGroup, TopologyConstraint, gpu_portion, whole_gpus
-from fairpool.scheduler.cleaning import check
 from fairpool.scheduler.decision import NoQueue, NotReady, Plan
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.snapshot import Snapshot
+from fairpool.scheduler.validation import check
 from tests.properties.occupancy import Occupancy
 from tests.properties.snapshots import seeded
 from tests.scenario import World
@@ -93,7 +93,7 @@ def _running(name: str, owner: str, **changes: Any) -> Pod:
 ALREADY: dict[str, Pod] = {each.id: each for each in healthy().pods}
 
 SPOILT: list[Any] = [
-    pytest.param(pod("a-0", node=NodeName("n9")), "pod.unknown_node", id="a pod runs on a node nobody knows"),
+    pytest.param(pod("a-0", node=NodeName("n9")), "pod.unknown_node", id="a pod runs on an unknown node"),
     pytest.param(pod("a-0", node=None), "pod.unknown_node", id="a pod runs nowhere"),
     pytest.param(pod("a-0", devices=(7,)), "pod.devices", id="a pod holds a device that its node does not have"),
     pytest.param(pod("a-0", devices=(-1,)), "pod.devices", id="a pod holds a device below 0"),
@@ -121,7 +121,7 @@ SPOILT: list[Any] = [
     pytest.param(node("n2", cpu_milli=-1), "node.amounts", id="a node has less than no CPU"),
     pytest.param(node("n2", gpu_memory_mib=-1), "node.amounts", id="a node has devices of negative memory"),
     pytest.param(node("n2", mig_instances={"x": -1}), "node.amounts", id="a node has a negative number of slices"),
-    pytest.param(queue("speech", parent=QueueId("x")), "queue.not_rooted", id="a queue below nobody"),
+    pytest.param(queue("speech", parent=QueueId("x")), "queue.not_rooted", id="a queue below an unknown one"),
     pytest.param(queue("research", parent=QueueId("vision")), "queue.not_rooted", id="queues in a circle"),
     pytest.param(queue("speech", parent=QueueId("speech")), "queue.not_rooted", id="a queue below itself"),
     pytest.param(queue("speech", gpu=Entitlement(-5)), "queue.amounts", id="a quota below unlimited"),
@@ -205,8 +205,8 @@ def test_one_bad_row_does_not_stop_the_others(spoil: Spoil, code: str) -> None:
         pytest.param(shape("odd-0", gpu=GpuRequest(devices=1, memory_mib=10**30)), id="more GPU memory than that"),
         pytest.param(shape("odd-0", extended=(("rdma", 2**80),)), id="more of an extended resource"),
         pytest.param(group("odd", tree=SubGroup(pod_sets=(PodSet(minimum=9),))), id="a gang larger than its pods"),
-        pytest.param(group("odd", tree=SubGroup(pod_sets=(PodSet(minimum=0),))), id="a gang of nobody"),
-        pytest.param(group("odd", tree=SubGroup(pod_sets=(PodSet(minimum=-3),))), id="a gang of less than nobody"),
+        pytest.param(group("odd", tree=SubGroup(pod_sets=(PodSet(minimum=0),))), id="a gang of no pods"),
+        pytest.param(group("odd", tree=SubGroup(pod_sets=(PodSet(minimum=-3),))), id="a gang of fewer than no pods"),
         pytest.param(
             group(
                 "odd",
@@ -222,7 +222,7 @@ def test_one_bad_row_does_not_stop_the_others(spoil: Spoil, code: str) -> None:
         pytest.param(group("odd", created_at=Instant(2**70)), id="created after time"),
         pytest.param(group("odd", priority=-(2**70)), id="of no importance"),
         pytest.param(pod("odd-0", phase=PodPhase.PROMISED), id="promised nothing"),
-        pytest.param(pod("odd-0", phase=PodPhase.PROMISED, node=NodeName("n9")), id="promised a node nobody knows"),
+        pytest.param(pod("odd-0", phase=PodPhase.PROMISED, node=NodeName("n9")), id="promised an unknown node"),
         pytest.param(
             pod("odd-0", phase=PodPhase.PROMISED, node=NodeName("n1"), devices=(0,), promised_at=Instant(2**60)),
             id="promised a taken device, in the future",
@@ -230,8 +230,8 @@ def test_one_bad_row_does_not_stop_the_others(spoil: Spoil, code: str) -> None:
         pytest.param(pod("odd-0", node=NodeName("n1"), devices=(0,)), id="waiting and already somewhere"),
         pytest.param(pod("odd-0", claims=("nowhere",)), id="a claim that does not exist"),
         pytest.param(pod("a-0", devices=()), id="a GPU, but on no device in particular"),
-        pytest.param(group("odd", avoid=(NodeName("n9"),)), id="avoiding a node nobody knows"),
-        pytest.param(pod("odd-0", nominated=NodeName("n9")), id="nominated for a node nobody knows"),
+        pytest.param(group("odd", avoid=(NodeName("n9"),)), id="avoiding an unknown node"),
+        pytest.param(pod("odd-0", nominated=NodeName("n9")), id="nominated for an unknown node"),
         pytest.param(shape("a-0", cpu_milli=10**9), id="a node over-committed by the outside world"),
     ],
 )
@@ -282,7 +282,7 @@ def test_a_full_device_of_the_outside_world_gets_nobody_else() -> None:
 @pytest.mark.parametrize("gpus", [0, 1])
 @pytest.mark.parametrize("request_", ["1 gpu", "0.5 gpu", "2 x 0.5 gpus", "4000 MiB"])
 def test_a_node_that_lost_devices_in_use_is_planned_around(gpus: int, request_: str) -> None:
-    """The devices fell off the bus, the pods on them are still told of; nobody else goes there for a GPU."""
+    """The devices fell off the bus, the pods on them are still reported; no other pod goes there for a GPU."""
     rows = World(f"""
         node    n1: 3 gpus, of 10000 MiB
         node    n2: 3 gpus, of 10000 MiB
@@ -332,16 +332,16 @@ NASTY: dict[type, list[Any]] = {
     bool: [True, False],
     int: [-1, 0, 1, 10**6, 2**63, -(2**70)],
     float: [math.nan, math.inf, -math.inf, -1.0, 1e300],
-    str: ["", "nobody", "n0", "g0", "q0"],
+    str: ["", "unknown", "n0", "g0", "q0"],
     tuple: [()],
 }
 NASTY_FIELDS: dict[str, list[Any]] = {
     "phase": list(PodPhase),
     "devices": [(99,), (-1,), (0, 0), (0, 1, 2), ()],
     "gpus_withheld": [(99,), (-1,), (0, 0)],
-    "node": ["nobody", "n0", None],
-    "nominated": ["nobody", "n0"],
-    "parent": ["nobody", "q0", None],
+    "node": ["unknown", "n0", None],
+    "nominated": ["unknown", "n0"],
+    "parent": ["unknown", "q0", None],
     "promised_at": [2**62, -1, None],
     "started_at": [2**62, -1, None],
     "stale_since": [2**62, -1, None],
@@ -404,7 +404,7 @@ def test_no_world_of_many_is_too_odd_to_plan(block: int) -> None:
 
 
 def assert_safe(rows: Snapshot, decided: Plan) -> None:
-    """Whatever was wrong before, nobody is sent to where there is no room, and nobody is bound and evicted."""
+    """Whatever was wrong before, no pod is sent to where there is no room, and no pod is both bound and evicted."""
     nodes = {each.name: each for each in rows.nodes}
     pods = {each.id: each for each in rows.pods}
     for bind in decided.binds:

@@ -133,7 +133,7 @@ def keeps_to_the_declaration(ours: WorkloadSpec | None, expansion: Expansion, no
     """What holds whenever a workload was brought up to date."""
     staying = [each for each in expansion.pods if not each.is_over and each.phase is not RELEASING]
     if ours is None or ours.want is not DesiredState.RUN or expansion.state.halt is not None:
-        assert not staying, f"{staying[0].id} stays although nobody wants it"
+        assert not staying, f"{staying[0].id} stays although it is not declared"
         return
     assert len({each.index for each in staying}) <= ours.pods, "more pods than are wanted"
     assert all(each.index < (ours.runs_needed if is_sweep(ours) else ours.pods) for each in staying)
@@ -217,7 +217,7 @@ class World:
         self.calm_down()
 
     def calm_down(self) -> None:
-        """From now on everything answers, everybody obeys, and every pod ends well."""
+        """From now on everything answers, every order is obeyed, and every pod succeeds."""
         self.calm = True
         self.drained.clear()
         for name, observed in self.nodes.items():

@@ -135,7 +135,7 @@ def comes_to_rest_lawfully(snapshot: Snapshot) -> None:
 
 
 def is_at_rest(snapshot: Snapshot, decided: Plan) -> bool:
-    """Nothing to do, and nobody on the way out who would be back in the next cycle."""
+    """Nothing to do, and no pod leaving that would be back in the next cycle."""
     return decided.is_empty and not any(pod.phase is PodPhase.RELEASING for pod in snapshot.pods)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.scheduler import allocate, equivalence, proposal, reclaim, run, solver, walk
+from fairpool.scheduler import allocate, batch, equivalence, reclaim, room_count, solver, walk
 from fairpool.scheduler.decision import Plan
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.plan import plan
@@ -22,7 +22,7 @@ KINDS = [(profile, feature) for profile in PROFILES for feature in FEATURES]
 def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """Groups one by one, every victim simulated, every search from the beginning."""
     with monkeypatch.context() as patch:
-        patch.setattr(allocate, "serve_runs", lambda *_: None)
+        patch.setattr(allocate, "serve_batches", lambda *_: None)
         patch.setattr(equivalence, "countable_shape", lambda *_: None)
         patch.setattr(solver.Search, "go_on_from", lambda *_: None)
         patch.setattr(solver.Search, "_is_full_for", lambda *_: False)
@@ -35,7 +35,7 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
 
 
 def compare(seeds: range, profile: str, feature: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "WORTHWHILE", 1)
+    monkeypatch.setattr(batch, "GROUPS_MIN", 1)
     for seed in seeds:
         snapshot = world(seed, profile, feature, POLICIES[policy]())
         assert plan(snapshot) == plan_the_long_way(snapshot, monkeypatch), (seed, profile, feature, policy)
@@ -60,7 +60,7 @@ def test_the_shortcuts_are_really_taken(monkeypatch: pytest.MonkeyPatch) -> None
     """Or the comparison would prove nothing."""
     proposed: list[list[int] | None] = []
     bound: list[int] = []
-    propose, bind = proposal.propose, run._bind
+    propose, bind = room_count.propose, batch._bind
 
     def count_proposals(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> list[int] | None:
         proposed.append(propose(placer, shape, pods, walk))
@@ -70,9 +70,9 @@ def test_the_shortcuts_are_really_taken(monkeypatch: pytest.MonkeyPatch) -> None
         bound.append(len(given[3]))
         bind(*given)
 
-    monkeypatch.setattr(run, "WORTHWHILE", 1)
+    monkeypatch.setattr(batch, "GROUPS_MIN", 1)
     monkeypatch.setattr(solver, "propose", count_proposals)
-    monkeypatch.setattr(run, "_bind", count_runs)
+    monkeypatch.setattr(batch, "_bind", count_runs)
     for profile, feature in KINDS:
         for seed in range(20):
             plan(world(seed, profile, feature, Policy.product()))

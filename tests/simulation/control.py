@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
-from fairpool.engines.simulated.faults import Faults
 from fairpool.model.ids import Revision
 from fairpool.simulation.control_driver import ControlDriver
+from tests.fault_injection.faults import Faults
 
 
 class FaultyControl:

@@ -14,8 +14,6 @@ from random import Random
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf
 from fairpool.engines.simulated.clock import Clock, VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.faulty_engine import FaultyEngine
 from fairpool.engines.simulated.timeline import PodTimeline
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -23,6 +21,8 @@ from fairpool.model.node import Node
 from fairpool.model.observation import Observation, ObservedPod, Order, OrderResult, PodState, StartOrder
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import WorkloadKind
+from tests.fault_injection.faults import Faults
+from tests.fault_injection.faulty_engine import FaultyEngine
 
 Run = tuple[WorkloadId, int]
 PoolView = tuple[WorkloadId, int]

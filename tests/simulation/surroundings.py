@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.traces import Arrival, arrivals
+from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
 from fairpool.model.organization import (
@@ -20,6 +20,7 @@ from fairpool.model.organization import (
 )
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import Toleration, WorkloadKind
+from tests.fault_injection.random_workloads import arrivals
 
 BIG_POOL = PoolName("big")
 LABEL = "pool"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairpool.engines.simulated.faults import Faults
+from tests.fault_injection.faults import Faults
 from tests.simulation.world import World
 
 SEEDS = range(4)

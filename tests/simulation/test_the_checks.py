@@ -8,14 +8,14 @@ import pytest
 
 from fairpool.cluster import cycle, settle
 from fairpool.engines.simulated import engine, timeline
-from fairpool.engines.simulated.behaviour import NEVER_S
-from fairpool.engines.simulated.faults import Faults
 from fairpool.engines.simulated.timeline import PodTimeline
 from fairpool.model.ids import Instant, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import GraceRules
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import WorkloadSpec
+from tests.fault_injection.faults import Faults
+from tests.fault_injection.random_workloads import NEVER_S
 from tests.simulation.world import World, Wrong
 
 SEEDS = range(12)

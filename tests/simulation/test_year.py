@@ -11,16 +11,15 @@ import pytest
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
-from fairpool.engines.simulated.behaviour import seeded
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.engines.simulated.traces import arrivals
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId
 from fairpool.model.node import DEFAULT_POOL, Node
 from fairpool.model.organization import Organization, Queue, gpu_entitlement
 from fairpool.model.status import HOLDS_NOTHING
 from fairpool.model.workload import WorkloadKind
 from fairpool.simulation.control_driver import ControlDriver
+from tests.fault_injection.random_workloads import arrivals, seeded
 
 DAY_S = 86_400
 DAYS = 365

@@ -15,15 +15,12 @@ from random import Random
 
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.cycle import POOL_PATIENCE_S, CycleInput, cycle
+from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, LeaseHeld, LedgerEntry
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
+from fairpool.cluster.planning import NEXT_POOL_S
 from fairpool.cluster.workload_state import WorkloadState
-from fairpool.engines.simulated.behaviour import seeded
-from fairpool.engines.simulated.clock import VirtualClock
-from fairpool.engines.simulated.faults import Faults
-from fairpool.engines.simulated.random_faults import INSTEAD
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
 from fairpool.model.organization import Organization
@@ -32,6 +29,10 @@ from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 from fairpool.scheduler.decision import Verdict
 from fairpool.simulation.control_driver import ControlDriver
+from tests.fault_injection.faults import Faults
+from tests.fault_injection.random_faults import INSTEAD
+from tests.fault_injection.random_workloads import seeded
+from tests.fault_injection.skewed_clock import SkewedClock
 from tests.simulation import checks, rest
 from tests.simulation.chronicle import Chronicle, WatchedLedger, overtaken, told_at_rest
 from tests.simulation.control import FaultyControl
@@ -91,7 +92,7 @@ class World:
         self.dice = Random(f"world {seed}")
         self.faults = Faults.swarm(seed) if faults is None else faults
         self.counts: Counter[str] = Counter()
-        self.clock = VirtualClock(START)
+        self.clock = SkewedClock(START)
         self.story = Story(START)
         self.record = Record()
         self.chronicle = Chronicle()
@@ -233,7 +234,7 @@ class World:
         if self.loop is None or self.loop.cache.observation is None:
             return
         cache = self.loop.cache
-        soon = Instant(self.wall_now() + POOL_PATIENCE_S * SECOND_MS)
+        soon = Instant(self.wall_now() + NEXT_POOL_S * SECOND_MS)
         if cache.pools_tried and cache.quiet_until is not None and cache.quiet_until <= soon:
             return  # somebody is about to try the next pool, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)

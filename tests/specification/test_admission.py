@@ -9,7 +9,8 @@ import pytest
 from fairpool.api import workload_spec as wire
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import NodeTypes, ProjectRequest
-from fairpool.control.admission import AdmissionContext, admit, bytes_of, quota_milli
+from fairpool.control.admission import AdmissionContext, admit
+from fairpool.control.resource_request import bytes_of, quota_milli
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.problem import Problem

@@ -16,16 +16,18 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
-from fairpool.agent import fork_server, fractions, log_segments
+from fairpool.agent import fork_server, log_segments
 from fairpool.agent.devices import machine_nodes, simulated_pair
+from fairpool.agent.garbage_collection import GarbageCollector
 from fairpool.agent.images import Image, ImageTable
 from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_from, segment_starts, tail_offset
 from fairpool.agent.nvml import Gpu, NoGpus, NvmlGpus
-from fairpool.agent.order_file import KeptOrder, read_order, write_order
+from fairpool.agent.order_file import StoredOrder, read_order, write_order
 from fairpool.agent.pod import notebook, nvidia_smi, reporter, trainer
-from fairpool.agent.pod_directory import folder_name, pod_of
+from fairpool.agent.pod_directory import directory_name, pod_of
 from fairpool.agent.pod_log import read_log
-from fairpool.agent.state_directory import DataFolder, Unidentified
+from fairpool.agent.portion_enforcement import GpuPortion, enforce_portion
+from fairpool.agent.state_directory import StateDirectory, UnknownInstallation
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.image_name import without_registry, without_tag
@@ -164,10 +166,10 @@ A10 = Gpu(index=0, uuid="GPU-0", name="A10", memory_mib=23_028)
 
 
 def test_a_portion_of_a_device() -> None:
-    assert fractions.hold_to_portion(gpu_portion(300), [A10]).memory_mib == (6908,)
-    assert fractions.hold_to_portion(gpu_memory(5000, 2), [A10, A10]).memory_mib == (5000, 5000)
-    assert fractions.hold_to_portion(whole_gpus(1), [A10]) == fractions.Hold(memory_mib=(23_028,))
-    assert "not enforced" in fractions.hold_to_portion(gpu_portion(500), [A10]).words
+    assert enforce_portion(gpu_portion(300), [A10]).memory_mib == (6908,)
+    assert enforce_portion(gpu_memory(5000, 2), [A10, A10]).memory_mib == (5000, 5000)
+    assert enforce_portion(whole_gpus(1), [A10]) == GpuPortion(memory_mib=(23_028,))
+    assert "not enforced" in enforce_portion(gpu_portion(500), [A10]).words
 
 
 # --- what is kept on disk
@@ -183,7 +185,7 @@ def test_an_order_is_read_back_as_it_was_given(tmp_path: Path) -> None:
     program = Program(image="python", command=("a",), environment=(("A", "b"),), volumes=(Volume(target="/x"),))
     order = start_order(shape=shape)
     order = type(order)(**{**{name: getattr(order, name) for name in order.__dataclass_fields__}, "program": program})
-    write_order(str(tmp_path), KeptOrder(order=order, launch={"argv": ["a"]}))
+    write_order(str(tmp_path), StoredOrder(order=order, launch={"argv": ["a"]}))
     kept = read_order(str(tmp_path))
     assert kept is not None
     assert (kept.order, kept.launch) == (order, {"argv": ["a"]})
@@ -197,7 +199,7 @@ def test_an_order_that_cannot_be_read_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pod", ["a-0-0", "../../etc", ".", "..", "a/b", "ü %2F", "a b"])
 def test_any_pod_id_is_one_folder(pod: str) -> None:
-    name = folder_name(PodId(pod))
+    name = directory_name(PodId(pod))
     assert "/" not in name
     assert name not in (".", "..")
     assert pod_of(name) == pod
@@ -232,20 +234,20 @@ def test_the_latest_lives_have_tombstones_and_the_rest_of_a_long_boot_does_not(t
 
 
 def test_output_of_those_forgotten_longest_ago_goes_first(tmp_path: Path) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
     for pod in ("a", "b", "c"):
-        data.life(PodId(pod)).mkdir()
-        (data.life(PodId(pod)) / "log.0").write_text(pod)
-        data.forget(PodId(pod))
-    data.prune_logs(kept=2)
+        data.pod_directory(PodId(pod)).mkdir()
+        (data.pod_directory(PodId(pod)) / "log.0").write_text(pod)
+        GarbageCollector(data).forget(PodId(pod))
+    GarbageCollector(data).prune_logs(kept=2)
     assert sorted(path.name for path in data.logs.iterdir()) == ["b", "c"]
 
 
 def test_what_is_kept_of_a_forgotten_life_is_what_it_said(tmp_path: Path) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
-    folder = data.life(PodId("a"))
+    folder = data.pod_directory(PodId("a"))
     for name in ("order.json", "exit.json", "log.0", "times.0", "reports.json"):
         folder.mkdir(exist_ok=True)
         (folder / name).write_text(name)
@@ -253,20 +255,20 @@ def test_what_is_kept_of_a_forgotten_life_is_what_it_said(tmp_path: Path) -> Non
     (folder / "odd").mkdir()
     (folder / "odd" / "file").touch()
     (data.scratch / "a" / "deep").mkdir(parents=True)
-    assert (data.forget(PodId("a")) or 0) > 0
+    assert (GarbageCollector(data).forget(PodId("a")) or 0) > 0
     assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "reports.json", "shim.0", "times.0"]
     assert list(data.pods.iterdir()) == list(data.scratch.iterdir()) == []
-    assert data.forget(PodId("a")) == 0, "and again: nothing is left to do"
+    assert GarbageCollector(data).forget(PodId("a")) == 0, "and again: nothing is left to do"
 
 
 def test_a_shim_that_comes_late_finds_the_life_claimed(tmp_path: Path) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
-    folder = data.life(PodId("a"))
+    folder = data.pod_directory(PodId("a"))
     folder.mkdir()
     (folder / "stop.json").write_text("{}")
     inside = os.open(folder, os.O_RDONLY)  # as one that has been forked and has not claimed it yet
-    assert data.forget(PodId("a")) == 0
+    assert GarbageCollector(data).forget(PodId("a")) == 0
     with pytest.raises(FileExistsError):
         os.symlink("1.2.3", "shim.0", dir_fd=inside)
     os.close(inside)
@@ -275,9 +277,9 @@ def test_a_shim_that_comes_late_finds_the_life_claimed(tmp_path: Path) -> None:
 def test_a_life_is_not_forgotten_under_a_shim_that_has_just_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
-    folder = data.life(PodId("a"))
+    folder = data.pod_directory(PodId("a"))
     folder.mkdir()
     (folder / "stop.json").write_text("{}")
 
@@ -285,44 +287,44 @@ def test_a_life_is_not_forgotten_under_a_shim_that_has_just_come(
         raise FileExistsError(link)
 
     monkeypatch.setattr(os, "symlink", too_late)
-    assert data.forget(PodId("a")) is None
+    assert GarbageCollector(data).forget(PodId("a")) is None
     assert (folder / "stop.json").exists(), "so that it finds its notice"
 
 
 def test_what_a_pod_hides_in_a_folder_is_not_kept(tmp_path: Path) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
-    (data.life(PodId("a")) / "log.d").mkdir(parents=True)
-    (data.life(PodId("a")) / "log.d" / "large").write_bytes(b"x" * 10_000)
-    data.forget(PodId("a"))
+    (data.pod_directory(PodId("a")) / "log.d").mkdir(parents=True)
+    (data.pod_directory(PodId("a")) / "log.d" / "large").write_bytes(b"x" * 10_000)
+    GarbageCollector(data).forget(PodId("a"))
     assert not (data.logs / "a" / "log.d").exists()
 
 
 def test_forgetting_goes_on_where_somebody_was_killed(tmp_path: Path) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
-    for folder, name in ((data.logs / "a", "log.0"), (data.life(PodId("a")), "log.1")):
+    for folder, name in ((data.logs / "a", "log.0"), (data.pod_directory(PodId("a")), "log.1")):
         folder.mkdir()
         (folder / name).write_text(name)
-    data.forget(PodId("a"))
+    GarbageCollector(data).forget(PodId("a"))
     assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "log.1", "shim.0"]
     assert list(data.pods.iterdir()) == []
 
 
 def test_old_output_takes_up_no_more_than_it_may(tmp_path: Path) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
     for number, pod in enumerate(("a", "b", "c")):
-        data.life(PodId(pod)).mkdir()
-        (data.life(PodId(pod)) / "log.0").write_bytes(b"x" * 100_000)
-        data.forget(PodId(pod))
+        data.pod_directory(PodId(pod)).mkdir()
+        (data.pod_directory(PodId(pod)) / "log.0").write_bytes(b"x" * 100_000)
+        GarbageCollector(data).forget(PodId(pod))
         os.utime(data.logs / pod, (number, number))
-    data.prune_logs(kept_bytes=250_000)
+    GarbageCollector(data).prune_logs(kept_bytes=250_000)
     assert sorted(path.name for path in data.logs.iterdir()) == ["b", "c"]
 
 
 def test_saved_work_goes_when_it_is_old_and_too_much_and_nobodys(tmp_path: Path) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
     saved = tmp_path / "checkpoints"
     ages_s = {"ancient": 400, "old": 300, "alive": 500, "busy": 500, "young": 10}
@@ -333,26 +335,26 @@ def test_saved_work_goes_when_it_is_old_and_too_much_and_nobodys(tmp_path: Path)
         for path in (saved / name / "0" / "checkpoint.json", saved / name / "0", saved / name):
             os.utime(path, (moment, moment))
     os.utime(saved / "busy" / "0" / "checkpoint.json")  # only a file deep in it says that it still saves
-    data.life(PodId("alive-0-3")).mkdir()
-    data.prune_saved(kept_s=200, kept_bytes=150_000)
+    data.pod_directory(PodId("alive-0-3")).mkdir()
+    GarbageCollector(data).prune_checkpoints(kept_s=200, kept_bytes=150_000)
     assert sorted(path.name for path in saved.iterdir()) == ["alive", "busy", "old", "young"]
-    data.prune_saved(kept_s=200, kept_bytes=0)
+    GarbageCollector(data).prune_checkpoints(kept_s=200, kept_bytes=0)
     assert sorted(path.name for path in saved.iterdir()) == ["alive", "busy", "young"]
 
 
 def test_meeting_places_do_not_pile_up(tmp_path: Path) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
     meeting = tmp_path / "rendezvous"
     for name in ("a.0", "a.1", "a.b.0", "a", "gone.0", "here.0", "new.0"):
         (meeting / name).write_text("1")
     order = start_order()
-    data.clear_up(replace(order, workload=WorkloadId("a"), together=True))
+    GarbageCollector(data).remove_shared(replace(order, workload=WorkloadId("a"), together=True))
     assert sorted(path.name for path in meeting.iterdir()) == ["a", "a.b.0", "gone.0", "here.0", "new.0"]
     for name in ("gone.0", "here.0"):
         os.utime(meeting / name, (0, 0))
-    data.life(PodId("here-0-0")).mkdir()
-    data.prune_logs()
+    data.pod_directory(PodId("here-0-0")).mkdir()
+    GarbageCollector(data).prune_logs()
     assert sorted(path.name for path in meeting.iterdir()) == ["a", "a.b.0", "here.0", "new.0"]
 
 
@@ -363,25 +365,25 @@ def test_meeting_places_do_not_pile_up(tmp_path: Path) -> None:
     "content", [b"", b"\0\0\0\0", b"no uuid", b"\xff\xfe"], ids=["empty", "nulls", "text", "bytes"]
 )
 def test_an_identity_that_cannot_be_read_is_not_replaced_while_there_are_pods(tmp_path: Path, content: bytes) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     first = data.prepare()
     assert data.prepare() == first
     (tmp_path / "installation").write_bytes(content)
-    data.life(PodId("a")).mkdir()
-    with pytest.raises(Unidentified) as refusal:
+    data.pod_directory(PodId("a")).mkdir()
+    with pytest.raises(UnknownInstallation) as refusal:
         data.prepare()
     assert str(tmp_path / "installation") in refusal.value.problem.what
     assert refusal.value.problem.fix
     assert (tmp_path / "installation").read_bytes() == content
     (tmp_path / "installation").unlink()
-    with pytest.raises(Unidentified):
+    with pytest.raises(UnknownInstallation):
         data.prepare()
-    data.life(PodId("a")).rmdir()
+    data.pod_directory(PodId("a")).rmdir()
     assert data.prepare() == data.prepare() != first
 
 
 def test_a_meeting_place_that_was_damaged_is_chosen_anew(tmp_path: Path) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
     order = replace(start_order(), together=True, pods=2)
     place = data.rendezvous(order)

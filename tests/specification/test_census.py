@@ -7,7 +7,7 @@ import os
 import pytest
 
 from fairpool.agent import process_table
-from fairpool.agent.process_table import Census
+from fairpool.agent.process_table import ProcessList
 
 
 def test_the_number_of_a_namespace_counts_only_while_its_first_process_lives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,7 +16,7 @@ def test_the_number_of_a_namespace_counts_only_while_its_first_process_lives(mon
     started = process_table.start_time(own)
     assert started is not None
     monkeypatch.setattr(process_table, "pid_namespace", lambda pid: 77 if pid == own else 1)
-    monkeypatch.setattr(Census, "in_namespace", lambda self, inode: {own} if inode == 77 else set())
-    assert Census().family("", {own: started}, 77).keys() >= {own}
-    assert Census().family("", {own: started - 1}, 77) == {}, "another process had that number before"
-    assert Census().family("", {}, 77) == {}
+    monkeypatch.setattr(ProcessList, "in_namespace", lambda self, inode: {own} if inode == 77 else set())
+    assert ProcessList().pod_processes("", {own: started}, 77).keys() >= {own}
+    assert ProcessList().pod_processes("", {own: started - 1}, 77) == {}, "another process had that number before"
+    assert ProcessList().pod_processes("", {}, 77) == {}

@@ -1,4 +1,4 @@
-"""Device claims: nobody gets a device before it is free, and trying costs nobody theirs."""
+"""Device claims: no pod gets a device before it is free, and a failed try costs no pod its devices."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.workload import Claim, Pod, PodGroup, PodSet, PodShape, SubGroup
-from fairpool.scheduler.cleaning import check
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.snapshot import Snapshot
+from fairpool.scheduler.validation import check
 
 NOW = Instant(1_800_000_000_000)
 N1 = NodeName("n1")

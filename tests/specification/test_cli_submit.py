@@ -11,17 +11,19 @@ import click
 import pytest
 
 from fairpool.agent.unpacking import Contents, unpack
-from fairpool.cli.runai import mounts, submission, workdir
-from fairpool.cli.runai.command_tree import Here
+from fairpool.api.wire import ValidationError
+from fairpool.cli.runai import job_file, mounts, submission, workdir
 from fairpool.cli.runai.distributed import NOT_HERE, pytorch
+from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.submit import settle_command, submit
+from fairpool.control.refusal import validation_problems
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds
 
 
 def asked(line: str) -> dict[str, Any]:
     """The flags of one line, settled."""
-    context = submit.make_context("runai submit", shlex.split(line), obj=Here(loglevel="error"))
+    context = submit.make_context("runai submit", shlex.split(line), obj=GlobalOptions(loglevel="error"))
     flags = dict(context.params)
     settle_command(context, context.obj, flags)
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]
@@ -32,7 +34,7 @@ def spec(line: str) -> Any:
     flags = asked(line)
     assert submission.problems(flags) == []
     body = submission.document(flags, project="p", cluster=None, command_line=line)
-    assert not isinstance(submission.request(body, submission.kind_of(flags)), list)
+    assert job_file.in_order(body, submission.kind_of(flags))["spec"].keys() == body["spec"].keys()
     return body["spec"]
 
 
@@ -151,14 +153,15 @@ def test_ports_and_addresses() -> None:
 
 def gang(line: str) -> Any:
     """What `runai submit-dist pytorch` sends."""
-    context = pytorch().make_context("runai submit-dist pytorch", shlex.split(line), obj=Here(loglevel="error"))
+    context = pytorch().make_context(
+        "runai submit-dist pytorch", shlex.split(line), obj=GlobalOptions(loglevel="error")
+    )
     flags = {**NOT_HERE, **context.params, "framework": "PyTorch"}
     settle_command(context, context.obj, flags)
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]
     assert submission.problems(flags) == []
     body = submission.document(flags, project="p", cluster=None, command_line=line)
-    sent = submission.request(body, submission.kind_of(flags))
-    assert not isinstance(sent, list), sent
+    assert job_file.in_order(body, submission.kind_of(flags))["spec"].keys() == body["spec"].keys()
     return body["spec"]
 
 
@@ -229,9 +232,14 @@ def test_what_is_wrong_is_known_before_anybody_is_asked(line: str, codes: list[s
 def test_what_the_api_does_not_take_is_told_by_its_flag() -> None:
     flags = asked("j -i img --gpu-memory lots --extended-resource x=many")
     body = submission.document(flags, project="p", cluster=None, command_line="")
-    said = submission.request(body, "train")
-    assert isinstance(said, list)
-    assert sorted(problem.what.partition(":")[0] for problem in said) == ["--extended-resource", "--gpu-memory"]
+    with pytest.raises(ValidationError) as refusal:
+        job_file.in_order(body, "Training")
+    items = validation_problems(refusal.value.errors())  # as the server does
+    told = [str(submission.refused_flag(each.problem(), each.field or "")) for each in items]
+    assert told == [
+        "--gpu-memory: 'lots' is not valid: it must match ^[0-9]{1,15}(\\.[0-9]{1,6})?([kKMGTP]i?|m)?B?$",
+        "--extended-resource: input should be a valid integer: correct the value",
+    ]
 
 
 def test_life_cycle_and_scheduling() -> None:

@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpool.cli.adm.main import main as runai_adm
+from fairpool.cli.failure import Failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Branch
 from fairpool.cli.runai.configuration import Configuration, Login, address
 from fairpool.cli.runai.details import draw_mounts, mounts
-from fairpool.cli.runai.failure import Failure
-from fairpool.cli.runai.listing import Column, draw, width_of, yaml_text
+from fairpool.cli.runai.flags import Group
+from fairpool.cli.runai.listing import yaml_text
 from fairpool.cli.runai.main import main as runai
 from fairpool.cli.runai.terminal_text import HARMLESS, Harmless
-from fairpool.cli.screen import Screen
+from fairpool.cli.screen import Column, Screen, width_of
 from fairpool.model.problem import Problem
 
 # --- time --------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def table(width: int | None, rows: list[tuple[str, str, str]]) -> list[str]:
         Column[tuple[str, str, str]]("IMAGE", lambda row: row[2], spare=2),
     ]
     screen = Screen(width)
-    draw(screen, columns, rows)
+    screen.draw(columns, rows)
     return screen.lines
 
 
@@ -214,7 +214,7 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
 
 def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
     yield path, command
-    if isinstance(command, Branch):
+    if isinstance(command, Group):
         context = click.Context(command, info_name=path)
         for name in command.list_commands(context):
             below = command.get_command(context, name)
@@ -249,7 +249,7 @@ def test_the_example_of_every_command_begins_with_it() -> None:
 @pytest.mark.parametrize("line", ["--help", "submit --help", "list jobs --help", "version --short", "completion bash"])
 def test_help_imports_nothing_heavy(line: str) -> None:
     """Help under 150 ms is a matter of what is imported; this holds on a busy machine too."""
-    heavy = ("pydantic", "httpx2", "rich", "yaml", "numpy", "fastapi", "sqlalchemy", "asyncio", "fairpool.api.wire")
+    heavy = ("pydantic", "httpx2", "rich", "yaml", "numpy", "starlette", "sqlalchemy", "asyncio", "fairpool.api.wire")
     code = (
         "import sys; from fairpool.cli.runai.main import main\n"
         f"try: main({line.split()!r}, prog_name='runai')\n"

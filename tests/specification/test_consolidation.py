@@ -1,4 +1,4 @@
-"""Making room by moving training; nobody may lose by it, and nothing moves without need."""
+"""Consolidation: room is made by moving pods; none of them loses its place, and nothing moves without need."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_nothing_is_moved_for_work_that_may_not_be_preempted() -> None:
 
 
 def test_a_queue_that_is_owed_its_share_has_training_moved_even_for_build() -> None:
-    """Taking back and moving in one: whoever can be placed elsewhere has lost nothing."""
+    """Taking back and moving in one: a pod that can be placed elsewhere has lost nothing."""
     check("""
         node    n1: 4 gpus
         node    n2: 4 gpus
@@ -115,8 +115,8 @@ def test_moving_a_part_of_a_gang_restarts_all_of_it() -> None:
     assert world.nodes("c") == {"n2"}
 
 
-def test_nobody_may_lose_by_a_move() -> None:
-    """Three GPUs are free in all, but whoever leaves n2 finds no room elsewhere."""
+def test_no_pod_may_lose_its_place_by_a_move() -> None:
+    """Three GPUs are free in all, but a pod that leaves n2 finds no room elsewhere."""
     check("""
         node    n1: 4 gpus
         node    n2: 4 gpus

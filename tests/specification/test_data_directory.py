@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fairpool.agent.nvml import Gpu, Gpus, NoGpus, NvmlGpus
-from fairpool.agent.state_directory import DataFolder
+from fairpool.agent.state_directory import StateDirectory
 from fairpool.cli.operation import _loop_health, _more
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
@@ -119,7 +119,7 @@ def test_what_somebody_else_made_is_not_obeyed(tmp_path: Path, monkeypatch: pyte
 
 def test_the_agents_own_folders_are_closed_to_others(tmp_path: Path) -> None:
     (tmp_path / "machine").mkdir(mode=0o755)
-    DataFolder(tmp_path / "machine").prepare()
+    StateDirectory(tmp_path / "machine").prepare()
     folders = [path for path in (tmp_path / "machine").rglob("*") if path.is_dir()]
     assert [path for path in (tmp_path / "machine", *folders) if path.stat().st_mode & 0o077] == []
 

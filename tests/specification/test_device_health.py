@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent.device_health import Belongings, DeviceHealth, Seen
+from fairpool.agent.device_health import CheckedNode, DeviceHealth, Ownership
 from fairpool.agent.devices import LogicalNode, machine_nodes, simulated_pair
 from fairpool.agent.nvml import NvmlGpus
 from tests.nvml_stand_in import H200_MIB, MEMORY_V2, Device, NvmlStandIn
@@ -28,13 +28,13 @@ class World:
         self.device_health = DeviceHealth(gpus)
         self.held = held
 
-    def look(self) -> Seen:
-        belongings = Belongings(
+    def look(self) -> CheckedNode:
+        ownership = Ownership(
             ours=lambda pids: {pid for pid in pids if pid in (OURS, OURS_TOO)},
             holds=lambda _, device: device in self.held,
             is_there=lambda pid: pid in THERE,
         )
-        (seen,) = self.device_health.look(self.nodes, belongings)
+        (seen,) = self.device_health.check(self.nodes, ownership)
         return seen
 
 
@@ -56,7 +56,7 @@ def test_the_stand_in_answers_as_the_driver_did() -> None:
 def test_an_idle_device_is_given_out() -> None:
     world = World(Device())
     assert world.nodes[0].node.gpu_memory_mib == H200_MIB
-    assert world.look() == Seen(world.nodes[0].node)
+    assert world.look() == CheckedNode(world.nodes[0].node)
 
 
 def test_somebody_elses_process_withholds_a_device_and_is_named() -> None:
@@ -76,7 +76,7 @@ def test_a_device_is_given_out_again_when_the_stranger_has_left() -> None:
     world = World(device)
     assert world.look().node.gpus_withheld == (0,)
     device.processes.clear()
-    assert world.look() == Seen(world.nodes[0].node)
+    assert world.look() == CheckedNode(world.nodes[0].node)
 
 
 def test_memory_that_nobody_has_whom_we_see_is_work_in_another_container() -> None:
@@ -103,7 +103,7 @@ def test_a_process_that_has_ended_and_is_still_listed_is_no_stranger() -> None:
     world = World(device)
     world.look()
     device.processes = {ENDED: 30_000}
-    assert world.look() == Seen(world.nodes[0].node)
+    assert world.look() == CheckedNode(world.nodes[0].node)
     assert world.look().node.gpus_withheld == (0,), "it hangs, and the device with it"
 
 
@@ -147,4 +147,4 @@ def test_simulated_devices_are_not_looked_at() -> None:
     nodes = simulated_pair()
     world = World(Device(processes={THEIRS: 1}))
     world.nodes = (replace(nodes[0]),)
-    assert world.look() == Seen(nodes[0].node)
+    assert world.look() == CheckedNode(nodes[0].node)

@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 def a_writer(name: str, *folders: Path, words: str = "its scratch") -> Writer:
     places = {str(folder): words for folder in folders}
-    return Writer(pod=f"{name}-0-0", name=name, project="team-a", mark="", main=None, places=places)  # type: ignore[arg-type]
+    return Writer(pod=f"{name}-0-0", name=name, project="team-a", pod_uuid="", main=None, directories=places)  # type: ignore[arg-type]
 
 
 class Disk(Reserve):
@@ -75,7 +75,7 @@ def test_nobody_is_looked_at_while_there_is_room(tmp_path: Path) -> None:
         raise AssertionError("it costs")
 
     watch = DiskWatch(reserve, nobody, lambda pod, reason: None, lambda event, fields: None)
-    assert watch.look() is None
+    assert watch.check() is None
 
 
 @pytest.mark.slow
@@ -97,18 +97,18 @@ def test_who_fills_the_disk_is_stopped_and_the_reserve_comes_back(tmp_path: Path
     writers = [a_writer("filler", tmp_path / "a")]
     watch = DiskWatch(reserve, lambda: writers, stop, note)
     reserve.used = 256 * MIB - 16 * MIB  # down to the reserve
-    evicted = watch.look()
+    evicted = watch.check()
     assert evicted is not None
     assert stopped == [("filler-0-0", "Evicted: it filled the disk: 8 MiB written to its scratch")]
     assert 0 < reserve.held_bytes < 16 * MIB, "a little is given back first, to write down who is stopped"
-    assert watch.look() is None
+    assert watch.check() is None
     assert len(stopped) == 1, "its folders are being removed, and nobody else is blamed"
     writers.clear()
     reserve.used += 2 * MIB
-    assert watch.look() is None
+    assert watch.check() is None
     assert reserve.held_bytes == 0, "all is given back, so that databases can be written"
     reserve.used = 0
-    assert watch.look() is None
+    assert watch.check() is None
     assert reserve.held_bytes >= 16 * MIB
     assert notes == [
         "disk space is low",
@@ -132,7 +132,7 @@ def test_a_full_disk_that_no_pod_has_filled_costs_no_pod(tmp_path: Path) -> None
         lambda pod, reason: stopped.append(pod),
         lambda event, fields: None,
     )
-    assert watch.look() is None
+    assert watch.check() is None
     assert (stopped, reserve.held_bytes) == ([], 0)
 
 
@@ -176,16 +176,16 @@ def test_a_disk_that_was_full_at_the_start_gets_its_reserve_when_there_is_room(t
     reserve.used = 250 * MIB
     assert "nothing is reserved" in reserve.measure()
     watch = DiskWatch(reserve, list, lambda pod, reason: None, lambda event, fields: None)
-    watch.look()
+    watch.check()
     assert (reserve.bytes, reserve.held_bytes) == (0, 0)
     reserve.used = 176 * MIB
-    watch.look()
+    watch.check()
     assert (reserve.bytes, reserve.held_bytes) == (20 * MIB, 20 * MIB)
     reserve.used = 180 * MIB
-    watch.look()
+    watch.check()
     assert reserve.bytes == 20 * MIB, "never less"
     reserve.used = 0
-    watch.look()
+    watch.check()
     assert (reserve.bytes, reserve.held_bytes, reserve.words) == (32 * MIB, 32 * MIB, "")
 
 
@@ -195,12 +195,12 @@ def test_processes_are_looked_at_once_however_many_pods_there_are(
     (tmp_path / "big").write_bytes(os.urandom(2 * MIB))
     looks: list[int] = []
 
-    class Counted(process_table.Census):
-        def __init__(self, beside: Collection[int] = ()) -> None:
+    class Counted(process_table.ProcessList):
+        def __init__(self, excluded: Collection[int] = ()) -> None:
             looks.append(1)
-            super().__init__(beside)
+            super().__init__(excluded)
 
-    monkeypatch.setattr(process_table, "Census", Counted)
+    monkeypatch.setattr(process_table, "ProcessList", Counted)
     assert find([a_writer(f"w{number}", tmp_path) for number in range(5)], tmp_path) is not None
     assert len(looks) == 1
 
@@ -258,9 +258,9 @@ def test_a_file_that_was_removed_and_is_held_open_is_found(tmp_path: Path) -> No
             pod="hider-0-0",  # type: ignore[arg-type]
             name="hider",
             project="team-a",
-            mark="",
+            pod_uuid="",
             main=(pod.pid, started),
-            places={},
+            directories={},
         )
         found = find([writer], tmp_path)
         pod.stdin.close()
@@ -282,11 +282,11 @@ def test_a_pod_that_was_evicted_has_failed_with_the_reason() -> None:
 FULL = '''
 import json, os, sys, time
 from pathlib import Path
-from fairpool.agent import namespaces as ns
+from fairpool.agent import mounts, namespaces
 folder = Path(sys.argv[1])
-ns.enter(ns.CLONE_NEWNS)
-ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
-ns.mount("tmpfs", str(folder), "tmpfs", 0, "size=256m,mode=700")
+namespaces.enter(namespaces.CLONE_NEWNS)
+mounts.mount("none", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
+mounts.mount("tmpfs", str(folder), "tmpfs", 0, "size=256m,mode=700")
 from fairpool.platform.disk_guard import DiskGuard
 from tests.local_machine import a_machine
 filling = """

@@ -1,6 +1,6 @@
 """Every field of every request is carried out, refused by name, or kept for people to read with a reason.
 
-A new field fails here until somebody says which. For workloads that is not only said: each field is sent, and the
+A new field fails here until it is listed. For workloads that is not only said: each field is sent, and the
 declaration must differ, or the refusal must name it.
 """
 
@@ -95,8 +95,8 @@ WITH_OTHERS = Elsewhere("part of a mount or claim; the other fields of it show t
 FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("Submit", "name"): Elsewhere("the name of the workload: test_control.py"),
     ("Submit", "project_id"): Elsewhere("its project: test_control.py"),
-    ("Submit", "cluster_id"): Elsewhere("must be the project's: control.workloads._cluster"),
-    ("Submit", "use_given_name_as_prefix"): Elsewhere("test_control.py, control.workloads._name"),
+    ("Submit", "cluster_id"): Elsewhere("must be the project's: control.submit._cluster"),
+    ("Submit", "use_given_name_as_prefix"): Elsewhere("test_control.py, control.submit._name"),
     ("Submit", "suspended"): Elsewhere("test_submit_says_more_than_its_specification"),
     ("Submit", "wait_anyway"): Elsewhere("test_admission.py, of an image that is not there"),
     ("Submit", "template_id"): Elsewhere("test_submit_says_more_than_its_specification"),
@@ -194,17 +194,15 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ),
     ("ExposedUrl", "tool_type"): IN_DETAILS,
     ("ExposedUrl", "tool_name"): IN_DETAILS,
-    ("TolerationWire", "key"): Carried({"tolerations": [{**TAINT, "key": "l"}]}, before={"tolerations": [TAINT]}),
-    ("TolerationWire", "operator"): Carried(
+    ("PodToleration", "key"): Carried({"tolerations": [{**TAINT, "key": "l"}]}, before={"tolerations": [TAINT]}),
+    ("PodToleration", "operator"): Carried(
         {"tolerations": [{**TAINT, "operator": "Exists"}]}, before={"tolerations": [TAINT]}
     ),
-    ("TolerationWire", "value"): Carried({"tolerations": [{**TAINT, "value": "w"}]}, before={"tolerations": [TAINT]}),
-    ("TolerationWire", "effect"): Carried(
+    ("PodToleration", "value"): Carried({"tolerations": [{**TAINT, "value": "w"}]}, before={"tolerations": [TAINT]}),
+    ("PodToleration", "effect"): Carried(
         {"tolerations": [{**TAINT, "effect": "NoSchedule"}]}, before={"tolerations": [TAINT]}
     ),
-    ("TolerationWire", "seconds"): Refused(
-        {"tolerations": [{**TAINT, "seconds": 5}]}, place="spec.tolerations.seconds"
-    ),
+    ("PodToleration", "seconds"): Refused({"tolerations": [{**TAINT, "seconds": 5}]}, place="spec.tolerations.seconds"),
     ("Security", "run_as_uid"): security("runAsUid", 5),
     ("Security", "run_as_gid"): security("runAsGid", 5),
     ("Security", "supplemental_groups"): security("supplementalGroups", "5"),
@@ -215,8 +213,8 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("Security", "allow_privilege_escalation"): security("allowPrivilegeEscalation", False),
     ("Security", "host_ipc"): security("hostIpc", True),
     ("Security", "host_network"): security("hostNetwork", True),
-    ("TopologyWire", "required"): Refused({"topology": {"required": "rack"}}, place="spec.topology.required"),
-    ("TopologyWire", "preferred"): Refused({"topology": {"preferred": "rack"}}, place="spec.topology.preferred"),
+    ("TopologyRequest", "required"): Refused({"topology": {"required": "rack"}}, place="spec.topology.required"),
+    ("TopologyRequest", "preferred"): Refused({"topology": {"preferred": "rack"}}, place="spec.topology.preferred"),
     ("CommonSpec", "storage"): Carried(host()),
     ("CommonSpec", "ports"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("CommonSpec", "exposed_urls"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
@@ -289,7 +287,7 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("SubmitTraining", "spec"): Elsewhere("each of its fields is here"),
     ("SubmitDistributed", "spec"): Elsewhere("each of its fields is here"),
     ("SubmitInference", "spec"): Elsewhere("each of its fields is here"),
-    ("InferenceUpdate", "spec"): Elsewhere("as a submit of the whole: control.workloads.update_inference"),
+    ("InferenceUpdate", "spec"): Elsewhere("as a submit of the whole: control.submit.update_inference"),
     ("BatchRequest", "ids"): Elsewhere("test_control.py"),
     ("BatchRequest", "action"): Elsewhere("test_control.py"),
     ("BatchRequest", "force"): Elsewhere("deletes without grace: test_control.py"),
@@ -391,7 +389,7 @@ OTHERS: dict[str, set[str]] = {
     "NodePoolRequest": {"name", "label_key", "label_value", "cluster_id", "placement_strategy"},
     "NodePoolUpdate": {"label_key", "label_value", "placement_strategy"},
     "PlacementStrategy": {"gpu", "cpu"},
-    "TaintWire": {"key", "value", "effect"},
+    "NodeTaint": {"key", "value", "effect"},
     # control.projects, control.admission. enforce_runai_scheduler: nothing else schedules here. Of the rules, limits of
     # idle time are kept and not enforced, because nothing measures it yet: `runai-adm project` warns of it.
     "NodeTypes": {"training", "workspace"},

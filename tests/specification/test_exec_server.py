@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent import exec_client
-from fairpool.agent.exec_server import Door
+from fairpool.agent.exec_server import ExecServer
 
 
 @pytest.fixture
-def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Door, select.poll]]:
+def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ExecServer, select.poll]]:
     monkeypatch.chdir(tmp_path)
     poll = select.poll()
-    door = Door(poll, {"env": {}, "cwd": "/"})
-    door.furnish(main=0, keyboard=-1, is_terminal=False)
+    door = ExecServer(poll, {"env": {}, "cwd": "/"})
+    door.set_program(main=0, stdin=-1, is_terminal=False)
     door.open()
     yield door, poll
     door.close()
@@ -30,9 +30,9 @@ def test_only_who_has_a_keyboard_has_a_door_from_the_start(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     reader, keyboard = os.pipe()
     for fd, has_door in ((-1, False), (keyboard, True)):
-        door = Door(select.poll(), {"env": {}, "cwd": "/"})
-        door.furnish(main=0, keyboard=fd, is_terminal=False)
-        assert (tmp_path / "door").exists() == has_door
+        door = ExecServer(select.poll(), {"env": {}, "cwd": "/"})
+        door.set_program(main=0, stdin=fd, is_terminal=False)
+        assert (tmp_path / "exec.sock").exists() == has_door
         door.close()
     os.close(reader)
     os.close(keyboard)
@@ -42,12 +42,12 @@ def test_a_door_for_which_there_is_no_room_is_made_when_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    door = Door(select.poll(), {"env": {}, "cwd": "/"})
-    (tmp_path / "door").mkdir()
+    door = ExecServer(select.poll(), {"env": {}, "cwd": "/"})
+    (tmp_path / "exec.sock").mkdir()
     door.open()
     with pytest.raises(ConnectionRefusedError):
         exec_client.attach(tmp_path)
-    (tmp_path / "door").rmdir()
+    (tmp_path / "exec.sock").rmdir()
     for _ in range(2):  # who knocks again changes nothing for those inside
         door.open()
         exec_client.attach(tmp_path).close()
@@ -55,7 +55,7 @@ def test_a_door_for_which_there_is_no_room_is_made_when_there_is(
 
 
 def test_where_no_process_can_be_made_the_visitor_is_told(
-    door: tuple[Door, select.poll], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: tuple[ExecServer, select.poll], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = exec_client.execute(tmp_path, ["true"])
     with monkeypatch.context() as without:
@@ -68,23 +68,23 @@ def test_where_no_process_can_be_made_the_visitor_is_told(
     serve(*door)
 
 
-def test_the_end_of_a_command_is_told_to_nobody_who_left(door: tuple[Door, select.poll]) -> None:
+def test_the_end_of_a_command_is_told_to_nobody_who_left(door: tuple[ExecServer, select.poll]) -> None:
     run = exec_client.execute(Path(), ["true"])
     serve(*door)
     pid, status = os.waitpid(-1, 0)
     run.close()
-    door[0].visitor_ended(pid, os.waitstatus_to_exitcode(status))
-    door[0].visitor_ended(os.getpid(), 0)
+    door[0].child_ended(pid, os.waitstatus_to_exitcode(status))
+    door[0].child_ended(os.getpid(), 0)
     serve(*door)
 
 
-def test_a_visitor_learns_how_its_command_ended(door: tuple[Door, select.poll]) -> None:
+def test_a_visitor_learns_how_its_command_ended(door: tuple[ExecServer, select.poll]) -> None:
     run = exec_client.execute(Path(), ["sh", "-c", "exit 3"])
     serve(*door)
     pid, status = os.waitpid(-1, 0)
-    door[0].visitor_ended(pid, os.waitstatus_to_exitcode(status))
-    door[0].visitor_ended(pid, 0)
-    assert json.loads(run._line.recv(100)) == {"exit": 3}
+    door[0].child_ended(pid, os.waitstatus_to_exitcode(status))
+    door[0].child_ended(pid, 0)
+    assert json.loads(run._connection.recv(100)) == {"exit": 3}
     run.close()
 
 
@@ -92,7 +92,7 @@ def no_more_processes() -> int:
     raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
 
-def serve(door: Door, poll: select.poll) -> None:
+def serve(door: ExecServer, poll: select.poll) -> None:
     """Until nothing is left to do."""
     while ready := poll.poll(0):
         for fd, events in ready:

@@ -43,7 +43,7 @@ DIVISIONS = [
         1.0,
         id="F18 weights and use together",
     ),
-    pytest.param(5, ["2 5 priority 2", "2 5 priority 2", "1 0 priority 1"], [3, 2, 0], 1.0, id="F19 nobody asks below"),
+    pytest.param(5, ["2 5 priority 2", "2 5 priority 2", "1 0 priority 1"], [3, 2, 0], 1.0, id="F19 no request below"),
 ]
 
 
@@ -103,7 +103,7 @@ def test_children_are_owed_their_quotas_even_beyond_the_share_of_their_parent() 
     assert shares == {"d": 4, "p1": 6, "p2": 2}
 
 
-def test_gpus_that_nobody_can_use_are_not_divided() -> None:
+def test_gpus_that_no_pod_can_use_are_not_divided() -> None:
     """Cordoned and unready nodes and withheld devices count for nothing."""
     world = World("""
         node  n1: 4 gpus, withheld 3

@@ -10,23 +10,23 @@ import pytest
 
 from fairpool.agent import hints
 from fairpool.agent.hints import Hints
-from fairpool.agent.watch import is_readable
+from fairpool.agent.shim_watch import is_readable
 
 
 @pytest.fixture
-def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def pod_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "pods" / "a-0-0"
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)
     return folder
 
 
-@pytest.mark.usefixtures("life")
+@pytest.mark.usefixtures("pod_directory")
 def test_hints_wake_and_are_taken_once(tmp_path: Path) -> None:
     listener = Hints(tmp_path)
     assert not is_readable([listener.fileno()], 0)
     for pod in ("a-0-0", "b-0-0", "a-0-0"):
-        hints.give(pod)
+        hints.send(pod)
     assert is_readable([listener.fileno()], 0)
     assert listener.take() == ({"a-0-0", "b-0-0"}, True)
     assert not is_readable([listener.fileno()], 0)
@@ -34,21 +34,21 @@ def test_hints_wake_and_are_taken_once(tmp_path: Path) -> None:
     listener.close()
 
 
-@pytest.mark.usefixtures("life")
+@pytest.mark.usefixtures("pod_directory")
 def test_who_hints_is_never_kept_waiting(tmp_path: Path) -> None:
-    hints.give("a-0-0")  # there is nothing yet
+    hints.send("a-0-0")  # there is nothing yet
     listener = Hints(tmp_path)
     for _ in range(20_000):  # far more than there is room for
-        hints.give("a-0-0")
+        hints.send("a-0-0")
     assert listener.take() == ({"a-0-0"}, False)
     listener.close()
-    hints.give("a-0-0")  # nobody listens any more
+    hints.send("a-0-0")  # nobody listens any more
     (tmp_path / "hints").unlink()
     (tmp_path / "hints").mkdir()
-    hints.give("a-0-0")
+    hints.send("a-0-0")
 
 
-@pytest.mark.usefixtures("life")
+@pytest.mark.usefixtures("pod_directory")
 def test_half_a_hint_may_hide_another(tmp_path: Path) -> None:
     listener = Hints(tmp_path)
     pipe = os.open(tmp_path / "hints", os.O_WRONLY)
@@ -58,22 +58,22 @@ def test_half_a_hint_may_hide_another(tmp_path: Path) -> None:
     listener.close()
 
 
-def test_the_next_listener_hears_all(life: Path, tmp_path: Path) -> None:
+def test_the_next_listener_hears_all(pod_directory: Path, tmp_path: Path) -> None:
     before, now = Hints(tmp_path), Hints(tmp_path)
-    hints.give(life.name)
-    assert now.take() == ({life.name}, True)
+    hints.send(pod_directory.name)
+    assert now.take() == ({pod_directory.name}, True)
     assert before.take() == (set(), True)
     before.close()
     now.close()
 
 
-@pytest.mark.usefixtures("life")
+@pytest.mark.usefixtures("pod_directory")
 def test_a_small_pipe_is_known_to_be_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user with very many pipes is given small ones by the kernel."""
     monkeypatch.setattr(fcntl, "fcntl", lambda *_: 4096)
     listener = Hints(tmp_path)
     for number in range(300):
-        hints.give(f"pod-{number:03d}-0")
+        hints.send(f"pod-{number:03d}-0")
     _, are_all = listener.take()
     assert not are_all
     listener.close()

@@ -14,21 +14,23 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import isolation, mount_source, namespaces, pod_init, project_users
+from fairpool.agent import isolation, mount_source, pod_init, process_attributes, project_users
+from fairpool.agent.bounded_call import BoundedCalls, StillRunning
 from fairpool.agent.cgroup import Limiter
-from fairpool.agent.environment import Places
+from fairpool.agent.environment import PodPaths
+from fairpool.agent.file_tree import remove_tree
 from fairpool.agent.images import Image, machine_python
 from fairpool.agent.isolation import Isolation, User, find_isolation, volume_rule
-from fairpool.agent.launch import Conditions, launch_of
+from fairpool.agent.job_reports import read_reports
+from fairpool.agent.launch import MachineFeatures, plan_launch
 from fairpool.agent.log_segments import LogWriter, times
 from fairpool.agent.mount_source import SourceRefused, open_source, permits
-from fairpool.agent.order_file import KeptOrder
-from fairpool.agent.patience import NotYet, Patience
-from fairpool.agent.project_users import FIRST_UID, ProjectUsers, hand_over
-from fairpool.agent.state_directory import DataFolder, make_places, remove_tree
+from fairpool.agent.order_file import StoredOrder
+from fairpool.agent.project_users import FIRST_UID, ProjectUsers, chown_tree
+from fairpool.agent.root_filesystem import HOME
+from fairpool.agent.state_directory import StateDirectory, make_pod_directories
 from fairpool.agent.support import install_support
 from fairpool.agent.uploads import Uploads
-from fairpool.agent.view import HOME
 from fairpool.model.ids import PodId, QueueId
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
@@ -39,14 +41,14 @@ IMAGE = Image(name="python", command=("python3",))
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> DataFolder:
-    data = DataFolder(tmp_path / "data directory" / "machine")
+def data(tmp_path: Path) -> StateDirectory:
+    data = StateDirectory(tmp_path / "data directory" / "machine")
     data.prepare()
     return data
 
 
 @pytest.fixture
-def ground(data: DataFolder) -> Isolation:
+def ground(data: StateDirectory) -> Isolation:
     return find_isolation(data.root, [data.root.parent], counts_processes=True)
 
 
@@ -56,30 +58,30 @@ def order(**program: object) -> StartOrder:
     return StartOrder(**{**fields, "program": Program(image="python", **program)})  # type: ignore[arg-type]
 
 
-def launched(data: DataFolder, ground: Isolation, asked: StartOrder, user: User | None = None) -> dict[str, object]:
+def launched(data: StateDirectory, ground: Isolation, asked: StartOrder, user: User | None = None) -> dict[str, object]:
     launch = tried(data, ground, asked, user)
     assert isinstance(launch, dict), launch
     return launch
 
 
 def tried(
-    data: DataFolder, ground: Isolation, asked: StartOrder, user: User | None = None, *, is_isolating: bool = True
+    data: StateDirectory, ground: Isolation, asked: StartOrder, user: User | None = None, *, is_isolating: bool = True
 ) -> dict[str, object] | Problem:
-    conditions = Conditions(
-        forbidden={} if is_isolating else {"isolation": "not permitted"},
+    features = MachineFeatures(
+        unavailable={} if is_isolating else {"isolation": "not permitted"},
         limiter=Limiter("", "", 0, "none"),
         claims=data.claims,
         uploads=Uploads(data.uploads),
         isolation=ground,
     )
-    places = data.places(asked)
-    return launch_of(
+    paths = data.paths(asked)
+    return plan_launch(
         asked,
         IMAGE,
         [],
-        mark="mark",
-        places=places,
-        conditions=conditions,
+        pod_uuid="a uuid",
+        paths=paths,
+        features=features,
         is_simulated=True,
         rendezvous=None,
         user=user,
@@ -95,7 +97,7 @@ def rule(ground: Isolation, **fields: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("path", ["", "machine", "machine/pods", "machine/installation", ".."])
 def test_nothing_of_the_platform_is_mounted_nor_what_contains_it(
-    data: DataFolder, ground: Isolation, path: str
+    data: StateDirectory, ground: Isolation, path: str
 ) -> None:
     source = os.path.normpath(data.root.parent / path)
     with pytest.raises(SourceRefused) as refusal:
@@ -105,7 +107,7 @@ def test_nothing_of_the_platform_is_mounted_nor_what_contains_it(
     assert refusal.value.fix
 
 
-def test_a_link_is_judged_by_what_it_leads_to(data: DataFolder, ground: Isolation, tmp_path: Path) -> None:
+def test_a_link_is_judged_by_what_it_leads_to(data: StateDirectory, ground: Isolation, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(data.root)
     with pytest.raises(SourceRefused, match="belongs to Fairpool"):
         open_source(str(tmp_path / "link"), rule(ground))
@@ -113,7 +115,7 @@ def test_a_link_is_judged_by_what_it_leads_to(data: DataFolder, ground: Isolatio
         open_source(str(tmp_path / "link" / "pods"), rule(ground))
 
 
-def test_what_was_judged_is_what_is_bound(data: DataFolder, ground: Isolation, tmp_path: Path) -> None:
+def test_what_was_judged_is_what_is_bound(data: StateDirectory, ground: Isolation, tmp_path: Path) -> None:
     """A link that is changed afterwards changes nothing: the descriptor is what gets mounted."""
     harmless = tmp_path / "harmless"
     harmless.mkdir()
@@ -172,7 +174,9 @@ def test_who_may_open_what(mode: int, uid: int | None, gids: list[int], may: boo
     assert permits(about, mount_source.READ | mount_source.SEARCH, uid, gids) is may
 
 
-def test_what_the_submitter_could_not_open_is_not_mounted(data: DataFolder, ground: Isolation, tmp_path: Path) -> None:
+def test_what_the_submitter_could_not_open_is_not_mounted(
+    data: StateDirectory, ground: Isolation, tmp_path: Path
+) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     volumes = (Volume(source=str(closed), target="/data"),)
@@ -199,7 +203,7 @@ def test_temporary_files_of_everyone_are_mounted_for_nobody_unknown(ground: Isol
 
 @pytest.mark.parametrize("target", ["/proc", "/proc/x", "/dev/shm", "/sys", "/run/fairpool", "/", "relative"])
 def test_a_volume_covers_nothing_that_every_pod_needs(
-    data: DataFolder, ground: Isolation, tmp_path: Path, target: str
+    data: StateDirectory, ground: Isolation, tmp_path: Path, target: str
 ) -> None:
     (tmp_path / "set").mkdir()
     volume = Volume(source=str(tmp_path / "set"), target=target)
@@ -211,7 +215,7 @@ def test_a_volume_covers_nothing_that_every_pod_needs(
 # --- Python
 
 
-def test_a_pods_python_is_the_machines_and_what_it_installs_is_its_own(data: DataFolder, ground: Isolation) -> None:
+def test_a_pods_python_is_the_machines_and_what_it_installs_is_its_own(data: StateDirectory, ground: Isolation) -> None:
     assert ".venv" not in machine_python()
     env = launched(data, ground, order())["env"]
     assert isinstance(env, dict)
@@ -219,7 +223,7 @@ def test_a_pods_python_is_the_machines_and_what_it_installs_is_its_own(data: Dat
     assert not [folder for folder in env["PATH"].split(":") if folder.startswith(f"{sys.prefix}/")]
 
 
-def test_a_job_can_bring_its_own_environment(data: DataFolder, ground: Isolation, tmp_path: Path) -> None:
+def test_a_job_can_bring_its_own_environment(data: StateDirectory, ground: Isolation, tmp_path: Path) -> None:
     environment, interpreter = tmp_path / "env", tmp_path / "python"
     for folder in (environment / "bin", interpreter / "bin"):
         folder.mkdir(parents=True)
@@ -237,14 +241,14 @@ def test_a_job_can_bring_its_own_environment(data: DataFolder, ground: Isolation
     ]
 
 
-def test_an_environment_without_python_is_refused(data: DataFolder, ground: Isolation, tmp_path: Path) -> None:
+def test_an_environment_without_python_is_refused(data: StateDirectory, ground: Isolation, tmp_path: Path) -> None:
     for path in (str(tmp_path), "/no/such/env", "relative"):
         refused = tried(data, ground, order(python_env=path, submitter_uid=os.getuid()))
         assert isinstance(refused, Problem)
         assert (refused.code, "has no bin/python" in refused.what) == ("python_env.missing", True)
 
 
-def test_an_environment_in_the_platforms_folder_is_refused(data: DataFolder, ground: Isolation) -> None:
+def test_an_environment_in_the_platforms_folder_is_refused(data: StateDirectory, ground: Isolation) -> None:
     (data.root / "bin").mkdir()
     (data.root / "bin" / "python").touch()
     refused = tried(data, ground, order(python_env=str(data.root), submitter_uid=os.getuid()))
@@ -287,7 +291,7 @@ def test_what_earlier_versions_made_is_handed_over_but_not_what_it_points_to(tmp
     (claim / "deep" / "file").touch()
     elsewhere.touch()
     (claim / "link").symlink_to(elsewhere)
-    hand_over(str(claim), User(12_345, 12_346))
+    chown_tree(str(claim), User(12_345, 12_346))
     handed = [claim, claim / "deep", claim / "deep" / "file", claim / "link"]
     assert {(path.lstat().st_uid, path.lstat().st_gid) for path in handed} == {(12_345, 12_346)}
     assert elsewhere.stat().st_uid == 0
@@ -302,7 +306,7 @@ def test_folders_however_deep_are_handed_over(tmp_path: Path) -> None:
         below = os.open("deep", os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = below
-    hand_over(str(claim), User(12_345, 12_345))
+    chown_tree(str(claim), User(12_345, 12_345))
     assert (os.fstat(here).st_uid, claim.stat().st_uid) == (12_345, 12_345)
     os.close(here)
     remove_tree(str(claim))
@@ -334,21 +338,21 @@ def test_there_are_only_so_many_users(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_call_that_hangs_is_not_waited_for_and_asked_about_again() -> None:
-    patience: Patience[int] = Patience(patience_s=0.01)
+    calls: BoundedCalls[int] = BoundedCalls(timeout_s=0.01)
     go_on = threading.Event()
 
     def slow() -> int:
         assert go_on.wait(60)
         return 7
 
-    with pytest.raises(NotYet, match="does not answer"):
-        patience.ask("a", slow, "it does not answer")
-    with pytest.raises(NotYet):
-        patience.ask("a", slow, "it does not answer")
+    with pytest.raises(StillRunning, match="does not answer"):
+        calls.run("a", slow, "it does not answer")
+    with pytest.raises(StillRunning):
+        calls.run("a", slow, "it does not answer")
     go_on.set()
     for _ in range(6000):
-        with suppress(NotYet):
-            assert patience.ask("a", slow, "it does not answer") == 7
+        with suppress(StillRunning):
+            assert calls.run("a", slow, "it does not answer") == 7
             break
         time.sleep(0.01)
 
@@ -356,18 +360,18 @@ def test_a_call_that_hangs_is_not_waited_for_and_asked_about_again() -> None:
         raise PermissionError(13, "no")
 
     with pytest.raises(PermissionError):
-        Patience[int](patience_s=60).ask("b", broken, "")
+        BoundedCalls[int](timeout_s=60).run("b", broken, "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands files over")
-def test_a_pods_places_are_its_users(data: DataFolder, ground: Isolation) -> None:
+def test_a_pods_places_are_its_users(data: StateDirectory, ground: Isolation) -> None:
     asked = order()
-    places = data.places(asked)
+    paths = data.paths(asked)
     launch = launched(data, ground, asked, User(12_345, 12_345))
-    Path(places.checkpoints).mkdir(parents=True)
-    (Path(places.checkpoints) / "old").touch()
-    make_places(KeptOrder(order=asked, launch=launch), places)
-    for place in (places.home, places.checkpoints, f"{places.checkpoints}/old"):
+    Path(paths.checkpoints).mkdir(parents=True)
+    (Path(paths.checkpoints) / "old").touch()
+    make_pod_directories(StoredOrder(order=asked, launch=launch), paths)
+    for place in (paths.home, paths.checkpoints, f"{paths.checkpoints}/old"):
         assert os.stat(place).st_uid == 12_345
 
 
@@ -387,14 +391,14 @@ def test_the_first_process_asks_again_to_end_with_its_shim_once_it_is_another_us
         steps.append("start")
         raise OSError
 
-    monkeypatch.setattr(namespaces, "end_with_parent", lambda: steps.append("end with parent"))
-    monkeypatch.setattr(pod_init, "make_view", lambda view, mounts: None)
-    monkeypatch.setattr(pod_init, "take_on", lambda view: steps.append("take on"))
+    monkeypatch.setattr(process_attributes, "end_with_parent", lambda: steps.append("end with parent"))
+    monkeypatch.setattr(pod_init, "make_root_filesystem", lambda view, mounts: None)
+    monkeypatch.setattr(pod_init, "become_pod_user", lambda view: steps.append("take on"))
     monkeypatch.setattr(os, "chdir", lambda path: None)
     monkeypatch.setattr(os, "_exit", over)
     ours, theirs = socket.socketpair()
     with ours, theirs, pytest.raises(Over):
-        pod_init.be_first({"view": {}, "mounts": []}, None, ours, started)
+        pod_init.run_init({"view": {}, "mounts": []}, None, ours, started)
     assert steps == ["end with parent", "take on", "end with parent", "start"]
 
 
@@ -421,17 +425,17 @@ def test_how_many_processes_a_pod_may_have_can_be_set(tmp_path: Path, monkeypatc
     assert 0 < find_isolation(tmp_path, [], counts_processes=True).processes_max <= isolation.PROCESSES_MAX
 
 
-def test_a_launch_for_a_pod_that_is_not_isolated_has_no_view(data: DataFolder, ground: Isolation) -> None:
+def test_a_launch_for_a_pod_that_is_not_isolated_has_no_view(data: StateDirectory, ground: Isolation) -> None:
     launch = tried(data, ground, order(), is_isolating=False)
     assert isinstance(launch, dict)
-    assert (launch["view"], launch["cwd"]) == (None, data.places(order()).home)
+    assert (launch["view"], launch["cwd"]) == (None, data.paths(order()).home)
 
 
 # --- what a pod leaves behind
 
 
-def test_whatever_a_pod_reports_is_numbers_and_short_texts(data: DataFolder) -> None:
-    home = Path(data.places(order()).home)
+def test_whatever_a_pod_reports_is_numbers_and_short_texts(data: StateDirectory) -> None:
+    home = Path(data.paths(order()).home)
     home.mkdir()
     said = {
         "metrics": {"a": 1, "b": 0.5, "c": "x", "d": [1], "e": True, "n" * 5000: 2, **{str(n): n for n in range(999)}},
@@ -439,7 +443,7 @@ def test_whatever_a_pod_reports_is_numbers_and_short_texts(data: DataFolder) -> 
         "more": ["of", "it"],
     }
     (home / ".fairpool-report.json").write_text(json.dumps(said))
-    found = data.reports(start_order().pod)
+    found = read_reports(data, start_order().pod)
     assert (found["metrics"]["a"], found["metrics"]["b"], len(found["metrics"])) == (1, 0.5, 256)
     assert set(found["metrics"]).isdisjoint("cde")
     assert {name: len(value) for name, value in found["parameters"].items()} == {"p": 1024}
@@ -447,10 +451,10 @@ def test_whatever_a_pod_reports_is_numbers_and_short_texts(data: DataFolder) -> 
 
 
 @pytest.mark.parametrize("name", ["log.0", "times.0"])
-def test_a_log_that_is_a_pipe_keeps_no_reader(data: DataFolder, name: str) -> None:
+def test_a_log_that_is_a_pipe_keeps_no_reader(data: StateDirectory, name: str) -> None:
     from fairpool.agent.pod_log import read_log
 
-    folder = data.life(PodId("a"))
+    folder = data.pod_directory(PodId("a"))
     folder.mkdir()
     (folder / "log.0").write_bytes(b"said\n")
     (folder / name).unlink(missing_ok=True)
@@ -484,7 +488,7 @@ def test_folders_however_deep_are_removed(tmp_path: Path) -> None:
     assert Path("/etc").is_dir()
 
 
-def test_places_of_a_pod_are_its_home(data: DataFolder) -> None:
-    places = data.places(order())
-    assert isinstance(places, Places)
-    assert places.reporter == f"file:{places.home}/.fairpool-report.json"
+def test_places_of_a_pod_are_its_home(data: StateDirectory) -> None:
+    paths = data.paths(order())
+    assert isinstance(paths, PodPaths)
+    assert paths.reporter == f"file:{paths.home}/.fairpool-report.json"

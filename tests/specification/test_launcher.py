@@ -14,10 +14,10 @@ def test_an_answer_that_was_not_read_yet_is_no_silence(tmp_path: Path) -> None:
     launcher = Launcher(tmp_path / "log", tmp_path / "rehearsal")
     ours, fork_server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
-    launcher._line, launcher._unanswered, launcher._heard_at = ours, 1, time.monotonic() - 60
+    launcher._connection, launcher._unanswered, launcher._answered_at = ours, 1, time.monotonic() - 60
     assert "has not answered for 60 s" in launcher.trouble
     fork_server.send(b"k")
-    launcher.hear()
+    launcher.read_answers()
     assert launcher.trouble == ""
     launcher.close()
     fork_server.close()

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from fairpool.engines.simulated.behaviour import NEVER_S, Behaviour, always
+from fairpool.engines.simulated.behaviour import Behaviour, always
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, QueueId, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, NodePool
 from fairpool.model.observation import Observation, PodState
 from fairpool.model.organization import GraceRules, Organization, Queue, gpu_entitlement
 from fairpool.model.spec import RestartPolicy
 from fairpool.model.status import WorkloadPhase
+from tests.fault_injection.random_workloads import NEVER_S
 from tests.specification.test_loop import Cluster
 
 HOUR_S = 3600

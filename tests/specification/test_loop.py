@@ -10,7 +10,6 @@ from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always
-from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
@@ -19,6 +18,7 @@ from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 from fairpool.simulation.control_driver import ControlDriver
+from tests.fault_injection.skewed_clock import SkewedClock
 
 OTHER = PoolName("other")
 
@@ -43,7 +43,7 @@ class Cluster:
     """Nodes of 8 GPUs, one project with quota for all of it, and time that passes by hand."""
 
     def __init__(self, behaviour_of: BehaviourOf | None = None, **pools: str) -> None:
-        self.clock = VirtualClock(Instant(1_000_000))
+        self.clock = SkewedClock(Instant(1_000_000))
         self.nodes = {name: _node(name, pool) for name, pool in (pools or {"n1": ""}).items()}
         self.engine = SimulatedEngine(self.clock, self.nodes.values(), behaviour_of or always(Behaviour()))
         self.control = ControlDriver(self.clock.now)

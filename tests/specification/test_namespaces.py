@@ -12,16 +12,16 @@ from fairpool.agent import namespaces
 
 SCRIPT = """
 import os, sys
-from fairpool.agent import namespaces as ns
+from fairpool.agent import mounts, namespaces
 data, has_call = sys.argv[1], sys.argv[2] == "True"
-ns.enter(ns.CLONE_NEWNS)
-ns.mount("none", "/", "", ns.MS_REC | ns.MS_PRIVATE)
+namespaces.enter(namespaces.CLONE_NEWNS)
+mounts.mount("none", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
 inner = f"{data}/source/in ner"
-ns.mount("tmpfs", inner, "tmpfs", 0, "size=1m")
+mounts.mount("tmpfs", inner, "tmpfs", 0, "size=1m")
 open(f"{inner}/old", "w").close()
 if not has_call:
-    ns._SYS_MOUNT_SETATTR = 9999
-ns.mount_view(
+    mounts._SYS_MOUNT_SETATTR = 9999
+mounts.bind_mounts(
     [{"source": f"{data}/source", "target": f"{data}/target", "mode": "ro"}], f"{data}/staging", os.geteuid() != 0
 )
 for place in ("new", "in ner/new", "in ner/old"):

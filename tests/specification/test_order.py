@@ -39,7 +39,7 @@ def test_a_group_that_does_not_run_yet_goes_before_one_that_wants_to_grow() -> N
     """)
 
 
-def test_what_does_not_fit_blocks_nobody() -> None:
+def test_what_does_not_fit_blocks_no_other_group() -> None:
     check("""
         node    n1: 4 gpus
         queue   vision: quota 8

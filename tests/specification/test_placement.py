@@ -293,7 +293,7 @@ def test_a_node_selector_is_kept() -> None:
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
-def test_a_taint_keeps_away_whoever_does_not_tolerate_it(effect: str) -> None:
+def test_a_taint_keeps_away_pods_that_do_not_tolerate_it(effect: str) -> None:
     check(f"""
         node    n1: 4 gpus, taint reserved=vision:{effect}
         queue   vision: quota 4
@@ -316,7 +316,7 @@ def test_a_soft_taint_is_avoided_where_possible() -> None:
     """)
 
 
-def test_a_soft_taint_stops_nobody() -> None:
+def test_a_soft_taint_stops_no_pod() -> None:
     check("""
         node    n1: 1 gpu, taint old=yes:PreferNoSchedule
         queue   vision: quota 8
@@ -464,7 +464,7 @@ def test_a_topology_that_does_not_exist_holds_the_group_back() -> None:
     """)
 
 
-def test_nobody_joins_a_sharer_on_a_withheld_device() -> None:
+def test_no_pod_joins_a_sharer_on_a_withheld_device() -> None:
     check("""
         node    n1: 2 gpus, withheld 1
         queue   vision: quota 4

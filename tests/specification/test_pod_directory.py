@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import main_process, notice, pod_directory, process_table, shim
+from fairpool.agent import exit_record, job_reports, main_process, pod_directory, process_table, stop_notice
 from fairpool.agent.durable import write_durably
+from fairpool.agent.exit_record import ExitRecord
+from fairpool.agent.garbage_collection import GarbageCollector
 from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_from, times
-from fairpool.agent.order_file import KeptOrder, read_order, write_order
-from fairpool.agent.pod_directory import End, ShimProcess
-from fairpool.agent.state_directory import DataFolder
+from fairpool.agent.order_file import StoredOrder, read_order, write_order
+from fairpool.agent.pod_directory import ShimProcess
+from fairpool.agent.state_directory import StateDirectory
 from fairpool.agent.tombstones import Tombstones
-from fairpool.model.ids import Instant, PodId
+from fairpool.model.ids import PodId
 from tests.contracts.harness import start_order
 
 JUNK = [
@@ -47,7 +49,7 @@ def kernel_that_takes_little(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_kernel_takes_in_pieces_is_written_whole(tmp_path: Path) -> None:
     write_durably(tmp_path / "file", b"more than seven bytes")
     assert (tmp_path / "file").read_bytes() == b"more than seven bytes"
-    kept = KeptOrder(order=start_order())
+    kept = StoredOrder(order=start_order())
     write_order(str(tmp_path), kept)
     assert read_order(str(tmp_path)) == kept
     tombstones = Tombstones(tmp_path / "ended", "boot-1")
@@ -67,9 +69,9 @@ def test_what_cannot_be_written_leaves_the_old_and_nothing_else(
         write_durably(tmp_path / "file", b"new")
     monkeypatch.setattr(os, "write", no_room)
     with pytest.raises(OSError, match="room"):
-        notice.give(str(tmp_path), 5, "test")
+        stop_notice.write(str(tmp_path), 5, "test")
     with pytest.raises(OSError, match="room"):
-        write_order(str(tmp_path), KeptOrder(order=start_order()))
+        write_order(str(tmp_path), StoredOrder(order=start_order()))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
 
@@ -89,13 +91,11 @@ def test_an_order_is_on_the_disk_before_the_end_of_its_life(
         flushed.append(os.readlink(f"/proc/self/fd/{handle}"))
         fsync(handle)
 
-    write_order(str(tmp_path), KeptOrder(order=start_order()))
+    write_order(str(tmp_path), StoredOrder(order=start_order()))
     monkeypatch.setattr(os, "fsync", flush)
-    if writer == "shim":
-        monkeypatch.chdir(tmp_path)
-        shim.write_end(b"{}")
-    else:
-        pod_directory.write_end(str(tmp_path), End(0, "", False), Instant(5))
+    monkeypatch.chdir(tmp_path)
+    directory = "." if writer == "shim" else str(tmp_path)
+    exit_record.write(directory, ExitRecord(0, "", False), 5)
     assert flushed[0] == str(tmp_path / "order.json")
     assert ".exit.json." in flushed[1]
     assert flushed[2:] == [str(tmp_path)]
@@ -112,7 +112,7 @@ def test_an_order_is_on_the_disk_before_the_end_of_its_life(
 )
 def test_of_several_notices_the_shortest_grace_counts(tmp_path: Path, told: list[int], grace_s: int) -> None:
     for each in told:
-        notice.give(str(tmp_path), each, "test")
+        stop_notice.write(str(tmp_path), each, "test")
     assert json.loads((tmp_path / "stop.json").read_bytes())["grace_s"] == grace_s
 
 
@@ -128,17 +128,17 @@ def test_what_cannot_be_read_counts_as_not_written(tmp_path: Path, junk: bytes) 
         (tmp_path / name).touch()
     for name in ("shim.0", "main"):
         (tmp_path / name).symlink_to(junk[:50].decode("ascii", "replace").replace("\0", "?") or "?")
-    assert pod_directory.end_of(folder) is None
-    assert isinstance(pod_directory.reports(folder), dict)
+    assert exit_record.read(folder) is None
+    assert isinstance(job_reports._content(f"{folder}/reports.json"), dict)
     assert read_order(folder) is None
-    glance = pod_directory.glance(folder)
-    assert (glance.is_told_to_stop, glance.shim, glance.running_since) == (True, ShimProcess(0, 0, 0), None)
-    assert glance.shim is not None
-    assert not glance.shim.is_alive
+    files = pod_directory.read_files(folder)
+    assert (files.has_stop_notice, files.shim, files.running_since) == (True, ShimProcess(0, 0, 0), None)
+    assert files.shim is not None
+    assert not files.shim.is_alive
     assert pod_directory.main_of(folder) is None
     assert not pod_directory.is_copied(folder)
     assert log_end(folder) == len(junk)
-    notice.give(folder, 3, "test")
+    stop_notice.write(folder, 3, "test")
     told = json.loads((tmp_path / "stop.json").read_bytes())
     assert (told["grace_s"], told["reason"]) == (3, "test")
 
@@ -146,8 +146,8 @@ def test_what_cannot_be_read_counts_as_not_written(tmp_path: Path, junk: bytes) 
 def test_nothing_is_waited_for_that_is_no_file(tmp_path: Path) -> None:
     for name in ("exit.json", "reports.json"):
         os.mkfifo(tmp_path / name)
-    assert pod_directory.end_of(str(tmp_path)) is None
-    assert pod_directory.reports(str(tmp_path)) == {}
+    assert exit_record.read(str(tmp_path)) is None
+    assert job_reports._content(str(tmp_path / "reports.json")) == {}
 
 
 @pytest.mark.parametrize("way", ["a name", "a link"])
@@ -159,18 +159,19 @@ def test_which_process_the_program_is_is_read_beside_anything_else(
     monkeypatch.chdir(tmp_path)
     if way == "a link":  # where nothing can have two names, and as earlier versions did
         monkeypatch.setattr(os, "link", no_room)
-    main_process.say("12.34.56", "shim.0")
-    assert main_process.said(str(tmp_path)) == (12, 34, 56)
-    assert pod_directory.glance(str(tmp_path)).running_since == 56
+    main_process.record("12.34.56", "shim.0")
+    assert main_process.recorded(str(tmp_path)) == (12, 34, 56)
+    assert pod_directory.read_files(str(tmp_path)).running_since == 56
     assert (tmp_path / "main").is_symlink() == (way == "a link")
     with pytest.raises(FileExistsError):
-        main_process.say("12.34.56", "shim.0")
+        main_process.record("12.34.56", "shim.0")
 
 
 def test_an_end_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    end = End(137, "its shims were killed", True)
-    pod_directory.write_end(str(tmp_path), end, Instant(5))
-    assert pod_directory.end_of(str(tmp_path)) == end
+    exit_record.write(str(tmp_path), ExitRecord(137, "its shims were killed", True), 5)
+    found = exit_record.read(str(tmp_path))
+    assert found is not None
+    assert (found.code, found.words, found.after_notice) == (137, "its shims were killed", True)
 
 
 # --- the log
@@ -210,15 +211,15 @@ def test_output_has_a_time_also_after_the_clock_was_set_back(tmp_path: Path) -> 
 
 
 def test_too_much_output_of_forgotten_pods_goes_oldest_first(tmp_path: Path) -> None:
-    data = DataFolder(tmp_path)
+    data = StateDirectory(tmp_path)
     data.prepare()
     for age, name in enumerate(["newest", "middle", "oldest"]):
         (data.logs / name).mkdir()
         (data.logs / name / "log.0").write_bytes(bytes(100_000))
         os.utime(data.logs / name, ns=(10**18 - age * 10**9, 10**18 - age * 10**9))
-    data.prune_logs(kept_bytes=250_000)
+    GarbageCollector(data).prune_logs(kept_bytes=250_000)
     assert {path.name for path in data.logs.iterdir()} == {"newest", "middle"}
-    data.prune_logs(kept_bytes=10)
+    GarbageCollector(data).prune_logs(kept_bytes=10)
     assert {path.name for path in data.logs.iterdir()} == {"newest"}, "what was said last can always be read"
 
 
@@ -233,7 +234,7 @@ def test_nobody_is_signalled_who_only_has_the_number() -> None:
         for wrong in (started - 1, started + 1):
             is_it = partial(process_table.is_alive, started=wrong)
             process_table.send(innocent.pid, signal.SIGKILL, only_if=is_it)
-        assert process_table.family("no-such-mark", {innocent.pid: started - 1}) == {}
+        assert process_table.pod_processes("no-such-mark", {innocent.pid: started - 1}) == {}
         assert process_table.start_time(innocent.pid) == started
         process_table.send(innocent.pid, signal.SIGKILL, only_if=partial(process_table.is_alive, started=started))
         assert innocent.wait() == -signal.SIGKILL

@@ -22,8 +22,8 @@ from fairpool.model.precedence import PRIORITY_CLASSES, KindRule, gpus_charged_m
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.workload import GpuRequest, PodShape, WorkloadKind, gpu_memory, gpu_portion, whole_gpus
-from fairpool.scheduler.board import Board
 from fairpool.scheduler.charge import Charges
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
 
@@ -68,9 +68,9 @@ def test_what_the_api_shows_is_what_the_scheduler_does(
     said = {"priorityClass": priority_class, "preemptibility": preemptibility}
     body, spec = _admitted(submit, {"gpu": "1"}, **said)
     shown = items.facts(body, spec, department="default", cluster="c", submitted_by="ann")
-    board = _board(spec)
-    assert shown["preemptible"] is not board.is_non_preemptible(0)
-    assert shown["priority"] == board.rules[0].priority
+    columns = _columns(spec)
+    assert shown["preemptible"] is not columns.is_non_preemptible(0)
+    assert shown["priority"] == columns.rules[0].priority
     assert PRIORITY_CLASSES[shown["priorityClassName"]] == shown["priority"]
     assert priority_class in (None, shown["priorityClassName"])
     assert preemptibility in (None, "preemptible" if shown["preemptible"] else "non-preemptible")
@@ -147,9 +147,9 @@ def _life(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
     return record if phase is PodPhase.WAITING else record.move(PodPhase.BOUND, Instant(0), node=NodeName("n1"))
 
 
-def _board(spec: WorkloadSpec) -> Board:
+def _columns(spec: WorkloadSpec) -> Columns:
     rows = snapshot_part(spec, WorkloadState(workload=spec.id), [_life(spec)], Instant(0))
-    return Board(Snapshot(now=Instant(0), nodes=(_node(),), groups=rows.groups, pods=rows.pods))
+    return Columns(Snapshot(now=Instant(0), nodes=(_node(),), groups=rows.groups, pods=rows.pods))
 
 
 def _node() -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.scenario import World, check
 
 
-def test_a_promise_is_honoured_before_anybody_else_is_looked_at() -> None:
+def test_a_promise_is_honoured_before_any_other_group_is_served() -> None:
     """The newcomer is older, more important and of a needier queue; the place is not its."""
     check("""
         node    n1: 4 gpus
@@ -98,7 +98,7 @@ def test_a_promise_on_a_lost_node_moves_where_there_is_room() -> None:
 
 
 def test_a_promise_expires() -> None:
-    """For ten minutes it goes before an older group; then it is in line like everybody else."""
+    """For ten minutes it goes before an older group; then it is in line like all others."""
     check("""
         node    n1: 2 gpus
         queue   vision: quota 2
@@ -242,7 +242,7 @@ def test_a_lone_promise_that_expires_is_given_up_and_not_made_again_in_the_same_
 
 
 def test_promises_are_kept_on_the_devices_that_were_promised() -> None:
-    """Packed together on one device, the two halves would take the second device from whoever was promised it."""
+    """Packed together on one device, the two halves would take the second device from the pod that was promised it."""
     world = World("""
         node    n1: 2 gpus, of 16000 MiB
         queue   vision: quota 2

@@ -112,9 +112,9 @@ def test_quotas_of_three_and_one_share_eight_more_gpus_six_and_two() -> None:
     ("settings", "held"),
     [
         pytest.param(["low", "medium", "high"], [1, 2, 3], id="low, medium and high are 1, 2 and 3"),
-        pytest.param(["lowest", "low", "low"], [0, 3, 3], id="lowest only gets what nobody else wants"),
+        pytest.param(["lowest", "low", "low"], [0, 3, 3], id="lowest only gets what no other project wants"),
         pytest.param(["off", "low", "high"], [0, 2, 4], id="off gets nothing beyond its quota"),
-        pytest.param(["lowest", "off", "off"], [6, 0, 0], id="lowest gets it all when nobody else wants it"),
+        pytest.param(["lowest", "off", "off"], [6, 0, 0], id="lowest gets it all when no other project wants it"),
     ],
 )
 def test_the_over_quota_setting_decides_who_is_lent_what(settings: list[str], held: list[int]) -> None:
@@ -167,7 +167,7 @@ def test_the_over_quota_setting_outlives_a_change_of_quota(
         pytest.param(gpu_entitlement(2000), UNLIMITED, 1.0, id="unlimited is weight 1"),
     ],
 )
-def test_without_a_setting_only_a_weight_that_nobody_chose_follows(
+def test_without_a_setting_only_a_weight_that_was_not_chosen_follows(
     before: Entitlement, quota: int, weight: float
 ) -> None:
     assert with_quota(Queue(id=QueueId("q"), gpu=before), quota).gpu == Entitlement(quota, UNLIMITED, weight)
@@ -324,8 +324,8 @@ def test_build_is_not_preempted_by_inference_of_the_same_project() -> None:
     """)
 
 
-def test_a_lowered_quota_stops_nobody_by_itself() -> None:
-    """What runs keeps running; only somebody who is owed the GPUs may take the training."""
+def test_a_lowered_quota_stops_no_pod_by_itself() -> None:
+    """What runs keeps running; only a project that is owed the GPUs may take the training."""
     check("""
         node    n1: 8 gpus
         queue   vision: quota 4

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fairpool.api.access import RoleName, ScopeType
-from fairpool.control.rbac import EVERYTHING, ROLES, ROUTES, Action, Grant, Scope, allowed, allowed_somewhere
+from fairpool.control.app import ROUTES
+from fairpool.control.rbac import EVERYTHING, ROLES, Action, Grant, Scope, allowed, allowed_somewhere
 
 ADMIN = Grant(RoleName.ADMINISTRATOR, ScopeType.TENANT)
 ANN = Grant(RoleName.RESEARCHER, ScopeType.PROJECT, "team-a")
@@ -39,7 +40,7 @@ def test_nobody_may_do_anything_without_a_grant() -> None:
 
 
 def test_only_signing_in_health_and_documentation_are_open() -> None:
-    opened = {path for (_, path), action in ROUTES.items() if action is Action.OPEN and not path.endswith("/token")}
+    opened = {each.path for each in ROUTES if each.action is Action.OPEN and not each.path.endswith("/token")}
     documentation = {"/docs", "/api/docs", "/api/openapi.json", "/researcher/api/docs"}
     assert opened == {"/", "/healthz", "/readyz", "/sign-in", "/sign-out", *documentation}
 

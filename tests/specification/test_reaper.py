@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.agent import notice
+from fairpool.agent import stop_notice
 from fairpool.agent.cgroup import Limiter
 from fairpool.agent.reaper import SLACK_S, Reaper
-from fairpool.agent.watch import Timer
+from fairpool.agent.shim_watch import Timer
 from fairpool.model.ids import PodId, WorkloadId
 
 POD = PodId("train-0-0")
@@ -32,7 +32,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(notice, "now", clock)
+    monkeypatch.setattr(stop_notice, "now", clock)
     return clock
 
 
@@ -41,8 +41,8 @@ def reaper(tmp_path: Path) -> Reaper:
     return Reaper(uuid.UUID(int=1), tmp_path / "pods", Limiter("", "", 0, "none here"), lambda: None)
 
 
-def told(folder: Path) -> notice.Notice:
-    found = notice.read(str(folder))
+def told(folder: Path) -> stop_notice.StopNotice:
+    found = stop_notice.read(str(folder))
     assert found is not None
     return found
 
@@ -51,26 +51,26 @@ def told(folder: Path) -> notice.Notice:
 
 
 def test_a_grace_runs_on_whoever_reads_the_notice_later(tmp_path: Path, clock: Clock) -> None:
-    notice.give(str(tmp_path), 30, "reclaimed")
+    stop_notice.write(str(tmp_path), 30, "reclaimed")
     clock.now += 20
-    assert (told(tmp_path).left_s, told(tmp_path).reason) == (10, "reclaimed")
+    assert (told(tmp_path).remaining_s, told(tmp_path).reason) == (10, "reclaimed")
     clock.now += 100
-    assert told(tmp_path).left_s == 0
+    assert told(tmp_path).remaining_s == 0
 
 
 def test_told_again_a_grace_ends_earlier_or_as_before(tmp_path: Path, clock: Clock) -> None:
-    notice.give(str(tmp_path), 30, "first")
+    stop_notice.write(str(tmp_path), 30, "first")
     clock.now += 25
-    notice.give(str(tmp_path), 10, "a shorter grace that would end later")
-    assert (told(tmp_path).left_s, told(tmp_path).reason) == (5, "first")
-    notice.give(str(tmp_path), 1, "now")
-    assert (told(tmp_path).left_s, told(tmp_path).reason) == (1, "now")
+    stop_notice.write(str(tmp_path), 10, "a shorter grace that would end later")
+    assert (told(tmp_path).remaining_s, told(tmp_path).reason) == (5, "first")
+    stop_notice.write(str(tmp_path), 1, "now")
+    assert (told(tmp_path).remaining_s, told(tmp_path).reason) == (1, "now")
 
 
 def test_the_time_of_day_does_not_count(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    notice.give(str(tmp_path), 30, "test")
+    stop_notice.write(str(tmp_path), 30, "test")
     monkeypatch.setattr(time, "time", lambda: 4e9)
-    assert told(tmp_path).left_s == 30
+    assert told(tmp_path).remaining_s == 30
 
 
 @pytest.mark.parametrize(
@@ -80,38 +80,38 @@ def test_the_time_of_day_does_not_count(tmp_path: Path, clock: Clock, monkeypatc
         pytest.param({"grace_s": 30, "reason": "", "at_s": 1e18}, 30, id="from the future"),
         pytest.param({"grace_s": 30, "reason": "", "at_s": float("nan")}, 30, id="at no time"),
         pytest.param({"grace_s": -5, "reason": "", "at_s": 1000}, 0, id="less than none"),
-        pytest.param({"grace_s": 1e300, "reason": "", "at_s": 1000}, notice.GRACE_MAX_S, id="too long"),
-        pytest.param({"grace_s": float("inf"), "reason": "", "at_s": 1000}, notice.GRACE_MAX_S, id="endless"),
-        pytest.param({"grace_s": float("nan"), "reason": "", "at_s": 1000}, notice.GRACE_MAX_S, id="no number"),
+        pytest.param({"grace_s": 1e300, "reason": "", "at_s": 1000}, stop_notice.GRACE_MAX_S, id="too long"),
+        pytest.param({"grace_s": float("inf"), "reason": "", "at_s": 1000}, stop_notice.GRACE_MAX_S, id="endless"),
+        pytest.param({"grace_s": float("nan"), "reason": "", "at_s": 1000}, stop_notice.GRACE_MAX_S, id="no number"),
     ],
 )
 def test_whatever_is_written_there_a_grace_is_bounded(
     tmp_path: Path, clock: Clock, content: dict[str, object], left_s: float
 ) -> None:
-    (tmp_path / notice.NAME).write_text(json.dumps(content))
-    assert told(tmp_path).left_s == left_s
+    (tmp_path / stop_notice.NAME).write_text(json.dumps(content))
+    assert told(tmp_path).remaining_s == left_s
 
 
 # --- who enforces it
 
 
 def test_a_life_is_due_a_little_after_its_grace_and_never_later_than_first_said(reaper: Reaper, clock: Clock) -> None:
-    reaper.told(POD, 30)
-    reaper.told(POD, 60)
-    assert reaper.next_at() == clock.now + 30 + SLACK_S
+    reaper.set_deadline(POD, 30)
+    reaper.set_deadline(POD, 60)
+    assert reaper.next_deadline() == clock.now + 30 + SLACK_S
     clock.now += 10
-    reaper.told(POD, 5)
-    assert reaper.next_at() == clock.now + 5 + SLACK_S
+    reaper.set_deadline(POD, 5)
+    assert reaper.next_deadline() == clock.now + 5 + SLACK_S
     assert reaper.overdue() == []
     clock.now += 5 + SLACK_S
     assert reaper.overdue() == [POD]
-    reaper.put_off(POD)
+    reaper.retry_later(POD)
     assert reaper.overdue() == []
 
 
 def test_a_mark_is_of_one_life_and_says_of_which_installation(reaper: Reaper, tmp_path: Path) -> None:
     other = Reaper(uuid.uuid4(), tmp_path, Limiter("", "", 0, "none here"), lambda: None)
-    marks = [reaper.mark(PodId(f"train-0-{life}")) for life in range(100)]
+    marks = [reaper.pod_uuid(PodId(f"train-0-{life}")) for life in range(100)]
     assert len(set(marks)) == 100
     assert all(reaper._is_ours(mark) and not other._is_ours(mark) for mark in marks)
     assert [str(uuid.UUID(mark)) for mark in marks] == marks
@@ -119,41 +119,41 @@ def test_a_mark_is_of_one_life_and_says_of_which_installation(reaper: Reaper, tm
 
 
 def test_a_pod_waits_for_strays_of_its_earlier_lives_only(reaper: Reaper) -> None:
-    reaper.strays = {reaper.mark(PodId("train-1-2")): {4711: 1}}
-    assert reaper.waits_for_stray(WorkloadId("train"), 1, 3)
-    assert not reaper.waits_for_stray(WorkloadId("train"), 1, 2)
-    assert not reaper.waits_for_stray(WorkloadId("train"), 0, 3)
-    assert not reaper.waits_for_stray(WorkloadId("other"), 1, 3)
+    reaper.orphans = {reaper.pod_uuid(PodId("train-1-2")): {4711: 1}}
+    assert reaper.has_earlier_orphan(WorkloadId("train"), 1, 3)
+    assert not reaper.has_earlier_orphan(WorkloadId("train"), 1, 2)
+    assert not reaper.has_earlier_orphan(WorkloadId("train"), 0, 3)
+    assert not reaper.has_earlier_orphan(WorkloadId("other"), 1, 3)
 
 
 def test_what_was_remembered_in_another_boot_or_is_damaged_is_nothing(reaper: Reaper, tmp_path: Path) -> None:
     file = tmp_path / "processes.json"
-    row = [reaper.mark(POD), [0, 0], [1, 1], 5]
-    file.write_text(json.dumps({"boot_id": "b", "lives": [row]}))
-    assert [traces.main for traces in reaper.recall(file, "b")] == [(1, 1)]
-    assert [traces.namespace for traces in reaper.recall(file, "b")] == [None], "its first process is gone"
-    assert reaper.recall(file, "c") == []
+    row = [reaper.pod_uuid(POD), [0, 0], [1, 1], 5]
+    file.write_text(json.dumps({"boot_id": "b", "pods": [row]}))
+    assert [traces.main for traces in reaper.load_selectors(file, "b")] == [(1, 1)]
+    assert [traces.namespace for traces in reaper.load_selectors(file, "b")] == [None], "its first process is gone"
+    assert reaper.load_selectors(file, "c") == []
     strange = [["not ours", *row[1:]]]
     for content in (
         "",
         "[]",
         '{"boot_id": "b"}',
-        '{"boot_id": "b", "lives": [[]]}',
-        json.dumps({"boot_id": "b", "lives": strange}),
+        '{"boot_id": "b", "pods": [[]]}',
+        json.dumps({"boot_id": "b", "pods": strange}),
     ):
         file.write_text(content)
-        assert reaper.recall(file, "b") == []
+        assert reaper.load_selectors(file, "b") == []
 
 
 def test_a_timer_wakes_at_its_moment_and_not_without_one() -> None:
     timer = Timer()
     try:
         assert select.select([timer], [], [], 0)[0] == []
-        timer.set(notice.now() - 1)
+        timer.set(stop_notice.now() - 1)
         assert select.select([timer], [], [], 60)[0] == [timer]
-        timer.set(notice.now() + 10**9)
+        timer.set(stop_notice.now() + 10**9)
         assert select.select([timer], [], [], 0)[0] == []
-        timer.set(notice.now() - 1)
+        timer.set(stop_notice.now() - 1)
         timer.set(None)
         assert select.select([timer], [], [], 0)[0] == []
     finally:

@@ -26,13 +26,13 @@ from fairpool.simulation.scenario import (
     Expected,
     Figure,
     NodeEvent,
+    Pause,
     Resize,
     Scenario,
     SetQuota,
     Strike,
     Submit,
     Until,
-    WaitReason,
     Wish,
 )
 from fairpool.simulation.step_tables import VERBS
@@ -184,8 +184,8 @@ def test_every_kind_of_step() -> None:
     a = WorkloadId("a")
     assert list(read.phases[0].actions[1:]) == [
         Await(Condition.RUNNING, (a,), 3600),
-        WaitReason(30),
-        WaitReason(600),
+        Pause(30),
+        Pause(600),
         Ask(Wish.SUSPEND, a),
         Until(3600),
         Ask(Wish.RESUME, a),

@@ -23,8 +23,8 @@ from tests.scenario_rows import ScenarioError
         pytest.param("running b of q: 5 gpus on n1", "no room for 5 devices", id="more than there is"),
         pytest.param("pending a of q: 1 gpu", "already a group a", id="name taken"),
         pytest.param("then explode a", "expected one of", id="unknown verb"),
-        pytest.param("then bind z on n1", "there is no group or pod z", id="expectation about nobody"),
-        pytest.param("delete z", "there is no z", id="deleting nobody"),
+        pytest.param("then bind z on n1", "there is no group or pod z", id="expectation about an unknown pod"),
+        pytest.param("delete z", "there is no z", id="deleting an unknown group"),
     ],
 )
 def test_what_is_not_understood_is_named_with_its_line(line: str, complaint: str) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from fairpool.cli.runai.configuration import Configuration, listening_here
-from fairpool.cli.welcome import Guest, here, to_try
+from fairpool.cli.welcome import LocalUser, here, to_try
 from fairpool.control.settings import Retention
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
@@ -39,8 +39,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_runai_is_signed_in_where_only_its_owner_can_read_it(config: Path, tmp_path: Path) -> None:
-    guest = Guest(DataDirectory(tmp_path / "data"), "http://0.0.0.0:9000")
-    assert guest.keep(ANSWER, 1000.0) == ""
+    user = LocalUser(DataDirectory(tmp_path / "data"), "http://0.0.0.0:9000")
+    assert user.keep(ANSWER, 1000.0) == ""
     known = Configuration(config)
     login = known.login("http://127.0.0.1:9000")
     assert login is not None
@@ -48,12 +48,12 @@ def test_runai_is_signed_in_where_only_its_owner_can_read_it(config: Path, tmp_p
     assert known.default("project", "http://127.0.0.1:9000") == "demo"
     assert known.socket("http://127.0.0.1:9000") == tmp_path / "data" / "api.sock"
     assert {path.stat().st_mode & 0o077 for path in (config, *config.iterdir())} == {0}
-    assert guest.question() == {"holding": ["fpa_secret", "fpr_secret"], "project": "demo"}
-    said = "\n".join(guest.lines(ANSWER))
+    assert user.question() == {"holding": ["fpa_secret", "fpr_secret"], "project": "demo"}
+    said = "\n".join(user.lines(ANSWER))
     assert "signed in as test@run.ai, project demo" in said
     assert "http://127.0.0.1:9000/sign-in?code=fplx" in said
     assert "secret" not in said
-    assert "fplx" not in "\n".join(guest.lines(ANSWER, with_link=False))
+    assert "fplx" not in "\n".join(user.lines(ANSWER, with_link=False))
 
 
 def test_a_socket_belongs_to_one_server(config: Path) -> None:
@@ -65,8 +65,8 @@ def test_a_socket_belongs_to_one_server(config: Path) -> None:
 
 def test_a_configuration_that_cannot_be_written_is_said(config: Path, tmp_path: Path) -> None:
     config.write_text("a file")
-    guest = Guest(DataDirectory(tmp_path / "data"), "http://127.0.0.1:9000")
-    (line,) = guest.lines(ANSWER, guest.keep(ANSWER, 0.0))
+    user = LocalUser(DataDirectory(tmp_path / "data"), "http://127.0.0.1:9000")
+    (line,) = user.lines(ANSWER, user.keep(ANSWER, 0.0))
     assert line.startswith("Login    runai is not signed in: ")
     assert str(config) in line
 
@@ -74,7 +74,7 @@ def test_a_configuration_that_cannot_be_written_is_said(config: Path, tmp_path: 
 def test_where_pods_are_not_isolated_the_socket_grants_nothing(config: Path, tmp_path: Path) -> None:
     with socket.socket() as listener:
         platform = Platform(DataDirectory(tmp_path), Address("127.0.0.1", 1), listener, NodeSet(()), Retention())
-        platform._app = FastAPI()
+        platform._app = Starlette()
         platform._not_isolated = "user namespaces are disabled"
         for answer in (
             asyncio.run(platform._handle_welcome({"holding": []})),
@@ -84,7 +84,7 @@ def test_where_pods_are_not_isolated_the_socket_grants_nothing(config: Path, tmp
             assert answer.code == "access.not_isolated"
     refused = asyncio.run(platform._handle_welcome({"holding": []}))
     assert isinstance(refused, Problem)
-    (line,) = Guest(DataDirectory(tmp_path), "http://127.0.0.1:1").lines(refused)
+    (line,) = LocalUser(DataDirectory(tmp_path), "http://127.0.0.1:1").lines(refused)
     assert "not isolated from your account on this machine (user namespaces are disabled)" in line
     assert "--first-password-file" in line
     assert not config.exists()

@@ -1,4 +1,4 @@
-"""Limits on CPU and memory of a pod, by control groups: version 2 where it has the controllers, else version 1.
+"""CPU and memory limits of a pod by control groups: version 2 where it has the controllers, else version 1.
 
 A pod without limits gets no group: it costs each start a migration, and its processes are found without one.
 Where no group may be made the limits are not enforced, and `Limiter.missing` says why, for people to read.
@@ -16,13 +16,13 @@ from fairpool.agent import process_table
 V1_PERIOD_US = 100_000
 REMOVAL_TRIES = 50
 LEAF = "fairpool-server"
-"""Version 2 divides only groups without processes: ours move to this group below the one we were given."""
+"""In version 2 only groups without processes can have children: the server moves to this group below its own."""
 PIDS_MAX = 32_768
 """Processes and threads of a pod that has a group: beyond what work needs, below what hurts a machine."""
 
 
 class Limiter:
-    """Where groups can be made on this machine: found once, handed to shims as plain text."""
+    """Where groups can be created on this machine: found once, passed to shims as plain text."""
 
     def __init__(self, cpu: str, memory: str, version: int, missing: str) -> None:
         self.cpu, self.memory, self.version, self.missing = cpu, memory, version, missing
@@ -36,7 +36,7 @@ class Limiter:
 
 
 def find_limiter(name: str) -> Limiter:
-    """Look where this process may make groups below its own; `name` keeps several installations apart."""
+    """Find where this process may create groups below its own; `name` keeps several installations apart."""
     version_2, version_1 = _hierarchies()
     words = "this machine has no cgroups"
     if version_2:
@@ -49,22 +49,22 @@ def find_limiter(name: str) -> Limiter:
     if "cpu" in version_1 and "memory" in version_1:
         cpu = f"{_own_group(version_1['cpu'], 'cpu')}/{name}"
         memory = f"{_own_group(version_1['memory'], 'memory')}/{name}"
-        words = _try_folder(cpu) or _try_folder(memory)
+        words = _try_directory(cpu) or _try_directory(memory)
         if not words:
             return Limiter(cpu, memory, 1, "")
     return Limiter("", "", 0, words)
 
 
 class Group:
-    """The control group of one pod, in the hands of its shim."""
+    """The control group of one pod."""
 
     def __init__(self, limiter: dict[str, str | int], name: str) -> None:
         self._version = int(limiter["version"])
         self._cpu, self._memory = f"{limiter['cpu']}/{name}", f"{limiter['memory']}/{name}"
 
     def make(self, cpu_limit_milli: int, memory_limit_bytes: int) -> None:
-        for folder in {self._cpu, self._memory}:
-            os.makedirs(folder, exist_ok=True)
+        for directory in {self._cpu, self._memory}:
+            os.makedirs(directory, exist_ok=True)
         if cpu_limit_milli:
             quota_us = max(1000, cpu_limit_milli * V1_PERIOD_US // 1000)
             if self._version == 2:
@@ -78,7 +78,7 @@ class Group:
             _write_if_there(f"{self._cpu}/pids.max", str(PIDS_MAX))
 
     def _limit_memory(self, limit_bytes: int) -> None:
-        """Swap included, or a pod beyond its limit would slow everybody down instead of ending."""
+        """Swap included, or a pod beyond its limit would slow down the machine instead of ending."""
         if self._version == 2:
             _write(f"{self._memory}/memory.max", str(limit_bytes))
             _write_if_there(f"{self._memory}/memory.swap.max", "0")
@@ -89,22 +89,22 @@ class Group:
             _write_if_there(f"{self._memory}/memory.memsw.limit_in_bytes", str(limit_bytes))
 
     def enter(self) -> None:
-        """Put the calling process, and whatever it starts, under the limits."""
-        for folder in {self._cpu, self._memory}:
-            _write(f"{folder}/cgroup.procs", "0")
+        """Put the calling process, and all it starts, under the limits."""
+        for directory in {self._cpu, self._memory}:
+            _write(f"{directory}/cgroup.procs", "0")
 
     def members(self) -> list[int]:
-        """Every process under the limits, whatever became of who started it, and in groups it made below."""
+        """Every process under the limits, also in groups that it created below."""
         found = []
-        for folder, _, _ in os.walk(self._memory):
+        for directory, _, _ in os.walk(self._memory):
             try:
-                found += _members(folder)
-            except OSError:  # it went away meanwhile
+                found += _members(directory)
+            except OSError:  # it was removed meanwhile
                 continue
         return found
 
     def kill(self) -> None:
-        """End all of them at once, however fast they fork, where the kernel can do that."""
+        """Kill all of them at once, however fast they fork, where the kernel can do that."""
         try:
             _write_if_there(f"{self._memory}/cgroup.kill", "1")
         except OSError:
@@ -121,11 +121,11 @@ class Group:
         return next((int(count) for word, count in rows if word == "oom_kill"), 0)
 
     def remove(self) -> None:
-        """Remove the group; the kernel lets go of dead members a little late."""
-        for folder in {self._cpu, self._memory}:
+        """Remove the group; the kernel releases dead members a little late."""
+        for directory in {self._cpu, self._memory}:
             for _ in range(REMOVAL_TRIES):
                 try:
-                    os.rmdir(folder)
+                    os.rmdir(directory)
                 except FileNotFoundError:
                     break
                 except OSError:
@@ -135,7 +135,7 @@ class Group:
 
 
 def names_of_groups(limiter: Limiter) -> list[str]:
-    """The groups of pods that are there, by their names."""
+    """The names of existing groups of pods."""
     try:
         with os.scandir(limiter.memory or "/nonexistent") as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -145,9 +145,9 @@ def names_of_groups(limiter: Limiter) -> list[str]:
 
 def remove_if_empty(limiter: Limiter) -> None:
     """Remove what `find_limiter` made, unless pods still use it."""
-    for folder in {limiter.cpu, limiter.memory} - {""}:
+    for directory in {limiter.cpu, limiter.memory} - {""}:
         try:
-            os.rmdir(folder)
+            os.rmdir(directory)
         except OSError:
             continue
 
@@ -166,14 +166,14 @@ def _hierarchies() -> tuple[str, dict[str, str]]:
 
 
 def _own_group(mounted: str, controller: str) -> str:
-    """The folder of the group we are in: below it, limits that are set on us hold for our pods too."""
+    """The directory of the group we are in: below it, limits that are set on us hold for our pods too."""
     own = ""
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         for line in file:
             _, controllers, path = line.rstrip("\n").split(":", 2)
             if controllers == controller or controller in controllers.split(","):
                 own = path.rstrip("/")
-    # Inside a container the path may be one of the world outside, which is not mounted here.
+    # Inside a container the path may be one of the host, which is not mounted here.
     return f"{mounted}{own}" if os.path.isdir(f"{mounted}{own}") else mounted
 
 
@@ -198,7 +198,7 @@ def _try_version_2(base: str) -> str:
 
 
 def _divide(group: str, wanted: str) -> str:
-    """Let groups be made below this one; says why not. Where only we are in it, we move to a leaf first."""
+    """Let groups be created below this one; returns why not. Where only we are in it, we move to a leaf first."""
     try:
         _write(f"{group}/cgroup.subtree_control", wanted)
         return ""
@@ -227,19 +227,19 @@ def _members(group: str) -> list[int]:
 
 
 def _is_delegated(group: str) -> bool:
-    """Whether we may make groups here: systemd marks those that it leaves alone. Without it, nobody else does."""
+    """Whether we may create groups here: systemd marks those that it delegates. Without systemd, we may."""
     if not os.path.isdir("/run/systemd/system"):
         return True
-    for mark in ("user.delegate", "trusted.delegate"):
+    for attribute in ("user.delegate", "trusted.delegate"):
         try:
-            if os.getxattr(group, mark) == b"1":
+            if os.getxattr(group, attribute) == b"1":
                 return True
-        except OSError:  # there is none, or we may not see it
+        except OSError:  # there is none, or it is not readable
             continue
     return False
 
 
-def _try_folder(base: str) -> str:
+def _try_directory(base: str) -> str:
     try:
         os.makedirs(base, exist_ok=True)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What this machine offers: logical nodes with their GPUs, real ones through NVML, else a simulated pair.
+"""The nodes of this machine with their GPUs: real ones through NVML, else a simulated pair.
 
 Several logical nodes may share the machine and so its boot: the simulated pair does, and so do groups of unlike GPUs,
-because a node's devices are alike to the scheduler. Which of them are withheld is looked at in `lookout.py`.
+because a node's devices are alike to the scheduler. Which of them are withheld is decided in `device_health.py`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ DGX1_GPUS = 8
 DGX1_CPUS = 80
 DGX1_MEMORY_BYTES = 512 * 10**9
 PODS_MAX = 4096
-"""Processes need no addresses of their own, so the customary 110 would bind for no reason."""
+"""Processes need no IP addresses of their own, so the customary 110 would be a limit for no reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalNode:
-    """A node of this machine and the devices behind its numbers."""
+    """A node of this machine, and its devices by index."""
 
     node: Node
     gpus: tuple[Gpu, ...] = ()

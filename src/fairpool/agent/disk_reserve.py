@@ -1,10 +1,10 @@
 """Keeps a reserve of disk space for the server, and stops the pod that fills the disk.
 
-The reserve is a file that takes up space and holds nothing. A pod that writes faster than anybody looks fills the disk
-up to it; then the pod is found and stopped, and the file is given back, so that databases and the ends of pods can be
-written. It is made again when there is room. Which pod it was is measured only when space is low: what each has written
-lately to the folders that it may write, and to files that it has removed and still holds open. Change times decide,
-because those cannot be set by a program.
+The reserve is a file that takes up space and contains nothing. A pod that writes faster than the disk is checked fills
+it up to the reserve; then the pod is found and stopped, and the file is removed, so that databases and exit records can
+be written. It is created again when there is room. Which pod it was is measured only when space is low: what each has
+written lately to the directories that it may write, and to deleted files that it still holds open. Change times decide,
+because a program cannot set them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHARE = 4
 """At most this part of the free space: a reserve must not be what fills a small disk."""
 LATELY_S = 120.0
 SETTLE_S = 10.0
-"""After a pod was stopped its folders are removed; who else writes is not blamed before that."""
+"""After a pod was stopped its directories are removed; no other pod is evicted before that."""
 ENTRIES_MAX = 200_000
 MEASURE_S = 3.0
 PIECE_BYTES = 64 << 20
@@ -39,7 +39,7 @@ BLOCK = 512
 
 
 class Reserve:
-    """A file of so many bytes that is given back when the disk is full."""
+    """A file of so many bytes that is removed when the disk is full."""
 
     def __init__(self, file: Path, wanted_bytes: int = RESERVE_BYTES) -> None:
         self.file, self.wanted_bytes = file, wanted_bytes
@@ -61,7 +61,7 @@ class Reserve:
         return disk.f_bavail * disk.f_frsize
 
     def measure(self) -> str:
-        """Decide how much is reserved; words if that is less than what is wanted."""
+        """Decide how much is reserved; returns a warning if that is less than what is wanted."""
         room = self.free_bytes + self.held_bytes
         self.bytes = min(self.wanted_bytes, room // SHARE)
         if self.bytes < SMALLEST_BYTES:
@@ -80,11 +80,11 @@ class Reserve:
             return
         before, words = self.bytes, self.words
         self.measure()
-        if self.bytes < self.wanted_bytes and self.bytes - before <= before // 4:  # not for every file that goes
+        if self.bytes < self.wanted_bytes and self.bytes - before <= before // 4:  # not for every file that is removed
             self.bytes, self.words = before, words
 
     def hold(self, is_stopping: Callable[[], bool] = lambda: False) -> bool:
-        """Make the file, or make it as large as it should be; says whether it is. Takes a while on some disks."""
+        """Create the file, or make it as large as it should be; returns whether it is. Takes a while on some disks."""
         if not self.bytes:
             self.release()
             return True
@@ -105,12 +105,12 @@ class Reserve:
         return False
 
     def shrink(self) -> None:
-        """Give a little back: enough to write down who is stopped, and too little to write on for long."""
+        """Give a little back: enough to write a stop notice, and too little for the pod to write on for long."""
         with suppress(OSError):
             os.truncate(self.file, max(0, os.stat(self.file).st_size - max(self.bytes // 8, 1 << 20)))
 
     def release(self) -> None:
-        """Give all of it back."""
+        """Remove the file."""
         with suppress(OSError):
             os.unlink(self.file)
 
@@ -132,10 +132,10 @@ class Writer:
     pod: PodId
     name: str
     project: str
-    mark: str
+    pod_uuid: str
     main: tuple[int, int] | None
-    places: Mapping[str, str]
-    """Folders, each with words for it: `its scratch`."""
+    directories: Mapping[str, str]
+    """Each with a description: `its scratch`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ class Eviction:
 
 
 class DiskWatch:
-    """Looks at the disk, again and again; whoever calls `look` carries out what it says by itself."""
+    """Checks the disk and evicts the pod that fills it."""
 
     def __init__(
         self,
@@ -169,10 +169,10 @@ class DiskWatch:
         self._not_before = float("-inf")
         self._was_low = False
         self._sent: dict[PodId, int] = {}
-        """What each pod had sent to the disk when space became low."""
+        """What each pod had sent to disks when space became low."""
 
-    def look(self) -> Eviction | None:
-        """Once; who was stopped, if somebody was."""
+    def check(self) -> Eviction | None:
+        """Check once; returns the eviction, if there was one."""
         reserve = self._reserve
         if not reserve.is_low:
             self._recover()
@@ -194,7 +194,7 @@ class DiskWatch:
             return None
         writer = eviction.writer
         if reserve.is_critical:
-            _freeze(writer)  # or it would take what is given back before its notice can be written
+            _freeze(writer)  # or it would take what is given back before its stop notice can be written
             reserve.shrink()
         fields = {"pod": writer.pod, "workload": writer.name, "project": writer.project}
         self._note("pod evicted", {**fields, "reason": eviction.words})
@@ -216,40 +216,40 @@ class DiskWatch:
 
 
 def culprit(
-    writers: Sequence[Writer], beside: Path, *, at_least: int, sent_before: dict[PodId, int] | None = None
+    writers: Sequence[Writer], file: Path, *, at_least: int, sent_before: dict[PodId, int] | None = None
 ) -> Eviction | None:
-    """Who has written most lately to the disk of a file; None: nobody has written much.
+    """The pod that has written most lately to the disk of a file; None: no pod has written much.
 
     Where there are too many files to look at, what a pod has sent to disks since `sent_before` counts, which is filled
     for the next time.
     """
-    device = os.stat(beside.parent).st_dev
+    device = os.stat(file.parent).st_dev
     since, end = time.time() - LATELY_S, time.monotonic() + MEASURE_S
-    census, before = process_table.Census(beside=(os.getpid(),)), {} if sent_before is None else sent_before
-    families = {writer.pod: list(_family(writer, census)) for writer in writers}
-    for pod, family in families.items():
-        before.setdefault(pod, _bytes_sent(family))
+    processes, before = process_table.ProcessList(excluded=(os.getpid(),)), {} if sent_before is None else sent_before
+    processes_by_pod = {writer.pod: list(_pod_processes(writer, processes)) for writer in writers}
+    for pod, pids in processes_by_pod.items():
+        before.setdefault(pod, _bytes_sent(pids))
     found = []
     for place, writer in enumerate(sorted(writers, key=lambda each: each.pod)):
-        now, family = time.monotonic(), families[writer.pod]
-        # A share for each, and what one leaves is for those who come after.
-        look = _Look(device=device, since=since, until=now + max(0.0, end - now) / (len(writers) - place))
-        used = {words: look.lately(folder) for folder, words in writer.places.items()}
-        used["deleted files that it keeps open"] = _removed(family, device)
+        now, pids = time.monotonic(), processes_by_pod[writer.pod]
+        # A share for each; what one does not need is for those after it.
+        measurement = _Measurement(device=device, since=since, until=now + max(0.0, end - now) / (len(writers) - place))
+        used = {words: measurement.lately(directory) for directory, words in writer.directories.items()}
+        used["deleted files that it keeps open"] = _removed(pids, device)
         where, _ = max(used.items(), key=lambda each: each[1], default=("", 0))
-        sent = _bytes_sent(family)
+        sent = _bytes_sent(pids)
         total = sum(used.values())
-        if look.is_cut_off and sent - before[writer.pod] > total:
+        if measurement.is_cut_off and sent - before[writer.pod] > total:
             total, where = sent - before[writer.pod], "more files than can be looked at"
         if total >= at_least:
             found.append((total, sent, Eviction(writer=writer, bytes=total, where=where)))
-    # Pods that share a folder have written the same to it: then the one that has sent more to the disk.
+    # Pods that share a directory have written the same to it: then the one that has sent more to the disk.
     return max(found, key=lambda each: each[:2])[2] if found else None
 
 
 @dataclass(slots=True, kw_only=True)
-class _Look:
-    """One look at the places of a pod."""
+class _Measurement:
+    """One measurement of the directories of a pod."""
 
     device: int
     since: float
@@ -258,12 +258,11 @@ class _Look:
     is_cut_off: bool = False
     seen: set[int] = field(default_factory=set)
 
-    def lately(self, folder: str) -> int:
-        """Bytes of what lies in a folder and was changed lately; links are not followed, and a tree without end is
-        left."""
-        total, folders = 0, [folder]
-        while folders:
-            with suppress(OSError), os.scandir(folders.pop()) as found:
+    def lately(self, directory: str) -> int:
+        """Bytes of files in a tree that were changed lately; links are not followed, and the time is bounded."""
+        total, directories = 0, [directory]
+        while directories:
+            with suppress(OSError), os.scandir(directories.pop()) as found:
                 for entry in found:
                     self.entries += 1
                     if self.entries > ENTRIES_MAX or time.monotonic() > self.until:
@@ -274,21 +273,21 @@ class _Look:
                         if about.st_dev != self.device or about.st_ino in self.seen:
                             continue
                         if stat.S_ISDIR(about.st_mode):
-                            folders.append(entry.path)
+                            directories.append(entry.path)
                         elif about.st_ctime >= self.since:
                             self.seen.add(about.st_ino)
                             total += about.st_blocks * BLOCK
         return total
 
 
-def _family(writer: Writer, census: process_table.Census) -> dict[int, int]:
-    return census.family(writer.mark, dict([writer.main] if writer.main else []))
+def _pod_processes(writer: Writer, processes: process_table.ProcessList) -> dict[int, int]:
+    return processes.pod_processes(writer.pod_uuid, dict([writer.main] if writer.main else []))
 
 
-def _removed(family: Iterable[int], device: int) -> int:
-    """Bytes of files that these processes hold open and that have no name any more."""
+def _removed(pids: Iterable[int], device: int) -> int:
+    """Bytes of deleted files that these processes hold open."""
     found: dict[int, int] = {}
-    for pid in family:
+    for pid in pids:
         with suppress(OSError):
             for name in os.listdir(f"/proc/{pid}/fd"):
                 with suppress(OSError):
@@ -299,14 +298,14 @@ def _removed(family: Iterable[int], device: int) -> int:
 
 
 def _freeze(writer: Writer) -> None:
-    for pid, started in _family(writer, process_table.Census(beside=(os.getpid(),))).items():
+    for pid, started in _pod_processes(writer, process_table.ProcessList(excluded=(os.getpid(),))).items():
         process_table.send(pid, signal.SIGSTOP, only_if=partial(process_table.is_alive, started=started))
 
 
-def _bytes_sent(family: Iterable[int]) -> int:
-    """What these processes have sent to any disk, by the kernel's count."""
+def _bytes_sent(pids: Iterable[int]) -> int:
+    """What these processes have sent to any disk, as counted by the kernel."""
     total = 0
-    for pid in family:
+    for pid in pids:
         with suppress(OSError, ValueError):
             for line in Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines():
                 if line.startswith("write_bytes:"):

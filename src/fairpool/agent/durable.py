@@ -1,8 +1,8 @@
-"""Files that are there whole or not at all, also when the disk fills up or the power fails.
+"""Atomic and durable files: complete or absent, also when the disk is full or the power fails.
 
-Writing is not enough for that. A disk may take less than it was given, the content may reach it after the name does,
-and the name may not reach it at all; so all is written, then flushed, then renamed, then the folder is flushed. Used by
-shims too, so it imports next to nothing.
+Writing is not enough for that. A write may be short, the content may reach the disk after the name does, and the name
+may not reach it at all; so all is written, then flushed, then renamed, then the directory is flushed. Used by shims, so
+it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ READ_BYTES = 65536
 
 
 def write_durably(path: str | os.PathLike[str], content: bytes, mode: int = 0o600) -> None:
-    """Put a file there, on the disk when this returns. On an OSError what was there before is still there, whole."""
+    """Write a file, on the disk when this returns. On an OSError the previous content is still complete."""
     _replace(path, content, mode, is_flushed=True)
-    sync_folder(os.path.dirname(os.fspath(path)) or ".")
+    sync_directory(os.path.dirname(os.fspath(path)) or ".")
 
 
 def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o600) -> None:
@@ -33,8 +33,8 @@ def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o600
 
 
 def _replace(path: str | os.PathLike[str], content: bytes, mode: int, *, is_flushed: bool) -> None:
-    folder, name = os.path.split(os.fspath(path))
-    new = os.path.join(folder, f".{name}.{os.getpid()}.{get_ident()}.new")
+    directory, name = os.path.split(os.fspath(path))
+    new = os.path.join(directory, f".{name}.{os.getpid()}.{get_ident()}.new")
     try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         try:
@@ -58,7 +58,7 @@ def write_all(fd: int, content: bytes) -> None:
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
-    """What is in a file. A pod could have put anything in its place, so nothing is waited for, nor read for long."""
+    """The content of a file. A pod could have put anything in its place, so it never blocks and is bounded."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         about = os.fstat(fd)
@@ -76,7 +76,7 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def sync_file(path: str | os.PathLike[str]) -> None:
-    """Let the disk have a file that was written without waiting for it."""
+    """Flush a file that was written without flushing."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -84,13 +84,13 @@ def sync_file(path: str | os.PathLike[str]) -> None:
         os.close(handle)
 
 
-def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Let the disk know which names are in a folder."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync_directory(directory: str | os.PathLike[str]) -> None:
+    """Flush the names in a directory."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems know no such thing, and keep names in order themselves
+        if error.errno != errno.EINVAL:  # some file systems do not support it, and keep names in order themselves
             raise
     finally:
         os.close(handle)

@@ -1,4 +1,4 @@
-"""The variables a pod starts with: who it is, what it holds, where to report and save, how its peers are found."""
+"""The environment variables of a pod: its identity, devices, directories and peers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from fairpool.agent.fractions import Hold
 from fairpool.agent.images import Image
 from fairpool.agent.nvml import Gpu
-from fairpool.agent.process_table import POD_MARK
+from fairpool.agent.portion_enforcement import GpuPortion
+from fairpool.agent.process_table import POD_UUID
 from fairpool.model.observation import StartOrder
 from fairpool.model.quantity import WHOLE_GPU_MILLI, gpus_text, memory_portion_milli
 
 INHERITED = ("LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
-"""What a pod gets of our own environment: how the machine is set up, never what we are entrusted with."""
+"""What a pod inherits of the server's environment: how the machine is set up, never secrets."""
 STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 SIMULATED_GPUS = "FAIRPOOL_SIMULATED_GPUS"
@@ -28,56 +28,56 @@ HOSTFILE_NAME = ".fairpool-hostfile"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Where things of one life are on the machine; plain text, because it is put together at every start."""
+class PodPaths:
+    """Where the files of one pod are on the machine; plain strings, because they are formatted at every start."""
 
-    folder: str
+    directory: str
     support: str
     checkpoints: str
     reporter: str
     """An address: `file:` and a path, or `http:`."""
     home: str
-    """Its own working folder, gone with it."""
+    """Its own working directory, gone with it."""
 
 
 def variables(
     order: StartOrder,
     *,
-    mark: str,
-    places: Places,
+    pod_uuid: str,
+    paths: PodPaths,
     image: Image,
     gpus: Sequence[Gpu],
-    hold: Hold,
+    portion: GpuPortion,
     is_simulated: bool,
     rendezvous: tuple[str, int] | None,
     user_name: str = "",
     unseen: Sequence[str] = (),
 ) -> dict[str, str]:
-    """All variables of a pod. What a person sets wins over the image, and nothing wins over who the pod is.
+    """All variables of a pod. What the user sets overrides the image, and nothing overrides the pod's identity.
 
-    `unseen` are folders that the pod does not see; nothing in them is on its PATH.
+    `unseen` are directories that are hidden from the pod; nothing in them is on its PATH.
     """
     return {
-        **_of_the_machine(order.program.python_env, places, is_simulated, unseen),
-        **_of_python(order.program.python_env, places),
-        **_of_the_user(places, user_name),
-        **_hints(places),
-        **_of_peers(order, places, rendezvous),
+        **_of_the_machine(order.program.python_env, paths, is_simulated, unseen),
+        **_of_python(order.program.python_env, paths),
+        **_of_the_user(paths, user_name),
+        **_directories(paths),
+        **_of_peers(order, paths, rendezvous),
         **dict(image.environment),
         **dict(order.program.environment),
-        **_identity(order, mark, gpus),
-        **_visible_devices(gpus, hold, is_simulated),
-        **dict(hold.environment),
+        **_identity(order, pod_uuid, gpus),
+        **_visible_devices(gpus, portion, is_simulated),
+        **dict(portion.environment),
     }
 
 
-def _of_the_machine(python_env: str, places: Places, is_simulated: bool, unseen: Sequence[str]) -> dict[str, str]:
-    """The PATH leads to the machine's programs: never into the server's environment, nor where the pod cannot go."""
-    stand_ins = [f"{places.support}/simulated"] if is_simulated else []
+def _of_the_machine(python_env: str, paths: PodPaths, is_simulated: bool, unseen: Sequence[str]) -> dict[str, str]:
+    """The PATH contains the machine's programs, never the server's virtual environment or hidden directories."""
+    stand_ins = [f"{paths.support}/simulated"] if is_simulated else []
     usable = _machine_path(os.environ.get("PATH", ""), tuple(unseen))
     first = [f"{python_env}/bin"] if python_env else []
     # Ours before the machine's: `python`, `python3` and `pip` are then of one interpreter, whatever the machine has.
-    path = [*stand_ins, *first, f"{places.home}/.local/bin", f"{places.support}/bin", *usable]
+    path = [*stand_ins, *first, f"{paths.home}/.local/bin", f"{paths.support}/bin", *usable]
     kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {**kept, "PATH": ":".join(path)}
 
@@ -85,33 +85,35 @@ def _of_the_machine(python_env: str, places: Places, is_simulated: bool, unseen:
 @cache
 def _machine_path(own: str, unseen: tuple[str, ...]) -> tuple[str, ...]:
     hidden = (*unseen, *((sys.prefix,) if sys.prefix != sys.base_prefix else ()))
-    inherited = [folder for folder in own.split(":") if folder.startswith("/")]
-    return tuple(dict.fromkeys(folder for folder in (*inherited, *STANDARD_PATH) if not _is_within(folder, hidden)))
+    inherited = [directory for directory in own.split(":") if directory.startswith("/")]
+    return tuple(
+        dict.fromkeys(directory for directory in (*inherited, *STANDARD_PATH) if not _is_within(directory, hidden))
+    )
 
 
-def _is_within(folder: str, places: Sequence[str]) -> bool:
-    return any(folder == place or folder.startswith(f"{place}/") for place in places)
+def _is_within(directory: str, paths: Sequence[str]) -> bool:
+    return any(directory == place or directory.startswith(f"{place}/") for place in paths)
 
 
-def _of_the_user(places: Places, name: str) -> dict[str, str]:
-    return {"HOME": places.home, "USER": name, "LOGNAME": name}
+def _of_the_user(paths: PodPaths, name: str) -> dict[str, str]:
+    return {"HOME": paths.home, "USER": name, "LOGNAME": name}
 
 
-def _of_python(python_env: str, places: Places) -> dict[str, str]:
+def _of_python(python_env: str, paths: PodPaths) -> dict[str, str]:
     """Packages that a pod installs go into its own home; with an environment of its own, that one is used as it is."""
-    found = {"PYTHONPATH": f"{places.support}/python", "PYTHONUNBUFFERED": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    found = {"PYTHONPATH": f"{paths.support}/python", "PYTHONUNBUFFERED": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     if python_env:
         return {**found, "VIRTUAL_ENV": python_env}
-    own = {"PYTHONUSERBASE": f"{places.home}/.local", "PIP_USER": "1"}
+    own = {"PYTHONUSERBASE": f"{paths.home}/.local", "PIP_USER": "1"}
     # Distributions guard their own packages by this; nothing that a pod installs is put beside them.
     return {**found, **own, "PIP_BREAK_SYSTEM_PACKAGES": "1"}
 
 
-def _hints(places: Places) -> dict[str, str]:
-    return {REPORTER: places.reporter, CHECKPOINTS: places.checkpoints}
+def _directories(paths: PodPaths) -> dict[str, str]:
+    return {REPORTER: paths.reporter, CHECKPOINTS: paths.checkpoints}
 
 
-def _of_peers(order: StartOrder, places: Places, rendezvous: tuple[str, int] | None) -> dict[str, str]:
+def _of_peers(order: StartOrder, paths: PodPaths, rendezvous: tuple[str, int] | None) -> dict[str, str]:
     """How the pods of one distributed run find each other: one process each, numbered by the pod's index."""
     if rendezvous is None:
         return {}
@@ -123,17 +125,17 @@ def _of_peers(order: StartOrder, places: Places, rendezvous: tuple[str, int] | N
         "NODE_RANK": str(order.index),
         "LOCAL_RANK": "0",
         "WORLD_SIZE": str(order.pods),
-        HOSTFILE: f"{places.home}/{HOSTFILE_NAME}",
-        "OMPI_MCA_orte_default_hostfile": f"{places.home}/{HOSTFILE_NAME}",
+        HOSTFILE: f"{paths.home}/{HOSTFILE_NAME}",
+        "OMPI_MCA_orte_default_hostfile": f"{paths.home}/{HOSTFILE_NAME}",
     }
 
 
-def _identity(order: StartOrder, mark: str, gpus: Sequence[Gpu]) -> dict[str, str]:
+def _identity(order: StartOrder, pod_uuid: str, gpus: Sequence[Gpu]) -> dict[str, str]:
     return {
         "JOB_NAME": order.name,
         "JOB_UUID": order.workload,
         "POD_INDEX": str(order.index),
-        POD_MARK: mark,
+        POD_UUID: pod_uuid,
         "NODE_NAME": order.node,
         "RUNAI_NUM_OF_GPUS": gpus_text(_gpu_milli(order, gpus)),
         "RUNAI_PROJECT": order.project,
@@ -148,14 +150,14 @@ def _gpu_milli(order: StartOrder, gpus: Sequence[Gpu]) -> int:
     return len(gpus) * min(request.portion_milli, WHOLE_GPU_MILLI)
 
 
-def _visible_devices(gpus: Sequence[Gpu], hold: Hold, is_simulated: bool) -> Mapping[str, str]:
-    """Only what the plan gave. Real devices go by their unique name: CUDA may number them differently than we do."""
+def _visible_devices(gpus: Sequence[Gpu], portion: GpuPortion, is_simulated: bool) -> Mapping[str, str]:
+    """Only the devices of the plan. Real ones by UUID: CUDA may number them differently than we do."""
     names = ",".join(str(gpu.index) if gpu.is_simulated else gpu.uuid for gpu in gpus)
     visible = {"CUDA_VISIBLE_DEVICES": names, "NVIDIA_VISIBLE_DEVICES": names or "void"}
     if not is_simulated:
         return visible
     shown = [
         {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name, "memory_mib": memory}
-        for gpu, memory in zip(gpus, hold.memory_mib, strict=True)
+        for gpu, memory in zip(gpus, portion.memory_mib, strict=True)
     ]
     return {**visible, SIMULATED_GPUS: json.dumps(shown)}

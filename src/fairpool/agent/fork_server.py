@@ -1,8 +1,8 @@
-"""The warm parent of shims: a small process that forks one for each life it is told about.
+"""The fork server: a small warm process that forks a shim for each requested pod.
 
-A fresh interpreter costs ten times what a fork of a warm one does. It holds nothing: killed, it is started again, and
-whoever was asked for and not made is asked for again, for a life is claimed once however often it is launched. It
-leaves when the process that started it does; the shims stay.
+A fresh interpreter costs ten times as much as a fork of a warm one. It has no state: if it is killed it is started
+again, and shims that were requested and not forked are requested again, because a pod is claimed once however often it
+is launched. It exits with the process that started it; the shims stay.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import signal
 import sys
 from contextlib import suppress
 
-from fairpool.agent import namespaces
+from fairpool.agent import libc, namespaces, process_attributes
 from fairpool.agent.pod_init import counting_permitted, isolation_permitted
 from fairpool.agent.program import CannotRun
-from fairpool.agent.shim import keep, prepare_signals, read_launch, rehearse
+from fairpool.agent.shim import prepare_signals, read_launch, run_shim, warm_up
 
 REQUEST_MAX = 1 << 17
 READ_AT_ONCE = 64
@@ -27,24 +27,25 @@ READ_AT_ONCE = 64
 
 
 def main() -> None:
-    """Serve the socket named on the command line until its other end is closed."""
-    line, files_max, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    # Also while it is stopped and cannot hear that the line is closed. Shims do not inherit this.
-    namespaces.die_with_parent(os.getppid())
-    os.set_inheritable(line, False)
-    os.write(line, json.dumps(_permissions()).encode())
+    """Serve the socket named on the command connection until its other end is closed."""
+    connection, files_max, directory = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    # Also while it is stopped and cannot read that the socket is closed. Shims do not inherit this.
+    process_attributes.die_with_parent(os.getppid())
+    os.set_inheritable(connection, False)
+    os.write(connection, json.dumps(_permissions()).encode())
     os.umask(0o022)
-    namespaces.warm_up("fp:fork server")
+    libc.warm_up()
+    process_attributes.set_process_name("fp:fork server")
     prepare_signals()
     with suppress(OSError, CannotRun):  # no room, or a machine without `true`: then shims cost more
-        rehearse(folder)
+        warm_up(directory)
     os.chdir("/")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, hard))
     ended, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     poll = select.poll()
-    poll.register(line, select.POLLIN)
+    poll.register(connection, select.POLLIN)
     poll.register(ended, select.POLLIN)
     # A collection in a child would touch, and so copy, every page it shares with us.
     gc.collect()
@@ -54,45 +55,45 @@ def main() -> None:
         for fd, _ in poll.poll():
             if fd == ended:
                 _collect(ended)
-            elif request := os.read(line, REQUEST_MAX):
-                _answer(line, request)
+            elif request := os.read(connection, REQUEST_MAX):
+                _answer(connection, request)
             else:
                 return
 
 
 def _collect(ended: int) -> None:
-    """Shims that have ended. Not left to the kernel: they inherit how we treat the end of children, and need it."""
+    """Reap shims that have ended. Not left to the kernel: shims inherit how SIGCHLD is handled, and need it."""
     with suppress(BlockingIOError, ChildProcessError):
         os.read(ended, 4096)
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
-def _answer(line: int, request: bytes) -> None:
+def _answer(connection: int, request: bytes) -> None:
     rows = request.decode().splitlines()
     for start in range(0, len(rows), READ_AT_ONCE):
         _fork_shims(rows[start : start + READ_AT_ONCE])
-        _confirm(line)
+        _confirm(connection)
 
 
-def _confirm(line: int) -> None:
-    """Whoever asked sees that we get on. Where it does not read, it has many of these already and needs no more."""
-    os.set_blocking(line, False)
+def _confirm(connection: int) -> None:
+    """Show the launcher progress. If it does not read, it has many of these already and needs no more."""
+    os.set_blocking(connection, False)
     with suppress(OSError):
-        os.write(line, b"k")
-    os.set_blocking(line, True)
+        os.write(connection, b"k")
+    os.set_blocking(connection, True)
 
 
 def _fork_shims(rows: list[str]) -> None:
-    lives = [row.split(" ", 1) for row in rows]
-    wanted = [(folder, int(generation), read_launch(folder)) for generation, folder in lives]
+    requests = [row.split(" ", 1) for row in rows]
+    wanted = [(directory, int(generation), read_launch(directory)) for generation, directory in requests]
     for each in wanted:
         if os.fork() == 0:
-            keep(*each)
+            run_shim(*each)
 
 
 def _permissions() -> dict[str, str]:
-    """What this system lets shims do, tried once; empty means yes, else why not."""
+    """What this system permits shims to do, tried once; empty: permitted, else why not."""
     return {
         "mounts": namespaces.permitted(namespaces.CLONE_NEWNS),
         "host_name": namespaces.permitted(namespaces.CLONE_NEWUTS),

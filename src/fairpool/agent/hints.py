@@ -1,7 +1,7 @@
-"""Hints from shims to whoever looks at the pods: a pipe in the data folder that says whose life has changed.
+"""Hints from shims to the supervisor: a named pipe in the state directory that carries ids of pods that changed.
 
-Never more than hints. Nobody may listen, there may be no room, and whoever may write here may write anything; so it is
-known when some may be missing, and then everyone is looked at. Shims use it too, so it imports next to nothing.
+Never more than hints. There may be no reader, the pipe may be full, and a pod may write anything into it; so the reader
+knows when some may be missing, and then checks all pods. Used by shims, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 
 NAME = "hints"
-FROM_A_LIFE = f"../../{NAME}"
+FROM_POD_DIRECTORY = f"../../{NAME}"
 ROOM_BYTES = 65536
 READS_MAX = 4
-"""At a time. Whoever writes without end does not keep us here: then everybody is looked at, and no more is read."""
+"""At a time: a pod that writes without end does not keep the reader here; then all pods are checked instead."""
 
 
-def give(pod: str) -> None:
-    """Wake whoever looks at the pods, if anybody does; from the folder of a life."""
+def send(pod: str) -> None:
+    """Wake the supervisor, if one runs. Called in a pod directory."""
     try:
-        pipe = os.open(FROM_A_LIFE, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        pipe = os.open(FROM_POD_DIRECTORY, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return
     try:
@@ -30,19 +30,19 @@ def give(pod: str) -> None:
 
 
 class Hints:
-    """The end at which they are read."""
+    """The reading end of the pipe."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        import fcntl  # of no use to shims
+        import fcntl  # shims do not need it, and every import costs each of them memory
 
         path = os.path.join(root, NAME)
         if os.path.lexists(path):
-            os.unlink(path)  # of one that was killed, or that is fenced
+            os.unlink(path)  # of a supervisor that was killed or fenced
         os.mkfifo(path, 0o600)
         # For writing too, or it would be at its end whenever no shim has it open.
         self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        # Not always what it is elsewhere: a user with very many pipes gets small ones. Where half of it has come at a
-        # time, there may have been no room for more.
+        # Pipes may be smaller than the default: the kernel limits users with very many. If half of it was read at
+        # once, there may have been no room for more.
         self._nearly_full_bytes = fcntl.fcntl(self._pipe, fcntl.F_GETPIPE_SZ) // 2
 
     def fileno(self) -> int:
@@ -50,7 +50,7 @@ class Hints:
         return self._pipe
 
     def take(self) -> tuple[set[str], bool]:
-        """Pods that were hinted at since the last time, and whether these are all: others may have found no room."""
+        """Pods hinted at since the last call, and whether these are all: other hints may have found no room."""
         text, is_read_out = b"", False
         for _ in range(READS_MAX):
             try:

@@ -1,7 +1,7 @@
-"""What an image name stands for where there are no containers: an alias table that the administrator edits.
+"""Images without containers: a table, edited by the administrator, that maps image names to programs of the machine.
 
-The table that ships is copied into the data folder once and read from there whenever it has changed. A name that is
-not in it is what a failed pull is elsewhere: the pod waits, and says so in the words people know.
+The shipped table is copied into the state directory once and read from there whenever it has changed. A name that is
+not in it is treated like a failed pull: the pod waits with ErrImagePull.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILE = "images.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """What starts, where, and with which files, when an image is asked for."""
+    """What an image name starts, where, and with which files."""
 
     name: str
     entrypoint: tuple[str, ...] = ()
@@ -34,12 +34,12 @@ class Image:
     working_dir: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     files: tuple[tuple[str, str], ...] = ()
-    """Path in the pod, and the file or folder on the machine that is seen there."""
+    """Path in the pod, and the file or directory on the machine that is mounted there."""
 
 
 @dataclass(slots=True)
 class ImageTable:
-    """The aliases in the data folder, as they are now."""
+    """The table in the state directory."""
 
     path: Path
     support: Path
@@ -49,12 +49,12 @@ class ImageTable:
     _answers: dict[str, Image | Problem] = field(default_factory=dict)
 
     def install(self) -> None:
-        """Put the table that ships where the administrator can edit it, unless one is there."""
+        """Copy the shipped table to where the administrator can edit it, unless one is there."""
         if not self.path.exists():
             write_durably(self.path, SHIPPED.read_bytes())
 
     def refresh(self) -> bool:
-        """Read the table again if it was edited; says whether it was."""
+        """Read the table again if it was edited; returns whether it was."""
         try:
             changed_ns = self.path.stat().st_mtime_ns
         except FileNotFoundError:
@@ -66,8 +66,8 @@ class ImageTable:
         try:
             self._images = read_images(self.path.read_text(encoding="utf-8"), self.support)
             self._trouble = ""
-        except Exception as error:  # whatever somebody wrote there must not end the platform
-            # What ran with the table as it was goes on; only new names are in trouble until it is mended.
+        except Exception as error:  # a mistake in the table must not stop the server
+            # Images of the table as it was stay usable; only new ones wait until it is repaired.
             self._trouble = f"{self.path} cannot be read: {error}"
         return True
 
@@ -77,7 +77,7 @@ class ImageTable:
         return tuple(image.name for image in self._images)
 
     def find(self, name: str) -> Image | Problem:
-        """What an image name stands for."""
+        """The entry of an image name."""
         if name not in self._answers:
             self._answers[name] = self._look_up(name)
         return self._answers[name]
@@ -91,12 +91,12 @@ class ImageTable:
 
 
 def machine_python() -> str:
-    """The machine's interpreter that Fairpool's own environment was made with: pods get that, never the environment."""
+    """The interpreter that the server's virtual environment was created with: pods use that one."""
     return os.path.realpath(sys.executable)
 
 
 def read_images(text: str, support: Path) -> tuple[Image, ...]:
-    """The entries of a table, with its placeholders filled in. Raises ValueError, in words for who edited it."""
+    """The entries of a table, with placeholders filled in. Raises ValueError with a message for the administrator."""
 
     def filled(word: str) -> str:
         return word.replace("{python}", machine_python()).replace("{support}", str(support))

@@ -1,7 +1,7 @@
-"""What a pod may see and be: decided here, carried out by the pod's first process (`pod_init.py`, `view.py`).
+"""Isolation of pods: what a pod may see and the user it runs as; enforced by `pod_init.py` and `root_filesystem.py`.
 
 A pod sees the machine's files read-only. The data directory, Fairpool's configuration, sockets in `/run`, temporary
-files and home directories are not there; what a pod needs from such places is bound in, its own writable.
+files and home directories are hidden; what a pod needs of them is bound in, its own writable.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fairpool.agent.environment import Places
+from fairpool.agent.environment import PodPaths
 from fairpool.agent.mount_source import SourceRefused, open_source
-from fairpool.agent.view import HOME, HOMES, OWN
+from fairpool.agent.root_filesystem import HOME, HOMES, OWN
 from fairpool.model.problem import Problem
 
 TEMPORARY = ("/tmp", "/var/tmp")
 TMP = ".tmp"
-"""In a pod's home: what it has at those places. On the disk, because in memory it would be taken from everyone."""
+"""In a pod's home: what is mounted there. On the disk, because memory is shared by all pods."""
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sbin", "/srv", "/sys", "/usr")
 NEVER_HIDDEN = ("", "/", *_SYSTEM, "/usr/local", "/var", "/var/lib")
 """Homes that system accounts have; a pod needs what is in them."""
@@ -34,7 +34,7 @@ PROCESSES_VARIABLE = "FAIRPOOL_POD_PROCESSES"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who a pod runs as: one that is not the server's own."""
+    """The user a pod runs as, if it is not the server's own."""
 
     uid: int
     gid: int
@@ -43,22 +43,22 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
-    """How pods of this machine are set apart; found out once, at the start."""
+    """How pods of this machine are isolated; determined once, at the start."""
 
     protected: tuple[str, ...]
-    """Folders of the platform, as they really are."""
+    """Directories of the platform, with links resolved."""
     kept: tuple[str, ...]
-    """The interpreter, where it lies in a place that is hidden."""
+    """The interpreter, where it is in a hidden directory."""
     hidden: tuple[str, ...]
     counts_processes: bool
     processes_max: int
 
 
 def find_isolation(root: Path, protected: Sequence[Path], *, counts_processes: bool) -> Isolation:
-    """For the pods in this data folder; `protected` is what else belongs to the platform."""
+    """For the pods in this state directory; `protected` is what else belongs to the platform."""
     own = sorted({os.path.realpath(path) for path in (root, *protected)})
-    places = [*own, HOMES, "/root", "/run", _home(os.geteuid())]
-    hidden = _outermost([os.path.realpath(place) for place in places if place not in NEVER_HIDDEN])
+    paths = [*own, HOMES, "/root", "/run", _home(os.geteuid())]
+    hidden = _outermost([os.path.realpath(place) for place in paths if place not in NEVER_HIDDEN])
     covered = (*hidden, *TEMPORARY)
     prefixes = {os.path.realpath(prefix) for prefix in (sys.base_prefix, sys.base_exec_prefix)}
     return Isolation(
@@ -70,27 +70,27 @@ def find_isolation(root: Path, protected: Sequence[Path], *, counts_processes: b
     )
 
 
-def seen_places(places: Places) -> Places:
-    """Where the pod itself finds its places."""
+def paths_in_pod(paths: PodPaths) -> PodPaths:
+    """The paths as the pod sees them."""
     return replace(
-        places,
+        paths,
         support=f"{OWN}/support",
         checkpoints=f"{OWN}/checkpoints",
-        reporter=f"file:{HOME}/{os.path.basename(places.reporter)}",
+        reporter=f"file:{HOME}/{os.path.basename(paths.reporter)}",
         home=HOME,
     )
 
 
-def view_of(
-    isolation: Isolation, places: Places, user: User | None, volumes: Mapping[str, Any] | None, shm_bytes: int
+def pod_view(
+    isolation: Isolation, paths: PodPaths, user: User | None, volumes: Mapping[str, Any] | None, shm_bytes: int
 ) -> dict[str, Any]:
-    """What the pod's first process does, as plain data; `volumes` is the rule for what is mounted with `-v`."""
-    seen = seen_places(places)
+    """What the pod's first process sets up, as plain data; `volumes` is the rule for what is mounted with `-v`."""
+    seen = paths_in_pod(paths)
     binds = [
-        {"source": places.home, "target": seen.home, "mode": "rw"},
-        *({"source": f"{places.home}/{TMP}", "target": place, "mode": "rw", "is_made": True} for place in TEMPORARY),
-        {"source": places.checkpoints, "target": seen.checkpoints, "mode": "rw"},
-        {"source": places.support, "target": seen.support, "mode": "ro"},
+        {"source": paths.home, "target": seen.home, "mode": "rw"},
+        *({"source": f"{paths.home}/{TMP}", "target": place, "mode": "rw", "is_made": True} for place in TEMPORARY),
+        {"source": paths.checkpoints, "target": seen.checkpoints, "mode": "rw"},
+        {"source": paths.support, "target": seen.support, "mode": "ro"},
         *({"source": prefix, "target": prefix, "mode": "ro"} for prefix in isolation.kept),
     ]
     return {
@@ -105,9 +105,9 @@ def view_of(
 
 
 def volume_rule(isolation: Isolation, user: User | None, submitter: int | None) -> dict[str, Any]:
-    """Who must be able to open what is mounted with `-v`; see `mount_source.py`.
+    """The user who must be able to open what is mounted with `-v`; see `mount_source.py`.
 
-    Who submitted it, if that is known; else the pod's own user, and where that is the server's own, anybody.
+    The submitter, if known; else the pod's own user; where that is the server's own, all users must be.
     """
     home = os.path.realpath(_home(submitter)) if submitter is not None and _home(submitter) else ""
     uid, gids = submitter, _groups(submitter) if submitter is not None else []
@@ -124,7 +124,7 @@ def volume_rule(isolation: Isolation, user: User | None, submitter: int | None) 
 
 
 def may_be_mounted(source: str, rule: Mapping[str, Any]) -> Problem | None:
-    """Why this may not be mounted under this rule; None: it may. Raises OSError if it cannot be looked at."""
+    """Why this may not be mounted under this rule; None: it may. Raises OSError if it cannot be opened."""
     try:
         os.close(open_source(source, rule))
     except SourceRefused as refusal:
@@ -134,20 +134,20 @@ def may_be_mounted(source: str, rule: Mapping[str, Any]) -> Problem | None:
 
 @cache
 def user_name(uid: int) -> str:
-    """What an account is called; the same for every uid without one."""
+    """The name of an account; `pod` for a uid without one."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return "pod"
 
 
-def is_within(path: str, places: Sequence[str]) -> bool:
-    """Whether it is one of these places, or in one."""
-    return any(path == place or path.startswith(f"{place}/") for place in places)
+def is_within(path: str, paths: Sequence[str]) -> bool:
+    """Whether it is one of these, or below one."""
+    return any(path == place or path.startswith(f"{place}/") for place in paths)
 
 
-def _outermost(places: Sequence[str]) -> tuple[str, ...]:
-    found = sorted(set(places))
+def _outermost(paths: Sequence[str]) -> tuple[str, ...]:
+    found = sorted(set(paths))
     return tuple(place for place in found if not is_within(place, [other for other in found if other != place]))
 
 
@@ -181,7 +181,7 @@ def _processes_max() -> int:
     own, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     possible = [PROCESSES_MAX * 4]
     if own != resource.RLIM_INFINITY and os.geteuid() != 0:
-        possible.append(own)  # pods have our user, whose processes are counted together too
+        possible.append(own)  # pods run as our user, whose processes are counted together
     for name in ("pid_max", "threads-max"):
         with open(f"/proc/sys/kernel/{name}", encoding="ascii") as file:
             possible.append(int(file.read()))

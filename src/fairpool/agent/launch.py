@@ -1,6 +1,6 @@
-"""From an order to what its shim does: program, folder, mounts, limits. What cannot be given is a Problem.
+"""Plans the launch of a pod from its start order: program, working directory, mounts, limits.
 
-The answer is plain data for JSON, because the shim reads it from the life's folder and knows nothing of the model.
+The result is plain data for JSON, because the shim reads it from the pod directory and does not import the model.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 
 from fairpool.agent.cgroup import Limiter
 from fairpool.agent.durable import read_regular
-from fairpool.agent.environment import Places, variables
-from fairpool.agent.fractions import hold_to_portion
+from fairpool.agent.environment import PodPaths, variables
 from fairpool.agent.images import Image
 from fairpool.agent.isolation import (
     TEMPORARY,
@@ -22,15 +21,16 @@ from fairpool.agent.isolation import (
     User,
     is_within,
     may_be_mounted,
-    seen_places,
+    paths_in_pod,
+    pod_view,
     user_name,
-    view_of,
     volume_rule,
 )
 from fairpool.agent.nvml import Gpu
-from fairpool.agent.project_users import hand_over
+from fairpool.agent.portion_enforcement import enforce_portion
+from fairpool.agent.project_users import chown_tree
+from fairpool.agent.root_filesystem import HOME, OWN
 from fairpool.agent.uploads import Uploads
-from fairpool.agent.view import HOME, OWN
 from fairpool.model.ids import QueueId
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
@@ -38,10 +38,10 @@ from fairpool.model.spec import Volume
 
 HOST_NAME_MAX = 63
 RESERVED = ("/proc", "/sys", "/dev", OWN)
-"""Where no volume can be: these are made for every pod."""
+"""Where no volume can be mounted: these are created for every pod."""
 CONFIGURATION_MAX = 65_536
 CLAIM_MODE = 0o2770
-"""For the user and the group of its project, and no one else."""
+"""For the user and the group of its project only."""
 
 Mounts = list[dict[str, Any]]
 
@@ -58,112 +58,112 @@ DEFAULT_ROTATION = LogRotation()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """What this machine gives to every pod: found out once, at the start."""
+class MachineFeatures:
+    """What this machine offers to every pod; determined once, at the start."""
 
-    forbidden: Mapping[str, str]
-    """`mounts`, `host_name`: why the system does not permit them."""
+    unavailable: Mapping[str, str]
+    """`mounts`, `host_name`, …: why the system does not permit them."""
     limiter: Limiter
     claims: Path
-    """Where claims live, by project."""
+    """The directory of volume claims, by project."""
     uploads: Uploads
-    """Folders that came with workloads."""
+    """Directories that were submitted with workloads."""
     isolation: Isolation
     claim_owner: Callable[[QueueId], User] | None = None
-    """Whose claims are, where pods have users of their own."""
+    """The owner of a project's claims, where pods have users of their own."""
     rotation: LogRotation = DEFAULT_ROTATION
 
     @property
     def is_isolating(self) -> bool:
-        return "isolation" not in self.forbidden
+        return "isolation" not in self.unavailable
 
 
-def launch_of(
+def plan_launch(
     order: StartOrder,
     image: Image,
     gpus: Sequence[Gpu],
     *,
-    mark: str,
-    places: Places,
-    conditions: Conditions,
+    pod_uuid: str,
+    paths: PodPaths,
+    features: MachineFeatures,
     is_simulated: bool,
     rendezvous: tuple[str, int] | None,
     user: User | None = None,
 ) -> dict[str, Any] | Problem:
-    """Everything the shim needs to know, or why this cannot be done here. Without a user it runs as the server's."""
-    program, isolation = order.program, conditions.isolation
-    mounts = _mounts(order, image, conditions, user)
+    """Everything the shim needs, or why the pod cannot run here. Without a user it runs as the server's."""
+    program, isolation = order.program, features.isolation
+    mounts = _mounts(order, image, features, user)
     if isinstance(mounts, Problem):
         return mounts
-    seen = seen_places(places) if conditions.is_isolating else places
-    argv = _command_line(order, image, places, seen)
+    seen = paths_in_pod(paths) if features.is_isolating else paths
+    argv = _command_line(order, image, paths, seen)
     if not argv:
         return Problem("program.none", f"image {program.image} has no default command", "add a command after --")
-    hold = hold_to_portion(order.shape.gpu, gpus)
+    portion = enforce_portion(order.shape.gpu, gpus)
     env = variables(
         order,
-        mark=mark,
-        places=seen,
+        pod_uuid=pod_uuid,
+        paths=seen,
         image=image,
         gpus=gpus,
-        hold=hold,
+        portion=portion,
         is_simulated=is_simulated,
         rendezvous=rendezvous,
         user_name=user.name if user is not None else user_name(os.geteuid()),
-        unseen=isolation.hidden if conditions.is_isolating else (),
+        unseen=isolation.hidden if features.is_isolating else (),
     )
-    cwd, mounts = _working_folder(order, image, places, mounts, conditions)
-    limits, unlimited = _limits(order, mark, conditions.limiter)
-    rule = _volume_rule(order, conditions, user)
-    view = view_of(isolation, places, user, rule, program.shm_bytes)
+    cwd, mounts = _working_directory(order, image, paths, mounts, features)
+    limits, unlimited = _limits(order, pod_uuid, features.limiter)
+    rule = _volume_rule(order, features, user)
+    view = pod_view(isolation, paths, user, rule, program.shm_bytes)
     return {
         "pod": order.pod,
-        "mark": mark,
+        "pod_uuid": pod_uuid,
         "argv": list(argv),
         "env": env,
         "cwd": cwd,
-        "host_name": "" if "host_name" in conditions.forbidden else host_name(order),
+        "host_name": "" if "host_name" in features.unavailable else host_name(order),
         "mounts": mounts,
-        "view": view if conditions.is_isolating else None,
+        "view": view if features.is_isolating else None,
         "tty": program.tty,
         "stdin": program.stdin,
         "grace_s": order.grace_s,
         "limits": limits,
         "log": {
-            "segment_bytes": conditions.rotation.segment_bytes,
-            "segments": conditions.rotation.segments,
+            "segment_bytes": features.rotation.segment_bytes,
+            "segments": features.rotation.segments,
         },
-        "words": "; ".join(words for words in (hold.words, unlimited) if words),
+        "words": "; ".join(words for words in (portion.words, unlimited) if words),
     }
 
 
 def host_name(order: StartOrder) -> str:
-    """The name a pod goes by, as in the prompt `root@frac05-0-0`."""
+    """The host name of a pod, as in the prompt `root@frac05-0-0`."""
     return f"{order.name}-{order.index}-{order.incarnation}"[-HOST_NAME_MAX:].lstrip("-")
 
 
-def _command_line(order: StartOrder, image: Image, places: Places, seen: Places) -> tuple[str, ...]:
+def _command_line(order: StartOrder, image: Image, paths: PodPaths, seen: PodPaths) -> tuple[str, ...]:
     """As in a container: a command replaces all that the image starts, arguments replace the image's command only."""
     program = order.program
     if program.command:
         return (*program.command, *program.arguments)
     own = (*image.entrypoint, *(() if program.arguments else image.command))
-    return (*(_seen(word, places, seen) for word in own), *program.arguments)
+    return (*(_seen(word, paths, seen) for word in own), *program.arguments)
 
 
-def _seen(word: str, places: Places, seen: Places) -> str:
-    """A word of an image that names a file of ours, as the pod finds it."""
-    return seen.support + word[len(places.support) :] if is_within(word, (places.support,)) else word
+def _seen(word: str, paths: PodPaths, seen: PodPaths) -> str:
+    """A word of an image that names a file of ours, as a path in the pod."""
+    return seen.support + word[len(paths.support) :] if is_within(word, (paths.support,)) else word
 
 
-def _mounts(order: StartOrder, image: Image, conditions: Conditions, user: User | None) -> Mounts | Problem:
-    """What is bound into the pod's view; empty when everything is already where it is wanted."""
+def _mounts(order: StartOrder, image: Image, features: MachineFeatures, user: User | None) -> Mounts | Problem:
+    """What is mounted into the pod; empty when everything is already where it is wanted."""
     mounts: Mounts = []
-    rule = _volume_rule(order, conditions, user) or {}
+    rule = _volume_rule(order, features, user) or {}
     for volume in order.program.volumes:
-        if volume.uploaded and not conditions.is_isolating and "mounts" in conditions.forbidden:
-            continue  # its program is started where the folder really is
-        source = _source(order, volume, conditions, user, rule)
+        if volume.uploaded and not features.is_isolating and "mounts" in features.unavailable:
+            continue  # its program is started where the directory really is
+        source = _source(order, volume, features, user, rule)
         if isinstance(source, Problem):
             return source
         mode = "ro" if volume.read_only else "rw"
@@ -182,15 +182,15 @@ def _mounts(order: StartOrder, image: Image, conditions: Conditions, user: User 
         return environment
     targets = [mount["target"] for mount in mounts]
     mounts += [each for each in environment if each["target"] not in targets]
-    if order.program.shm_bytes and not conditions.is_isolating and not _shm_is_large_enough(order, conditions):
+    if order.program.shm_bytes and not features.is_isolating and not _shm_is_large_enough(order, features):
         mounts.append({"size": str(order.program.shm_bytes), "target": "/dev/shm", "mode": "rw"})
-    if problem := _misplaced(targets, conditions):
+    if problem := _misplaced(targets, features):
         return problem
-    if conditions.is_isolating:
+    if features.is_isolating:
         return mounts
     if all(mount.get("source") == mount["target"] and mount["mode"] == "rw" for mount in mounts):
         return []
-    if why := conditions.forbidden.get("mounts"):
+    if why := features.unavailable.get("mounts"):
         return Problem(
             "runtime.no_mounts",
             f"mount namespaces are not permitted on this machine ({why}), so nothing can be mounted for {order.name}",
@@ -199,21 +199,21 @@ def _mounts(order: StartOrder, image: Image, conditions: Conditions, user: User 
     return mounts
 
 
-def _volume_rule(order: StartOrder, conditions: Conditions, user: User | None) -> dict[str, Any] | None:
-    """Of pods that mount nothing of the machine's there is none: to find it takes a look at everyone's home."""
+def _volume_rule(order: StartOrder, features: MachineFeatures, user: User | None) -> dict[str, Any] | None:
+    """None for pods that mount nothing of the machine's: the rule takes a listing of all home directories."""
     program = order.program
     if not program.python_env and all(volume.claim or volume.uploaded for volume in program.volumes):
         return None
-    return volume_rule(conditions.isolation, user, program.submitter_uid)
+    return volume_rule(features.isolation, user, program.submitter_uid)
 
 
-def _misplaced(targets: Sequence[str], conditions: Conditions) -> Problem | None:
+def _misplaced(targets: Sequence[str], features: MachineFeatures) -> Problem | None:
     if wrong := next((target for target in targets if not target.startswith("/") or target == "/"), None):
         return Problem("volume.target", f"a volume cannot be mounted at {wrong}", "use an absolute path other than /")
     if double := next((target for target in targets if targets.count(target) > 1), None):
         return Problem("volume.twice", f"two volumes are mounted at {double}", "use a different path for each")
     reserved = next((target for target in targets if is_within(target, RESERVED)), None)
-    if reserved is not None and conditions.is_isolating:
+    if reserved is not None and features.is_isolating:
         return Problem(
             "volume.target", f"{reserved} is reserved and cannot be a mount point", "mount it at another path"
         )
@@ -221,32 +221,32 @@ def _misplaced(targets: Sequence[str], conditions: Conditions) -> Problem | None
 
 
 def _source(
-    order: StartOrder, volume: Volume, conditions: Conditions, user: User | None, rule: Mapping[str, Any]
+    order: StartOrder, volume: Volume, features: MachineFeatures, user: User | None, rule: Mapping[str, Any]
 ) -> str | Problem:
     if volume.uploaded:
-        files = conditions.uploads.files_of(order.workload)
+        files = features.uploads.files_of(order.workload)
         if not files.is_dir():
             what = f"the directory uploaded for {order.name} is not on this machine"
             return Problem("upload.missing", what, "submit the job again with --workdir")
         if user is not None:
-            hand_over(str(files), user)
+            chown_tree(str(files), user)
         return str(files)
     if volume.claim:
         if "/" in volume.claim or volume.claim in (".", ".."):
             return Problem("volume.claim_name", f"{volume.claim!r} is not a valid claim name", "use letters and digits")
-        claim = conditions.claims / order.project.replace("/", "_") / volume.claim
+        claim = features.claims / order.project.replace("/", "_") / volume.claim
         claim.mkdir(parents=True, exist_ok=True)
-        if conditions.claim_owner is not None and user is not None:
-            hand_over(str(claim), conditions.claim_owner(order.project))
+        if features.claim_owner is not None and user is not None:
+            chown_tree(str(claim), features.claim_owner(order.project))
             claim.chmod(CLAIM_MODE)
         return str(claim)
     if not volume.source.startswith("/"):
         what = f"{volume.source or 'an empty path'} cannot be mounted at {volume.target}: it is not an absolute path"
         return Problem("volume.missing", what, "use an absolute path that exists")
-    return _judged(order, os.path.normpath(volume.source), volume.target, rule)
+    return _checked_source(order, os.path.normpath(volume.source), volume.target, rule)
 
 
-def _judged(order: StartOrder, source: str, target: str, rule: Mapping[str, Any]) -> str | Problem:
+def _checked_source(order: StartOrder, source: str, target: str, rule: Mapping[str, Any]) -> str | Problem:
     try:
         return may_be_mounted(source, rule) or source
     except OSError as error:
@@ -257,17 +257,17 @@ def _judged(order: StartOrder, source: str, target: str, rule: Mapping[str, Any]
 
 
 def _python_env(order: StartOrder, rule: Mapping[str, Any]) -> Mounts | Problem:
-    """The virtual environment that was named, and the interpreter it was made with: read-only, where they are."""
+    """Mounts of the virtual environment and of the interpreter it was created with, read-only, at their own paths."""
     path = order.program.python_env
     if not path:
         return []
-    folder = os.path.normpath(path)
-    if not path.startswith("/") or not os.path.lexists(f"{folder}/bin/python"):
+    directory = os.path.normpath(path)
+    if not path.startswith("/") or not os.path.lexists(f"{directory}/bin/python"):
         what = f"{path} is not a Python environment on {order.node}: it has no bin/python"
         return Problem("python_env.missing", what, f"create one with python -m venv {path}, or use another directory")
     found = []
-    for place in (folder, *_interpreter_of(folder)):
-        source = _judged(order, place, place, rule)
+    for place in (directory, *_interpreter_of(directory)):
+        source = _checked_source(order, place, place, rule)
         if isinstance(source, Problem):
             return source
         found.append({"source": source, "target": source, "mode": "ro", "is_judged": True})
@@ -275,7 +275,7 @@ def _python_env(order: StartOrder, rule: Mapping[str, Any]) -> Mounts | Problem:
 
 
 def _interpreter_of(environment: str) -> list[str]:
-    """Where the interpreter of a virtual environment is installed; nothing, where it is the machine's own."""
+    """The prefix of a virtual environment's interpreter; empty, where it is the machine's own."""
     try:
         text = read_regular(f"{environment}/pyvenv.cfg", CONFIGURATION_MAX).decode(errors="replace")
     except OSError:
@@ -286,53 +286,53 @@ def _interpreter_of(environment: str) -> list[str]:
     return [prefix] if prefix not in ("", "/", "/usr", "/usr/local") and os.path.isdir(prefix) else []
 
 
-def _shm_is_large_enough(order: StartOrder, conditions: Conditions) -> bool:
-    """Where mounts are forbidden the machine's own will do, if it is as large."""
-    if "mounts" not in conditions.forbidden:
+def _shm_is_large_enough(order: StartOrder, features: MachineFeatures) -> bool:
+    """Where mounts are not permitted the machine's own will do, if it is as large."""
+    if "mounts" not in features.unavailable:
         return False
     shm = os.statvfs("/dev/shm")
     return shm.f_blocks * shm.f_frsize >= order.program.shm_bytes
 
 
-def _working_folder(
-    order: StartOrder, image: Image, places: Places, mounts: Mounts, conditions: Conditions
+def _working_directory(
+    order: StartOrder, image: Image, paths: PodPaths, mounts: Mounts, features: MachineFeatures
 ) -> tuple[str, Mounts]:
-    """Where the program starts: what was asked for, made for this pod alone if it would not see such a folder."""
+    """The requested directory, created for this pod alone if the machine has none or hides it."""
     wanted = order.program.working_dir or image.working_dir
-    own = HOME if conditions.is_isolating else places.home
+    own = HOME if features.is_isolating else paths.home
     if not wanted:
         return own, mounts
-    if not conditions.is_isolating and "mounts" in conditions.forbidden:
-        wanted = _in_uploaded(order, wanted, conditions)
+    if not features.is_isolating and "mounts" in features.unavailable:
+        wanted = _in_uploaded(order, wanted, features)
     covered = is_within(wanted, [mount["target"] for mount in mounts])
-    if covered or not wanted.startswith("/") or _is_seen(wanted, conditions):
+    if covered or not wanted.startswith("/") or _is_seen(wanted, features):
         return wanted, mounts
-    if not conditions.is_isolating and "mounts" in conditions.forbidden:
-        # The image's own folder is a convenience; one that a person named is missed when the program starts there.
+    if not features.is_isolating and "mounts" in features.unavailable:
+        # The image's own directory is optional; if a user's own is missing, the start fails and says so.
         return (wanted if order.program.working_dir else own), mounts
-    return wanted, [*mounts, {"source": places.home, "target": os.path.normpath(wanted), "mode": "rw"}]
+    return wanted, [*mounts, {"source": paths.home, "target": os.path.normpath(wanted), "mode": "rw"}]
 
 
-def _is_seen(folder: str, conditions: Conditions) -> bool:
-    """Whether a folder of the machine is there for pods too."""
-    if not conditions.is_isolating:
-        return os.path.isdir(folder)
-    if folder in (HOME, *TEMPORARY):
+def _is_seen(directory: str, features: MachineFeatures) -> bool:
+    """Whether a directory of the machine is visible to pods."""
+    if not features.is_isolating:
+        return os.path.isdir(directory)
+    if directory in (HOME, *TEMPORARY):
         return True
-    isolation = conditions.isolation
-    is_hidden = is_within(folder, (*isolation.hidden, *TEMPORARY)) and not is_within(folder, isolation.kept)
-    return not is_hidden and os.path.isdir(folder)
+    isolation = features.isolation
+    is_hidden = is_within(directory, (*isolation.hidden, *TEMPORARY)) and not is_within(directory, isolation.kept)
+    return not is_hidden and os.path.isdir(directory)
 
 
-def _in_uploaded(order: StartOrder, wanted: str, conditions: Conditions) -> str:
-    """Where a path in the uploaded folder really is."""
+def _in_uploaded(order: StartOrder, wanted: str, features: MachineFeatures) -> str:
+    """A path in the uploaded directory as a path of the machine."""
     for volume in order.program.volumes:
         if volume.uploaded and (wanted == volume.target or wanted.startswith(f"{volume.target}/")):
-            return str(conditions.uploads.files_of(order.workload)) + wanted.removeprefix(volume.target)
+            return str(features.uploads.files_of(order.workload)) + wanted.removeprefix(volume.target)
     return wanted
 
 
-def _limits(order: StartOrder, mark: str, limiter: Limiter) -> tuple[dict[str, Any] | None, str]:
+def _limits(order: StartOrder, pod_uuid: str, limiter: Limiter) -> tuple[dict[str, Any] | None, str]:
     program = order.program
     if not program.cpu_limit_milli and not program.memory_limit_bytes:
         return None, ""
@@ -340,7 +340,7 @@ def _limits(order: StartOrder, mark: str, limiter: Limiter) -> tuple[dict[str, A
         return None, f"CPU and memory limits are not enforced: {limiter.missing}"
     limits = {
         "limiter": limiter.to_json(),
-        "name": mark,
+        "name": pod_uuid,
         "cpu_milli": program.cpu_limit_milli,
         "memory_bytes": program.memory_limit_bytes,
     }

@@ -1,7 +1,7 @@
-"""The supervisor's end of the fork server: starts it, asks it for shims, and starts another when it was killed.
+"""The client of the fork server: starts it, requests shims, and starts another one when it was killed.
 
-Each request is answered, piece by piece, as soon as its shims are forked. A fork server with an open request that says
-nothing for a while is stopped or stuck: it is killed and replaced, and whoever has no shim is asked for again.
+Each request is answered, piece by piece, as soon as its shims are forked. A fork server that does not answer for a
+while is stopped or stuck: it is killed and replaced, and missing shims are requested again.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ PROGRAM = "import sys; sys.path.insert(0, {root!r}); from fairpool.agent.fork_se
 HELLO_S = 20.0
 GOODBYE_S = 5.0
 ANSWER_S = 10.0
-"""A fork server forks sixty shims in a tenth of a second; one that is silent for so long will not answer any more."""
+"""A fork server forks sixty shims in a tenth of a second; one that is silent for so long will not answer."""
 SLOW_S = 2.0
-"""From then on it is said that nothing starts."""
+"""From then on the status shows that nothing starts."""
 
 
 class Launcher:
-    """Asks for shims. Nothing here is certain: who wants to know what became of a life looks at its folder."""
+    """Requests shims. Nothing here is certain: what became of a pod is in its directory."""
 
-    def __init__(self, log: Path, rehearsal: Path) -> None:
-        self._log, self._rehearsal = log, rehearsal
-        self._line: socket.socket | None = None
+    def __init__(self, log: Path, warm_up_directory: Path) -> None:
+        self._log, self._warm_up_directory = log, warm_up_directory
+        self._connection: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._files_max = _raise_files_max()
         self._unanswered = 0
         """Pieces of requests that the fork server has not confirmed."""
-        self._heard_at = 0.0
-        """When it last confirmed one, or was first asked since it owes none."""
-        self.forbidden: dict[str, str] = {}
+        self._answered_at = 0.0
+        """When it last confirmed one, or got the first request since."""
+        self.unavailable: dict[str, str] = {}
         """`mounts` and `host_name`: why this system does not permit them; empty if it does."""
 
     @property
@@ -64,16 +64,16 @@ class Launcher:
             ours.close()
             self._end()
             raise
-        self.forbidden = {name: why for name, why in json.loads(hello).items() if why}
+        self.unavailable = {name: why for name, why in json.loads(hello).items() if why}
         ours.setblocking(False)
-        self._line, self._unanswered = ours, 0
+        self._connection, self._unanswered = ours, 0
 
     def _start(self, theirs: socket.socket) -> None:
         root = str(Path(__file__).resolve().parents[2])
         fd = theirs.fileno()
-        # Isolated and without site packages: it must be small, and nobody's start-up files belong into every shim.
+        # Isolated and without site packages: it must be small, and no user's start-up files belong into every shim.
         command = [sys.executable, "-I", "-S", "-c", PROGRAM.format(root=root), str(fd), str(self._files_max)]
-        command.append(str(self._rehearsal))
+        command.append(str(self._warm_up_directory))
         with self._log.open("ab") as log, theirs:
             self._process = subprocess.Popen(
                 command,
@@ -88,32 +88,32 @@ class Launcher:
             )
 
     def launch(self, wanted: Sequence[tuple[int, str]]) -> int:
-        """Ask for shims, each with its number and its life's folder; says for how many could be asked just now."""
-        self.attend()
+        """Request shims, each with its generation and pod directory; returns how many could be requested now."""
+        self.check_answers()
         self.open()
-        assert self._line is not None
+        assert self._connection is not None
         asked = 0
         while asked < len(wanted):
             batch, size = [], 0
-            for generation, folder in wanted[asked:]:
-                row = f"{generation} {folder}\n".encode()
+            for generation, directory in wanted[asked:]:
+                row = f"{generation} {directory}\n".encode()
                 if size + len(row) > REQUEST_MAX:
                     break
                 batch.append(row)
                 size += len(row)
             try:
-                self._line.send(b"".join(batch))
+                self._connection.send(b"".join(batch))
             except (BlockingIOError, BrokenPipeError, ConnectionError):
-                break  # busy or killed: whoever still has no shim is asked for again at the next look
+                break  # busy or killed: missing shims are requested again later
             asked += len(batch)
             if not self._unanswered:
-                self._heard_at = time.monotonic()
+                self._answered_at = time.monotonic()
             self._unanswered += -(-len(batch) // READ_AT_ONCE)
         return asked
 
-    def attend(self) -> bool:
-        """Hear what the fork server has confirmed. One that is silent for too long is ended; True: that was done."""
-        self.hear()
+    def check_answers(self) -> bool:
+        """Read confirmations. A fork server that is silent for too long is killed; True: that was done."""
+        self.read_answers()
         if self.silent_s < ANSWER_S:
             return False
         self._end()
@@ -121,28 +121,28 @@ class Launcher:
 
     @property
     def silent_s(self) -> float:
-        """For how long the fork server has owed an answer; 0: it owes none."""
-        return time.monotonic() - self._heard_at if self._unanswered else 0.0
+        """For how long a request was unanswered; 0: none is."""
+        return time.monotonic() - self._answered_at if self._unanswered else 0.0
 
     @property
     def trouble(self) -> str:
-        """Why no pod can start just now, in words, as far as was heard; empty while they can."""
+        """Why no pod can start just now; empty while they can."""
         if self.silent_s < SLOW_S:
             return ""
         return f"process {self.pid}, which starts pods, has not answered for {self.silent_s:.0f} s"
 
-    def hear(self) -> None:
-        """Take in what the fork server has confirmed. For one thread at a time, as everything here."""
-        if self._line is None:
+    def read_answers(self) -> None:
+        """Read what the fork server has confirmed."""
+        if self._connection is None:
             return
-        with suppress(OSError):  # nothing more to hear, or it was killed
-            while self._line.recv(16):
+        with suppress(OSError):  # nothing more to read, or it was killed
+            while self._connection.recv(16):
                 self._unanswered = max(0, self._unanswered - 1)
-                self._heard_at = time.monotonic()
+                self._answered_at = time.monotonic()
 
     def close(self) -> None:
-        """Let the fork server go; shims stay."""
-        self._hang_up()
+        """Stop the fork server; shims stay."""
+        self._disconnect()
         if self._process is not None:
             try:
                 self._process.wait(GOODBYE_S)
@@ -151,22 +151,21 @@ class Launcher:
             self._process = None
 
     def _end(self) -> None:
-        """A stopped process hears this too."""
-        self._hang_up()
+        self._disconnect()
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         self._unanswered = 0
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 def _raise_files_max() -> int:
-    """We hold a descriptor for each pod; pods get the limit we were given."""
+    """The supervisor holds a descriptor for each pod; pods get the original limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return soft

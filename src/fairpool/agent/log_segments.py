@@ -2,7 +2,7 @@
 
 An offset counts every byte the pod ever wrote, so a reader that was away goes on where it stopped, also across
 rotations. Beside each segment lies an index of when its bytes came, for `--since` and `--timestamps`.
-The shim writes, anyone reads; nobody locks.
+The shim writes, others read, without locks.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _ENTRY = struct.Struct("<QQ")
 INDEX_STEP_MS = 20
 """Output that comes closer together shares a time."""
 INDEX_COARSER = 1 << 14
-"""After so many entries the step is twice as long, and so on: who writes a byte at a time fills no disk with times."""
+"""After so many entries the step is twice as long, and so on: writing a byte at a time fills no disk with times."""
 INDEX_MAX_BYTES = 4 << 20
 """Of one index, when it is read; more than a shim writes."""
 
 
 class LogWriter:
-    """Appends output; only one shim at a time has one. Files are made when there is something to write."""
+    """Appends output; only one shim at a time has one. Files are created when there is something to write."""
 
-    def __init__(self, folder: str, segment_bytes: int, segments: int) -> None:
-        self._folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
+    def __init__(self, directory: str, segment_bytes: int, segments: int) -> None:
+        self._directory, self._segment_bytes, self._segments = directory, segment_bytes, segments
         self._file = self._index = -1
         self._start = self._size = self._timed_ms = self._entries = 0
 
@@ -70,15 +70,15 @@ class LogWriter:
         self._entries += 1
 
     def _open_latest(self) -> None:
-        starts = segment_starts(self._folder)
+        starts = segment_starts(self._directory)
         self._open(starts[-1] if starts else 0)
 
     def _open(self, start: int) -> None:
-        """Go on in this segment; where it cannot be opened, nothing has changed."""
+        """Continue in this segment; if it cannot be opened, nothing has changed."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        file = os.open(f"{self._folder}/{SEGMENT}{start}", flags, 0o600)
+        file = os.open(f"{self._directory}/{SEGMENT}{start}", flags, 0o600)
         try:
-            index = os.open(f"{self._folder}/{INDEX}{start}", flags, 0o600)
+            index = os.open(f"{self._directory}/{INDEX}{start}", flags, 0o600)
         except OSError:
             os.close(file)
             raise
@@ -93,59 +93,59 @@ class LogWriter:
         self._drop_oldest(self._segments)
 
     def _drop_oldest(self, kept: int) -> None:
-        starts = segment_starts(self._folder)
+        starts = segment_starts(self._directory)
         for start in starts[: max(0, len(starts) - kept)]:
             for kind in (SEGMENT, INDEX):
                 if start != self._start:
                     with suppress(OSError):
-                        os.unlink(f"{self._folder}/{kind}{start}")
+                        os.unlink(f"{self._directory}/{kind}{start}")
 
 
-def segment_starts(folder: str) -> list[int]:
+def segment_starts(directory: str) -> list[int]:
     """Offsets at which the segments there are begin, in order."""
     try:
-        names = os.listdir(folder)
+        names = os.listdir(directory)
     except FileNotFoundError:
         return []
     starts = (name[len(SEGMENT) :] for name in names if name.startswith(SEGMENT))
     return sorted(int(start) for start in starts if start.isascii() and start.isdigit())
 
 
-def log_end(folder: str) -> int:
+def log_end(directory: str) -> int:
     """The offset after the last byte so far."""
-    starts = segment_starts(folder)
-    return starts[-1] + _size(f"{folder}/{SEGMENT}{starts[-1]}") if starts else 0
+    starts = segment_starts(directory)
+    return starts[-1] + _size(f"{directory}/{SEGMENT}{starts[-1]}") if starts else 0
 
 
-def read_from(folder: str, offset: int, limit: int) -> tuple[int, bytes]:
+def read_from(directory: str, offset: int, limit: int) -> tuple[int, bytes]:
     """At most `limit` bytes from an offset on, and where they really begin: later if the place was rotated away."""
     parts: list[bytes] = []
     begin = None
-    for start in segment_starts(folder):
-        path = f"{folder}/{SEGMENT}{start}"
+    for start in segment_starts(directory):
+        path = f"{directory}/{SEGMENT}{start}"
         at = max(start, offset)
         if limit <= 0 or at >= start + _size(path):
             continue
         if begin is None:
             begin = at
         elif at != begin + sum(map(len, parts)):
-            break  # a gap: whoever reads on will be told where it really begins
+            break  # a gap: the next read returns where it really begins
         part = _part(path, at - start, limit)
         parts.append(part)
         limit -= len(part)
     return (offset if begin is None else begin), b"".join(parts)
 
 
-def tail_offset(folder: str, lines: int) -> int:
+def tail_offset(directory: str, lines: int) -> int:
     """Where the last so many lines begin."""
-    end = at = log_end(folder)
-    first = next(iter(segment_starts(folder)), 0)
+    end = at = log_end(directory)
+    first = next(iter(segment_starts(directory)), 0)
     if lines <= 0 or at == first:
         return end
     missing = lines
     while at > first:
         step = max(first, at - 65536)
-        begin, data = read_from(folder, step, at - step)
+        begin, data = read_from(directory, step, at - step)
         if at == end and data.endswith(b"\n"):
             data = data[:-1]
         if (found := data.count(b"\n")) >= missing:
@@ -157,18 +157,18 @@ def tail_offset(folder: str, lines: int) -> int:
     return first
 
 
-def times(folder: str) -> list[tuple[int, int]]:
+def times(directory: str) -> list[tuple[int, int]]:
     """(offset, milliseconds since the epoch) where output came after a pause, in order."""
     entries: list[tuple[int, int]] = []
-    for start in segment_starts(folder):
-        data = _part(f"{folder}/{INDEX}{start}", 0, INDEX_MAX_BYTES)
+    for start in segment_starts(directory):
+        data = _part(f"{directory}/{INDEX}{start}", 0, INDEX_MAX_BYTES)
         entries.extend(_ENTRY.iter_unpack(data[: len(data) // _ENTRY.size * _ENTRY.size]))
     return entries
 
 
-def offset_since(folder: str, since_ms: int) -> int:
+def offset_since(directory: str, since_ms: int) -> int:
     """Where the output that came at this moment or later begins."""
-    return next((offset for offset, at in times(folder) if at >= since_ms), log_end(folder))
+    return next((offset for offset, at in times(directory) if at >= since_ms), log_end(directory))
 
 
 def _size(path: str) -> int:
@@ -180,7 +180,7 @@ def _size(path: str) -> int:
 
 
 def _part(path: str, at: int, limit: int) -> bytes:
-    """A piece of a regular file; of anything else, and of what is gone meanwhile, nothing."""
+    """A piece of a regular file; empty for anything else, and for a file that was removed meanwhile."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

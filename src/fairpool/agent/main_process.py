@@ -1,7 +1,7 @@
-"""Which process a life's program is, as its shim says it: by a name in the life's folder, with nothing behind it.
+"""Which process runs a pod's program, recorded by its shim as a file name in the pod directory.
 
-A second name for what is there already is no file that must be made and removed for each life. Used by shims too, so
-it imports next to nothing.
+A hard link to an existing file costs less than a file that must be made and removed for each pod. Used by shims, so it
+imports next to nothing.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from contextlib import suppress
 
 PREFIX = "main."
 NAMESPACE = "ns"
-"""A link to a number: the inode of the pod's PID namespace, where it has one."""
+"""A symbolic link to a number: the inode of the pod's PID namespace, where it has one."""
 LINK = "main"
-"""A link to the same numbers: how earlier versions said it, and how it is said where nothing can have two names."""
+"""A symbolic link to the same numbers: from earlier versions, and on file systems without hard links."""
 
 
-def say(numbers: str, existing: str) -> None:
-    """Say it in the current folder, as another name of what is there already: pid, start time as the process table has
-    it (0 if it had ended already, which is nobody's) and milliseconds since the epoch, with dots between them.
+def record(numbers: str, existing: str) -> None:
+    """Record it in the current directory, as a hard link to `existing`: pid, start time from the process table (0 if it
+    has ended already) and milliseconds since the epoch, separated by dots.
 
-    Raises OSError if there is no room, and FileExistsError if it was said before.
+    Raises OSError if the disk is full, and FileExistsError if it was recorded before.
     """
     try:
         os.link(existing, f"{PREFIX}{numbers}", follow_symlinks=False)
@@ -31,31 +31,31 @@ def say(numbers: str, existing: str) -> None:
         os.symlink(numbers, LINK)
 
 
-def said(folder: str, names: Collection[str] | None = None) -> tuple[int, int, int] | None:
-    """The numbers, from a folder whose names one may know already; None: nothing was said that can be read."""
+def recorded(directory: str, names: Collection[str] | None = None) -> tuple[int, int, int] | None:
+    """The numbers; None: none are recorded that can be read. `names` is the listing, if the caller has it already."""
     if names is None:
         try:
-            names = os.listdir(folder)
-        except OSError:  # forgotten meanwhile
+            names = os.listdir(directory)
+        except OSError:  # removed meanwhile
             return None
     texts = [name[len(PREFIX) :] for name in names if name.startswith(PREFIX)]
     if LINK in names:
-        with suppress(OSError):  # somebody has put something else there
-            texts.append(os.readlink(f"{folder}/{LINK}"))
+        with suppress(OSError):  # not a link: not written by a shim
+            texts.append(os.readlink(f"{directory}/{LINK}"))
     return min((main for text in texts if (main := _numbers(text)) is not None), default=None)
 
 
-def namespace(folder: str) -> int | None:
-    """The inode of the PID namespace the program is in, as its shim wrote it down; None: it has none of its own."""
+def namespace(directory: str) -> int | None:
+    """The inode of the program's PID namespace, as its shim recorded it; None: it has none of its own."""
     try:
-        text = os.readlink(f"{folder}/{NAMESPACE}")
+        text = os.readlink(f"{directory}/{NAMESPACE}")
     except OSError:
         return None
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
 def _numbers(text: str) -> tuple[int, int, int] | None:
-    words = text.replace("None", "0").split(".")  # which the earliest shims wrote if it had ended already
+    words = text.replace("None", "0").split(".")  # the earliest shims wrote None for a process that had ended
     if len(words) != 3 or not all(word.isascii() and word.isdigit() for word in words):
         return None
     return int(words[0]), int(words[1]), int(words[2])

@@ -1,6 +1,6 @@
-"""What a person may mount into a pod with `-v`: judged by what the source really is, not by its name.
+"""Checks what a user may mount into a pod with `-v`, by what the source really is and not by its name.
 
-The source is opened first and judged by the descriptor, which is then what gets bound: a link or a folder that is
+The source is opened first and judged by the descriptor, which is then what gets bound: a link or a directory that is
 exchanged in between changes nothing. The supervisor asks before a pod is accepted, so that the refusal is a message;
 the pod's first process asks again when it mounts. Runs in shims too, so it imports next to nothing.
 """
@@ -13,7 +13,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every shim's memory
+if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
     from typing import Any
 
 MACHINE = ("/proc", "/sys", "/dev", "/run")
@@ -42,19 +42,19 @@ class SourceRefused(Exception):
 def open_source(path: str, rule: Mapping[str, Any]) -> int:
     """A descriptor of the source, to be bound as it is. Raises `SourceRefused` or OSError.
 
-    The rule has `protected` (folders of the platform), `homes` (of everyone), `home` (the submitter's own, if known),
-    `uid` and `gids` (who must be able to open it; no uid: anybody).
+    The rule has `protected` (directories of the platform), `homes` (of all users), `home` (the submitter's own, if
+    known), `uid` and `gids` (of the user who must be able to open it; no uid: all users must).
     """
     fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        judge(fd, path, rule)
+        check_source(fd, path, rule)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def judge(fd: int, path: str, rule: Mapping[str, Any]) -> None:
+def check_source(fd: int, path: str, rule: Mapping[str, Any]) -> None:
     """Raises `SourceRefused` if what is open here may not be mounted under this rule."""
     real, about = os.readlink(f"/proc/self/fd/{fd}"), os.fstat(fd)
     shown = path if path == real else f"{path} ({real})"
@@ -107,7 +107,7 @@ def _refuse_homes(real: str, chain: list[os.stat_result], shown: str, homes: Col
 
 
 def _refuse_what_is_ours(about: os.stat_result, shown: str) -> None:
-    """The pod has our user, who submitted it is not known: what we own, or have in a folder of everyone's, is ours."""
+    """The pod runs as our user and its submitter is not known: our own files must not be mounted."""
     if about.st_uid == os.geteuid():
         what = f"{shown} belongs to the user who runs Fairpool, and the submitter of this job is not known"
     elif about.st_mode & stat.S_ISVTX and about.st_mode & stat.S_IWOTH:
@@ -128,7 +128,7 @@ def _refuse_unreadable(chain: list[os.stat_result], shown: str, uid: int | None,
 
 
 def permits(about: os.stat_result, wanted: int, uid: int | None, gids: Collection[int]) -> bool:
-    """Whether the mode of a file lets a user do this; without a user, whether it lets anybody."""
+    """Whether the mode of a file permits this to a user; without a user, to all others."""
     if uid == 0:
         return True
     shift = 0
@@ -140,7 +140,7 @@ def permits(about: os.stat_result, wanted: int, uid: int | None, gids: Collectio
 
 
 def _chain(fd: int, real: str, about: os.stat_result) -> Iterator[os.stat_result]:
-    """The source and every folder above it, up to the root."""
+    """The source and all directories above it, up to the root."""
     yield about
     if stat.S_ISDIR(about.st_mode):
         at = os.open(f"/proc/self/fd/{fd}/..", os.O_PATH | os.O_CLOEXEC)
@@ -159,7 +159,7 @@ def _chain(fd: int, real: str, about: os.stat_result) -> Iterator[os.stat_result
 
 
 def _holds(chain: list[os.stat_result], place: str) -> bool:
-    """Whether a folder is the source or above it, under whatever name."""
+    """Whether a directory is the source or above it, under whatever name."""
     try:
         about = os.stat(place)
     except OSError:
@@ -168,7 +168,7 @@ def _holds(chain: list[os.stat_result], place: str) -> bool:
 
 
 def _is_above(source: os.stat_result, place: str) -> bool:
-    """Whether the source is a folder above this one, under whatever name."""
+    """Whether the source is a directory above this one, under whatever name."""
     while place != "/":
         place = os.path.dirname(place)
         try:
@@ -179,8 +179,8 @@ def _is_above(source: os.stat_result, place: str) -> bool:
     return False
 
 
-def _is_within(real: str, places: Collection[str]) -> bool:
-    return any(real == place or real.startswith(f"{place}/") for place in places)
+def _is_within(real: str, paths: Collection[str]) -> bool:
+    return any(real == place or real.startswith(f"{place}/") for place in paths)
 
 
 def _mounts() -> Iterator[tuple[int, str, str]]:

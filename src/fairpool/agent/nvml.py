@@ -1,6 +1,6 @@
-"""The only module that knows NVML: which GPUs a machine has, who computes on them, how much of their memory is in use.
+"""NVML: which GPUs a machine has, which processes use them, and how much of their memory is in use.
 
-What the driver was seen to say on a real machine, and what we make of it, is in `docs/reference/real-gpus.md`.
+The only module that imports it. What the driver reports on a real machine is in `docs/reference/real-gpus.md`.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ class Gpu:
     uuid: str
     name: str
     memory_mib: int
-    """0: it is broken and does not even say that."""
+    """0: it is broken and does not report it."""
     is_simulated: bool = False
     trouble: str = ""
-    """Why it is never given out."""
+    """Why it is never scheduled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """What happens on a device now, as far as one can see from here."""
+    """How a device is used now, as far as is visible from here."""
 
     computing: Sequence[int] = ()
     """Processes that compute. Those of other containers are not among them, although their memory is in use."""
     memory_bytes: int | None = None
-    """Memory in use, beyond what the driver keeps for itself; None: it cannot say."""
+    """Memory in use, beyond what the driver keeps for itself; None: it is not reported."""
     by_process: tuple[tuple[int, int], ...] = ()
-    """Processes, also those that only draw, and how much of that memory each of them has."""
+    """Processes, also those that only render graphics, and how much of that memory each of them has."""
 
 
 class Gpus(Protocol):
-    """What is asked of a machine's GPUs; NVML answers, or a fake with the same face."""
+    """Queries of a machine's GPUs; implemented by NVML, or a fake."""
 
     @property
     def trouble(self) -> str:
-        """Why the driver cannot be asked although it is installed."""
+        """Why the driver cannot be queried although it is installed."""
 
     def devices(self) -> Sequence[Gpu]:
         """Those there are; none where there is no driver."""
 
     def use(self, uuid: str) -> GpuUse | None:
-        """What happens on a device now; None: it does not answer."""
+        """How a device is used now; None: it does not respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoGpus:
-    """A machine without GPUs or without a driver that answers."""
+    """A machine without GPUs or without a driver that responds."""
 
     trouble: str = ""
 
@@ -91,7 +91,7 @@ class NvmlGpus:
         is_known = before is not None and after is not None and all(each.usedGpuMemory is not None for each in listed)
         return GpuUse(
             computing=tuple(each.pid for each in computing),
-            # Asked before and after: whoever came or left between the questions is in the larger of the two answers.
+            # Read before and after: a process that came or left in between is in the larger of the two values.
             memory_bytes=min(before, after) if is_known else None,
             by_process=tuple((each.pid, each.usedGpuMemory) for each in listed) if is_known else (),
         )
@@ -104,7 +104,7 @@ class NvmlGpus:
             return ()
 
     def _memory_bytes(self, handle: Any) -> Any:
-        """Only the second form of the answer leaves out what the driver keeps: 615 MiB of an idle H200."""
+        """Only version 2 of the structure leaves out what the driver keeps: 615 MiB of an idle H200."""
         try:
             return self._nvml.nvmlDeviceGetMemoryInfo(handle, self._nvml.nvmlMemory_v2).used
         except self._nvml.NVMLError:
@@ -122,7 +122,7 @@ class NvmlGpus:
                 trouble=MIG_MODE if self._is_partitioned(handle) else "",
             )
         except nvml.NVMLError as error:
-            # It keeps its place, or every device after it would change its number.
+            # It keeps its index, or all devices after it would change theirs.
             return Gpu(
                 index=index, uuid=f"broken-{index}", name="", memory_mib=0, trouble=f"the driver reports {error}"
             )
@@ -130,7 +130,7 @@ class NvmlGpus:
     def _is_partitioned(self, handle: Any) -> bool:
         try:
             current, _ = self._nvml.nvmlDeviceGetMigMode(handle)
-        except self._nvml.NVMLError:  # most models know no partitions
+        except self._nvml.NVMLError:  # most models have no partitions
             return False
         return bool(current)
 

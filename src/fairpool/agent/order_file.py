@@ -1,6 +1,6 @@
-"""The order of a life as it is kept beside the pod: what was ordered, and what its shim was told to do.
+"""The start order in a pod directory, `order.json`: what was ordered, and how its shim launches it.
 
-The one place that knows how values of the model are written to disk here. Fields that a later version adds are
+The only place where values of the model are written to disk here. Fields that a later version adds are
 ignored by an earlier one, and take their defaults when they are missing.
 """
 
@@ -16,23 +16,23 @@ from fairpool.model.observation import StartOrder
 NAME = "order.json"
 
 
-class KeptOrder(msgspec.Struct, frozen=True):
-    """What lies in `order.json`."""
+class StoredOrder(msgspec.Struct, frozen=True):
+    """The content of `order.json`."""
 
     order: StartOrder
     launch: dict[str, Any] | None = None
-    """What the shim does, ready to be done; None when the image could not be found (yet)."""
+    """The plan for the shim; None when the image could not be found (yet)."""
     trouble: str = ""
 
 
-def read_order(folder: str) -> KeptOrder | None:
-    """None: there is no order here, or what is here cannot be read."""
+def read_order(directory: str) -> StoredOrder | None:
+    """None: there is no order, or it is unreadable."""
     try:
-        return msgspec.json.decode(read_regular(f"{folder}/{NAME}", ORDER_MAX), type=KeptOrder)
+        return msgspec.json.decode(read_regular(f"{directory}/{NAME}", ORDER_MAX), type=StoredOrder)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def write_order(folder: str, kept: KeptOrder) -> None:
+def write_order(directory: str, kept: StoredOrder) -> None:
     """Write it whole or not at all. It need not survive a power cut: after another boot an order is void."""
-    replace_file(f"{folder}/{NAME}", msgspec.json.encode(kept))
+    replace_file(f"{directory}/{NAME}", msgspec.json.encode(kept))

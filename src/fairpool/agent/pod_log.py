@@ -1,4 +1,4 @@
-"""A pod's output for people: a piece from an offset, the last lines, what came since a moment, with times if wanted."""
+"""Reads a pod's log: from an offset, the last lines, or since a moment; with timestamps on request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """A piece of output. Whoever follows asks again from `next_offset`, until it is complete."""
+    """A piece of output. To follow the log, read again from `next_offset` until it is complete."""
 
     offset: int
     """Where it begins; later than asked if the place was rotated away."""
@@ -25,7 +25,7 @@ class LogChunk:
 
 
 def read_log(
-    folder: Path,
+    directory: Path,
     *,
     is_over: bool,
     offset: int | None = None,
@@ -35,7 +35,7 @@ def read_log(
     timestamps: bool = False,
 ) -> LogChunk:
     """One piece of output. Without an offset it begins where the last lines, or what came since, begin."""
-    where = str(folder)
+    where = str(directory)
     if offset is None:
         begins = [0]
         if tail_lines is not None and tail_lines >= 0:
@@ -53,8 +53,8 @@ def read_log(
     return LogChunk(begin, _stamped(where, begin, data) if timestamps else data, after, is_complete)
 
 
-def _stamped(folder: str, begin: int, data: bytes) -> bytes:
-    entries = times(folder)
+def _stamped(directory: str, begin: int, data: bytes) -> bytes:
+    entries = times(directory)
     offsets = [offset for offset, _ in entries]
     lines, at = [], begin
     for line in data.splitlines(keepends=True):

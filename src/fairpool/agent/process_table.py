@@ -1,6 +1,6 @@
-"""What the kernel says about processes: who is who across pid reuse, who descends from whom, who carries a mark.
+"""The kernel's process table: identity across pid reuse, descent, and the pod each process belongs to.
 
-Read by shims and by the supervisor, so it imports next to nothing: every shim is a copy of its memory.
+Used by shims, so it imports next to nothing: every shim is a copy of its memory.
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
-POD_MARK = "POD_UUID"
-"""The variable by which a pod's processes are known when nobody who started them is left."""
+POD_UUID = "POD_UUID"
+"""The environment variable that identifies a pod's processes when the processes that started them are gone."""
 
 STAT_MAX = 2048
-"""More than fifty numbers and a short name take up; in one call, for it is read at every start."""
+"""Bytes; more than fifty numbers and a short name take. In one call, because it is read at every start."""
 STAT_FIELDS = 20
-"""As many as anybody asks for; the rest stays in one piece."""
+"""As many as are used; the rest is not split."""
 
 GONE = (b"Z", b"X")
-"""States of a process that holds nothing any more."""
+"""States of a process that holds no resources any more."""
 
 
 def boot_id() -> str:
-    """Which boot this is; processes of another one are gone."""
+    """The id of this boot; processes of another one are gone."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 def booted_at() -> float:
-    """When the machine was started, by the time of day as it is now."""
+    """When the machine booted, by the current time of day."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def start_time(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot: with the pid a name that is never reused. None: it is gone.
+    """When a process began, in clock ticks since boot: with the pid an identity that is never reused. None: it is gone.
 
-    A zombie counts as gone: it holds nothing, and where nobody collects children it would stay for ever.
+    A zombie counts as gone: it holds nothing, and where its parent does not reap it, it would stay for ever.
     """
     fields = _stat(pid)
     return int(fields[19]) if fields is not None and fields[0] not in GONE else None
 
 
 def is_alive(pid: int, started: int) -> bool:
-    """Whether this very process still runs."""
+    """Whether this very process is alive."""
     return start_time(pid) == started
 
 
@@ -53,7 +53,7 @@ def descendants(pid: int) -> list[int]:
     found = [pid]
     for each in found:
         below = _children(each)
-        if below is None and each == pid:  # a kernel that keeps no such list, so everyone is asked for its parent
+        if below is None and each == pid:  # a kernel without such lists: the parent of every process is read
             return _descendants_by_parent(pid)
         found.extend(below or ())
     return found[1:]
@@ -68,12 +68,12 @@ def ancestors(pid: int) -> list[int]:
 
 
 def name(pid: int) -> str:
-    """What `ps` shows of a process; empty: it is gone."""
+    """The name `ps` shows; empty: the process is gone."""
     return _read(f"/proc/{pid}/comm").decode(errors="replace").strip()
 
 
-def working_folder(pid: int) -> str:
-    """Where a process is; empty: it is gone, or not ours to look at."""
+def working_directory(pid: int) -> str:
+    """Empty: the process is gone, or this user may not see it."""
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
@@ -81,12 +81,12 @@ def working_folder(pid: int) -> str:
 
 
 def runs(pid: int, words: bytes) -> bool:
-    """Whether the command line of a process has these words in it."""
+    """Whether the command line of a process contains this."""
     return words in _read(f"/proc/{pid}/cmdline")
 
 
 def _children(pid: int) -> list[int] | None:
-    """Children of all threads of a process; with thousands of pods, looking through all processes would not do."""
+    """Children of all threads of a process; with thousands of pods, reading all processes would be too slow."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
         if not os.path.exists(f"/proc/{pid}/task/{threads[0]}/children"):
@@ -107,36 +107,36 @@ def _descendants_by_parent(pid: int) -> list[int]:
     return found[1:]
 
 
-class Census:
-    """Every process that holds something, at one moment: looked at once, asked about any number of pods.
+class ProcessList:
+    """Every living process, read once and searched for any number of pods.
 
-    A look costs some 30 microseconds a process, so nobody takes one as long as nothing is odd.
+    Reading costs some 30 microseconds a process, so it is done only when something is unusual.
     """
 
-    __slots__ = ("_beside", "_marks", "_namespaces", "_table")
+    __slots__ = ("_by_pod_uuid", "_excluded", "_namespaces", "_table")
 
-    def __init__(self, beside: Collection[int] = ()) -> None:
-        """`beside`: processes that are nobody's pod, whatever they carry: shims, their parent, ourselves."""
-        self._beside = frozenset(beside)
+    def __init__(self, excluded: Collection[int] = ()) -> None:
+        """`excluded`: processes that belong to no pod, whatever their environment: shims, their parent, ourselves."""
+        self._excluded = frozenset(excluded)
         self._table: dict[int, tuple[int, int, int]] = {}
         """Parent, session and start time of each."""
         for pid in pids():
-            if pid not in beside and (fields := _stat(pid)) is not None and fields[0] not in GONE:
+            if pid not in excluded and (fields := _stat(pid)) is not None and fields[0] not in GONE:
                 self._table[pid] = int(fields[1]), int(fields[3]), int(fields[19])
-        self._marks: dict[str, set[int]] | None = None
+        self._by_pod_uuid: dict[str, set[int]] | None = None
         self._namespaces: dict[int, set[int]] | None = None
 
-    def marks(self) -> dict[str, set[int]]:
-        """Processes by the mark that each was started with. Those we may not look at are not ours."""
-        if self._marks is None:
-            self._marks = {}
+    def by_pod_uuid(self) -> dict[str, set[int]]:
+        """Processes by the `POD_UUID` each was started with. Those we may not inspect are not ours."""
+        if self._by_pod_uuid is None:
+            self._by_pod_uuid = {}
             for pid in self._table:
-                if (mark := mark_of(pid)) is not None:
-                    self._marks.setdefault(mark, set()).add(pid)
-        return self._marks
+                if (pod_uuid := pod_uuid_of(pid)) is not None:
+                    self._by_pod_uuid.setdefault(pod_uuid, set()).add(pid)
+        return self._by_pod_uuid
 
     def in_namespace(self, inode: int) -> set[int]:
-        """Processes in a PID namespace; never ours, whatever somebody wrote down."""
+        """Processes in a PID namespace; never our own namespace, whatever was recorded."""
         if self._namespaces is None:
             own, self._namespaces = pid_namespace(os.getpid()), {}
             for pid in self._table:
@@ -144,30 +144,30 @@ class Census:
                     self._namespaces.setdefault(found or 0, set()).add(pid)
         return self._namespaces.get(inode, set())
 
-    def everybody(self) -> dict[int, int]:
-        """All of them, each with its start time."""
+    def all(self) -> dict[int, int]:
+        """All processes, each with its start time."""
         return {pid: row[2] for pid, row in self._table.items()}
 
     def children(self, pid: int) -> dict[int, int]:
-        """Whoever a process has started or inherited, each with its start time."""
+        """The children of a process, each with its start time."""
         return {each: row[2] for each, row in self._table.items() if row[0] == pid}
 
-    def family(self, mark: str, known: Mapping[int, int], namespace: int | None = None) -> dict[int, int]:
+    def pod_processes(self, pod_uuid: str, known: Mapping[int, int], namespace: int | None = None) -> dict[int, int]:
         """Living processes of a pod, each with its start time, found in every way there is.
 
-        They carry its mark, or are `known` (by start time) and still live, or are in its PID namespace; and so are
-        whoever descends from one of these or shares its session, because programs may clear their environment or write
-        their title over it. Sessions are made inside a pod, so no stranger is in one.
+        They carry its `POD_UUID`, or are `known` (by start time) and alive, or are in its PID namespace; and so are
+        their descendants and all in their sessions, because programs may clear their environment or write their title
+        over it. Sessions are created inside a pod, so no other process is in one.
         """
         found = {pid for pid, started in known.items() if pid in self._table and self._table[pid][2] == started}
-        # The kernel gives the number of a namespace away again as soon as its first process has ended, and nothing is
-        # left in it then: without a process that we know to be in it, it is the next pod's.
+        # The kernel reuses the inode of a namespace as soon as its first process has ended, and nothing is left in it
+        # then: without a process known to be in it, the inode is another pod's by now.
         if namespace and not found.isdisjoint(inside := self.in_namespace(namespace)):
             found |= inside
-        found |= self.marks().get(mark, set()) if mark else set()
+        found |= self.by_pod_uuid().get(pod_uuid, set()) if pod_uuid else set()
         while found:
-            # A child that its shim has just forked is in the shim's session, and the shim is not of the pod.
-            sessions = {self._table[pid][1] for pid in found} - self._beside - {0}
+            # A child that its shim has just forked is in the shim's session, and the shim is not part of the pod.
+            sessions = {self._table[pid][1] for pid in found} - self._excluded - {0}
             more = {pid for pid, row in self._table.items() if row[0] in found or row[1] in sessions} - found
             if not more:
                 break
@@ -175,13 +175,13 @@ class Census:
         return {pid: self._table[pid][2] for pid in sorted(found)}
 
 
-def family(mark: str, known: Mapping[int, int], namespace: int | None = None) -> dict[int, int]:
-    """The family of one pod; see `Census`."""
-    return Census(beside=(os.getpid(),)).family(mark, known, namespace)
+def pod_processes(pod_uuid: str, known: Mapping[int, int], namespace: int | None = None) -> dict[int, int]:
+    """The processes of one pod; see `ProcessList`."""
+    return ProcessList(excluded=(os.getpid(),)).pod_processes(pod_uuid, known, namespace)
 
 
 def pid_namespace(pid: int) -> int | None:
-    """The inode of the PID namespace a process is in; None: it is gone, or not ours to look at."""
+    """The inode of the PID namespace a process is in; None: it is gone, or this user may not see it."""
     try:
         return int(os.readlink(f"/proc/{pid}/ns/pid")[len("pid:[") : -1])
     except (OSError, ValueError):
@@ -189,13 +189,13 @@ def pid_namespace(pid: int) -> int | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether somebody has stopped a process, by a signal or as a debugger does."""
+    """Whether a process is stopped, by a signal or a debugger."""
     fields = _stat(pid)
     return fields is not None and fields[0] in (b"T", b"t")
 
 
 def send(pid: int, number: int, *, only_if: Callable[[int], bool]) -> None:
-    """Signal a process, and never somebody who got its number meanwhile: held first, then looked at once more."""
+    """Signal a process, and never one that got its pid meanwhile: opened first, then checked."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
@@ -209,21 +209,21 @@ def send(pid: int, number: int, *, only_if: Callable[[int], bool]) -> None:
         os.close(handle)
 
 
-def end_family(found: Mapping[int, int]) -> None:
-    """Kill these; stopped first, or a fork could slip past."""
+def kill_processes(found: Mapping[int, int]) -> None:
+    """Kill these; stopped first, or a fork could escape."""
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid, started in found.items():
             send(pid, number, only_if=partial(is_alive, started=started))
 
 
-def mark_of(pid: int) -> str | None:
+def pod_uuid_of(pid: int) -> str | None:
     """The `POD_UUID` a process was started with."""
-    prefix = f"{POD_MARK}=".encode()
+    prefix = f"{POD_UUID}=".encode()
     return next((line[len(prefix) :].decode() for line in _environment(pid) if line.startswith(prefix)), None)
 
 
 def pids() -> Iterator[int]:
-    """Every process there is."""
+    """The pids of all processes."""
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
@@ -239,7 +239,7 @@ def _stat(pid: int) -> list[bytes] | None:
         return None
     try:
         text = os.read(fd, STAT_MAX)
-    except OSError:  # it went away between the two calls
+    except OSError:  # it ended between the two calls
         return None
     finally:
         os.close(fd)
@@ -256,7 +256,7 @@ def _read(path: str) -> bytes:
         while part := os.read(fd, 65536):
             parts.append(part)
         return b"".join(parts)
-    except OSError:  # it went away between the two calls
+    except OSError:  # it ended between the two calls
         return b""
     finally:
         os.close(fd)

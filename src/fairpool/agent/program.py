@@ -1,9 +1,9 @@
-"""Starting the program of a pod: its output, its keyboard, its limits and its view, then the program itself.
+"""Starting the program of a pod: its stdin, output, limits and mounts, then the program itself.
 
-Where the system permits it a pod is isolated: its first process (`pod_init.py`) makes the view and starts the program.
-Elsewhere the shim starts it: with `posix_spawn` where there are no mounts, limits or terminal, which copies no memory
-and says at once if the program could not be executed; else with a fork, which says so through a pipe that closes on
-success. Runs in shims, so it imports next to nothing.
+Where the system permits it a pod is isolated: its first process (`pod_init.py`) sets up the file system and starts the
+program. Otherwise the shim starts it: with `posix_spawn` where there are no mounts, limits or terminal, which copies no
+memory and fails at once if the program cannot be executed; else with a fork, which reports errors through a pipe that
+closes on success. Runs in shims, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import socket
 import termios
 from collections.abc import Callable, Mapping
 
-from fairpool.agent import namespaces
+from fairpool.agent import mounts, namespaces, process_attributes
 from fairpool.agent.cgroup import Group
-from fairpool.agent.pod_init import CANNOT, PACKET_MAX, TERMINAL, TROUBLE, be_first
+from fairpool.agent.pod_init import CANNOT, PACKET_MAX, TERMINAL, TROUBLE, run_init
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its own word for it is in `typing`, which would be a tenth of every shim's memory
+if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
     from typing import Any, NoReturn
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -29,13 +29,13 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
 NAMESPACE = "ns"
-"""A link in the life's folder to the number of the pod's process table: all that is in there is the pod's."""
+"""A link in the pod directory to the inode of the pod's PID namespace: every process in it is the pod's."""
 TERMINAL_SIZE = (24, 80)
-"""Rows and columns until somebody attaches and says theirs."""
+"""Rows and columns until a client attaches and sends its own."""
 
 
 class CannotRun(Exception):
-    """The program did not start; what a person needs to know."""
+    """The program did not start: its exit code, and why in words."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
@@ -43,87 +43,87 @@ class CannotRun(Exception):
 
 
 class Started:
-    """A running program and the ends of its pipes that stay with the shim."""
+    """A running program and the shim's ends of its pipes."""
 
-    __slots__ = ("keyboard", "line", "output", "pid")
+    __slots__ = ("init_socket", "output", "pid", "stdin")
 
-    def __init__(self, pid: int, output: int, keyboard: int, line: socket.socket | None = None) -> None:
+    def __init__(self, pid: int, output: int, stdin: int, init_socket: socket.socket | None = None) -> None:
         self.pid, self.output = pid, output
-        """Of an isolated pod `pid` is its first process, which says on the line how the program ended."""
-        self.keyboard = keyboard
-        """Where to write what it reads, or -1 if it reads nothing."""
-        self.line = line
+        """Of an isolated pod `pid` is its first process, which reports on `init_socket` how the program ended."""
+        self.stdin = stdin
+        """Where to write its input, or -1 if it reads none."""
+        self.init_socket = init_socket
 
 
 def start_program(launch: Mapping[str, Any], group: Group | None) -> Started:
-    """Start what the launch says, in the shim's current folder."""
+    """Start the program of the launch, in the shim's current directory."""
     if launch.get("view"):
         return _start_isolated(launch, group)
     if launch["host_name"]:
         _or_cannot(lambda: namespaces.own_host_name(launch["host_name"]))
     if launch["tty"]:
         return _start_on_terminal(launch, group)
-    reader, keyboard, inside, output = _make_pipes(launch)
+    reader, stdin, inside, output = _make_pipes(launch)
     if group is None and not launch["mounts"]:
         pid = _spawn(launch, reader, inside)
     else:
         pid = _fork(launch, group, reader, inside, is_terminal=False)
     os.close(inside)
     os.close(reader)
-    return Started(pid, output, keyboard)
+    return Started(pid, output, stdin)
 
 
 def _make_pipes(launch: Mapping[str, Any]) -> tuple[int, int, int, int]:
-    """Both ends of what it reads and of what it writes: its own, ours; its own, ours."""
+    """Both ends of its stdin and of its output: the program's, ours; the program's, ours."""
     os.mkfifo("output", 0o600)
-    # Open for reading too on both sides: neither the program nor a later shim meets a broken pipe when this one dies.
+    # Open for reading too on both sides, so that the pipe does not break when this shim dies.
     inside = os.open("output", os.O_RDWR | os.O_CLOEXEC)
     output = os.open("output", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     if launch["stdin"]:
-        reader, keyboard = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(keyboard, False)
+        reader, stdin = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(stdin, False)
     else:
-        reader, keyboard = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), -1
-    return reader, keyboard, inside, output
+        reader, stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), -1
+    return reader, stdin, inside, output
 
 
 def _start_isolated(launch: Mapping[str, Any], group: Group | None) -> Started:
-    _or_cannot(lambda: namespaces.part_from_machine(launch["host_name"]))
+    _or_cannot(lambda: namespaces.isolate_children(launch["host_name"]))
     if group is not None:
         _or_cannot(lambda: group.make(launch["limits"]["cpu_milli"], launch["limits"]["memory_bytes"]))
-    reader, keyboard, inside, output = (-1, -1, -1, -1) if launch["tty"] else _make_pipes(launch)
+    reader, stdin, inside, output = (-1, -1, -1, -1) if launch["tty"] else _make_pipes(launch)
     if inside >= 0 and launch["view"]["user"] is not None:
-        os.fchown(inside, *launch["view"]["user"])  # or nothing there could open /dev/stdout
+        os.fchown(inside, *launch["view"]["user"])  # or no program in the pod could open /dev/stdout
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         ours.close()
-        be_first(launch, group, theirs, lambda line: _start_inside(launch, reader, inside, line))
+        run_init(launch, group, theirs, lambda to_shim: _start_inside(launch, reader, inside, to_shim))
     theirs.close()
     for fd in (reader, inside):
         if fd >= 0:
             os.close(fd)
     try:
-        os.symlink(str(namespaces.process_table_of_children()), NAMESPACE)
-        terminal = _hear_that_it_runs(ours)
+        os.symlink(str(namespaces.pid_namespace_of_children()), NAMESPACE)
+        terminal = _wait_until_running(ours)
     except BaseException:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         ours.close()
         raise
     if terminal < 0:
-        return Started(pid, output, keyboard, ours)
+        return Started(pid, output, stdin, ours)
     os.set_blocking(terminal, False)
     return Started(pid, terminal, os.dup(terminal), ours)
 
 
-def _start_inside(launch: Mapping[str, Any], reader: int, output: int, line: socket.socket) -> int:
-    """In the first process of a pod, with its view around it."""
+def _start_inside(launch: Mapping[str, Any], reader: int, output: int, to_shim: socket.socket) -> int:
+    """In the first process of a pod, in its own file system."""
     if not launch["tty"]:
         return _spawn(launch, reader, output)
-    master, slave = os.openpty()  # one of the pod's own: those of the machine are not in its view
+    master, slave = os.openpty()  # in the pod's own /dev/pts
     termios.tcsetwinsize(slave, TERMINAL_SIZE)
-    socket.send_fds(line, [TERMINAL], [master])
+    socket.send_fds(to_shim, [TERMINAL], [master])
     trouble, trouble_writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -140,11 +140,11 @@ def _start_inside(launch: Mapping[str, Any], reader: int, output: int, line: soc
     return pid
 
 
-def _hear_that_it_runs(line: socket.socket) -> int:
+def _wait_until_running(init_socket: socket.socket) -> int:
     """Wait until the program runs; its terminal, or -1. Raises `CannotRun`."""
     terminal = -1
     while True:
-        packet, fds, _, _ = socket.recv_fds(line, PACKET_MAX, 1)
+        packet, fds, _, _ = socket.recv_fds(init_socket, PACKET_MAX, 1)
         if packet[:1] == TERMINAL:
             terminal = fds[0]
             os.set_inheritable(terminal, False)
@@ -169,7 +169,7 @@ def _start_on_terminal(launch: Mapping[str, Any], group: Group | None) -> Starte
 def _spawn(launch: Mapping[str, Any], reader: int, output: int) -> int:
     home = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        change_folder(launch["cwd"])
+        change_directory(launch["cwd"])
         path = find_program(launch["argv"][0], launch["env"])
         return os.posix_spawn(
             path,
@@ -204,14 +204,14 @@ def _fork(launch: Mapping[str, Any], group: Group | None, reader: int, output: i
     pid = os.fork()
     if pid == 0:
         try:
-            # Until it carries its mark nobody could find it, so it must not outlive its shim.
-            namespaces.die_with_parent(shim)
+            # Until it has its POD_UUID it could not be found, so it must not outlive its shim.
+            process_attributes.die_with_parent(shim)
             os.setsid()
             if group is not None:
                 group.enter()
             if launch["mounts"]:
                 namespaces.enter(namespaces.CLONE_NEWNS)
-                namespaces.mount_view(launch["mounts"], staging, inside_user_namespace=os.geteuid() != 0)
+                mounts.bind_mounts(launch["mounts"], staging, inside_user_namespace=os.geteuid() != 0)
             become(launch["argv"], launch["env"], launch["cwd"], (reader, output, output), is_terminal=is_terminal)
         except CannotRun as error:
             os.write(trouble_writer, f"{error.code} {error.words}".encode())
@@ -228,7 +228,7 @@ def _fork(launch: Mapping[str, Any], group: Group | None, reader: int, output: i
 
 
 def _raise_trouble(trouble: int) -> None:
-    """What a child says that could not become the program; nothing, when it has."""
+    """Raise what a child reported that could not become the program."""
     with os.fdopen(trouble, "rb") as answer:
         words = answer.read().decode(errors="replace")
     if words:
@@ -238,7 +238,7 @@ def _raise_trouble(trouble: int) -> None:
 
 def become(argv: list[str], env: dict[str, str], cwd: str, fds: tuple[int, int, int], *, is_terminal: bool) -> NoReturn:
     """Turn this process, already in a session of its own, into a program."""
-    change_folder(cwd)
+    change_directory(cwd)
     for number in _RESTORED:
         signal.signal(number, signal.SIG_DFL)
     if is_terminal:
@@ -248,14 +248,14 @@ def become(argv: list[str], env: dict[str, str], cwd: str, fds: tuple[int, int, 
     for target, fd in enumerate(copies):
         os.dup2(fd, target)
     path = find_program(argv[0], env)
-    namespaces.outlive_parent()
+    process_attributes.outlive_parent()
     try:
         os.execve(path, argv, env)
     except OSError as error:
         raise _cannot_execute(argv[0], error) from None
 
 
-def change_folder(cwd: str) -> None:
+def change_directory(cwd: str) -> None:
     try:
         os.chdir(cwd)
     except OSError as error:
@@ -263,11 +263,11 @@ def change_folder(cwd: str) -> None:
 
 
 def find_program(name: str, env: Mapping[str, str]) -> str:
-    """The file a name stands for, by the program's own PATH and not by ours."""
+    """The file of a program, by the pod's own PATH."""
     if "/" in name:
         return name
-    for folder in env.get("PATH", os.defpath).split(":"):
-        path = f"{folder or '.'}/{name}"
+    for directory in env.get("PATH", os.defpath).split(":"):
+        path = f"{directory or '.'}/{name}"
         if os.access(path, os.X_OK) and os.path.isfile(path):
             return path
     raise CannotRun(NOT_FOUND, f"{name}: command not found on its PATH")

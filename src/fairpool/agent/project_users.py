@@ -1,4 +1,4 @@
-"""The user each project's pods run as where Fairpool runs as root: numbers of their own, given out once.
+"""Users of projects, where Fairpool runs as root: each project's pods run with a uid of their own, assigned once.
 
 The numbers are kept in the data directory, because files in claims and checkpoints belong to them. They begin where
 neither accounts, containers nor systemd take any from; an administrator may choose another beginning in the file before
@@ -24,18 +24,18 @@ FIRST_UID = 2_000_000_000
 USERS_MAX = 65_536
 LAST_UID = FIRST_UID + USERS_MAX - 1
 HIGHEST_UID = 2**32 - 2
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Numbers(msgspec.Struct):
-    """What lies in the file."""
+    """The content of the file."""
 
     first: int = FIRST_UID
     projects: dict[str, int] = {}
 
 
 class ProjectUsers:
-    """Which number belongs to which project."""
+    """The uid of each project."""
 
     def __init__(self, root: Path) -> None:
         self._path = root / FILE
@@ -43,7 +43,7 @@ class ProjectUsers:
         self._lock = threading.Lock()
 
     def user_of(self, project: QueueId) -> User:
-        """Its user, from the first time on the same. Raises OSError where that cannot be written down or read."""
+        """Its user, always the same. Raises OSError if the file cannot be written or read."""
         with self._lock:
             numbers = self._numbers or self._read()
             uid = numbers.projects.get(project)
@@ -64,28 +64,32 @@ class ProjectUsers:
             return self._found()
 
     def _found(self) -> Numbers:
-        """Without the file: whose the claims are that pods have made. Nothing of one project is given to another."""
+        """Without the file: from the owners of claims and checkpoints, so that no project gets another's files."""
         numbers, taken = Numbers(projects={}), [FIRST_UID - 1]
         for place, is_project in (("claims", True), ("checkpoints", False)):
-            for folder in _folders(self._path.parent / place):
-                owners = [uid for each in (folder, *_folders(folder)) if FIRST_UID <= (uid := _owner(each)) <= LAST_UID]
+            for directory in _directories(self._path.parent / place):
+                owners = [
+                    uid
+                    for each in (directory, *_directories(directory))
+                    if FIRST_UID <= (uid := _owner(each)) <= LAST_UID
+                ]
                 taken += owners
                 if is_project and owners and owners[-1] not in numbers.projects.values():
-                    numbers.projects[folder.name] = owners[-1]
+                    numbers.projects[directory.name] = owners[-1]
         numbers.first = max(taken) + 1
         return numbers
 
 
-def _folders(folder: Path) -> list[Path]:
+def _directories(directory: Path) -> list[Path]:
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(directory) as entries:
             return sorted(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
     except FileNotFoundError:
         return []
 
 
-def _owner(folder: Path) -> int:
-    return folder.lstat().st_uid
+def _owner(directory: Path) -> int:
+    return directory.lstat().st_uid
 
 
 def problem_with(file: Path) -> str:
@@ -110,32 +114,32 @@ def _checked(file: Path) -> Numbers:
     return numbers
 
 
-def hand_over(folder: str, user: User) -> None:
-    """Make a folder and all that is in it the user's, unless it is: what earlier versions made belongs to root.
+def chown_tree(directory: str, user: User) -> None:
+    """Change the owner of a tree, unless it is the user's already: what earlier versions made belongs to root.
 
-    Links are handed over themselves, never what they point to. It goes from folder to folder by descriptor, however
-    deep they are: a pod may move them meanwhile, and no path is followed.
+    Of links the link itself, never its target. It goes from directory to directory by descriptor, however deep they
+    are: a pod may move them meanwhile, and no path is followed.
     """
-    top = here = os.open(folder, FOLDER)
+    top = here = os.open(directory, DIRECTORY)
     try:
         about = os.fstat(top)
         if (about.st_uid, about.st_gid) == (user.uid, user.gid):
             return
-        way = [(_identity(about), _handed_over(here, user))]
+        way = [(_identity(about), _chown_entries(here, user))]
         while way:
             below = way[-1][1]
             if below:
                 down = _opened_below(here, below.pop())
                 if down is not None:
                     here = _instead(down, here, top)
-                    way.append((_identity(os.fstat(here)), _handed_over(here, user)))
+                    way.append((_identity(os.fstat(here)), _chown_entries(here, user)))
                 continue
             way.pop()
             if way:
-                here = _instead(os.open("..", FOLDER, dir_fd=here), here, top)
+                here = _instead(os.open("..", DIRECTORY, dir_fd=here), here, top)
                 if _identity(os.fstat(here)) != way[-1][0]:
-                    raise OSError(errno.ESTALE, f"{folder} was changed while it was handed over")
-        # Last, so that a hand-over that was cut off is begun anew.
+                    raise OSError(errno.ESTALE, f"{directory} was changed while its owner was changed")
+        # Last, so that an interrupted change is begun anew.
         os.fchown(top, user.uid, user.gid)
     finally:
         if here != top:
@@ -143,22 +147,22 @@ def hand_over(folder: str, user: User) -> None:
         os.close(top)
 
 
-def _handed_over(here: int, user: User) -> list[str]:
-    """Hand over what lies in a folder; says which of it are folders."""
-    folders = []
+def _chown_entries(here: int, user: User) -> list[str]:
+    """Change the owner of the entries of a directory; returns which of them are directories."""
+    directories = []
     with os.scandir(here) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
+                directories.append(entry.name)
             with suppress(FileNotFoundError):
                 os.chown(entry.name, user.uid, user.gid, dir_fd=here, follow_symlinks=False)
-    return folders
+    return directories
 
 
 def _opened_below(here: int, name: str) -> int | None:
     """None: it is gone, or a link by now."""
     try:
-        return os.open(name, FOLDER, dir_fd=here)
+        return os.open(name, DIRECTORY, dir_fd=here)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return None

@@ -1,4 +1,4 @@
-"""The folder with what is put into pods: the reporter, the sample trainer, stand-ins for programs of images.
+"""Files that are mounted into pods: the reporter, the sample trainer, substitutes for programs of images.
 
 Written anew at every start of the supervisor, so that pods get what belongs to this version; each file is replaced
 whole, because pods may be reading it.
@@ -23,8 +23,8 @@ exec {python} "$(dirname "$0")/../notebook.py" "$@"
 """
 
 
-def install_support(folder: Path) -> None:
-    """Put everything in its place."""
+def install_support(directory: Path) -> None:
+    """Write all files that are missing or outdated."""
     python = shlex.quote(machine_python())
     reporter = (SOURCES / "reporter.py").read_text(encoding="utf-8")
     files = {
@@ -44,16 +44,16 @@ def install_support(folder: Path) -> None:
         "simulated/nvidia-smi": f'#!/bin/sh\nexec {python} -I -S "$(dirname "$0")/../nvidia_smi.py" "$@"\n',
     }
     for name, text in files.items():
-        _put(folder / name, text, 0o644)
+        _put(directory / name, text, 0o644)
     for name, text in programs.items():
-        _put(folder / name, text, 0o755)
+        _put(directory / name, text, 0o755)
 
 
 def _put(path: Path, text: str, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    for folder in (path.parent, path.parent.parent):
-        if folder.stat().st_mode & 0o055 != 0o055:
-            folder.chmod(0o755)  # pods have users of their own; the folder above is ours alone
+    for directory in (path.parent, path.parent.parent):
+        if directory.stat().st_mode & 0o055 != 0o055:
+            directory.chmod(0o755)  # pods have users of their own; the directory above is ours alone
     content = text.encode()
     if not path.exists() or path.read_bytes() != content:
         write_durably(path, content, mode)

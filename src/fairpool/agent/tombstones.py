@@ -1,10 +1,10 @@
-"""Lives that are over and must not start any more, in files for each boot of the machine.
+"""Tombstones: pods that are over and must not start again, in files for each boot of the machine.
 
-Needed only within a boot: an order for another one is void in any case. And not for ever: who orders a life that was
-over thousands of lives ago works from a very old copy of the ledger. So a file that is full becomes the older one,
-which takes the place of the one before; of two files nothing is missing that is younger than a file is long.
+Needed only within a boot: an order for another one is void in any case. And not for ever: only a very old copy of the
+ledger would order a pod that ended thousands of pods ago. So a full file is renamed and replaces the older one; the two
+together always contain at least as many of the latest pods as fit into one.
 
-Several processes may append, each under the lock of whoever gives orders, and each reads what the others wrote.
+Several processes may append, each under the engine's token lock, and each reads what the others wrote.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from fairpool.agent.durable import write_all
 from fairpool.model.ids import PodId
 
 KEPT = 10_000
-"""Lives in a file: at least so many of the latest are known, and at most twice as many."""
+"""Pods in a file: at least so many of the latest are known, and at most twice as many."""
 OLDER = ".older"
 
 
 class Tombstones:
-    """Which lives are over, and in a few words why."""
+    """Which pods are over, and why."""
 
-    def __init__(self, folder: Path, boot_id: str, kept: int = KEPT) -> None:
-        folder.mkdir(exist_ok=True)
-        self._path, self._older = folder / boot_id, folder / f"{boot_id}{OLDER}"
-        for old in folder.iterdir():
+    def __init__(self, directory: Path, boot_id: str, kept: int = KEPT) -> None:
+        directory.mkdir(exist_ok=True)
+        self._path, self._older = directory / boot_id, directory / f"{boot_id}{OLDER}"
+        for old in directory.iterdir():
             if old not in (self._path, self._older):
                 old.unlink()
         self._kept = kept
@@ -39,7 +39,7 @@ class Tombstones:
         self._begin()
 
     def words(self, pod: PodId) -> str | None:
-        """Why a life is over, if it is."""
+        """Why a pod is over, if it is."""
         self._catch_up()
         return self._words.get(pod) or self._words_before.get(pod)
 
@@ -47,7 +47,7 @@ class Tombstones:
         self._catch_up()
         new = [pod for pod in pods if pod not in self._words and pod not in self._words_before]
         if new:
-            # Begun with a line break, so that one that was cut off by a crash or a full disk spoils only itself.
+            # Begins with a line break, so that a line cut off by a crash or a full disk damages only itself.
             write_all(self._fd, "".join(f"\n{json.dumps([pod, words])}\n" for pod in new).encode())
             self._catch_up()
             if len(self._words) >= self._kept:
@@ -74,7 +74,7 @@ class Tombstones:
             self._begin()
             return
         if now.st_ino != self._file:
-            self._begin()  # somebody else began another file
+            self._begin()  # another process began another file
         elif now.st_size != self._read_bytes:
             self._read_on()
 
@@ -90,5 +90,5 @@ def _read(data: bytes) -> dict[str, str]:
     for line in data.splitlines():
         with suppress(ValueError, TypeError):
             pod, words = json.loads(line)
-            found[pod] = sys.intern(words)  # nearly all say the same
+            found[pod] = sys.intern(words)  # nearly all are the same
     return found

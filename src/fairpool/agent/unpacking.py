@@ -1,5 +1,5 @@
-"""Unpacks an uploaded archive, a gzipped tar, into a folder. The archive is hostile: everything is bounded, and only
-plain files and folders with relative paths come out.
+"""Unpacks an uploaded archive, a gzipped tar, into a directory. The archive is hostile: everything is bounded, and only
+plain files and directories with relative paths come out.
 
 The standard library's reader is not used: it holds headers of any size in memory and knows links, devices and sparse
 files, none of which belong in an upload.
@@ -25,12 +25,12 @@ BLOCK = 512
 HEADER_MAX = 64 * 1024
 """Bytes of a header that only holds a long name."""
 HEADERS_PER_FILE = 4
-"""Of a folder with as many files as it may have: one for the file, the rest for its long name."""
+"""Of a directory with as many files as it may have: one for the file, the rest for its long name."""
 HEADER_BYTES_PER_FILE = 4096
 PIECE = 1 << 20
 DEPTH_MAX = 64
 NAME_MAX = 255
-FILE, FOLDER = frozenset({b"0", b"\0", b"7"}), b"5"
+FILE, DIRECTORY = frozenset({b"0", b"\0", b"7"}), b"5"
 OTHERS = {
     b"1": "hard link",
     b"2": "symbolic link",
@@ -44,7 +44,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What came out of it."""
+    """The number and size of the unpacked files."""
 
     files: int
     size_bytes: int
@@ -60,17 +60,17 @@ class Bad(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file or folder of an archive."""
+    """One file or directory of an archive."""
 
     path: str
-    is_folder: bool
+    is_directory: bool
     size_bytes: int
     is_program: bool
     modified_s: int
 
 
 def unpack(archive: Path, target: Path, bounds: Bounds) -> Contents | Problem:
-    """Unpack into a folder that does not exist yet. Of an archive that is refused nothing is promised to be left."""
+    """Unpack into a directory that does not exist yet. Of an archive that is refused nothing is promised to be left."""
     files = size_bytes = 0
     try:
         target.mkdir(mode=0o700)
@@ -80,12 +80,12 @@ def unpack(archive: Path, target: Path, bounds: Bounds) -> Contents | Problem:
                 size_bytes += entry.size_bytes
                 if size_bytes > bounds.size_bytes:
                     raise _too_large(bounds)
-                files += _made_folders(target, entry) + (not entry.is_folder)
+                files += _make_directories(target, entry) + (not entry.is_directory)
                 if files > bounds.files:
                     raise Bad(
                         "too_many_files", f"the directory has more than {bounds.files} files", "remove some of them"
                     )
-                if not entry.is_folder:
+                if not entry.is_directory:
                     _put(target, entry, stream)
     except Bad as bad:
         return bad.problem
@@ -97,7 +97,7 @@ def unpack(archive: Path, target: Path, bounds: Bounds) -> Contents | Problem:
 
 
 class _Bounded:
-    """What the archive unpacks to: not more headers, nor more bytes, than a folder within the bounds can need."""
+    """What the archive unpacks to: not more headers, nor more bytes, than a directory within the bounds can need."""
 
     def __init__(self, content: gzip.GzipFile, bounds: Bounds) -> None:
         self._content, self._bounds = content, bounds
@@ -127,11 +127,11 @@ class _Bounded:
 
 def _too_large(bounds: Bounds) -> Bad:
     size = f"{bounds.size_bytes / (1 << 20):g} MiB"
-    return Bad("too_large", f"the folder is larger than {size}", "leave out what the job does not need")
+    return Bad("too_large", f"the directory is larger than {size}", "leave out what the job does not need")
 
 
 def _entries(stream: _Bounded) -> Iterator[Entry]:
-    """Whoever asks for the next one has read the content of the one before."""
+    """The caller reads the content of each entry before the next."""
     long_name: str | None = None
     while True:
         header = stream.header()
@@ -144,25 +144,25 @@ def _entries(stream: _Bounded) -> Iterator[Entry]:
             if kind != b"g":
                 long_name = _text(content.rstrip(b"\0")) if kind == b"L" else (_pax_path(content) or long_name)
             continue
-        if kind not in FILE and kind != FOLDER:
+        if kind not in FILE and kind != DIRECTORY:
             name = _name(header) if long_name is None else long_name
             word = OTHERS.get(kind, f"entry of type {kind!r}")
             raise Bad("not_a_file", f"{name[:200]!r} is a {word}", "send regular files and directories only")
         path = _safe(_name(header) if long_name is None else long_name)
         long_name = None
-        if kind == FOLDER and size:
+        if kind == DIRECTORY and size:
             raise Bad("damaged", "a directory entry in the archive has content", "create the archive again")
         if path:
             is_program = bool(_number(header[100:108]) & 0o100)
-            yield Entry(path, kind == FOLDER, size, is_program, _number(header[136:148]))
+            yield Entry(path, kind == DIRECTORY, size, is_program, _number(header[136:148]))
         elif size:
             raise Bad("path", "a file in the archive has no name", "create the archive again")
         stream.exactly(-size % BLOCK)
 
 
-def _made_folders(target: Path, entry: Entry) -> int:
-    """Make the folders that an entry needs and that are not there; says how many those were."""
-    parts = entry.path.split("/")[: None if entry.is_folder else -1]
+def _make_directories(target: Path, entry: Entry) -> int:
+    """Create the missing directories of an entry; returns how many those were."""
+    parts = entry.path.split("/")[: None if entry.is_directory else -1]
     place, made = target.joinpath(*parts), 0
     try:
         if place.is_dir():
@@ -204,7 +204,7 @@ def _not_placed(entry: Entry, error: OSError) -> Exception:
     if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
         return _twice(entry)
     if error.errno == errno.ENAMETOOLONG:
-        return Bad("path", f"the path {entry.path[:200]!r}... is too long", "use shorter names, or fewer folders")
+        return Bad("path", f"the path {entry.path[:200]!r}... is too long", "use shorter names, or fewer directories")
     return error
 
 
@@ -263,7 +263,7 @@ def _pax_path(content: bytes) -> str | None:
 
 
 def _safe(path: str) -> str:
-    """The path below the folder; empty for the folder itself."""
+    """The path below the directory; empty for the directory itself."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     is_bad = (
         path.startswith("/")

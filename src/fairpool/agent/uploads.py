@@ -1,4 +1,4 @@
-"""Folders that were uploaded for a workload: received in pieces, unpacked once, bound into its pods, removed with it.
+"""Uploaded directories: received in pieces, unpacked once, mounted into the pods of a workload, removed with it.
 
 An upload has the id of the workload that it is for, so that nothing needs to remember which belongs to which. All of
 it lies in `machine/uploads`, readable by the platform's own user only. Methods may be called from several threads.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpool.agent.durable import write_durably
-from fairpool.agent.state_directory import remove_tree
+from fairpool.agent.file_tree import remove_tree
 from fairpool.agent.unpacking import Contents, unpack
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload
@@ -27,7 +27,7 @@ ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ABOUT, ARCHIVE, FILES, PARTIAL = "about.json", "archive", "files", "unpacking"
 ABOUT_MAX_BYTES = 65536
 OPEN_MAX = 8
-"""Uploads of one person that are not finished."""
+"""Unfinished uploads of one user."""
 
 
 class Uploads:
@@ -51,13 +51,13 @@ class Uploads:
                 )
             if sum(each.size_bytes for each in known) + upload.size_bytes > total_bytes:
                 return _no_room()
-            folder = self._folder(upload.id)
-            folder.mkdir(mode=0o700)
+            directory = self._directory(upload.id)
+            directory.mkdir(mode=0o700)
             self._write_about(upload)
             return None
 
     def write(self, upload_id: str, offset: int, piece: bytes) -> int | Problem:
-        """Put a piece of the archive in its place; a piece may come twice. The answer is how much there is now."""
+        """Write a piece of the archive; a piece may come twice. Returns the size so far."""
         upload = self.find(upload_id)
         if upload is None or upload.is_complete:
             return _unknown(upload_id)
@@ -66,7 +66,7 @@ class Uploads:
             return Problem("upload.too_large", what, "announce its actual size")
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(self._folder(upload_id) / ARCHIVE, flags, 0o600), "r+b") as file:
+            with os.fdopen(os.open(self._directory(upload_id) / ARCHIVE, flags, 0o600), "r+b") as file:
                 there = os.fstat(file.fileno()).st_size
                 if offset > there:
                     what = f"the part at offset {offset} arrived before the part at offset {there}"
@@ -101,7 +101,7 @@ class Uploads:
         """What is known of it; None: there is none."""
         if not ID.fullmatch(upload_id):
             return None
-        about = self._folder(upload_id) / ABOUT
+        about = self._directory(upload_id) / ABOUT
         try:
             with about.open("rb") as file:
                 known: Any = json.loads(file.read(ABOUT_MAX_BYTES))
@@ -117,7 +117,7 @@ class Uploads:
         return self.find(upload_id)
 
     def all(self) -> list[Upload]:
-        """Every one there is; also a folder that says no more what it is, so that it can be removed."""
+        """All uploads; also a directory whose metadata is unreadable, so that it can be removed."""
         try:
             names = sorted(name for name in os.listdir(self._root) if ID.fullmatch(name))
         except FileNotFoundError:
@@ -128,26 +128,26 @@ class Uploads:
         """With everything that pods made in it. May be called twice."""
         if not ID.fullmatch(upload_id):
             return
-        folder = self._folder(upload_id)
-        with suppress(OSError), os.scandir(folder) as entries:
-            # Each by itself, so that what is left if this is cut off lies in the folder and is found the next time.
+        directory = self._directory(upload_id)
+        with suppress(OSError), os.scandir(directory) as entries:
+            # Each by itself, so that what is left if this is interrupted is found in the directory the next time.
             for entry in sorted(entries, key=lambda each: each.name, reverse=True):
                 if entry.is_dir(follow_symlinks=False):
                     remove_tree(entry.path)
-        remove_tree(str(folder))
+        remove_tree(str(directory))
 
     def files_of(self, upload_id: str) -> Path:
         """Where the files of a complete one are."""
-        return self._folder(upload_id) / FILES
+        return self._directory(upload_id) / FILES
 
     def _unpacked(self, upload: Upload, bounds: Bounds) -> Upload | Problem:
-        folder = self._folder(upload.id)
-        remove_tree(str(folder / PARTIAL))
-        there = (folder / ARCHIVE).stat().st_size if (folder / ARCHIVE).exists() else 0
+        directory = self._directory(upload.id)
+        remove_tree(str(directory / PARTIAL))
+        there = (directory / ARCHIVE).stat().st_size if (directory / ARCHIVE).exists() else 0
         if there != upload.size_bytes:
             what = f"only {there} of {upload.size_bytes} bytes were received"
             return Problem("upload.incomplete", what, f"send the bytes from offset {there} on")
-        found = unpack(folder / ARCHIVE, folder / PARTIAL, bounds)
+        found = unpack(directory / ARCHIVE, directory / PARTIAL, bounds)
         if not isinstance(found, Contents):
             self.remove(upload.id)
             return found
@@ -155,12 +155,12 @@ class Uploads:
         if others + found.size_bytes > bounds.total_bytes:
             self.remove(upload.id)
             return _no_room()
-        os.sync()  # one call for thousands of files: a job that was submitted survives a power cut with its folder
-        if not (folder / FILES).exists():
-            os.rename(folder / PARTIAL, folder / FILES)
+        os.sync()  # one call for thousands of files: a job that was submitted survives a power cut with its directory
+        if not (directory / FILES).exists():
+            os.rename(directory / PARTIAL, directory / FILES)
         done = replace(upload, is_complete=True, files=found.files, size_bytes=found.size_bytes, age_s=0.0)
         self._write_about(done)
-        (folder / ARCHIVE).unlink(missing_ok=True)
+        (directory / ARCHIVE).unlink(missing_ok=True)
         return done
 
     def _not_written(self, upload_id: str, error: OSError) -> Problem:
@@ -171,20 +171,20 @@ class Uploads:
 
     def _write_about(self, upload: Upload) -> None:
         known = {name: value for name, value in asdict(upload).items() if name != "age_s"}
-        write_durably(self._folder(upload.id) / ABOUT, json.dumps(known).encode())
+        write_durably(self._directory(upload.id) / ABOUT, json.dumps(known).encode())
 
     def _touch(self, upload_id: str) -> None:
         if ID.fullmatch(upload_id):
-            os.utime(self._folder(upload_id) / ABOUT)
+            os.utime(self._directory(upload_id) / ABOUT)
 
     def _unidentified(self, name: str) -> Upload:
         try:
-            age_s = time.time() - self._folder(name).stat().st_mtime
+            age_s = time.time() - self._directory(name).stat().st_mtime
         except OSError:
             age_s = 0.0
         return Upload(id=name, owner="", project="", size_bytes=0, age_s=age_s)
 
-    def _folder(self, upload_id: str) -> Path:
+    def _directory(self, upload_id: str) -> Path:
         return self._root / upload_id
 
 

@@ -9,10 +9,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, StrictBool, StringConstraints
 
+from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 from fairpool.api.wire import Answer, Moment, Page, Request, ShortText
-
-PASSWORD_MIN = 8
-PASSWORD_MAX = 1024  # a longer one would make hashing a way to keep us busy
 
 Password = Annotated[str, StringConstraints(min_length=1, max_length=PASSWORD_MAX)]
 NewPassword = Annotated[str, StringConstraints(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]

@@ -1,73 +1,78 @@
 """The one client of the control plane: a method per call, answers as values, errors as problems.
 
 Every creating call carries an `Idempotency-Key`, so that a call whose answer was lost may be made again. A client is
-for one thread. Whoever needs another transport (tests, the embedded mode) hands over the `httpx2.Client` to use, or a
-`LoopbackHttp`. What not every call needs is imported later, because commands are started often and are over soon.
+for one thread. Requests are checked and answers made by the server; here both are plain JSON, read as `Record`s whose
+static types are the models of `api/`. Nothing here imports those: commands are started often and are over soon.
 """
 
 from __future__ import annotations
 
 import json
-import uuid
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from fairpool.api.later import Later
-from fairpool.api.loopback import LoopbackHttp, Reply
-from fairpool.api.wire import PAGE_MAX, Answer, Request
+from fairpool.api.limits import PAGE_MAX
+from fairpool.api.loopback import LoopbackHttp, Reply, is_here
+from fairpool.api.loopback import Unreachable as Unreachable
+from fairpool.api.record import Record, read
+from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    import httpx2
-
-    from fairpool.api import access, organization, overview, problems, uploads, workload_spec
+    from fairpool.api import access, organization, overview, uploads, workload_spec
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
+    from fairpool.api.network import NetworkHttp
     from fairpool.api.shell import Shell
-else:
-    httpx2 = Later("httpx2")
-    problems = Later("fairpool.api.problems")
-    access = Later("fairpool.api.access")
-    organization = Later("fairpool.api.organization")
-    overview = Later("fairpool.api.overview")
-    work = Later("fairpool.api.workloads")
-    uploads = Later("fairpool.api.uploads")
+    from fairpool.api.wire import Request
 
-AnswerT = TypeVar("AnswerT", bound=Answer)
+    Json = Mapping[str, Any]
+    Body = Request | Json
 
 PATHS = {
-    "SubmitWorkspace": "workspaces",
-    "SubmitTraining": "trainings",
-    "SubmitDistributed": "distributed",
-    "SubmitInference": "inferences",
+    "Workspace": "workspaces",
+    "Training": "trainings",
+    "Distributed": "distributed",
+    "Inference": "inferences",
 }
 PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
-SWITCHED = 101
+TIMEOUT_S = 30.0
+CHANGES_SILENCE_S = 60.0
+"""The stream of changes carries a comment more often than that."""
 COMMAND_IN_ADDRESS_MAX = 4000
 """Bytes; servers read no more than 8 KB of a request's first line. A longer command is sent as the first message."""
 
 
-class Refused(Exception):
-    """The control plane said no, and why."""
+@dataclass(frozen=True, slots=True)
+class RefusedItem:
+    """A problem, and the field of the request that it is about, where there is one."""
 
-    def __init__(
-        self, status: int, items: Sequence[problems.ProblemItem], choices: Mapping[str, str] | None = None
-    ) -> None:
+    problem: Problem
+    field: str | None = None
+
+
+class Refused(Exception):
+    """The control plane refused the request, and why."""
+
+    def __init__(self, status: int, items: Sequence[RefusedItem], choices: Mapping[str, str] | None = None) -> None:
         self.status = status
         self.items = tuple(items)
-        """Every problem, each with the field of the request that it is about, where there is one."""
-        self.problems = tuple(each.problem() for each in items)
+        self.problems = tuple(each.problem for each in items)
         self.choices = dict(choices or {})
         super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
-class Unreachable(Exception):
-    """No answer came: it may have been done or not."""
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A workload to submit, as it travels: `kind` is Workspace, Training, Distributed or Inference."""
+
+    kind: str
+    body: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +95,12 @@ class Client:
         address: str,
         token: str | None = None,
         *,
-        http: httpx2.Client | LoopbackHttp | None = None,
-        timeout_s: float = 30.0,
+        socket: Path | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._http = http or httpx2.Client(base_url=address, timeout=timeout_s)
+        """`socket` is a Unix socket of the same server; used if it is on this machine and can be opened."""
+        self.address = address
+        self._http = _transport(address, timeout_s, socket)
         self.token = token
 
     def close(self) -> None:
@@ -109,17 +116,13 @@ class Client:
 
     def sign_in(self, username: str, password: str) -> access.TokenAnswer:
         """Exchange a password for a token, and use it from now on."""
-        return self._token(
-            access.TokenRequest(grant_type=access.GrantType.PASSWORD, username=username, password=password)
-        )
+        return self._token({"grantType": "password", "username": username, "password": password})
 
     def sign_in_application(self, client_id: str, client_secret: str) -> access.TokenAnswer:
-        grant = access.GrantType.CLIENT_CREDENTIALS
-        return self._token(access.TokenRequest(grant_type=grant, client_id=client_id, client_secret=client_secret))
+        return self._token({"grantType": "client_credentials", "clientId": client_id, "clientSecret": client_secret})
 
     def renew(self, refresh_token: str) -> access.TokenAnswer:
-        grant = access.GrantType.REFRESH_TOKEN
-        return self._token(access.TokenRequest(grant_type=grant, refresh_token=refresh_token))
+        return self._token({"grantType": "refresh_token", "refreshToken": refresh_token})
 
     def sign_out(self) -> None:
         """Make the token worthless, here and there."""
@@ -127,80 +130,79 @@ class Client:
         self.token = None
 
     def me(self) -> access.Me:
-        return self._get(access.Me, "/api/v1/me")
+        return self._get("/api/v1/me")
 
     def change_password(self, current: str, new: str) -> None:
-        body = access.PasswordChange(current_password=current, new_password=new)
-        self._call("POST", "/api/v1/me/password", body)
+        self._call("POST", "/api/v1/me/password", {"currentPassword": current, "newPassword": new})
 
     def users(self) -> list[access.User]:
-        return self._all("/api/v1/users", "users", access.User)
+        return self._all("/api/v1/users", "users")
 
-    def create_user(self, request: access.UserRequest) -> access.NewUser:
-        return self._post(access.NewUser, "/api/v1/users", request)
+    def create_user(self, request: access.UserRequest | Json) -> access.NewUser:
+        return self._post("/api/v1/users", request)
 
     def delete_user(self, user_id: str) -> None:
         self._call("DELETE", f"/api/v1/users/{user_id}")
 
     def reset_password(self, user_id: str) -> str:
         """A new password that must be changed at the next sign-in."""
-        return self._post(access.PasswordAnswer, f"/api/v1/users/{user_id}/password").temp_password
+        return self._post(f"/api/v1/users/{user_id}/password").temp_password
 
     def roles(self) -> list[access.Role]:
-        return self._all("/api/v1/authorization/roles", "roles", access.Role)
+        return self._all("/api/v1/authorization/roles", "roles")
 
     def access_rules(self) -> list[access.AccessRule]:
-        return self._all("/api/v1/authorization/access-rules", "accessRules", access.AccessRule)
+        return self._all("/api/v1/authorization/access-rules", "accessRules")
 
-    def create_access_rule(self, request: access.AccessRuleRequest) -> access.AccessRule:
-        return self._post(access.AccessRule, "/api/v1/authorization/access-rules", request)
+    def create_access_rule(self, request: access.AccessRuleRequest | Json) -> access.AccessRule:
+        return self._post("/api/v1/authorization/access-rules", request)
 
-    def create_access_rules(self, requests: Sequence[access.AccessRuleRequest]) -> access.AccessRuleBatchAnswer:
-        body = access.AccessRuleBatchCreate(payload=list(requests))
-        return self._post(access.AccessRuleBatchAnswer, "/api/v1/authorization/access-rules/batch-create", body)
+    def create_access_rules(self, requests: Sequence[access.AccessRuleRequest | Json]) -> access.AccessRuleBatchAnswer:
+        body = {"payload": [_plain(each) for each in requests]}
+        return self._post("/api/v1/authorization/access-rules/batch-create", body)
 
     def delete_access_rules(self, ids: Sequence[str]) -> access.AccessRuleBatchAnswer:
-        body = access.AccessRuleBatch(ids=list(ids), action=access.AccessRuleBatchAction.DELETE)
-        return self._post(access.AccessRuleBatchAnswer, "/api/v1/authorization/access-rules/batch", body)
+        return self._post("/api/v1/authorization/access-rules/batch", {"ids": list(ids), "action": "delete"})
 
     def delete_access_rule(self, rule_id: str) -> None:
         self._call("DELETE", f"/api/v1/authorization/access-rules/{rule_id}")
 
     def applications(self) -> list[access.Application]:
-        return self._all("/api/v1/apps", "apps", access.Application)
+        return self._all("/api/v1/apps", "apps")
 
-    def create_application(self, request: access.ApplicationRequest) -> access.NewApplication:
-        return self._post(access.NewApplication, "/api/v1/apps", request)
+    def create_application(self, request: access.ApplicationRequest | Json) -> access.NewApplication:
+        return self._post("/api/v1/apps", request)
 
     def delete_application(self, application_id: str) -> None:
         self._call("DELETE", f"/api/v1/apps/{application_id}")
 
     # --- workloads -------------------------------------------------------------------------------------------
 
-    def submit(self, request: workload_spec.SubmitAny, key: str | None = None) -> work.Workload:
-        """Declare a workload. With the same key it is declared once, however often this is called."""
-        return self._post(work.Workload, f"/api/v1/workloads/{PATHS[type(request).__name__]}", request, key)
+    def submit(self, request: workload_spec.SubmitAny | Submission, key: str | None = None) -> work.Workload:
+        """Submit a workload. With the same key it is created once, however often this is called."""
+        path, body = _submitted(request)
+        return self._post(path, body, key)
 
-    def check(self, request: workload_spec.SubmitAny) -> work.Workload:
+    def check(self, request: workload_spec.SubmitAny | Submission) -> work.Workload:
         """What submitting this would answer; nothing is submitted."""
-        path = f"/api/v1/workloads/{PATHS[type(request).__name__]}"
-        return self._read(work.Workload, self._call("POST", path, request, params={"dryRun": "true"}))
+        path, body = _submitted(request)
+        return self._read(self._call("POST", path, body, params={"dryRun": "true"}))
 
     def begin_upload(self, project: str, archive_bytes: int) -> uploads.UploadAnswer:
         """Announce the archive of a folder."""
-        body = uploads.UploadRequest(project_id=project, archive_bytes=archive_bytes)
-        return self._read(uploads.UploadAnswer, self._call("POST", "/api/v1/uploads", body))
+        body = {"projectId": project, "archiveBytes": archive_bytes}
+        return self._read(self._call("POST", "/api/v1/uploads", body))
 
     def write_upload(self, upload_id: str, offset: int, piece: bytes) -> uploads.UploadAnswer:
         """Send a piece of it; one whose answer was lost may be sent again."""
         headers = {**self._headers(), "Content-Type": "application/octet-stream"}
         path = f"/api/v1/uploads/{upload_id}"
         answer = self._sent("PUT", path, content=piece, params={"offset": offset}, headers=headers)
-        return self._read(uploads.UploadAnswer, answer)
+        return self._read(answer)
 
     def finish_upload(self, upload_id: str) -> uploads.UploadAnswer:
         """Have it unpacked."""
-        return self._read(uploads.UploadAnswer, self._call("POST", f"/api/v1/uploads/{upload_id}/complete"))
+        return self._read(self._call("POST", f"/api/v1/uploads/{upload_id}/complete"))
 
     def remove_upload(self, upload_id: str) -> None:
         """Of one that no job uses."""
@@ -224,16 +226,16 @@ class Client:
             params["search"] = search
         if sort_by:
             params |= {"sortBy": sort_by, "sortOrder": "desc" if descending else "asc"}
-        return self._get(work.WorkloadPage, "/api/v1/workloads", params)
+        return self._get("/api/v1/workloads", params)
 
     def all_workloads(self, *, filters: Sequence[str] = ()) -> list[work.WorkloadItem]:
         """Every page, by project and name."""
         params = {"filterBy": ",".join(filters)} if filters else {}
-        found = self._all("/api/v1/workloads", "workloads", work.WorkloadItem, params)
+        found = self._all("/api/v1/workloads", "workloads", params)
         return sorted(found, key=lambda each: (each.project_name, each.name))
 
     def workload(self, workload_id: str) -> work.Workload:
-        return self._get(work.Workload, f"/api/v1/workloads/{workload_id}")
+        return self._get(f"/api/v1/workloads/{workload_id}")
 
     def find_workload(self, project: str, name: str) -> work.WorkloadItem | None:
         """The one that has this name now; a deleted one has given it up."""
@@ -241,13 +243,13 @@ class Client:
         return page.workloads[0] if page.workloads else None
 
     def events(self, workload_id: str) -> list[work.EventItem]:
-        return self._all(f"/api/v1/workloads/{workload_id}/events", "events", work.EventItem)
+        return self._all(f"/api/v1/workloads/{workload_id}/events", "events")
 
     def history(self, workload_id: str) -> list[work.PodItem]:
-        return self._all(f"/api/v1/workloads/{workload_id}/history", "history", work.PodItem)
+        return self._all(f"/api/v1/workloads/{workload_id}/history", "history")
 
     def pods(self, workload_id: str) -> list[work.PodItem]:
-        return self._all(f"/api/v1/workloads/{workload_id}/pods", "pods", work.PodItem)
+        return self._all(f"/api/v1/workloads/{workload_id}/pods", "pods")
 
     def suspend(self, workload_id: str) -> None:
         self._call("POST", f"/api/v1/workloads/{workload_id}/suspend")
@@ -264,9 +266,9 @@ class Client:
         """`force`: kill its pods at once, also if it is being deleted already."""
         self._call("DELETE", f"/api/v1/workloads/{workload_id}{'?force=true' if force else ''}")
 
-    def batch(self, ids: Sequence[str], action: work.BatchAction, *, force: bool = False) -> work.BatchAnswer:
-        body = work.BatchRequest(ids=list(ids), action=action, force=force)
-        return self._post(work.BatchAnswer, "/api/v1/workloads/batch", body)
+    def batch(self, ids: Sequence[str], action: str, *, force: bool = False) -> work.BatchAnswer:
+        """`action` is delete, suspend or resume."""
+        return self._post("/api/v1/workloads/batch", {"ids": list(ids), "action": action, "force": force})
 
     def logs(
         self,
@@ -279,15 +281,14 @@ class Client:
         timestamps: bool = False,
         follow: bool = False,
     ) -> Iterator[bytes]:
-        """What a pod wrote, as it comes; without `pod`, the first pod's latest life. `since` is a moment, or how long
-        ago: `10m`."""
+        """What a pod wrote, as it comes; which pod without `pod`: see `pod_choice.pod_to_read`. `since` is a time, or
+        how long ago: `10m`."""
         switches = {"timestamps": timestamps, "follow": follow, "offset": offset}
         params = {"pod": pod, "tail": tail, "since": since, **{name: on for name, on in switches.items() if on}}
         said = {name: value for name, value in params.items() if value is not None}
-        timeout = httpx2.Timeout(30.0, read=None) if follow else httpx2.Timeout(30.0)
         path = f"/api/v1/workloads/{workload_id}/logs"
-        with self._stream("GET", path, params=said, timeout=timeout) as answer:
-            yield from answer.iter_raw()
+        with self._stream("GET", path, params=said, silence_s=None if follow else TIMEOUT_S) as pieces:
+            yield from pieces
 
     @contextmanager
     def shell(
@@ -296,66 +297,57 @@ class Client:
         """A process in a pod, or with no command the pod's own, with its streams; raises `Refused` before it begins."""
         from urllib.parse import urlencode
 
-        from httpx2.websockets import WebSocketUpgradeError
-
+        from fairpool.api.network import UpgradeRefused  # takes 100 ms, and not every command has a shell
         from fairpool.api.shell import MESSAGE_MAX, Shell
 
-        hooks = self._http.event_hooks["response"]
-        if _read_refused_shell not in hooks:
-            hooks.append(_read_refused_shell)
-        verb = "exec" if command else "attach"
         params: list[tuple[str, Any]] = [("command", word) for word in command]
         follows = len(urlencode(params)) > COMMAND_IN_ADDRESS_MAX
         if follows:
             params = [("commandFollows", True)]
         params += [("tty", tty), *([("pod", pod)] if pod else [])]
-        address = self._http.base_url.join(f"/api/v1/workloads/{workload_id}/{verb}")
-        address = address.copy_with(scheme="wss" if address.scheme == "https" else "ws")
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        path = f"/api/v1/workloads/{workload_id}/{'exec' if command else 'attach'}"
         try:
-            with self._http.websocket(
-                address, params=params, headers=headers, max_message_size_bytes=MESSAGE_MAX
-            ) as socket:
+            with self._http.websocket(path, params=params, headers=self._headers(), message_max=MESSAGE_MAX) as socket:
                 shell = Shell(socket)
                 if follows:
                     shell.send_command(command)
                 yield shell
-        except WebSocketUpgradeError as error:
-            raise _refusal(error.response) from error
+        except UpgradeRefused as refusal:
+            raise _refusal(refusal.reply) from refusal
 
     def claims(self, project: str) -> list[work.ClaimItem]:
         """Volume claims of a project."""
-        return self._get(work.ClaimPage, "/api/v1/claims", {"projectId": project}).claims
+        return self._get("/api/v1/claims", {"projectId": project}).claims
 
     def priorities(self) -> list[work.PriorityClass]:
-        return self._all("/api/v1/workload-priorities", "workloadPriorities", work.PriorityClass)
+        return self._all("/api/v1/workload-priorities", "workloadPriorities")
 
     # --- organization ----------------------------------------------------------------------------------------
 
     def projects(self) -> list[organization.Project]:
-        return self._all(PROJECTS, "projects", organization.Project)
+        return self._all(PROJECTS, "projects")
 
     def project(self, project_id: str) -> organization.Project:
-        return self._get(organization.Project, f"{PROJECTS}/{project_id}")
+        return self._get(f"{PROJECTS}/{project_id}")
 
-    def create_project(self, request: organization.ProjectRequest) -> organization.Project:
-        return self._post(organization.Project, PROJECTS, request)
+    def create_project(self, request: organization.ProjectRequest | Json) -> organization.Project:
+        return self._post(PROJECTS, request)
 
     def replace_project(
-        self, request: organization.ProjectRequest, revision: int | None = None
+        self, request: organization.ProjectRequest | Json, revision: int | None = None
     ) -> organization.Project:
-        """As it should be; with a revision only if nobody changed it since."""
-        return self._change(organization.Project, "PUT", f"{PROJECTS}/{request.name}", request, revision)
+        """Replace all of it; with a revision only if it has not changed since."""
+        return self._change("PUT", f"{PROJECTS}/{_plain(request)['name']}", request, revision)
 
     def update_project(
-        self, project_id: str, request: organization.ProjectUpdate, revision: int | None = None
+        self, project_id: str, request: organization.ProjectUpdate | Json, revision: int | None = None
     ) -> organization.Project:
-        return self._change(organization.Project, "PATCH", f"{PROJECTS}/{project_id}", request, revision)
+        return self._change("PATCH", f"{PROJECTS}/{project_id}", request, revision)
 
     def set_project_resources(
-        self, project_id: str, request: organization.ResourcesUpdate, revision: int | None = None
+        self, project_id: str, request: organization.ResourcesUpdate | Json, revision: int | None = None
     ) -> organization.Project:
-        return self._change(organization.Project, "PUT", f"{PROJECTS}/{project_id}/resources", request, revision)
+        return self._change("PUT", f"{PROJECTS}/{project_id}/resources", request, revision)
 
     def delete_project(self, project_id: str, *, workloads: str | None = None, move_to: str | None = None) -> None:
         """With work in it this is refused with the choices: `workloads="delete"` or `workloads="move", move_to=…`."""
@@ -364,20 +356,20 @@ class Client:
         self._call("DELETE", f"{PROJECTS}/{project_id}", params=said)
 
     def departments(self) -> list[organization.Department]:
-        return self._all(DEPARTMENTS, "departments", organization.Department)
+        return self._all(DEPARTMENTS, "departments")
 
-    def create_department(self, request: organization.DepartmentRequest) -> organization.Department:
-        return self._post(organization.Department, DEPARTMENTS, request)
+    def create_department(self, request: organization.DepartmentRequest | Json) -> organization.Department:
+        return self._post(DEPARTMENTS, request)
 
     def replace_department(
-        self, request: organization.DepartmentRequest, revision: int | None = None
+        self, request: organization.DepartmentRequest | Json, revision: int | None = None
     ) -> organization.Department:
-        return self._change(organization.Department, "PUT", f"{DEPARTMENTS}/{request.name}", request, revision)
+        return self._change("PUT", f"{DEPARTMENTS}/{_plain(request)['name']}", request, revision)
 
     def update_department(
-        self, department_id: str, request: organization.DepartmentUpdate, revision: int | None = None
+        self, department_id: str, request: organization.DepartmentUpdate | Json, revision: int | None = None
     ) -> organization.Department:
-        return self._change(organization.Department, "PATCH", f"{DEPARTMENTS}/{department_id}", request, revision)
+        return self._change("PATCH", f"{DEPARTMENTS}/{department_id}", request, revision)
 
     def delete_department(self, department_id: str) -> None:
         self._call("DELETE", f"{DEPARTMENTS}/{department_id}")
@@ -385,157 +377,155 @@ class Client:
     # --- nodes and clusters ----------------------------------------------------------------------------------
 
     def nodes(self) -> list[nodes_wire.NodeAnswer]:
-        return self._all("/api/v1/nodes", "nodes", nodes_wire.NodeAnswer)
+        return self._all("/api/v1/nodes", "nodes")
 
     def node(self, name: str) -> nodes_wire.NodeDetail:
-        return self._get(nodes_wire.NodeDetail, f"/api/v1/nodes/{name}")
+        return self._get(f"/api/v1/nodes/{name}")
 
     def overview(self) -> overview.Overview:
         """Nodes, projects and running work as they were at one moment."""
-        return self._get(overview.Overview, "/api/v1/overview")
+        return self._get("/api/v1/overview")
 
     def override_node(
-        self, node: str, marks: nodes_wire.NodeOverridesRequest, revision: int | None = None
+        self, node: str, overrides: nodes_wire.NodeOverridesRequest | Json, revision: int | None = None
     ) -> nodes_wire.NodeAnswer:
-        """What an administrator says about a node, all of it; with a revision only if nobody said otherwise since."""
-        return self._change(nodes_wire.NodeAnswer, "PUT", f"/api/v1/nodes/{node}/marks", marks, revision)
+        """Replace what administrators set on a node; with a revision only if it has not changed since."""
+        return self._change("PUT", f"/api/v1/nodes/{node}/marks", overrides, revision)
 
     def node_pools(self) -> list[nodes_wire.NodePoolAnswer]:
-        return self._all("/api/v1/node-pools", "nodepools", nodes_wire.NodePoolAnswer)
+        return self._all("/api/v1/node-pools", "nodepools")
 
-    def create_node_pool(self, request: nodes_wire.NodePoolRequest) -> nodes_wire.NodePoolAnswer:
-        return self._post(nodes_wire.NodePoolAnswer, "/api/v1/node-pools", request)
+    def create_node_pool(self, request: nodes_wire.NodePoolRequest | Json) -> nodes_wire.NodePoolAnswer:
+        return self._post("/api/v1/node-pools", request)
 
     def node_pool(self, pool: str) -> nodes_wire.NodePoolAnswer:
-        return self._get(nodes_wire.NodePoolAnswer, f"/api/v1/node-pools/{pool}")
+        return self._get(f"/api/v1/node-pools/{pool}")
 
     def update_node_pool(
-        self, pool: str, request: nodes_wire.NodePoolUpdate, revision: int | None = None
+        self, pool: str, request: nodes_wire.NodePoolUpdate | Json, revision: int | None = None
     ) -> nodes_wire.NodePoolAnswer:
-        return self._change(nodes_wire.NodePoolAnswer, "PATCH", f"/api/v1/node-pools/{pool}", request, revision)
+        return self._change("PATCH", f"/api/v1/node-pools/{pool}", request, revision)
 
     def delete_node_pool(self, pool: str) -> None:
         self._call("DELETE", f"/api/v1/node-pools/{pool}")
 
     def clusters(self) -> list[nodes_wire.ClusterAnswer]:
-        return self._all("/api/v1/clusters", "clusters", nodes_wire.ClusterAnswer)
+        return self._all("/api/v1/clusters", "clusters")
 
-    def create_cluster(self, request: nodes_wire.ClusterRequest) -> nodes_wire.NewCluster:
-        return self._post(nodes_wire.NewCluster, "/api/v1/clusters", request)
+    def create_cluster(self, request: nodes_wire.ClusterRequest | Json) -> nodes_wire.NewCluster:
+        return self._post("/api/v1/clusters", request)
 
     def delete_cluster(self, cluster_id: str) -> None:
         self._call("DELETE", f"/api/v1/clusters/{cluster_id}")
 
     def audit(self, *, limit: int = 50, offset: int = 0) -> list[audit_wire.AuditEntry]:
         params = {"limit": limit, "offset": offset}
-        return self._get(audit_wire.AuditPage, "/api/v1/audit/log", params).entries
+        return self._get("/api/v1/audit/log", params).entries
 
     def audit_file(self) -> Iterator[bytes]:
         """All of the audit log as comma separated values."""
-        with self._stream("GET", "/api/v1/audit/log/file") as answer:
-            yield from answer.iter_raw()
+        with self._stream("GET", "/api/v1/audit/log/file") as pieces:
+            yield from pieces
 
     # --- changes ---------------------------------------------------------------------------------------------
 
     def changes(self, after: int | None = None) -> Iterator[Change]:
         """What changes from now on, or since a revision, without end; after a broken connection it goes on where it
-        was. A `reset` means that too much happened meanwhile: look at everything anew."""
+        was. A `reset` means that too much happened meanwhile: read everything again."""
         while True:
             headers = {} if after is None else {"Last-Event-ID": str(after)}
-            timeout = httpx2.Timeout(30.0, read=60.0)
             try:
-                with self._stream("GET", "/api/v1/changes", headers=headers, timeout=timeout) as answer:
-                    for event in httpx2.EventSource(answer):
-                        if event.data:
-                            change = _change(json.loads(event.data))
-                            after = change.revision
-                            yield change
+                with self._stream("GET", "/api/v1/changes", headers=headers, silence_s=CHANGES_SILENCE_S) as pieces:
+                    for data in events(pieces):
+                        change = _change(json.loads(data))
+                        after = change.revision
+                        yield change
             except Unreachable:
                 if after is None:
                     raise
 
     # --- how calls are made ----------------------------------------------------------------------------------
 
-    def _token(self, request: access.TokenRequest) -> access.TokenAnswer:
+    def _token(self, request: Mapping[str, str]) -> access.TokenAnswer:
         self.token = None
-        answer = self._read(access.TokenAnswer, self._call("POST", "/api/v1/token", request))
+        answer = self._read(self._call("POST", "/api/v1/token", request))
         self.token = answer.access_token
         return answer
 
-    def _get(self, kind: type[AnswerT], path: str, params: Mapping[str, Any] | None = None) -> AnswerT:
-        return self._read(kind, self._call("GET", path, params=params))
+    def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
+        return self._read(self._call("GET", path, params=params))
 
-    def _post(self, kind: type[AnswerT], path: str, body: Request | None = None, key: str | None = None) -> AnswerT:
-        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
-        return self._read(kind, self._call("POST", path, body, headers=headers))
+    def _post(self, path: str, body: Body | None = None, key: str | None = None) -> Any:
+        return self._read(self._call("POST", path, body, headers={"Idempotency-Key": key or new_key()}))
 
-    def _change(self, kind: type[AnswerT], method: str, path: str, body: Request, revision: int | None) -> AnswerT:
+    def _change(self, method: str, path: str, body: Body, revision: int | None) -> Any:
         headers = {} if revision is None else {"If-Match": f'"{revision}"'}
-        return self._read(kind, self._call(method, path, body, headers=headers))
+        return self._read(self._call(method, path, body, headers=headers))
 
-    def _all(self, path: str, name: str, kind: type[AnswerT], params: Mapping[str, Any] | None = None) -> list[AnswerT]:
+    def _all(self, path: str, name: str, params: Mapping[str, Any] | None = None) -> list[Any]:
         """Every page of a list."""
-        items = TypeAdapter(list[kind])  # type: ignore[valid-type]
-        found: list[AnswerT] = []
+        found: list[Any] = []
         offset: int | None = 0
         while offset is not None:
-            asked = {**(params or {}), "offset": offset, "limit": PAGE_MAX}
-            page = self._call("GET", path, params=asked).json()
-            found += items.validate_python(page.get(name, []))
+            page = self._get(path, {**(params or {}), "offset": offset, "limit": PAGE_MAX})
+            found += page.get(name, [])
             offset = page.get("next")
         return found
 
-    def _read(self, kind: type[AnswerT], answer: httpx2.Response | Reply) -> AnswerT:
+    def _read(self, answer: Reply) -> Any:
         try:
-            return kind.model_validate_json(answer.content)
-        except ValidationError as error:
+            return read(answer.content)
+        except ValueError as error:
             fix = "run the same release of Fairpool on both sides"
-            problem = problems.ProblemItem(code="wire.unreadable", what=str(error), fix=fix)
-            raise Refused(answer.status_code, [problem]) from error
+            problem = Problem("wire.unreadable", f"the server's answer cannot be read: {error}", fix)
+            raise Refused(answer.status_code, [RefusedItem(problem)]) from error
 
     def _call(
         self,
         method: str,
         path: str,
-        body: Request | None = None,
+        body: Body | None = None,
         *,
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> httpx2.Response | Reply:
-        content = body.model_dump_json(by_alias=True, exclude_unset=True) if body is not None else None
-        said = {**self._headers(), **(headers or {})}
-        if content is not None:
-            said["Content-Type"] = "application/json"
-        return self._sent(method, path, content=content, params=params, headers=said)
+    ) -> Reply:
+        sent = {**self._headers(), **(headers or {})}
+        if body is None:
+            return self._sent(method, path, content=None, params=params, headers=sent)
+        content = json.dumps(_plain(body), allow_nan=False).encode()
+        sent["Content-Type"] = "application/json"
+        return self._sent(method, path, content=content, params=params, headers=sent)
 
     def _sent(
         self,
         method: str,
         path: str,
         *,
-        content: str | bytes | None,
+        content: bytes | None,
         params: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-    ) -> httpx2.Response | Reply:
-        try:
-            answer = self._http.request(method, path, content=content, params=params, headers=headers)
-        except httpx2.TransportError as error:
-            raise Unreachable(f"{self._http.base_url} does not answer: {error}") from error
+    ) -> Reply:
+        answer = self._http.request(method, path, content=content, params=params, headers=headers)
         if answer.is_error:
             raise _refusal(answer)
         return answer
 
     @contextmanager
-    def _stream(self, method: str, path: str, **options: Any) -> Iterator[httpx2.Response]:
-        options["headers"] = {**self._headers(), **options.get("headers", {})}
-        try:
-            with self._http.stream(method, path, **options) as answer:
-                if answer.is_error:
-                    answer.read()
-                    raise _refusal(answer)
-                yield answer
-        except httpx2.TransportError as error:
-            raise Unreachable(f"{self._http.base_url} does not answer: {error}") from error
+    def _stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        silence_s: float | None = TIMEOUT_S,
+    ) -> Iterator[Iterator[bytes]]:
+        """The body of an answer, piece by piece; `silence_s`: how long the next piece may take, None: for ever."""
+        sent = {**self._headers(), **(headers or {})}
+        with self._http.stream(method, path, params=params, headers=sent, silence_s=silence_s) as answer:
+            if answer.is_error:
+                raise _refusal(answer.whole())
+            yield answer.pieces
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
@@ -552,20 +542,55 @@ def _change(data: dict[str, Any]) -> Change:
     )
 
 
-def _refusal(answer: httpx2.Response | Reply) -> Refused:
+def _submitted(request: workload_spec.SubmitAny | Submission) -> tuple[str, Body]:
+    if isinstance(request, Submission):
+        return f"/api/v1/workloads/{PATHS[request.kind]}", request.body
+    return f"/api/v1/workloads/{PATHS[type(request).__name__.removeprefix('Submit')]}", request
+
+
+def _plain(body: Body) -> Any:
+    """A request as it travels: one that is a model without what was not set."""
+    return body if isinstance(body, Mapping) else body.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def new_key() -> str:
+    """An `Idempotency-Key` that no other call has."""
+    return os.urandom(16).hex()
+
+
+def events(pieces: Iterator[bytes]) -> Iterator[str]:
+    """The data of each server-sent event."""
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n\n")
+        for event in whole:
+            data = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
+            if any(data):
+                yield b"\n".join(data).decode()
+
+
+def _refusal(answer: Reply) -> Refused:
     try:
-        said = problems.ProblemDocument.model_validate_json(answer.content)
-    except ValidationError:
-        what = f"the server answered {answer.status_code} {answer.reason_phrase}"
-        problem = problems.ProblemItem(
-            code="wire.not_fairpool", what=what, fix="check that the URL is that of a Fairpool server"
+        said = read(answer.content)
+        items = [_item(each) for each in said.get("problems", [])]
+        return Refused(
+            answer.status_code,
+            items or [RefusedItem(Problem("request.refused", str(said["message"]), ""))],
+            said.get("choices"),
         )
-        return Refused(answer.status_code, [problem])
-    items = said.problems or [problems.ProblemItem(code="request.refused", what=said.message)]
-    return Refused(answer.status_code, items, said.choices)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        what = f"the server answered {answer.status_code} {answer.reason_phrase}"
+        problem = Problem("wire.not_fairpool", what, "check that the URL is that of a Fairpool server")
+        return Refused(answer.status_code, [RefusedItem(problem)])
 
 
-def _read_refused_shell(answer: httpx2.Response) -> None:
-    """What is said instead of opening a shell must be read before the connection is given up."""
-    if "sec-websocket-key" in answer.request.headers and answer.status_code != SWITCHED:
-        answer.read()
+def _item(said: Record) -> RefusedItem:
+    return RefusedItem(Problem(str(said["code"]), str(said["what"]), str(said.get("fix", ""))), said.get("field"))
+
+
+def _transport(address: str, timeout_s: float, socket: Path | None) -> LoopbackHttp | NetworkHttp:
+    if is_here(address):
+        return LoopbackHttp(address, timeout_s, socket)
+    from fairpool.api.network import NetworkHttp  # takes 100 ms, and only for a server on another machine
+
+    return NetworkHttp(address, timeout_s)

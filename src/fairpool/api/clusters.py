@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from fairpool.api.declarations import Count, OrganizationWire, WorkloadWire
 from fairpool.api.message import Message, Wire
@@ -78,6 +78,14 @@ class DesiredWorkload(WorkloadWire):
     def heard(self, over: Over | None, incarnations: Mapping[int, int], done: tuple[int, ...]) -> DesiredWorkload:
         """The same workload with what was heard of it."""
         return self.model_copy(update={"over": over, "incarnations": dict(incarnations), "done": done})
+
+
+class PullRequest(BaseModel):
+    """Asks for declarations that changed after a revision."""
+
+    model_config = ConfigDict(frozen=True)
+    after: Annotated[int, Field(ge=0, le=2**62, description="The last revision received; 0 if none")]
+    wait_s: Annotated[float, Field(alias="waitS", ge=0, le=60)] = 0.0
 
 
 class PullAnswer(Message):

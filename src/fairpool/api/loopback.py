@@ -1,36 +1,51 @@
-"""Plain HTTP to a server on this machine, for commands that are over in a moment.
+"""HTTP to a server on this machine, for commands that are over in a moment.
 
-The full client costs a command 100 ms before its first byte: proxies, certificates, HTTP/2. To a server on this machine
-the standard library is enough. What needs more (a stream, a shell) is left to the full client, which is imported then.
-Trouble is raised as the full client raises it, so that callers know one set of exceptions.
+The full client costs a command 100 ms before its first byte (proxies, certificates, HTTP/2), and the standard library's
+20 ms (it parses headers as mail). A server on this machine is ours, speaks HTTP/1.1 and answers with a length or in
+chunks: that much is here. A shell, which needs a WebSocket, is left to the full client, which is imported then.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
 import select
 import socket
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
-    import httpx2
+    from contextlib import AbstractContextManager
+
     from httpx2.websockets import WebSocketSession
+
+    from fairpool.api.network import NetworkHttp
 
 
 OWN = re.compile(r"127(\.\d{1,3}){3}")
+LINE_MAX = 65_536
+PIECE = 65_536
+HEADERS_MAX = 200
+IN_PATHS = "/?&=:%@!$'()*+,;~"
+
+
+class Unreachable(Exception):
+    """No answer came. Unless `connected` is false, the request may have been carried out."""
+
+    def __init__(self, address: str, reason: str, *, connected: bool) -> None:
+        super().__init__(f"{address} does not answer: {reason}")
+        self.reason = reason
+        self.connected = connected
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, as far as anybody looks at it."""
+    """An answer with all of its body."""
 
     status_code: int
     reason_phrase: str
@@ -44,6 +59,23 @@ class Reply:
         return json.loads(self.content)
 
 
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer whose body is read piece by piece."""
+
+    status_code: int
+    reason_phrase: str
+    pieces: Iterator[bytes]
+
+    @property
+    def is_error(self) -> bool:
+        return self.status_code >= 400
+
+    def whole(self) -> Reply:
+        """The same with all of its body."""
+        return Reply(self.status_code, self.reason_phrase, b"".join(self.pieces))
+
+
 def is_here(address: str) -> bool:
     """Whether this is plain HTTP to this machine."""
     parts = urlsplit(address)
@@ -52,95 +84,192 @@ def is_here(address: str) -> bool:
 
 
 class LoopbackHttp:
-    """One connection, kept open. For one thread."""
+    """One connection, kept open, and one for each stream. For one thread."""
 
     def __init__(self, address: str, timeout_s: float, place: Path | None = None) -> None:
         """`place` is a Unix socket at which the same server answers; tried first."""
         parts = urlsplit(address)
         self._place = place
         self._address, self._timeout_s, self._prefix = address, timeout_s, parts.path.rstrip("/")
-        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
-        self._full: httpx2.Client | None = None
+        self._host, self._port = parts.hostname or "", parts.port or 80
+        self._line: _Line | None = None
+        self._full: NetworkHttp | None = None
 
     def request(
         self,
         method: str,
         path: str,
         *,
-        content: str | bytes | None = None,
+        content: bytes | None = None,
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str],
     ) -> Reply:
         """One call, once: whether it may be repeated is for the caller to know."""
-        target = f"{self._prefix}{path}" + (f"?{urlencode(params)}" if params else "")
-        self._connect()
+        line = self._connected()
         try:
-            body = content.encode() if isinstance(content, str) else content
-            self._connection.request(method, target, body, dict(headers))
-            answer = self._connection.getresponse()
-            return Reply(answer.status, answer.reason, answer.read())
-        except (OSError, http.client.HTTPException) as error:
-            import httpx2
+            with self._losing():
+                line.send(method, self._target(path, params), headers, content)
+                status, reason, fields = line.head()
+                body = b"".join(line.body(status, fields))
+        except Unreachable:
+            self._hang_up()
+            raise
+        if fields.get("connection", "").lower() == "close":
+            self._hang_up()
+        return Reply(status, reason, body)
 
-            self._connection.close()
-            kind = httpx2.ReadTimeout if isinstance(error, TimeoutError) else httpx2.ReadError
-            raise kind(str(error) or type(error).__name__) from error
-
-    def _connect(self) -> None:
-        """A server hangs up on who is silent for long, for instance while a person is asked: then it is called anew."""
-        known = self._connection.sock
-        if known is not None and select.select([known], [], [], 0)[0]:
-            self._connection.close()
-        if self._connection.sock is None:
-            try:
-                self._connection.sock = self._owners_line()
-                if self._connection.sock is None:
-                    self._connection.connect()
-            except OSError as error:
-                import httpx2
-
-                raise httpx2.ConnectError(str(error)) from error
-
-    def _owners_line(self) -> Any:
-        """A connection to the server's Unix socket; None: there is none that we could open."""
-        if self._place is None:
-            return None
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        line.settimeout(self._timeout_s)
+    @contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str],
+        silence_s: float | None,
+    ) -> Iterator[Streamed]:
+        """One call on a connection of its own; `silence_s`: how long the next piece may take, None: for ever."""
+        line = self._connect()
         try:
-            folder = os.open(self._place.parent, os.O_PATH | os.O_CLOEXEC)  # an address may only have 107 bytes
-            try:
-                line.connect(f"/proc/self/fd/{folder}/{self._place.name}")
-            finally:
-                os.close(folder)
-        except (OSError, AttributeError):  # not ours, not there, or not Linux
+            with self._losing():
+                line.send(method, self._target(path, params), headers, None)
+                line.socket.settimeout(silence_s)
+                status, reason, fields = line.head()
+            yield Streamed(status, reason, self._pieces(line.body(status, fields)))
+        finally:
             line.close()
-            return None
-        return line
 
-    def stream(self, method: str, path: str, **options: Any) -> AbstractContextManager[httpx2.Response]:
-        return self._whole().stream(method, path, **options)
+    def websocket(
+        self, path: str, *, params: Sequence[tuple[str, Any]], headers: Mapping[str, str], message_max: int
+    ) -> AbstractContextManager[WebSocketSession]:
+        """By the full client."""
+        if self._full is None:
+            from fairpool.api.network import NetworkHttp  # takes 100 ms
 
-    def websocket(self, address: httpx2.URL, **options: Any) -> AbstractContextManager[WebSocketSession]:
-        return self._whole().websocket(address, **options)
-
-    @property
-    def event_hooks(self) -> dict[str, list[Any]]:
-        return self._whole().event_hooks
-
-    @property
-    def base_url(self) -> httpx2.URL:
-        return self._whole().base_url
+            self._full = NetworkHttp(self._address, self._timeout_s, is_here=True)
+        return self._full.websocket(path, params=params, headers=headers, message_max=message_max)
 
     def close(self) -> None:
-        self._connection.close()
+        self._hang_up()
         if self._full is not None:
             self._full.close()
 
-    def _whole(self) -> httpx2.Client:
-        """Past any proxy, and without reading certificates that nobody will show."""
-        import httpx2
+    def _target(self, path: str, params: Mapping[str, Any] | None) -> str:
+        return quote(f"{self._prefix}{path}", safe=IN_PATHS) + (f"?{urlencode(params)}" if params else "")
 
-        if self._full is None:
-            self._full = httpx2.Client(base_url=self._address, timeout=self._timeout_s, verify=False, trust_env=False)
-        return self._full
+    def _connected(self) -> _Line:
+        """A server closes a connection that is idle for long, for instance while a user is prompted: then anew."""
+        if self._line is not None and select.select([self._line.socket], [], [], 0)[0]:
+            self._hang_up()
+        if self._line is None:
+            self._line = self._connect()
+        return self._line
+
+    def _connect(self) -> _Line:
+        try:
+            opened = self._owners_socket() or socket.create_connection((self._host, self._port), self._timeout_s)
+        except OSError as error:
+            raise Unreachable(self._address, str(error), connected=False) from error
+        return _Line(opened, urlsplit(self._address).netloc)
+
+    def _owners_socket(self) -> socket.socket | None:
+        """A connection to the server's Unix socket, which tells it the caller's process; None: it cannot be opened."""
+        if self._place is None:
+            return None
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        opened.settimeout(self._timeout_s)
+        try:
+            folder = os.open(self._place.parent, os.O_PATH | os.O_CLOEXEC)  # an address may only have 107 bytes
+            try:
+                opened.connect(f"/proc/self/fd/{folder}/{self._place.name}")
+            finally:
+                os.close(folder)
+        except (OSError, AttributeError):  # not ours, not there, or not Linux
+            opened.close()
+            return None
+        return opened
+
+    def _pieces(self, body: Iterator[bytes]) -> Iterator[bytes]:
+        with self._losing():
+            yield from body
+
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        """Whatever goes wrong on a connection, as one exception."""
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            raise Unreachable(self._address, str(error) or type(error).__name__, connected=True) from error
+
+    def _hang_up(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+
+class _Line:
+    """HTTP/1.1 on one open connection. What is wrong with an answer is a `ValueError`."""
+
+    def __init__(self, opened: socket.socket, host: str) -> None:
+        self.socket = opened
+        self._host = host
+        self._reader = opened.makefile("rb")
+
+    def close(self) -> None:
+        self._reader.close()
+        self.socket.close()
+
+    def send(self, method: str, target: str, headers: Mapping[str, str], content: bytes | None) -> None:
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {self._host}", "Accept: */*"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if content is not None or method in ("POST", "PUT", "PATCH"):
+            lines.append(f"Content-Length: {len(content or b'')}")
+        if any(not line.isprintable() for line in lines):
+            raise ValueError("the request contains a control character")
+        self.socket.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + (content or b""))
+
+    def head(self) -> tuple[int, str, dict[str, str]]:
+        """Status, its words, and the header fields, by their names in lower case."""
+        while True:
+            version, _, rest = self._text().partition(" ")
+            status, _, reason = rest.partition(" ")
+            if not version.startswith("HTTP/1.") or not status.isdecimal():
+                raise ValueError("the answer is not HTTP" if version else "the connection was closed")
+            fields: dict[str, str] = {}
+            while text := self._text():
+                name, _, value = text.partition(":")
+                fields[name.strip().lower()] = value.strip()
+                if len(fields) > HEADERS_MAX:
+                    raise ValueError("the answer has too many header fields")
+            if int(status) >= 200:
+                return int(status), reason, fields
+
+    def body(self, status: int, fields: Mapping[str, str]) -> Iterator[bytes]:
+        """As it comes, in pieces."""
+        if status in (204, 304):
+            return
+        if fields.get("transfer-encoding", "").lower() == "chunked":
+            while size := int(self._text().partition(";")[0], 16):
+                yield from self._exactly(size)
+                self._text()
+            while self._text():
+                pass
+        elif "content-length" in fields:
+            yield from self._exactly(int(fields["content-length"]))
+        else:
+            yield from iter(lambda: self._reader.read1(PIECE), b"")
+
+    def _exactly(self, size: int) -> Iterator[bytes]:
+        while size:
+            piece = self._reader.read1(min(size, PIECE))
+            if not piece:
+                raise ValueError("the answer ended too early")
+            size -= len(piece)
+            yield piece
+
+    def _text(self) -> str:
+        """One line, without its end."""
+        line = self._reader.readline(LINE_MAX)
+        if not line.endswith(b"\n"):
+            raise ValueError("a line of the answer is too long" if line else "the connection was closed")
+        return line.rstrip(b"\r\n").decode("latin-1")

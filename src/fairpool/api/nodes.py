@@ -65,7 +65,7 @@ class NodePoolPage(Page):
     nodepools: list[NodePoolAnswer]
 
 
-class TaintWire(Request):
+class NodeTaint(Request):
     """A taint, such as `runai=drain:NoExecute`."""
 
     key: Annotated[ShortText, Field(min_length=1, examples=["runai"])]
@@ -82,7 +82,7 @@ class NodeOverridesRequest(Request):
         }
     )
     cordoned: StrictBool = False
-    taints: Annotated[list[TaintWire], Field(max_length=64)] = Field(default_factory=list)
+    taints: Annotated[list[NodeTaint], Field(max_length=64)] = Field(default_factory=list)
     labels: Annotated[dict[ShortText, ShortText], Field(max_length=64)] = Field(default_factory=dict)
 
 
@@ -119,7 +119,7 @@ class NodeAnswer(Answer):
     cpu_allocated_milli: Annotated[int, Field(description="Requested by the pods on the node")] = 0
     memory_allocated_bytes: Annotated[int, Field(description="Requested by the pods on the node")] = 0
     labels: dict[str, str] = Field(default_factory=dict)
-    taints: list[TaintWire] = Field(default_factory=list)
+    taints: list[NodeTaint] = Field(default_factory=list)
     cordoned: bool = False
     marks: NodeOverridesRequest = Field(default_factory=NodeOverridesRequest)
     revision: int = 0

@@ -47,6 +47,16 @@ def item(problem: Problem, field: str | None = None) -> ProblemItem:
     return ProblemItem(code=problem.code, what=problem.what, fix=problem.fix, field=field)
 
 
+class ProblemList(list[ProblemItem]):
+    """Everything that is wrong with a request, collected."""
+
+    def add(self, code: str, what: str, fix: str, field: str) -> None:
+        self.append(ProblemItem(code=code, what=what, fix=fix, field=field))
+
+    def add_problem(self, problem: Problem, field: str) -> None:
+        self.append(item(problem, field))
+
+
 def document(
     status: int, title: str, problems: Sequence[ProblemItem], choices: dict[str, str] | None = None
 ) -> ProblemDocument:

@@ -1,4 +1,4 @@
-"""The two ends of a shell: what travels on its WebSocket, and the client's side of it.
+"""Shells in pods: the messages on the WebSocket, and the client's side of it.
 
 Each message is one byte that names the channel, then bytes: 0 input, 1 output, 2 errors, 3 how it ended (JSON),
 4 the size of the terminal (JSON), 255 the end of the channel whose number follows. The numbers are those of
@@ -46,7 +46,7 @@ class Frame:
 
 
 def decode(message: bytes) -> Frame | Problem:
-    """A message that somebody sent."""
+    """A message from the other side."""
     if not message or message[0] not in _NUMBERS:
         return Problem(
             "shell.channel", "the message has an unknown channel", "start each message with its channel number"
@@ -118,7 +118,7 @@ class Shell:
             except TimeoutError:
                 if timeout_s is not None:
                     raise
-                # Ctrl-C may reach another thread, and nobody tells the one that waits for ever.
+                # Ctrl-C may reach another thread, and would not interrupt a wait without end in this one.
                 continue
             except (WebSocketDisconnect, httpx2.TransportError):
                 return None

@@ -8,9 +8,6 @@ from pydantic import ConfigDict, Field, StrictInt, StringConstraints
 
 from fairpool.api.wire import Answer, ProjectName, Request
 
-PIECE_MAX_BYTES = 4 * 1024 * 1024
-"""What is sent at once."""
-
 UploadId = Annotated[
     str,
     StringConstraints(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),

@@ -9,15 +9,7 @@ from pydantic import ValidationError as ValidationError  # what making one of th
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json, to_json
 
-from fairpool.api.later import is_short
-
-PAGE_DEFAULT = 50
-PAGE_MAX = 500
-
-NAME_PATTERN = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
-WORKLOAD_NAME_MAX = 49
-PROJECT_NAME_MAX = 57  # `runai-<name>` is a namespace, and those have at most 63 characters
-LABEL_NAME_MAX = 63
+from fairpool.api.limits import LABEL_NAME_MAX, NAME_PATTERN, PROJECT_NAME_MAX, WORKLOAD_NAME_MAX
 
 WorkloadName = Annotated[
     str, StringConstraints(pattern=NAME_PATTERN, max_length=WORKLOAD_NAME_MAX), Field(examples=["train-1"])
@@ -43,7 +35,6 @@ class Request(BaseModel):
         allow_inf_nan=False,
         frozen=True,
         hide_input_in_errors=True,  # it may be a password, and errors are printed
-        defer_build=is_short(),
     )
 
     def wire(self) -> dict[str, Any]:
@@ -60,7 +51,6 @@ class Answer(BaseModel):
         populate_by_name=True,
         frozen=True,
         hide_input_in_errors=True,
-        defer_build=is_short(),
     )
 
 

@@ -216,7 +216,7 @@ class ExposedUrl(Request):
     tool_name: ShortText | None = None
 
 
-class TolerationWire(Request):
+class PodToleration(Request):
     """Lets pods onto nodes with matching taints."""
 
     key: ShortText = ""
@@ -241,7 +241,7 @@ class Security(Request):
     host_network: StrictBool = False
 
 
-class TopologyWire(Request):
+class TopologyRequest(Request):
     """Keep the pods on nodes with the same value of a label."""
 
     required: ShortText | None = None
@@ -304,8 +304,8 @@ class CommonSpec(PodSpecWire):
     node_pools: Annotated[list[PoolNameText], Field(max_length=64)] = Field(default_factory=list)
     node_type: ShortText | None = None
     node_affinity_required: dict[str, Any] | None = None
-    tolerations: Annotated[list[TolerationWire], Field(max_length=64)] = Field(default_factory=list)
-    topology: TopologyWire | None = None
+    tolerations: Annotated[list[PodToleration], Field(max_length=64)] = Field(default_factory=list)
+    topology: TopologyRequest | None = None
     security: Security = Field(default_factory=Security)
     labels: Pairs = Field(default_factory=dict)
     annotations: Pairs = Field(default_factory=dict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
@@ -152,47 +151,6 @@ class PodItem(Answer):
     )
     metrics: dict[str, float] = Field(default_factory=dict, description="Numeric metrics reported by the job")
     parameters: dict[str, str] = Field(default_factory=dict, description="Text parameters reported by the job")
-
-    @property
-    def has_log(self) -> bool:
-        """Whether it came so far that it may have written something."""
-        return self.started_at is not None or (self.exit_code is not None and self.cause != "image-pull")
-
-
-def pod_to_read(lives: Sequence[PodItem]) -> PodItem | None:
-    """Whose log is meant by the log of a workload: of the first pod that runs; else of the pod that failed last; else
-    of the first pod's newest life that has one; else of its newest. Lives come by pod, each from its first to its
-    newest."""
-    running = next((life for life in lives if life.current and life.phase == "running"), None)
-    if running is not None or not lives:
-        return running
-    newest = {life.index: life for life in lives if life.has_log}
-    failed = [life for life in newest.values() if life.outcome == "error"]
-    if failed:
-        return max(failed, key=lambda life: (life.since, -life.index))
-    return newest.get(lives[0].index) or [life for life in lives if life.index == lives[0].index][-1]
-
-
-def pod_called(lives: Sequence[PodItem], called: str) -> PodItem | None:
-    """The life that somebody means by an id, by a name such as `train-1-0-2`, or by the number of its pod."""
-    exact = next((life for life in lives if called in (life.id, life.name)), None)
-    if exact is not None or not called.isdecimal():
-        return exact
-    of_pod = [life for life in lives if str(life.index) == called]
-    return next((life for life in reversed(of_pod) if life.has_log), of_pod[-1] if of_pod else None)
-
-
-PODS_NAMED = 20
-
-
-def pods_there(lives: Sequence[PodItem]) -> str:
-    """Which pods can be named, by their number or by the name of their newest life."""
-    current = [life for life in lives if life.current]
-    if not current:
-        return "the job has no pods yet"
-    named = ", ".join(f"{life.index} ({life.name})" for life in current[:PODS_NAMED])
-    more = f" and {len(current) - PODS_NAMED} more" if len(current) > PODS_NAMED else ""
-    return f"existing pods: {named}{more}"
 
 
 class PodPage(Page):

@@ -14,9 +14,9 @@ from typing import Any, TextIO
 
 import click
 
-from fairpool.cli.complaint import exit_code_of, fail
+from fairpool.cli.failure import ERROR, exit_code_of, fail
 from fairpool.cli.screen import Screen
-from fairpool.cli.up import DATA, FAILED, PRIVATE, complaining, data_directory_at
+from fairpool.cli.up import DATA, PRIVATE, complaining, data_directory_at
 from fairpool.model.problem import Problem
 from fairpool.platform import background
 from fairpool.platform.admin_socket import NoAnswer, ask
@@ -179,7 +179,7 @@ def logs(data: Path | None, follow: bool, tail: int) -> None:
         with complaining():
             data_directory.require()
         what = f"there is no server log in {data_directory.log.parent}"
-        fail([Problem("logs.none", what, "start the server: fairpool up")], FAILED)
+        fail([Problem("logs.none", what, "start the server: fairpool up")], ERROR)
     file = data_directory.log.open(encoding="utf-8", errors="replace")
     for line in deque(file, maxlen=tail):
         click.echo(_coloured(line), nl=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.complaint import NOT_FOUND, UNUSABLE, fail
+from fairpool.cli.failure import ERROR, UNUSABLE, fail
 from fairpool.model.spelling import unknown_name
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _loaded(file: str) -> Loaded:
 def _answer_check(file: str, loaded: Loaded, as_json: bool) -> None:
     from fairpool.cli import plan_json
     from fairpool.cli.screen import printable
-    from fairpool.scheduler.cleaning import check as check_rows
+    from fairpool.scheduler.validation import check as check_rows
 
     found = [*loaded.notes, *check_rows(loaded.snapshot)]
     if as_json:
@@ -109,7 +109,7 @@ def _answer_check(file: str, loaded: Loaded, as_json: bool) -> None:
     else:
         click.echo(f"{file} is valid: version {loaded.version}, written by Fairpool {loaded.written_by}.")
     if found:
-        raise click.exceptions.Exit(NOT_FOUND)
+        raise click.exceptions.Exit(ERROR)
 
 
 def _answer(file: str, loaded: Loaded, changes: Changes, group: str | None, as_json: bool, every_row: bool) -> None:
@@ -122,7 +122,7 @@ def _answer(file: str, loaded: Loaded, changes: Changes, group: str | None, as_j
     if problems:
         fail(problems, UNUSABLE)
     if group is not None and all(each.id != group for each in (*loaded.snapshot.groups, *after.groups)):
-        fail([unknown_name("group", group, (each.id for each in after.groups))], NOT_FOUND)
+        fail([unknown_name("group", group, (each.id for each in after.groups))], ERROR)
     for note in loaded.notes:
         click.echo(f"note: {printable(note.what)}", err=True)
     before = replay(loaded.snapshot)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.complaint import UNUSABLE, fail
+from fairpool.cli.failure import UNUSABLE, fail
 from fairpool.model.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _shim(scenario: Scenario, state: str | None) -> Checkpoint:
 
 
 def _played(scenario: Scenario, shim: Checkpoint, wanted: Wanted, speed: float | None) -> Outcome:
-    """The outcome at the end, or as far as it came before somebody interrupted it."""
+    """The outcome at the end, or as far as it came before it was interrupted."""
     from fairpool.cli.simulation_progress import Progress
     from fairpool.model.problem import Problem
     from fairpool.simulation.performance import Pace, play

@@ -20,7 +20,7 @@ ALLOCATION, WAITING = "gpu-allocation.svg", "waiting-jobs.svg"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The files that somebody asked for."""
+    """The output files that were asked for."""
 
     json: str | None
     charts: str | None
@@ -28,7 +28,7 @@ class Wanted:
     overwrite: bool
 
     def obstacles(self) -> list[Problem]:
-        """What would keep us from writing them: nobody wants to hear that after an hour."""
+        """What would prevent writing them; found before a simulation that may take an hour."""
         problems = []
         for path in self._paths():
             if path.is_dir():

@@ -26,7 +26,7 @@ CAUSES = {
 
 
 def draw(screen: Screen, outcome: Outcome) -> None:
-    """Everything that is shown when nobody asks for more."""
+    """The summary that is always shown."""
     figures, scenario = outcome.tally, outcome.scenario
     screen.title(f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name)
     length = length_text((figures.end - figures.begin) / SECOND_MS)

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from fairpool.cli.complaint import UNUSABLE, fail
+from fairpool.cli.failure import UNUSABLE, fail
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpool import __version__
-from fairpool.cli.complaint import FAILED as FAILED
-from fairpool.cli.complaint import UNUSABLE, exit_code_of, fail
+from fairpool.cli.failure import ERROR, UNUSABLE, exit_code_of, fail
 from fairpool.model.problem import Problem
 from fairpool.platform.address import DEFAULT, Address, listening_socket, read_address
 from fairpool.platform.data_directory import DataDirectory, PlatformError, default_data, directory_problem
 from fairpool.platform.directory_lock import in_use, lock_holder, locked
 
 if TYPE_CHECKING:
-    from fairpool.cli.welcome import Guest
+    from fairpool.cli.welcome import LocalUser
     from fairpool.control.settings import Retention
     from fairpool.platform.node_set import NodeSet
 
 PRIVATE = 0o077
-"""What nobody else may do with files that we make. Pods get the usual umask: their fork server sets it."""
+"""The umask: files of the platform are for its user alone. Pods get the usual one, from their fork server."""
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 
 DATA = click.option(
@@ -132,7 +131,7 @@ def complaining() -> Iterator[None]:
     default=False,
     help="Run in the background and return when ready, or run in this terminal until Ctrl-C (default).",
 )
-@click.option("--in-background", is_flag=True, hidden=True)  # as `--detach` starts it: nobody reads what it prints
+@click.option("--in-background", is_flag=True, hidden=True)  # as `--detach` starts it: its output is not shown
 def up(
     data: Path | None,
     listen: str,
@@ -234,7 +233,7 @@ class Wishes:
 
 def _first_password(file: Path | None) -> str:
     """The first line of the file. Ends the command if it is no password."""
-    from fairpool.api.access import PASSWORD_MAX, PASSWORD_MIN
+    from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 
     if file is None:
         return ""
@@ -272,7 +271,7 @@ class Start:
 
 
 def _up_here(start: Start) -> None:
-    from fairpool.cli.welcome import Guest, shown
+    from fairpool.cli.welcome import LocalUser, shown
     from fairpool.control.store.condition import problem_with
     from fairpool.platform.assembly import Platform
     from fairpool.platform.node_set import summary
@@ -304,23 +303,25 @@ def _up_here(start: Start) -> None:
             disk_reserve_bytes=wishes.disk_reserve_bytes(),
             first_password=start.first_password,
         )
-        guest = Guest(data_directory, address.url)
+        user = LocalUser(data_directory, address.url)
 
         def ready(answer: Mapping[str, Any] | Problem) -> None:
             if start.with_welcome:
-                _welcome(guest, answer, with_link=sys.stdout.isatty())  # what is no terminal may be a log
+                _welcome(user, answer, with_link=sys.stdout.isatty())  # what is no terminal may be a log
             click.echo("Ready. Press Ctrl-C to stop the server; running pods are not affected.")
 
-        platform.run(ready, guest.question() if start.with_welcome else {})
+        platform.run(ready, user.question() if start.with_welcome else {})
         click.echo("Stopped. Running pods are not affected; `fairpool up` finds them again.")
 
 
-def _welcome(guest: Guest, answer: Mapping[str, Any] | Problem, *, with_link: bool = True, is_new: bool = True) -> None:
+def _welcome(
+    user: LocalUser, answer: Mapping[str, Any] | Problem, *, with_link: bool = True, is_new: bool = True
+) -> None:
     """Sign `runai` in, and say so."""
     from fairpool.cli.welcome import to_try
 
-    trouble = "" if isinstance(answer, Problem) else guest.keep(answer, time.time())
-    for line in guest.lines(answer, trouble, with_link=with_link):
+    trouble = "" if isinstance(answer, Problem) else user.keep(answer, time.time())
+    for line in user.lines(answer, trouble, with_link=with_link):
         click.echo(line)
     if is_new and not isinstance(answer, Problem) and answer["project"] and not trouble:
         for line in to_try():
@@ -328,7 +329,7 @@ def _welcome(guest: Guest, answer: Mapping[str, Any] | Problem, *, with_link: bo
 
 
 def _clear_up(data_directory: DataDirectory) -> None:
-    """What somebody left who was killed at his work."""
+    """Remove what an earlier process left behind that was killed."""
     from fairpool.platform import archive
 
     archive.sweep(data_directory.root, archive.OLD_BACKUP_PREFIX, archive.BACKUP_PREFIX, archive.RESTORE_PREFIX)
@@ -376,7 +377,7 @@ def _up_in_background(data_directory: DataDirectory, address: Address, wishes: W
         status = background.start(data_directory, arguments + wishes.words(), stdin)
     except background.ServerExited as error:
         click.echo(error.said.rstrip() or f"error: the server exited with code {error.code}", err=True)
-        raise click.exceptions.Exit(error.code or FAILED) from error
+        raise click.exceptions.Exit(error.code or ERROR) from error
     for line in data_directory.output.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith(("Address", "Data", "Config", "Nodes", "warning:")):
             click.echo(line)
@@ -385,13 +386,13 @@ def _up_in_background(data_directory: DataDirectory, address: Address, wishes: W
 
 
 def _ask_for_welcome(data_directory: DataDirectory, address: str, *, is_new: bool = True) -> None:
-    from fairpool.cli.welcome import Guest
+    from fairpool.cli.welcome import LocalUser
     from fairpool.platform.admin_socket import NoAnswer, ask
 
-    guest = Guest(data_directory, address)
+    user = LocalUser(data_directory, address)
     try:
-        answer = ask(data_directory.admin_socket, "welcome", **guest.question())
+        answer = ask(data_directory.admin_socket, "welcome", **user.question())
     except NoAnswer:
         fix = "check `fairpool status`, then run `fairpool up --detach` again"
         answer = Problem("up.silent", "the server does not respond", fix)
-    _welcome(guest, answer, is_new=is_new)
+    _welcome(user, answer, is_new=is_new)

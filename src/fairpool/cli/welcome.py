@@ -1,7 +1,7 @@
 """What `fairpool up` leaves behind for the person who typed it: `runai` signed in, and a link for the browser.
 
-The token comes over the admin socket, which nobody else can open, and goes into the configuration of `runai`, which
-nobody else can read. The link is printed and kept nowhere.
+The token comes over the admin socket, which only the owner can open, and goes into the configuration of `runai`, which
+only the owner can read. The link is printed and not stored.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairpool.cli.failure import Failure
 from fairpool.cli.runai.configuration import ANY_ADDRESS, Configuration, Login
-from fairpool.cli.runai.failure import Failure
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
 from fairpool.platform.data_directory import DataDirectory, default_config
@@ -24,7 +24,7 @@ HELLO = "submit hello -i python -g 0.5 -- python -c 'print(\"hello\")'"
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class LocalUser:
     """The person at the terminal: their configuration of `runai`, and how they reach this platform."""
 
     data_directory: DataDirectory
@@ -75,7 +75,7 @@ class Guest:
         project = f", project {answer['project']}" if answer["project"] else ""
         yield f"Login    runai is signed in as {answer['user']}{project}"
         if answer["must_change_password"]:
-            yield f"         Its password was set by someone else and must be changed first: {here('runai')} password"
+            yield f"         Its password was set by an administrator. Change it first: {here('runai')} password"
         if answer["first_password_ignored"]:
             yield f"warning: {answer['user']} already has a password, so --first-password-file was ignored"
         if with_link:

@@ -1,1 +1,1 @@
-"""The loop that decides and acts; one per cluster."""
+"""The control loop of a cluster: observe, settle, expand, plan, record, act, report."""

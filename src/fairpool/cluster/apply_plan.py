@@ -1,7 +1,7 @@
-"""Writes a plan into the draft of an entry: binds, promises, evictions, and the two dates of each pod group.
+"""Writes a plan into the draft of the next entry: binds, promises, evictions, and the dates of pod groups.
 
-A pod that moves is evicted and promised a place in the same plan. The promise is for its next life, which is born at
-once, so that the place is kept for it while the old life leaves.
+A pod that is moved is evicted and promised a place in the same plan. The promise is for its replacement, which is
+created at once, so that the place is reserved while the old pod stops.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairpool.scheduler.snapshot import Snapshot
 
 @dataclass(slots=True)
 class PodDecisions:
-    """What a plan says about the pods of one workload."""
+    """What a plan decides about the pods of one workload."""
 
     evict: dict[PodId, Evict]
     bind: dict[PodId, Bind]
@@ -34,16 +34,16 @@ class PodDecisions:
 
 
 def apply_plan(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
-    """Write the plan into the draft. The answer: whose lives are different now; a promise made again is no news."""
+    """Write the plan into the draft. Returns the workloads whose pods changed; a repeated promise is not a change."""
     concerned: dict[WorkloadId, PodDecisions] = {}
     for evict in plan.evictions:
-        _about(concerned, evict.group).evict[evict.pod] = evict
+        _decisions_of(concerned, evict.group).evict[evict.pod] = evict
     for bind in plan.binds:
-        _about(concerned, bind.group).bind[bind.pod] = bind
+        _decisions_of(concerned, bind.group).bind[bind.pod] = bind
     for promise in plan.promises:
-        _about(concerned, promise.group).promise[promise.pod] = promise
+        _decisions_of(concerned, promise.group).promise[promise.pod] = promise
     for withdraw in plan.withdrawals:
-        _about(concerned, withdraw.group).withdraw[withdraw.pod] = withdraw
+        _decisions_of(concerned, withdraw.group).withdraw[withdraw.pod] = withdraw
     dated = _remember_dates(draft, snapshot, plan)
     changed: set[WorkloadId] = set()
     for workload, decided in concerned.items():
@@ -60,7 +60,7 @@ def apply_plan(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> set[Workloa
     return changed
 
 
-def _about(concerned: dict[WorkloadId, PodDecisions], group: GroupId) -> PodDecisions:
+def _decisions_of(concerned: dict[WorkloadId, PodDecisions], group: GroupId) -> PodDecisions:
     workload = workload_of(group)
     if workload not in concerned:
         concerned[workload] = PodDecisions({}, {}, {}, {})
@@ -68,7 +68,7 @@ def _about(concerned: dict[WorkloadId, PodDecisions], group: GroupId) -> PodDeci
 
 
 def _whole_gang(draft: EntryDraft, workload: WorkloadId, pods: tuple[PodRecord, ...]) -> tuple[PodRecord, ...]:
-    """A gang whose nodes have come into different pools is evicted in one of them; the rest of it follows."""
+    """A gang whose nodes are in different pools now is evicted in one of them; the rest is stopped too."""
     spec = draft.spec(workload)
     if spec is None or not is_rigid(spec):
         return pods
@@ -80,12 +80,12 @@ def _whole_gang(draft: EntryDraft, workload: WorkloadId, pods: tuple[PodRecord, 
 
 
 def _next(draft: EntryDraft, pod: PodRecord, decided: PodDecisions) -> list[PodRecord]:
-    """What becomes of one life: another phase of it, and its next life where that has a promise."""
+    """The pod after the plan, and its replacement if that has a promise."""
     now = draft.now
     promise = decided.promise.get(pod.id)
     evict = decided.evict.get(pod.id)
     if evict is not None:
-        leaving = pod.release(now, _cause(evict), _words(draft, pod, evict))
+        leaving = pod.release(now, _cause(evict), _reason(draft, pod, evict))
         return [leaving] if promise is None else [leaving, _promised(_replacement(draft, pod), promise, now)]
     bind = decided.bind.get(pod.id)
     if bind is not None:
@@ -108,15 +108,15 @@ def _next(draft: EntryDraft, pod: PodRecord, decided: PodDecisions) -> list[PodR
     return [pod if promise is None else _promised(pod, promise, now)]
 
 
-def _words(draft: EntryDraft, pod: PodRecord, evict: Evict) -> str:
-    """Why it leaves, for those who may see it; for whom, only to those who may see that one too."""
+def _reason(draft: EntryDraft, pod: PodRecord, evict: Evict) -> str:
+    """Why it is evicted. The workload that gets its place is named only to users who may see that workload."""
     spec = draft.spec(pod.workload)
     mine = spec.project if spec is not None else QueueId("")
     return explain_eviction(evict, _name(draft, mine, evict.reason.winner), called=names_for(mine))
 
 
 def _name(draft: EntryDraft, mine: QueueId, group: GroupId | None) -> str | None:
-    """What people call it: ids of workloads are for programs."""
+    """The name of a workload, as messages show it."""
     spec = draft.spec(workload_of(group)) if group is not None else None
     if spec is None:
         return group
@@ -155,7 +155,7 @@ def _replacement(draft: EntryDraft, pod: PodRecord) -> PodRecord:
 
 
 def _remember_dates(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
-    """When a group started, and since when it is broken. The answer: whose dates changed."""
+    """Note when a group started, and since when it is broken. Returns the workloads whose dates changed."""
     started, stale = set(plan.started), set(plan.stale)
     changed = set()
     for group in snapshot.groups:
@@ -174,7 +174,7 @@ def _remember_dates(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> set[Wo
 
 
 def _alive(draft: EntryDraft, workload: WorkloadId, group: PodGroup) -> set[GroupId]:
-    """Groups whose dates are worth keeping: a replica that was scaled away leaves nothing behind."""
+    """Groups whose dates are kept: those of replicas beyond the declared number are not."""
     return {pod.group for pod in latest_pods(draft.pods_of(workload)).values() if not pod.is_over} | {group.id}
 
 

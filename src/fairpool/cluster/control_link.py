@@ -1,8 +1,8 @@
-"""The cluster's end of the seam to its control plane: pull and push, with patience.
+"""The loop's connection to its control plane: pull and push, with back-off.
 
-The loop pulls when a turn begins and pushes when it ends. Neither ever keeps it from scheduling: while the control
-plane is away both answer None, and are tried again after 1 s, 2 s and so on up to a minute. What was not acknowledged
-is said again, as it is by then. There is no clock here, the loop says what time it is.
+The loop pulls at the beginning of a cycle and pushes at its end. Neither keeps it from scheduling: while the control
+plane is unreachable both return None, and are retried after 1 s, 2 s and so on up to a minute. What was not
+acknowledged is sent again, as it is by then. There is no clock here: the loop passes the time.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from fairpool.api.clusters import (
     QueueReport,
     WorkloadReport,
 )
-from fairpool.api.clusters import Unreachable as Unreachable  # whoever implements the seam finds all of it here
+from fairpool.api.clusters import Unreachable as Unreachable  # part of the protocol below
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PoolName, QueueId, Revision, Token, WorkloadId
 
 FIRST_WAIT_MS: Final = 1 * SECOND_MS
 LONGEST_WAIT_MS: Final = 60 * SECOND_MS
 EVENTS_MAX: Final = 1000
-"""In one report. More are told in the next one, at once."""
+"""In one report. More are sent in the next one, at once."""
 
 Key = TypeVar("Key", bound=Hashable)
-Level = TypeVar("Level")
+Report = TypeVar("Report")
 
 
 class ControlPlane(Protocol):
-    """Where a cluster learns what is desired, and says what is so. Either verb may be repeated without harm."""
+    """Desired state in, reports out. Either call may be repeated without harm."""
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
-        """What changed after a revision, waiting a while for something to change. Raises `Unreachable`."""
+        """What changed after a revision; waits up to `wait_s` for a change. Raises `Unreachable`."""
 
     def push(self, report: PushReport) -> PushAnswer:
-        """Take in what is so. Raises `Unreachable`."""
+        """Store a report. Raises `Unreachable`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +48,20 @@ class Pushed:
     """What the control plane has acknowledged in one push."""
 
     events_through: int | None = None
-    """It has every event up to this one, which is news. None: no more than it had."""
+    """It has every event up to this one. None: no more than before."""
     workloads: tuple[WorkloadId, ...] = ()
-    """Their levels are known there as they are now."""
+    """Their reports are stored as they are now."""
     gone: tuple[WorkloadId, ...] = ()
 
 
 class ControlLink:
-    """Pull and push of one cluster, for as long as one loop lives."""
+    """Pull and push of one cluster, for one loop."""
 
     def __init__(self, control: ControlPlane, cluster: str, wait_s: float = 0.0) -> None:
         self.fenced_by: Token | None = None
-        """The control plane has heard a loop with this higher token, and does not listen to ours."""
+        """The control plane has seen a loop with this higher token, and refuses reports of this one."""
         self.heard_events = 0
-        """The highest number of an event that the control plane has: not above what our ledger has written."""
+        """The highest event number that the control plane has. Above those of the ledger: the ledger is old."""
         self._control = control
         self._cluster = cluster
         self._wait_s = wait_s
@@ -69,7 +69,7 @@ class ControlLink:
         self._pushes = _BackOff()
         self._pull_all = False
         self._offered: Revision | None = None
-        self._push_all = True  # a loop that starts cannot know what was acknowledged before
+        self._push_all = True  # a new loop does not know what was acknowledged before
         self._push_even_nothing = False
         self._push_again: Instant | None = None
         self._number = 0
@@ -87,20 +87,20 @@ class ControlLink:
 
     @property
     def trouble(self) -> str:
-        """Why it does not answer, in words."""
+        """Why it does not answer."""
         return self._pulls.trouble or self._pushes.trouble
 
     @property
     def retry_at(self) -> Instant | None:
-        """When the loop should wake on our account; None: only when it has something to say."""
+        """When the loop should run for a retry; None: when there is something to report."""
         return _earliest(self._pulls.retry_at, self._pushes.retry_at, self._push_again)
 
     def pull(self, now: Instant, after: Revision) -> PullAnswer | None:
-        """What is newly desired; None if nothing is, or if nobody can tell."""
+        """What changed; None if nothing did, or if the control plane is unreachable."""
         if not self._pulls.is_due(now):
             return None
         if after == self._offered:
-            self._pull_all = False  # not before: the loop may have come to grief over what it was given
+            self._pull_all = False  # only now: the loop may have failed to record the answer
         asked = Revision(0) if self._pull_all else after
         try:
             answer = self._control.pull(asked, self._wait_s)
@@ -115,7 +115,7 @@ class ControlLink:
         self._offered = answer.revision if answer.whole else None
         self.heard_events = max(self.heard_events, answer.heard_events)
         if answer.whole and asked:
-            self._push_all = True  # nobody asked for everything: it does not remember, so it needs ours as well
+            self._push_all = True  # it sent everything unasked: it lost its state, and needs all reports
         return answer
 
     def push(
@@ -130,26 +130,26 @@ class ControlLink:
         queues: Iterable[QueueReport] | None = None,
         events: Callable[[int, int], Sequence[EventReport]],
     ) -> Pushed | None:
-        """Say what is so; None if it could not be said now.
+        """Report the current state; None if it could not be sent now.
 
-        `workloads` are the levels of all, `changed` those that may differ from the last call or are no more, `gone`
-        (with their runs) all whose declaration may go. `nodes` and `queues` are all there are, None: as before; hand
-        in the very same object for what is unchanged, and comparing costs nothing. `events(after, limit)` are lines
-        of the ledger.
+        `workloads` are the reports of all workloads, `changed` those that may differ from the last call or no longer
+        exist, `gone` (with their runs) those whose declaration may be removed. `nodes` and `queues` are all of them,
+        or None: unchanged. What is unchanged should be the same object, then comparing costs nothing.
+        `events(after, limit)` reads events of the ledger.
         """
-        self._workloads.now_is(workloads, sorted(changed))
-        self._gone.now_is({each: GoneReport(id=each, run=run) for each, run in gone.items()})
+        self._workloads.set_current(workloads, sorted(changed))
+        self._gone.set_current({each: GoneReport(id=each, run=run) for each, run in gone.items()})
         if nodes is not None:
-            self._nodes.now_is({each.name: each for each in nodes})
+            self._nodes.set_current({each.name: each for each in nodes})
         if queues is not None:
-            self._queues.now_is({(each.pool, each.queue): each for each in queues})
+            self._queues.set_current({(each.pool, each.queue): each for each in queues})
         if not self._pushes.is_due(now):
             return None
         unchanged = self._workloads.unchanged()
         report = self._report(now, token, events)
         if not report.says_something and not self._push_even_nothing:
             self._push_again = None
-            self._pushes.succeed()  # what could not be said has become untrue again: there is nothing to try again
+            self._pushes.succeed()  # what could not be sent is no longer true: nothing to retry
             return Pushed(workloads=unchanged)
         try:
             answer = self._control.push(report)
@@ -169,12 +169,12 @@ class ControlLink:
             after=self._answered,
             whole=whole,
             at=now,
-            workloads=self._workloads.to_say(whole),
-            gone=self._gone.to_say(whole),
-            nodes=self._nodes.to_say(whole),
-            nodes_gone=() if whole else self._nodes.left(),
-            queues=self._queues.to_say(whole),
-            queues_gone=() if whole else self._queues.left(),
+            workloads=self._workloads.to_send(whole),
+            gone=self._gone.to_send(whole),
+            nodes=self._nodes.to_send(whole),
+            nodes_gone=() if whole else self._nodes.removed(),
+            queues=self._queues.to_send(whole),
+            queues_gone=() if whole else self._queues.removed(),
             events=tuple(events(self._events_through, EVENTS_MAX)),
         )
 
@@ -186,19 +186,19 @@ class ControlLink:
             self._pushes.fail(now, f"another loop has taken over this cluster, with token {answer.token}")
             return None
         if not answer.takes(report):
-            # Late, or a loop with our token has counted further than we have: go on from there.
+            # A late answer, or a loop with the same token has counted further: continue from there.
             self._number = max(self._number, answer.number)
             self._fail(report, now, "the answer was for another report")
             return None
         self._pushes.succeed()
         self._answered = report.number
         self._push_all = answer.want_whole
-        self._pull_all |= answer.want_whole  # who forgot what we said may also have forgotten what it said
+        self._pull_all |= answer.want_whole  # it lost our reports, so it may have lost declarations too
         self._push_even_nothing = False
         more = answer.want_whole or len(report.events) >= EVENTS_MAX
         self._push_again = now if more else None
-        for said in (self._workloads, self._gone, self._nodes, self._queues):
-            said.acknowledge(report.whole)
+        for tracked in (self._workloads, self._gone, self._nodes, self._queues):
+            tracked.acknowledge(report.whole)
         return Pushed(
             events_through=self._acknowledged_events(report, answer),
             workloads=(*(each.id for each in report.workloads), *unchanged),
@@ -206,14 +206,14 @@ class ControlLink:
         )
 
     def _fail(self, report: PushReport, now: Instant, trouble: str) -> None:
-        """It may have been taken in, and only the answer lost: what it said is known there, or what was said before."""
+        """Retry later. The report may have been stored and only the answer lost: which of the two is unknown."""
         self._pushes.fail(now, trouble)
-        if not report.whole:  # a whole one is said again as a whole
-            for said in (self._workloads, self._gone, self._nodes, self._queues):
-                said.doubt()
+        if not report.whole:  # a whole report is sent again as a whole
+            for tracked in (self._workloads, self._gone, self._nodes, self._queues):
+                tracked.mark_unknown()
 
     def _acknowledged_events(self, report: PushReport, answer: PushAnswer) -> int | None:
-        """How far the events of this report are known there. Never more than it told, nor less than was known."""
+        """The last event of this report that is stored; None: no more than before."""
         if not report.events:
             return None
         through = min(answer.events_through, report.events[-1].number)
@@ -224,7 +224,7 @@ class ControlLink:
 
 
 class _BackOff:
-    """Back-off of one verb."""
+    """Exponential back-off of one call."""
 
     def __init__(self) -> None:
         self.away_since: Instant | None = None
@@ -233,7 +233,7 @@ class _BackOff:
         self._wait_ms = FIRST_WAIT_MS
 
     def is_due(self, now: Instant) -> bool:
-        # A clock that was set back must not make us wait for hours.
+        # A clock that was set back must not cause a wait of hours.
         return self.retry_at is None or not now < self.retry_at <= now + LONGEST_WAIT_MS
 
     def fail(self, now: Instant, trouble: str) -> None:
@@ -246,63 +246,63 @@ class _BackOff:
         self.away_since, self.retry_at, self.trouble, self._wait_ms = None, None, "", FIRST_WAIT_MS
 
     def hurry(self, now: Instant, other: _BackOff) -> None:
-        """The other verb has come through after an absence: no need to wait any longer."""
+        """The other call succeeded after a failure: retry at once."""
         if other.away_since is not None and self.retry_at is not None:
             self.retry_at = now
 
 
-class _Unacknowledged(Generic[Key, Level]):
-    """Levels of one kind: as they are, and which of them the other side has not acknowledged."""
+class _Unacknowledged(Generic[Key, Report]):
+    """Reports of one kind: their current values, and which of them are not acknowledged."""
 
     def __init__(self) -> None:
-        self._levels: Mapping[Key, Level] = {}
-        self._acknowledged: dict[Key, Level | None] = {}
-        """None: one of several levels, nobody knows which."""
-        self._doubtful: dict[Key, None] = {}  # a set that keeps its order
+        self._current: Mapping[Key, Report] = {}
+        self._acknowledged: dict[Key, Report | None] = {}
+        """None: sent, and the answer was lost."""
+        self._unconfirmed: dict[Key, None] = {}  # a set that keeps its order
 
-    def now_is(self, levels: Mapping[Key, Level], changed: Iterable[Key] | None = None) -> None:
-        """What is so now. Without word of what changed, all is compared."""
-        self._levels = levels
+    def set_current(self, reports: Mapping[Key, Report], changed: Iterable[Key] | None = None) -> None:
+        """Set the current values. Without `changed`, all are compared."""
+        self._current = reports
         if changed is None:
-            changed = [key for key, level in levels.items() if self._acknowledged.get(key) is not level]
-            changed += [key for key in self._acknowledged if key not in levels]
-        self._doubtful.update(dict.fromkeys(changed))
+            changed = [key for key, report in reports.items() if self._acknowledged.get(key) is not report]
+            changed += [key for key in self._acknowledged if key not in reports]
+        self._unconfirmed.update(dict.fromkeys(changed))
 
-    def to_say(self, whole: bool) -> tuple[Level, ...]:
+    def to_send(self, whole: bool) -> tuple[Report, ...]:
         if whole:
-            return tuple(self._levels.values())
-        present = [key for key in self._doubtful if key in self._levels]
-        return tuple(self._levels[key] for key in present if self._acknowledged.get(key) != self._levels[key])
+            return tuple(self._current.values())
+        present = [key for key in self._unconfirmed if key in self._current]
+        return tuple(self._current[key] for key in present if self._acknowledged.get(key) != self._current[key])
 
     def unchanged(self) -> tuple[Key, ...]:
-        """What may have changed and is as it was acknowledged."""
-        there = [key for key in self._doubtful if key in self._levels]
-        return tuple(key for key in there if self._acknowledged.get(key) == self._levels[key])
+        """Possibly changed reports that are as they were acknowledged."""
+        there = [key for key in self._unconfirmed if key in self._current]
+        return tuple(key for key in there if self._acknowledged.get(key) == self._current[key])
 
-    def left(self) -> tuple[Key, ...]:
-        """What was acknowledged and is no more."""
-        return tuple(key for key in self._doubtful if key not in self._levels and key in self._acknowledged)
+    def removed(self) -> tuple[Key, ...]:
+        """Acknowledged reports that no longer exist."""
+        return tuple(key for key in self._unconfirmed if key not in self._current and key in self._acknowledged)
 
-    def doubt(self) -> None:
-        """Nobody knows whether what was to say is known there."""
-        for key in self._doubtful:
-            level = self._levels.get(key)
-            if level is None and key not in self._acknowledged:
-                continue  # it came and went without a word
-            if level is None or self._acknowledged.get(key) != level:
+    def mark_unknown(self) -> None:
+        """Whether the last report was stored is unknown."""
+        for key in self._unconfirmed:
+            report = self._current.get(key)
+            if report is None and key not in self._acknowledged:
+                continue  # it was never sent
+            if report is None or self._acknowledged.get(key) != report:
                 self._acknowledged[key] = None
 
     def acknowledge(self, whole: bool) -> None:
-        """All that was to say is known there."""
+        """All that was to be sent is stored."""
         if whole:
-            self._acknowledged = dict(self._levels)
-            self._doubtful.clear()
-        for key in self._doubtful:
-            if key in self._levels:
-                self._acknowledged[key] = self._levels[key]
+            self._acknowledged = dict(self._current)
+            self._unconfirmed.clear()
+        for key in self._unconfirmed:
+            if key in self._current:
+                self._acknowledged[key] = self._current[key]
             else:
                 self._acknowledged.pop(key, None)
-        self._doubtful.clear()
+        self._unconfirmed.clear()
 
 
 def _earliest(*moments: Instant | None) -> Instant | None:

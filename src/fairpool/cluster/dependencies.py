@@ -1,7 +1,7 @@
-"""Waiting for other workloads: which have ended as wanted, and which cannot do so any more. Pure.
+"""Dependencies between workloads: which are met, and which can no longer be met. Pure.
 
-`expand` asks before it lets pods be born; `rollup` for the words. That a dependency was met is remembered in the
-standing, because the workload it was about may be deleted long before the one that waited runs.
+That a dependency was met is kept in the workload's state, because the workload it names may be deleted long before the
+dependent one runs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from fairpool.model.status import WorkloadPhase
 
 
 class WorkloadOutcome(StrEnum):
-    """What became of a workload, for those that wait for it."""
+    """What became of a workload, for those that depend on it."""
 
     OPEN = "open"
-    """It may still complete: it waits, runs, or is suspended and can be resumed."""
+    """It may still complete: it waits, runs, or is suspended."""
     COMPLETED = "completed"
     FAILED = "failed"
     GONE = "deleted"
@@ -31,7 +31,7 @@ OutcomeOf = Callable[[WorkloadId], WorkloadOutcome]
 
 
 def outcome_of(spec: WorkloadSpec | None, state: WorkloadState) -> WorkloadOutcome:
-    """What became of a workload, from its declaration and what is remembered of it."""
+    """What became of a workload, from its declaration and its state."""
     halt = state.halt if spec is None or spec.run <= state.run else None
     if halt is not None and halt.phase is WorkloadPhase.COMPLETED:
         return WorkloadOutcome.COMPLETED
@@ -43,7 +43,7 @@ def outcome_of(spec: WorkloadSpec | None, state: WorkloadState) -> WorkloadOutco
 def with_met_dependencies(
     spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord], outcomes: OutcomeOf
 ) -> WorkloadState:
-    """The standing with every dependency that is met by now. Pods are born only after all are: who has some began."""
+    """The state with every dependency that is met by now. A workload that has pods has met all of them."""
     if not unmet_dependencies(spec, state):
         return state
     met = tuple(each.workload for each in spec.after if pods or _is_met(each, state, outcomes))
@@ -58,12 +58,12 @@ def _is_met(dependency: Dependency, state: WorkloadState, outcomes: OutcomeOf) -
 
 
 def unmet_dependencies(spec: WorkloadSpec, state: WorkloadState) -> list[Dependency]:
-    """What it still has to wait for."""
+    """The dependencies it still waits for."""
     return [each for each in spec.after if each.workload not in state.met]
 
 
 def failed_dependency(spec: WorkloadSpec, state: WorkloadState, outcomes: OutcomeOf, now: Instant) -> Halt | None:
-    """The end of a workload that waits for something that will not happen."""
+    """The failure of a workload with a dependency that can no longer be met."""
     words = {WorkloadOutcome.FAILED: "failed", WorkloadOutcome.GONE: "was deleted"}
     for each in unmet_dependencies(spec, state):
         outcome = outcomes(each.workload)

@@ -1,14 +1,14 @@
-"""How long a pod that leaves has until it is killed. Decided here and nowhere else; pure.
+"""Grace period of a pod that is being stopped. Every rule about it is here; pure.
 
-| who leaves                                                       | has at most                                     |
-|------------------------------------------------------------------|-------------------------------------------------|
-| anybody                                                          | what it asked for, and the most that is allowed |
-| who is evicted, moved, stale, undeclared, or has lost its node   | the eviction grace, too                         |
-| the other pods of a gang of which one leaves for such a cause    | the eviction grace, too                         |
-| whose place is promised to another project within its fair share | the eviction grace, too, from then on           |
-| whose workload is deleted                                        | what its declaration says by now: 0 if forced   |
+| pod                                                            | grace period, at most                       |
+|----------------------------------------------------------------|---------------------------------------------|
+| any                                                            | as requested, and the configured maximum    |
+| evicted, moved, stale, undeclared, or its node was lost        | the eviction grace period, too              |
+| another pod of its gang is stopped for such a cause            | the eviction grace period, too              |
+| its place is promised to another project within its fair share | the eviction grace period, too, from then   |
+| its workload is deleted                                        | as its declaration says by now: 0 if forced |
 
-A grace is written into the life before the engine is told, and only ever becomes shorter.
+A grace period is recorded before the engine is ordered to stop the pod, and can only be shortened.
 """
 
 from __future__ import annotations
@@ -24,35 +24,41 @@ from fairpool.model.spec import DesiredState, WorkloadSpec
 
 
 def capped_grace_s(graces: GraceRules, asked_s: int, *, hurried: bool = False) -> int:
-    """What is left of a grace that was asked for."""
+    """The requested grace period, cut to what is allowed."""
     return min(asked_s, graces.most_s, graces.eviction_s) if hurried else min(asked_s, graces.most_s)
 
 
 def with_capped_graces(
-    pods: Sequence[PodRecord], spec: WorkloadSpec | None, graces: GraceRules, owed: Mapping[PodId, str]
+    pods: Sequence[PodRecord], spec: WorkloadSpec | None, graces: GraceRules, promised: Mapping[PodId, str]
 ) -> tuple[PodRecord, ...]:
-    """The lives of one workload; those who leave have no more time than they may. `owed`: in whose place others may
-    be, with the words for it. Who has no more already is the same value as before."""
-    leaving = [pod for pod in pods if pod.phase is PodPhase.RELEASING]
-    gang_is_hurried = any(pod.cause in EVICTION_GRACE_CAUSES for pod in leaving)
+    """The pods of one workload, with grace periods cut to what is allowed.
+
+    `promised`: pods whose place is promised to another project, with the message. Unchanged pods stay as they are.
+    """
+    stopping = [pod for pod in pods if pod.phase is PodPhase.RELEASING]
+    gang_is_hurried = any(pod.cause in EVICTION_GRACE_CAUSES for pod in stopping)
     return tuple(
-        _cut(pod, spec, graces, gang_is_hurried, owed.get(pod.id, "")) if pod.phase is PodPhase.RELEASING else pod
+        _capped(pod, spec, graces, gang_is_hurried, promised.get(pod.id, ""))
+        if pod.phase is PodPhase.RELEASING
+        else pod
         for pod in pods
     )
 
 
-def _cut(pod: PodRecord, spec: WorkloadSpec | None, graces: GraceRules, gang_is_hurried: bool, owed: str) -> PodRecord:
+def _capped(
+    pod: PodRecord, spec: WorkloadSpec | None, graces: GraceRules, gang_is_hurried: bool, promised: str
+) -> PodRecord:
     hurried = pod.cause in EVICTION_GRACE_CAUSES or (pod.cause is Cause.PEER and gang_is_hurried)
-    grace_s = capped_grace_s(graces, pod.grace_s, hurried=hurried or bool(owed))
+    grace_s = capped_grace_s(graces, pod.grace_s, hurried=hurried or bool(promised))
     if spec is not None and spec.want is DesiredState.DELETE:
         grace_s = min(grace_s, spec.grace_s)
     if grace_s == pod.grace_s:
         return pod
-    if hurried or not owed:
+    if hurried or not promised:
         return replace(pod, grace_s=grace_s)
-    return replace(pod, grace_s=grace_s, detail=f"{pod.detail}; {owed}" if pod.detail else owed)
+    return replace(pod, grace_s=grace_s, detail=f"{pod.detail}; {promised}" if pod.detail else promised)
 
 
 def grace_text(grace_s: int) -> str:
-    """What people are told of a grace."""
+    """A grace period in a message."""
     return f"it has at most {grace_s} s to stop" if grace_s > 0 else "killed without notice"

@@ -1,16 +1,19 @@
-"""What happened to whom: the lines of a workload's history, as data."""
+"""History of workloads: the events that are recorded with every change, and reported to the control plane."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fairpool.cluster.grace_period import grace_text
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
-from fairpool.model.pod_record import Outcome
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Outcome, PodRecord
 
 
 class EventKind(StrEnum):
-    """What can happen."""
+    """What happened."""
 
     BORN = "born"
     PROMISED = "promised"
@@ -26,7 +29,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of history. The ledger gives it its number."""
+    """One line of history. The ledger numbers it."""
 
     at: Instant
     kind: EventKind
@@ -37,5 +40,43 @@ class Event:
     """A `Cause`, where there is one."""
     detail: str = ""
     outcome: Outcome | None = None
-    """Of an end, how it ended: the level tells of the latest life only, the history of every one."""
+    """Of an ENDED pod. Reports have the latest pod of each index, the history has all of them."""
     exit_code: int | None = None
+
+
+PHASE_EVENTS: Mapping[PodPhase, EventKind] = {
+    PodPhase.WAITING: EventKind.BORN,
+    PodPhase.PROMISED: EventKind.PROMISED,
+    PodPhase.BOUND: EventKind.BOUND,
+    PodPhase.RUNNING: EventKind.STARTED,
+    PodPhase.RELEASING: EventKind.RELEASING,
+    PodPhase.ENDED: EventKind.ENDED,
+}
+
+
+def pod_events(pod: PodRecord, before: PodPhase | None, now: Instant) -> Iterator[Event]:
+    """The events of a pod that was in another phase before, or did not exist (None)."""
+    if before is PodPhase.PROMISED and pod.phase is PodPhase.WAITING:
+        kind = EventKind.WITHDRAWN
+    else:
+        kind = PHASE_EVENTS[pod.phase]
+    if before is None and kind is not EventKind.BORN:
+        yield Event(at=now, kind=EventKind.BORN, workload=pod.workload, pod=pod.id)
+    yield Event(
+        at=now,
+        kind=kind,
+        workload=pod.workload,
+        pod=pod.id,
+        node=pod.node,
+        cause=pod.cause.value if pod.cause is not None else "",
+        detail=_detail(pod),
+        outcome=pod.outcome,
+        exit_code=pod.exit_code,
+    )
+
+
+def _detail(pod: PodRecord) -> str:
+    words = pod.detail or pod.trouble
+    if pod.phase is not PodPhase.RELEASING:
+        return words
+    return f"{words}; {grace_text(pod.grace_s)}" if words else grace_text(pod.grace_s)

@@ -1,11 +1,11 @@
-"""What the cluster has written down: declarations as last pulled, every life of every pod, standings, unsent events.
+"""The ledger: the durable state of the loop. Declarations as last pulled, pods, workload states, undelivered events.
 
-The loop writes one `Entry` a cycle, in one transaction, before it acts on any of it; what it finds at its start is an
-`Image`. Nothing is decided here, with one exception: who may write. A loop takes the lease, which gives it a token;
-whoever takes it next gets a higher one, and entries with the older one are refused. The lease's time only says when
-somebody else may take over; that two never write is up to the token, whatever the clocks do.
+The loop records one `LedgerEntry` per cycle, in one transaction, before it acts on any of it; it reads `LedgerContents`
+when it starts. The ledger decides only who may write: a loop acquires the lease and with it a fencing token. The next
+loop gets a higher token, and entries with the older one are refused. The lease's expiry only says when another loop may
+take over; that two never write is ensured by the token, whatever the clocks do.
 
-One caller at a time; it need not be the same thread.
+One caller at a time, not necessarily always the same thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AFTER_COMMIT = "after commit"
 
 
 class LeaseHeld(Exception):
-    """Another loop looks after this cluster."""
+    """Another loop holds the lease of this cluster."""
 
     def __init__(self, holder: str, until: Instant) -> None:
         super().__init__(f"{holder} holds the lease until {until} and may renew it")
@@ -47,7 +47,7 @@ class LeaseHeld(Exception):
 
 
 class LeaseLost(Exception):
-    """Another loop has taken over; whoever is told this must not act any more."""
+    """Another loop has taken over: this one must not act any more."""
 
     def __init__(self, token: Token, current: Token, holder: str) -> None:
         now_with = f"{holder} has taken over with token {current}" if holder else "it was released"
@@ -67,7 +67,7 @@ class Ledger:
         events_max: int = EVENTS_MAX,
         on_step: Callable[[str], None] | None = None,
     ) -> None:
-        """Opens the file, or makes it; raises `LedgerProblem` or `DiskTrouble`.
+        """Open the file, or create it; raises `LedgerProblem` or `DiskTrouble`.
 
         `on_step` is called with the name of each step of a transaction; what it raises is a crash at that point.
         """
@@ -78,21 +78,21 @@ class Ledger:
         self._connection = connect(path, busy_s)
 
     def is_new(self) -> bool:
-        """Whether nobody has ever held the lease: the very first start, or the first after a loss."""
+        """Whether the lease was never held: the very first start, or the first after the ledger was lost."""
         with self._reading() as connection:
             (token,) = connection.execute("SELECT token FROM lease").fetchone()
         return bool(token == NO_TOKEN)
 
     def acquire(self, holder: str, now: Instant, at_least: Token = NO_TOKEN) -> Token:
-        """Take the lease, with a token above every earlier one and above `at_least`; raises `LeaseHeld`.
+        """Acquire the lease, with a token above every earlier one and above `at_least`; raises `LeaseHeld`.
 
-        The same holder may take it again, as after a crash: it gets a new token, and its older one is worth nothing.
+        The same holder may acquire it again, as after a crash: it gets a new token, and the older one is void.
         """
         assert holder, "a holder has a name"
         with self._transaction() as connection:
             row = connection.execute("SELECT token, holder, renewed_at, expires_at FROM lease").fetchone()
             token, current, renewed_at, expires_at = row
-            # A date of renewal that lies ahead is from before a clock was set back: it must not bar the way for years.
+            # A renewal in the future is from before the clock was set back: it must not block for years.
             believable = renewed_at <= now + self._lease_ms
             if current not in ("", holder) and now < expires_at and believable:
                 raise LeaseHeld(current, Instant(expires_at))
@@ -101,19 +101,19 @@ class Ledger:
         return taken
 
     def renew(self, token: Token, now: Instant) -> None:
-        """Keep the lease for its time from now; raises `LeaseLost`. An entry does so as well."""
+        """Extend the lease from now; raises `LeaseLost`. Recording an entry does so as well."""
         with self._transaction() as connection:
             self._hold(connection, token, now)
 
     def release(self, token: Token) -> None:
-        """Give the lease back, so that the next one need not wait. Without it: nothing."""
+        """Release the lease, so that the next loop need not wait. No effect without the lease."""
         with self._transaction() as connection:
             connection.execute("UPDATE lease SET holder = '', expires_at = 0 WHERE token = ?", (token,))
 
     def record(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
-        """Write an entry down, all of it or nothing.
+        """Record an entry, all of it or nothing.
 
-        Raises `LeaseLost`, and `DiskTrouble` if the disk does not take it now.
+        Raises `LeaseLost`, and `DiskTrouble` if it cannot be written now.
         """
         with self._transaction() as connection:
             self._hold(connection, token, now)
@@ -122,7 +122,7 @@ class Ledger:
             _write_events(connection, entry, self._events_max)
 
     def start_over(self, token: Token, now: Instant) -> None:
-        """Forget everything but who writes here and how far events were numbered: it is older than what runs."""
+        """Remove everything but the lease and the event counter: the content is older than the pods that run."""
         with self._transaction() as connection:
             self._hold(connection, token, now)
             for table in ("specs", "lives", "standings", "organization", "events"):
@@ -132,7 +132,7 @@ class Ledger:
     def load(self) -> LedgerContents:
         """Everything, as of one moment."""
         with self._reading() as connection, _without_collector():
-            return _image(connection)
+            return _contents(connection)
 
     def events(self, after: int, limit: int) -> list[tuple[int, Event]]:
         """The undelivered events with numbers above `after`, the oldest first."""
@@ -143,7 +143,7 @@ class Ledger:
             return list(zip(numbers, events, strict=True))
 
     def close(self) -> None:
-        """Fold the log into the file. The lease stays as it is; give it back first."""
+        """Close the file, with its log folded in. The lease is not released by this."""
         self._connection.close()
 
     def _hold(self, connection: sqlite3.Connection, token: Token, now: Instant) -> None:
@@ -158,7 +158,7 @@ class Ledger:
         try:
             self._on_step(BEFORE_BEGIN)
             connection.execute("BEGIN IMMEDIATE")
-            refuse_newer(schema_version(connection), self._path)  # it may have been migrated while we had it open
+            refuse_newer(schema_version(connection), self._path)  # it may have been migrated since it was opened
             yield connection
             self._on_step(BEFORE_COMMIT)
             connection.execute("COMMIT")
@@ -184,7 +184,7 @@ class Ledger:
             self._roll_back()
 
     def _roll_back(self) -> None:
-        # After some errors SQLite has rolled back by itself, and after none is a transaction left when this returns.
+        # After some errors SQLite has rolled back already.
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
@@ -225,7 +225,7 @@ def _forget(connection: sqlite3.Connection, forgotten: tuple[PodId, ...]) -> Non
 
 
 def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max: int) -> None:
-    """Number the new ones, and let go of the delivered ones and, beyond the cap, of the oldest."""
+    """Number and insert new events; delete delivered ones and, beyond the cap, the oldest."""
     if entry.acknowledged is not None:
         connection.execute("DELETE FROM events WHERE number <= ?", (entry.acknowledged,))
     if entry.heard_events is not None:
@@ -236,14 +236,14 @@ def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max
     numbered = enumerate(entry.events, start=through + 1)
     connection.executemany(EVENTS.upsert, ([number, *EVENTS.row(event)] for number, event in numbered))
     through += len(entry.events)
-    # Numbers have no gaps and the oldest go first, so that this many are left.
+    # Numbers have no gaps and the oldest are deleted first, so `events_max` are left.
     dropped = connection.execute("DELETE FROM events WHERE number <= ?", (through - events_max,)).rowcount
     connection.execute(
         "UPDATE progress SET events_through = ?, dropped_events = dropped_events + ?", (through, dropped)
     )
 
 
-def _image(connection: sqlite3.Connection) -> LedgerContents:
+def _contents(connection: sqlite3.Connection) -> LedgerContents:
     progress = "SELECT cursor, events_through, dropped_events FROM progress"
     cursor, events_through, dropped_events = connection.execute(progress).fetchone()
     body = connection.execute("SELECT body FROM organization").fetchone()
@@ -260,7 +260,7 @@ def _image(connection: sqlite3.Connection) -> LedgerContents:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Lives make no cycles, and looking for some among 80 000 of them would take longer than reading them."""
+    """Pod records form no reference cycles; searching 80 000 of them would take longer than reading them."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
-"""The books: what the ledger holds, in memory and arranged as a cycle needs it, and the draft of the next entry.
+"""The ledger's content in memory, indexed as a cycle needs it, and the draft of the next entry.
 
-A cycle never changes the books. It writes a draft; when the ledger has recorded it, the books absorb it. A draft that
-could not be recorded is thrown away, and nothing has happened.
+A cycle never changes the cache. It writes a draft; once the ledger has recorded it, the cache applies it. A draft that
+could not be recorded is discarded, and nothing has happened.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.dependencies import unmet_dependencies
-from fairpool.cluster.grace_period import grace_text
-from fairpool.cluster.history import Event, EventKind
+from fairpool.cluster.history import Event, EventKind, pod_events
 from fairpool.cluster.ledger_entry import LedgerContents, LedgerEntry
 from fairpool.cluster.snapshot_builder import PooledNodes, SnapshotPart
 from fairpool.cluster.workload_state import WorkloadState
@@ -24,24 +23,24 @@ from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.decision import Plan, Verdict
 
 MESSAGES_S = 10
-"""How often the numbers in the reasons of those who wait are brought up to date."""
+"""How often the numbers in the messages of waiting workloads are updated."""
 
 NO_PODS: Mapping[PodId, ObservedPod] = {}
 NO_NODES: Mapping[NodeName, ObservedNode] = {}
 
 
 class LedgerCache:
-    """What is recorded, and what was worked out from it."""
+    """What is recorded, and what was derived from it."""
 
-    def __init__(self, image: LedgerContents) -> None:
-        self.specs: dict[WorkloadId, WorkloadSpec] = {spec.id: spec for spec in image.specs}
-        self.states: dict[WorkloadId, WorkloadState] = {each.workload: each for each in image.states}
-        self.organization: Organization = image.organization or Organization()
-        self.cursor: Revision | None = image.cursor
+    def __init__(self, contents: LedgerContents) -> None:
+        self.specs: dict[WorkloadId, WorkloadSpec] = {spec.id: spec for spec in contents.specs}
+        self.states: dict[WorkloadId, WorkloadState] = {each.workload: each for each in contents.states}
+        self.organization: Organization = contents.organization or Organization()
+        self.cursor: Revision | None = contents.cursor
         self.pods: dict[WorkloadId, tuple[PodRecord, ...]] = {}
-        for pod in sorted(image.pods, key=lambda each: (each.workload, each.index, each.incarnation)):
+        for pod in sorted(contents.pods, key=lambda each: (each.workload, each.index, each.incarnation)):
             self.pods[pod.workload] = (*self.pods.get(pod.workload, ()), pod)
-        # Worked out, and worked out again after a restart:
+        # Derived, and derived again after a restart:
         self.observation: Observation | None = None
         self.pooled_nodes = PooledNodes({}, {})
         self.workload_of: dict[PodId, WorkloadId] = {
@@ -53,28 +52,28 @@ class LedgerCache:
         self.verdicts: dict[GroupId, Verdict] = {}
         self.plans: dict[PoolName, Plan] = {}
         self.awaiting_engine: set[WorkloadId] = set()
-        """Workloads for which the engine may still have to do something."""
+        """Workloads for which the engine may still have orders to carry out."""
         self.orphans: set[PodId] = set()
-        """Pods that the engine sees and the ledger does not know."""
+        """Pods that the engine observes and the ledger does not contain, or contains as ended."""
         self.running_orphans: frozenset[PodId] = frozenset()
-        """Those of them that run: they hold devices that the scheduler must not give away."""
+        """Those of them that hold devices."""
         self.gone: dict[WorkloadId, int] = {}
-        """Workloads of which nothing is left, with the run in which that was so."""
+        """Workloads of which nothing is left, with the run that ended so."""
         self.acknowledged: set[WorkloadId] = set()
-        """Workloads whose present level the control plane has confirmed."""
+        """Workloads whose current report the control plane has acknowledged."""
         self.to_clean_up: set[WorkloadId] = set()
-        """Of those, the ones that may have something to clear away."""
+        """Of those, the ones that may have pods to remove."""
         self.stops_confirmed: dict[PodId, int] = {}
-        """With the shortest grace that the engine was told, in seconds."""
+        """Pods whose stop the engine confirmed, with the shortest grace period of a confirmed stop, in seconds."""
         self.quiet_until: Instant | None = Instant(0)
-        """Until then time alone changes nothing; None: for ever."""
+        """Until then the plans stay as they are, unless something changes; None: for ever."""
         self.pools_tried: dict[WorkloadId, int] = {}
-        """How many pools a workload has tried since anything changed."""
+        """How many pools a workload has tried since the last change."""
         self.stale_messages: set[WorkloadId] = set()
-        """Workloads whose reason for waiting holds old numbers."""
+        """Workloads whose message has old numbers."""
         self.messages_at = Instant(0)
         self.dependents: dict[WorkloadId, set[WorkloadId]] = {}
-        """Which workloads name one as what they wait for."""
+        """Workloads that depend on a workload."""
         self._note_dependents(self.specs.values())
 
     def _note_dependents(self, specs: Iterable[WorkloadSpec]) -> None:
@@ -83,7 +82,7 @@ class LedgerCache:
                 self.dependents.setdefault(each.workload, set()).add(spec.id)
 
     def acknowledge(self, workloads: Iterable[WorkloadId]) -> None:
-        """The control plane knows the present levels of these."""
+        """Note that the control plane has the current reports of these workloads."""
         for workload in workloads:
             self.acknowledged.add(workload)
             pods = self.pods.get(workload, ())
@@ -100,7 +99,7 @@ class LedgerCache:
         return min(moments, default=None)
 
     def apply(self, draft: EntryDraft) -> None:
-        """Take over what has been recorded."""
+        """Apply what has been recorded."""
         self.specs.update(draft.specs)
         self._note_dependents(draft.specs.values())
         for workload in draft.undesired | draft.dropped:
@@ -112,7 +111,7 @@ class LedgerCache:
             over = {pod.id for pod in self.pods.get(workload, ()) if pod.is_over}
             for pod in pods:
                 if pod.is_over and pod.id not in over:
-                    self.stops_confirmed.pop(pod.id, None)  # if it is seen after this, it is told again
+                    self.stops_confirmed.pop(pod.id, None)  # if it is observed after this, it is stopped again
             self.pods[workload] = pods
             self.workload_of.update((pod.id, workload) for pod in pods)
         for forgotten in draft.forgotten:
@@ -124,7 +123,7 @@ class LedgerCache:
             self.cursor = draft.cursor
         self._apply_derived(draft)
         for workload in draft.undesired:
-            self.reports.pop(workload, None)  # nobody asks any more how it stands, also while its pods leave
+            self.reports.pop(workload, None)  # not reported any more, also while its pods stop
         for workload in draft.dropped:
             self._forget(workload)
 
@@ -169,7 +168,7 @@ class LedgerCache:
 
 
 class EntryDraft:
-    """What a cycle wants to write down, on top of the books."""
+    """What a cycle wants to record, on top of the cache."""
 
     def __init__(self, cache: LedgerCache, now: Instant, observation: Observation) -> None:
         self.cache, self.now, self.observation = cache, now, observation
@@ -193,7 +192,7 @@ class EntryDraft:
         self.orphans = set(cache.orphans)
         self.running_orphans: frozenset[PodId] = frozenset()
         self.orphan_parts: list[SnapshotPart] = []
-        """The strangers that run, as they are to the scheduler: until they have left they hold their devices."""
+        """Orphans that hold devices, for the scheduler."""
         self.gone: dict[WorkloadId, int] = {}
         self.reconciled: set[WorkloadId] = set()
         self.quiet_until: Instant | None = cache.quiet_until
@@ -212,7 +211,7 @@ class EntryDraft:
         return known or WorkloadState(workload=workload)
 
     def waiting_for(self, workloads: set[WorkloadId]) -> set[WorkloadId]:
-        """Those that wait for one of these, and have not come to an end."""
+        """Workloads that have an unmet dependency on one of these."""
         named = {each for workload in workloads for each in self.cache.dependents.get(workload, ())}
         named |= {spec.id for spec in self.specs.values() if any(each.workload in workloads for each in spec.after)}
         found = set()
@@ -230,12 +229,12 @@ class EntryDraft:
 
     @property
     def organization(self) -> Organization:
-        """What is declared beside the workloads."""
+        """The organization as of this draft."""
         return self.new_organization if self.new_organization is not None else self.cache.organization
 
     @property
     def pools(self) -> frozenset[PoolName]:
-        """The node pools there are."""
+        """The names of all node pools."""
         return frozenset(pool.name for pool in self.organization.pools)
 
     def put_pods(self, workload: WorkloadId, pods: tuple[PodRecord, ...]) -> None:
@@ -259,7 +258,7 @@ class EntryDraft:
         return merged.values()
 
     def changed_pods(self) -> Iterator[PodRecord]:
-        """Lives that are not in the books as they are here."""
+        """Pods that differ from the cache."""
         for workload, pods in self.pods.items():
             known = {pod.id: pod for pod in self.cache.pods.get(workload, ())}
             for pod in pods:
@@ -267,7 +266,7 @@ class EntryDraft:
                     yield pod
 
     def entry(self) -> LedgerEntry:
-        """All of it, as the ledger writes it down."""
+        """The entry to record."""
         changed = tuple(self.changed_pods())
         return LedgerEntry(
             specs=tuple(self.specs.values()),
@@ -276,12 +275,12 @@ class EntryDraft:
             pods=changed,
             forgotten=tuple(sorted(self.forgotten)),
             states=tuple(self.states.values()),
-            events=(*self.events, *self._story(changed)),
+            events=(*self.events, *self._pod_events(changed)),
             organization=self.new_organization,
             cursor=self.cursor,
         )
 
-    def _story(self, changed: Iterable[PodRecord]) -> Iterator[Event]:
+    def _pod_events(self, changed: Iterable[PodRecord]) -> Iterator[Event]:
         known = {pod.id: pod for workload in self.pods for pod in self.cache.pods.get(workload, ())}
         adopted = {event.pod for event in self.events if event.kind is EventKind.ADOPTED}
         for pod in changed:
@@ -289,42 +288,4 @@ class EntryDraft:
             before = was.phase if was is not None else PodPhase.BOUND if pod.id in adopted else None
             hurried = was is not None and pod.phase is PodPhase.RELEASING and pod.grace_s < was.grace_s
             if before is not pod.phase or hurried:
-                yield from _told(pod, before, self.now)
-
-
-PHASE_EVENTS: Mapping[PodPhase, EventKind] = {
-    PodPhase.WAITING: EventKind.BORN,
-    PodPhase.PROMISED: EventKind.PROMISED,
-    PodPhase.BOUND: EventKind.BOUND,
-    PodPhase.RUNNING: EventKind.STARTED,
-    PodPhase.RELEASING: EventKind.RELEASING,
-    PodPhase.ENDED: EventKind.ENDED,
-}
-
-
-def _told(pod: PodRecord, before: PodPhase | None, now: Instant) -> Iterator[Event]:
-    """What the history says about a life that is in another phase than before."""
-    if before is PodPhase.PROMISED and pod.phase is PodPhase.WAITING:
-        kind = EventKind.WITHDRAWN
-    else:
-        kind = PHASE_EVENTS[pod.phase]
-    if before is None and kind is not EventKind.BORN:
-        yield Event(at=now, kind=EventKind.BORN, workload=pod.workload, pod=pod.id)
-    yield Event(
-        at=now,
-        kind=kind,
-        workload=pod.workload,
-        pod=pod.id,
-        node=pod.node,
-        cause=pod.cause.value if pod.cause is not None else "",
-        detail=_words(pod),
-        outcome=pod.outcome,
-        exit_code=pod.exit_code,
-    )
-
-
-def _words(pod: PodRecord) -> str:
-    words = pod.detail or pod.trouble
-    if pod.phase is not PodPhase.RELEASING:
-        return words
-    return f"{words}; {grace_text(pod.grace_s)}" if words else grace_text(pod.grace_s)
+                yield from pod_events(pod, before, self.now)

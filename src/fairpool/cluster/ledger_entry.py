@@ -1,4 +1,4 @@
-"""What the loop writes into the ledger in one go, and what it finds there at its start."""
+"""What one cycle writes into the ledger, and what a loop reads from it when it starts."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from fairpool.model.spec import WorkloadSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """What one cycle writes down. Where one thing is both written and removed, it is removed."""
+    """What one cycle writes. What is both written and removed is removed."""
 
     specs: tuple[WorkloadSpec, ...] = ()
     """New or changed declarations."""
     undesired: tuple[WorkloadId, ...] = ()
-    """Their declarations go; lives and standings stay."""
+    """Workloads whose declaration is removed; their pods and state stay."""
     dropped: tuple[WorkloadId, ...] = ()
-    """Their declarations, standings and all lives go."""
+    """Workloads that are removed with their state and all their pods."""
     pods: tuple[PodRecord, ...] = ()
     forgotten: tuple[PodId, ...] = ()
-    """Ended lives that nobody needs any more."""
+    """Ended pods to remove."""
     states: tuple[WorkloadState, ...] = ()
     events: tuple[Event, ...] = ()
     organization: Organization | None = None
-    """None: as it was."""
+    """None: unchanged."""
     cursor: Revision | None = None
-    """None: where it was."""
+    """None: unchanged."""
     acknowledged: int | None = None
-    """Events up to this number were delivered, and go."""
+    """Events up to this number were delivered, and are removed."""
     heard_events: int | None = None
-    """Events up to this number were delivered by an earlier ledger, which was lost: ours count on from there."""
+    """Events up to this number were delivered from an earlier ledger that was lost: numbering continues there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerContents:
-    """Everything that is written down, each kind in the order of its ids."""
+    """Everything in the ledger, each kind in the order of its ids."""
 
     specs: tuple[WorkloadSpec, ...] = ()
     pods: tuple[PodRecord, ...] = ()
@@ -47,6 +47,6 @@ class LedgerContents:
     organization: Organization | None = None
     cursor: Revision | None = None
     events_through: int = 0
-    """The number of the last event that was written, delivered or not."""
+    """The number of the last event that was recorded, delivered or not."""
     dropped_events: int = 0
-    """Events that were never delivered because too many waited."""
+    """Events that were removed undelivered because there were too many."""

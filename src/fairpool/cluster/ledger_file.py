@@ -1,8 +1,8 @@
-"""The ledger's file: opened, checked and brought up to date, and what went wrong with it in words.
+"""The ledger's SQLite file: open, check, migrate, and errors with advice.
 
-One file of SQLite, with its log beside it (`-wal`) until it is closed. A commit is on the disk when it returns. The
-file is not shrunk: freed pages are used again before it grows, and its greatest size is bounded by the pods of the
-cluster and the cap on events; vacuuming would cost writes in every cycle to save space that is needed again.
+The write-ahead log is beside it (`-wal`) until it is closed. A commit is on the disk when it returns. The file is not
+vacuumed: freed pages are reused before it grows, and its size is bounded by the pods of the cluster and the cap on
+events; vacuuming would cost writes in every cycle to save space that is needed again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairpool.cluster.ledger_schema import APPLICATION_ID, VERSION, migrate, sch
 from fairpool.model.problem import Problem
 
 LOG_KEPT_BYTES = 16 * 1024 * 1024
-"""The log is cut back to this when it begins anew: after 1000 pages, about 4 MiB, unless a reader still needs it."""
+"""The log is truncated to this at a checkpoint, after 1000 pages (about 4 MiB) unless a reader still needs it."""
 
 CACHE_KIB = 32 * 1024
 
@@ -36,14 +36,14 @@ TRANSIENT = frozenset(
         sqlite3.SQLITE_PERM,
     }
 )
-"""The disk's trouble and not the file's; a file system that had an error is often read-only until somebody looks."""
+"""Errors of the disk, not of the file. A file system that had an error is often read-only until it is repaired."""
 
 UNREACHABLE = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH})
 
 DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 NOT_TEXT = "Could not decode to UTF-8"
-"""How the driver begins its complaint about text that is none; it has no code."""
+"""How the driver's message about invalid text begins; it has no error code."""
 
 START_ANEW = (
     "move the file away and restart Fairpool: running pods are found by their engine, waiting jobs are read from the "
@@ -52,7 +52,7 @@ START_ANEW = (
 
 
 class LedgerProblem(Exception):
-    """The file cannot be used as it is, and trying again does not help."""
+    """The file cannot be used as it is; a retry does not help."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -60,11 +60,10 @@ class LedgerProblem(Exception):
 
 
 class DiskTrouble(Exception):
-    """The disk did not take it: full, failing, or held by another process for too long. Nothing was changed, and the
-    same may be tried again.
+    """The disk is full or failing, or another process held the file for too long. Nothing was changed; retry.
 
-    After a failed write followed by a loss of power the change may turn up after all; so it must be harmless that
-    something is written down and was not done, as it is for every entry.
+    After a failed write followed by a power loss the change may be there after all; so it must be harmless that
+    something was recorded and not done, as it is for every entry.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -73,7 +72,7 @@ class DiskTrouble(Exception):
 
 
 def connect(path: Path | None, busy_s: float) -> sqlite3.Connection:
-    """The ledger at a path, made if it is not there, with the tables of this version; None: one in memory.
+    """Open the ledger at a path, created if missing, with the tables of this version; None: in memory.
 
     Raises `LedgerProblem` or `DiskTrouble`.
     """
@@ -93,7 +92,7 @@ def connect(path: Path | None, busy_s: float) -> sqlite3.Connection:
 
 
 def trouble(error: sqlite3.Error, path: Path | None) -> Exception:
-    """What to raise for an error of SQLite while the ledger is in use; a bug stays what it is."""
+    """The exception for an SQLite error while the ledger is in use; a programming error stays what it is."""
     code = _code(error)
     if str(error).startswith(NOT_TEXT):
         return LedgerProblem(_damaged(path, str(error)))
@@ -113,20 +112,20 @@ def trouble(error: sqlite3.Error, path: Path | None) -> Exception:
 
 
 def opening_trouble(error: sqlite3.Error, path: Path) -> Exception:
-    """The same while it is opened: what cannot be reached or written now was never set up right."""
+    """The same while it is opened: a file that cannot be reached or written was set up wrong."""
     if _code(error) in UNREACHABLE:
         return LedgerProblem(_unreachable(path, str(error)))
     return trouble(error, path)
 
 
 def _connection(name: str, busy_s: float) -> sqlite3.Connection:
-    # Transactions are ours to begin and end (isolation_level); the loop's worker is not always the same thread, but
-    # only ever one at a time.
+    # Transactions are begun and ended explicitly (isolation_level). The loop does not always run in the same thread,
+    # but in one at a time.
     return sqlite3.connect(name, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=64)
 
 
 def _create(path: Path) -> None:
-    """An empty file that only its owner can read: programs have secrets in their environments."""
+    """Create an empty file that only its owner can read: environments of programs contain secrets."""
     if not path.parent.is_dir():
         fix = "create the directory, or choose one that exists"
         raise LedgerProblem(Problem("ledger.no_folder", f"the directory of {_named(path)} does not exist", fix))
@@ -142,7 +141,7 @@ def _create(path: Path) -> None:
 
 
 def _ready(connection: sqlite3.Connection, path: Path | None, busy_s: float) -> sqlite3.Connection:
-    """The connection with its settings, its file checked and of this version."""
+    """Check the file, migrate it, and configure the connection."""
     _check_kind(connection, path)
     if path is not None:
         _write_ahead(connection, path, busy_s)
@@ -157,8 +156,8 @@ def _ready(connection: sqlite3.Connection, path: Path | None, busy_s: float) -> 
 
 
 def _check_kind(connection: sqlite3.Connection, path: Path | None) -> None:
-    """Whether it is a ledger, before anything is written to it."""
-    connection.execute("BEGIN")  # one look: somebody else may be making the file right now
+    """Check that it is a ledger, before anything is written to it."""
+    connection.execute("BEGIN")  # one snapshot: another process may be creating the file right now
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != APPLICATION_ID:
@@ -169,7 +168,7 @@ def _check_kind(connection: sqlite3.Connection, path: Path | None) -> None:
 
 
 def refuse_newer(version: int, path: Path | None) -> None:
-    """Raise `LedgerProblem` if a newer program has made the tables."""
+    """Raise `LedgerProblem` if a newer version has migrated the tables."""
     if version > VERSION:
         raise LedgerProblem(
             Problem(
@@ -181,14 +180,14 @@ def refuse_newer(version: int, path: Path | None) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection, path: Path, busy_s: float) -> None:
-    """Switch to a write-ahead log; the file stays switched."""
+    """Switch to a write-ahead log, for good."""
     if _journal_mode(connection, busy_s) != "wal":
         what = f"the file system of {_named(path)} does not support SQLite's write-ahead log"
         raise LedgerProblem(Problem("ledger.file_system", what, "put the ledger on a local disk"))
 
 
 def _journal_mode(connection: sqlite3.Connection, busy_s: float) -> str:
-    """The mode it is in after the switch. SQLite does not wait here for others that open the file, so we do."""
+    """The mode after the switch. SQLite itself does not wait here for other processes that open the file."""
     deadline = time.monotonic() + busy_s
     while True:
         try:
@@ -200,19 +199,19 @@ def _journal_mode(connection: sqlite3.Connection, busy_s: float) -> str:
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path | None, busy_s: float) -> None:
-    """Migrate, in one transaction and after a copy was made."""
+    """Migrate in one transaction, after a backup."""
     connection.execute("BEGIN IMMEDIATE")
     version = schema_version(connection)
     refuse_newer(version, path)
     if 0 < version < VERSION and path is not None:
         _keep_copy(path, path.with_name(f"{path.name}.v{version}-backup"), busy_s)
-    # Also where no step is missing: a write is the only proof that the file can be written, a lock is none.
+    # Also if no step is missing: only a write proves that the file can be written.
     migrate(connection)
     connection.execute("COMMIT")
 
 
 def _keep_copy(path: Path, copy: Path, busy_s: float) -> None:
-    """A copy of the file as it was before this transaction, whole or not at all."""
+    """Back up the file as it was before this transaction, completely or not at all."""
     partial = copy.with_name(f"{copy.name}.partial")
     try:
         partial.unlink(missing_ok=True)
@@ -231,7 +230,7 @@ def _keep_copy(path: Path, copy: Path, busy_s: float) -> None:
 
 
 def _damaged(path: Path | None, how: str) -> Problem:
-    shown = how.encode("ascii", "backslashreplace").decode()[:200]  # what is no text, as far as it can be shown
+    shown = how.encode("ascii", "backslashreplace").decode()[:200]  # invalid text, as far as it can be shown
     return Problem("ledger.damaged", f"{_named(path)} is damaged or not a ledger: {shown}", START_ANEW)
 
 
@@ -245,5 +244,5 @@ def _named(path: Path | None) -> str:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """The kind of error, without its finer distinctions. Python's own complaints have none."""
+    """The primary error code. Errors of the Python driver have none."""
     return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)) & 0xFF

@@ -1,7 +1,6 @@
-"""The values of the ledger as rows of its tables: a column for each field, JSON text where a field is not one word.
+"""Mapping between the ledger's values and the rows of its tables: a column per field, JSON text for composite fields.
 
-The SQL of a table follows from its dataclass. What the columns are like in the file is `ledger_schema`'s business;
-a test holds the two together.
+The SQL of a table is derived from its dataclass. The column types are in `ledger_schema`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from fairpool.model.spec import WorkloadSpec
 T = TypeVar("T")
 
 TEXTS_KEPT = 2048
-"""Per column. Pods have few shapes: each is written as JSON once, and then found by its hash."""
+"""Per column. Pods have few distinct shapes: each is encoded once and then found in the cache."""
 
 BATCH = 1000
-"""Rows that are read together."""
+"""Rows that are decoded together."""
 
 
 class LedgerTable(Generic[T]):
-    """One dataclass, one table, a row for each value."""
+    """A table for one dataclass, with a row for each value."""
 
     def __init__(self, name: str, cls: type[T], key: str, *fixed: str) -> None:
         self.name, self.cls, self.key = name, cls, key
@@ -46,7 +45,7 @@ class LedgerTable(Generic[T]):
         self.delete = f"DELETE FROM {name} WHERE {quoted(key)} = ?"
 
     def row(self, value: T) -> list[Any]:
-        """What to write for a value."""
+        """The row of a value."""
         row = list(self._parts(value))
         for place, write in self._writers:
             if row[place] is not None:
@@ -54,12 +53,12 @@ class LedgerTable(Generic[T]):
         return row
 
     def values(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[T]:
-        """The values of rows in the order of `columns`. What is equal in many of them is one object."""
+        """The values of rows whose cells are in the order of `columns`. Equal parts are one object."""
         readers = [(place, _Known(read).__getitem__) for place, read in self._readers]
         make: Any = self.cls
         rest = iter(rows)
         while batch := list(islice(rest, BATCH)):
-            # Column by column: a good third of the time of going row by row, and reading is most of a start.
+            # Column by column takes a third of the time of row by row, and reading is most of a start.
             parts: list[Any] = list(zip(*batch, strict=True))
             for place, read in readers:
                 parts[place] = map(read, parts[place])
@@ -68,12 +67,12 @@ class LedgerTable(Generic[T]):
 
 
 def quoted(column: str) -> str:
-    """A column's name in SQL, where `index` and `group` mean something else."""
+    """A column name in SQL, where `index` and `group` are keywords."""
     return f'"{column}"'
 
 
 def _inner(hint: Any) -> Any:
-    """The type without its None and without its new name."""
+    """The type without `None` and `NewType`."""
     parts = [part for part in get_args(hint) if part is not NoneType]
     if NoneType in get_args(hint) and len(parts) == 1:
         hint = parts[0]
@@ -81,7 +80,7 @@ def _inner(hint: Any) -> Any:
 
 
 def _writer(hint: Any) -> Callable[[Any], Any] | None:
-    """How a field is written; None: SQLite takes it as it is."""
+    """How a field is encoded; None: as it is."""
     kind = _inner(hint)
     if kind in (int, str, bool):
         return None
@@ -91,7 +90,7 @@ def _writer(hint: Any) -> Callable[[Any], Any] | None:
 
 
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    """How the text of a column is read."""
+    """How a column is decoded."""
     kind = _inner(hint)
     if kind is str:
         return lambda text: text
@@ -103,7 +102,7 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
 
 
 class _Known(dict[Any, Any]):
-    """What each text of a column stands for, during one reading of it: everybody shares the value."""
+    """Decoded texts of one column: equal texts share one value."""
 
     def __init__(self, read: Callable[[Any], Any]) -> None:
         super().__init__({None: None})
@@ -125,7 +124,7 @@ def _word_reader(enum: type[StrEnum]) -> Callable[[Any], StrEnum]:
 
 
 def _upsert(name: str, columns: tuple[str, ...], *fixed: str) -> str:
-    """Write a row or write over it, except for the key, which comes first, and what else never changes."""
+    """Insert or update a row, except for the key (first) and other columns that never change."""
     changing = [f"{quoted(column)} = excluded.{quoted(column)}" for column in columns if column not in fixed]
     return (
         f"INSERT INTO {name} ({', '.join(map(quoted, columns))}) VALUES ({', '.join('?' * len(columns))}) "
@@ -134,10 +133,10 @@ def _upsert(name: str, columns: tuple[str, ...], *fixed: str) -> str:
 
 
 SPECS = LedgerTable("specs", WorkloadSpec, "id")
-PODS = LedgerTable("lives", PodRecord, "id", "workload")  # which has an index, that need not be touched then
+PODS = LedgerTable("lives", PodRecord, "id", "workload")  # an index on it need not be updated then
 STATES = LedgerTable("standings", WorkloadState, "workload")
 EVENTS = LedgerTable("events", Event, "number")
-"""The key is no field, and comes first when one is written: the ledger numbers events itself."""
+"""The key is not a field: the ledger numbers events, and puts the number first."""
 
 organization_text: Callable[[Organization], str] = text_of(Organization)
 organization_value: Callable[[str], Organization] = value_of(Organization)

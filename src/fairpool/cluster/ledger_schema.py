@@ -1,10 +1,10 @@
-"""The tables of the ledger's file, as the steps that lead from each version to the next.
+"""Tables of the ledger's file, as migrations from each version to the next.
 
-A step that was released is never edited: files made by it exist. A new field of a value that has columns needs a new
-step here, with a default for the rows that are there already.
+A released migration is never edited: files made by it exist. A new field of a value that has columns needs a new
+migration, with a default for existing rows.
 
-Amounts of time are milliseconds since the epoch, lists and records are JSON text (`plain`), words are those of the
-enums. Text is the key of every table about named things; events have numbers.
+Times are milliseconds since the epoch, lists and records are JSON text (`plain`), enums are their values. Table and
+column names are older than the code: `lives` are pods, `standings` are workload states.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 
 APPLICATION_ID = 0x46504C47
-"""Says in the file's header that it is a ledger of Fairpool, and not any other SQLite database."""
+"""In the file's header: this SQLite database is a ledger of Fairpool."""
 
 Step = tuple[str, ...]
 
@@ -125,7 +125,7 @@ DEPENDENCIES: Step = (
 )
 
 MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, LAST_FAILURE, DEPENDENCIES)
-"""Step n leads from version n to version n + 1; an empty file is version 0."""
+"""Migration n leads from version n to version n + 1; an empty file has version 0."""
 
 VERSION = len(MIGRATIONS)
 
@@ -137,10 +137,7 @@ def schema_version(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Take every step that is missing. The caller holds a transaction: all of them happen or none.
-
-    The version is written in any case.
-    """
+    """Apply every missing migration, in the transaction of the caller. The version is written in any case."""
     assert connection.in_transaction
     for step in MIGRATIONS[schema_version(connection) :]:
         for statement in step:

@@ -1,6 +1,6 @@
-"""The shell around the cycle: look, decide, **write down, then act**, tell. Whatever it does may be done twice.
+"""The loop: observe, pull, decide, **record, then act**, report. Every step may be repeated without harm.
 
-If it dies between any two lines, the next loop derives the same work from what is written and what is running.
+If it crashes between any two steps, the next loop derives the same work from the ledger and the observation.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from fairpool.api.clusters import EventReport, PullAnswer
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.cycle import CycleInput, SnapshotHook, cycle
+from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.history import Event
 from fairpool.cluster.ledger import DiskTrouble, LeaseLost, Ledger
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.pending_reports import PendingReports
+from fairpool.cluster.planning import SnapshotHook
 from fairpool.engines.port import Engine, EngineUnreachable, Fenced
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.observation import (
@@ -31,22 +32,22 @@ from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.policy import Policy
 
 BATCH = 100
-"""Orders that are given to the engine at a time."""
-ASK_AGAIN_S = 1
+"""Orders that are sent to the engine in one call."""
+RETRY_S = 1
 RENEW_S = 5
-"""How often an idle loop says that it is still there."""
+"""How often an idle loop renews its lease."""
 
 
 class LeadershipLost(Exception):
-    """Another loop looks after this cluster now."""
+    """Another loop has taken over this cluster."""
 
 
 def no_hook(step: str) -> None:
-    """The loop of every day stops at no step; simulations let it crash at any."""
+    """Default of `on_step`; simulations crash the loop at any step."""
 
 
 class Loop:
-    """Looks after one cluster, for as long as it holds the lease."""
+    """The control loop of one cluster, for as long as it holds the lease."""
 
     def __init__(
         self,
@@ -62,37 +63,39 @@ class Loop:
         report_delay_ms: int = 0,
         on_event: Callable[[Event, WorkloadSpec | None], None] | None = None,
     ) -> None:
-        """`note` hears of every event once it was written down.
+        """`on_event` is called with every event after it was recorded, `on_snapshot` with every snapshot before it is
+        planned.
 
-        `tell_within_ms`: what was started is told when it runs, if it does so soon; people wait for that, and a
-        report that it starts would only be in its way."""
+        `report_delay_ms`: after a start order the report waits so long for the pod to run; a user waits for that, and a
+        report that it is starting would only delay it.
+        """
         self._ledger, self._engine, self._link, self._clock = ledger, engine, link, clock
         self._policy = policy or Policy.product()
         self._on_snapshot, self._on_step = on_snapshot, on_step
-        self._tell_within_ms = report_delay_ms
-        self._note = on_event
-        self._tell_at: Instant | None = None
+        self._report_delay_ms = report_delay_ms
+        self._on_event = on_event
+        self._report_at: Instant | None = None
         self.trouble = ""
-        """What kept the last turn from being finished: a full disk, an engine that does not answer."""
+        """Why the last cycle was not completed: a full disk, an engine that does not respond."""
         now = clock()
         self._holder = holder
         self._ledger_was_new = ledger.is_new()
-        # Tokens of a new ledger begin with the time of day: a ledger that was lost may have given out any below that,
-        # and orders with them may still be on their way.
+        # Tokens of a new ledger start at the current time: a lost ledger may have issued any below that, and orders
+        # with them may still be on their way.
         self.token = ledger.acquire(holder, now, at_least=Token(now if self._ledger_was_new else 0))
         self._load()
         self._pending = PendingReports()
         self._answers: dict[PodId, OrderResult] = {}
-        self._news = True
+        self._run_again = True
         self._act_again_at: Instant | None = None
         self._renewed_at = now
         self._last_now = now
         self._acknowledged: int | None = None
-        self._untold = True
-        """The ledger may hold events that were not delivered."""
+        self._has_events = True
+        """The ledger may have undelivered events."""
 
     def run_cycle(self) -> bool:
-        """Once round. False: there was nothing to do."""
+        """Run one cycle. False: there was nothing to do."""
         now = self._clock()
         self.trouble = ""
         try:
@@ -102,20 +105,20 @@ class Loop:
             self._on_step("pulled")
             heard_token = (pulled.heard_token if pulled is not None else None) or self.token
             if heard_token > self.token or self._ledger_is_old():
-                self._rank_above(now, heard_token)
-                return True  # look and ask anew
+                self._take_higher_token(now, heard_token)
+                return True  # observe and pull again
             if self._is_quiet(now, observation, pulled) or self._must_wait(observation, pulled):
-                self._stay(now)
+                self._keep_lease(now)
                 return False
-            orders = self._write_down(now, observation, pulled)
+            orders = self._decide_and_record(now, observation, pulled)
             self._on_step("recorded")
             self._act(now, orders)
-            if not self._waits_with_telling(now, orders, observation):
+            if not self._delays_report(now, orders, observation):
                 self._report_state(now)
                 self._on_step("reported")
         except (EngineUnreachable, DiskTrouble) as error:
             self.trouble = str(error)
-            self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
+            self._act_again_at = Instant(now + RETRY_S * SECOND_MS)
             return True
         except (LeaseLost, Fenced) as error:
             raise LeadershipLost(str(error)) from error
@@ -123,39 +126,39 @@ class Loop:
 
     @property
     def link_trouble(self) -> str:
-        """Why the control plane and this cluster do not hear each other; empty while they do."""
+        """Why the control plane cannot be reached; empty while it can."""
         return self._link.trouble
 
     def next_wake(self) -> Instant | None:
-        """When the loop should turn again by itself; None: when something happens."""
-        if self._news or self._answers or self.cache.to_clean_up:
+        """When to run the next cycle; None: when something happens."""
+        if self._run_again or self._answers or self.cache.to_clean_up:
             return Instant(0)
         moments = [
             self.cache.next_wake(),
             self._link.retry_at,
             self._act_again_at,
-            self._tell_at,
+            self._report_at,
         ]
         return min((each for each in moments if each is not None), default=None)
 
     def release(self) -> None:
-        """Leave in good order: the next loop need not wait for the lease to run out."""
+        """Release the lease, so that the next loop need not wait until it expires."""
         self._ledger.release(self.token)
 
-    # --- look ---
+    # --- observe ---
 
     def _observe(self, now: Instant) -> Observation:
         try:
             return self._engine.observe(self.token)
         except Fenced as error:
-            self._rank_above(now, error.highest)
+            self._take_higher_token(now, error.highest)
             return self._engine.observe(self.token)
 
-    def _rank_above(self, now: Instant, highest: Token) -> None:
-        """Somebody has seen a higher token than ours. If the lease is not ours any more, another loop has taken over.
+    def _take_higher_token(self, now: Instant, highest: Token) -> None:
+        """The engine or the control plane has seen a higher token. If the lease is lost, another loop has taken over.
 
-        If it is, the ledger is new after a loss, or was put back from a copy. A copy knows of pods that ended long ago
-        and not of those that run: it is not believed, and all is read back from what runs and what is declared.
+        Otherwise the ledger is new after a loss, or was restored from a backup. A backup contains pods that ended long
+        ago and not those that run: it is discarded, and rebuilt from the observation and the declarations.
         """
         self._ledger.renew(self.token, now)
         self._ledger_was_new = False
@@ -165,18 +168,18 @@ class Loop:
         self._load()
 
     def _load(self) -> None:
-        image = self._ledger.load()
-        self.cache = LedgerCache(image)
-        self._events_written = image.events_through
+        contents = self._ledger.load()
+        self.cache = LedgerCache(contents)
+        self._events_recorded = contents.events_through
 
     def _ledger_is_old(self) -> bool:
-        """The control plane has heard of events that this ledger has not written yet."""
-        return self.cache.cursor is not None and self._link.heard_events > self._events_written
+        """Whether the control plane has events that this ledger has not recorded yet."""
+        return self.cache.cursor is not None and self._link.heard_events > self._events_recorded
 
     def _is_quiet(self, now: Instant, observation: Observation, pulled: PullAnswer | None) -> bool:
-        """Nothing is new, and the hour alone changes nothing: all that an idle cluster costs."""
+        """Whether nothing changed and no timer is due: all that an idle cluster costs."""
         if now < self._last_now:
-            self.cache.observation = None  # the clock was set back: every moment we wait for may be wrong
+            self.cache.observation = None  # the clock was set back: every timer may be wrong
         self._last_now = now
         if pulled is not None or observation is not self.cache.observation:
             return False
@@ -184,7 +187,7 @@ class Loop:
         return wake is None or now < wake
 
     def _must_wait(self, observation: Observation, pulled: PullAnswer | None) -> bool:
-        """A ledger without memory decides nothing before it knows what is wanted and what every node runs."""
+        """Whether the ledger is empty and all declarations or some nodes are still unknown."""
         if self.cache.cursor is not None:
             return False
         return (
@@ -193,21 +196,21 @@ class Loop:
             or any(observed.silent_since is not None and not observed.gone for observed in observation.nodes.values())
         )
 
-    def _stay(self, now: Instant) -> None:
+    def _keep_lease(self, now: Instant) -> None:
         if abs(now - self._renewed_at) >= RENEW_S * SECOND_MS:
             self._ledger.renew(self.token, now)
             self._renewed_at = now
 
-    # --- decide, write down ---
+    # --- decide, record ---
 
-    def _write_down(self, now: Instant, observation: Observation, pulled: PullAnswer | None) -> Sequence[Order]:
+    def _decide_and_record(self, now: Instant, observation: Observation, pulled: PullAnswer | None) -> Sequence[Order]:
         inputs = CycleInput(
             now=now,
             observation=observation,
             pulled=pulled,
             answers=self._answers,
             policy=self._policy,
-            recovered=self.cache.cursor is None and self._is_not_the_first(observation, pulled),
+            recovered=self.cache.cursor is None and self._had_ledger_before(observation, pulled),
         )
         draft = cycle(self.cache, inputs, self._on_snapshot)
         self._on_step("decided")
@@ -215,26 +218,26 @@ class Loop:
         if self.cache.cursor is None and pulled is not None:
             entry = replace(entry, heard_events=pulled.heard_events)
         self._ledger.record(entry, self.token, now)  # from here on a crash loses nothing
-        self._untold |= bool(entry.events)
-        self._events_written = max(self._events_written, entry.heard_events or 0) + len(entry.events)
+        self._has_events |= bool(entry.events)
+        self._events_recorded = max(self._events_recorded, entry.heard_events or 0) + len(entry.events)
         self._renewed_at = now
-        if self._note is not None:
+        if self._on_event is not None:
             for event in entry.events:
-                self._note(event, draft.spec(event.workload))
+                self._on_event(event, draft.spec(event.workload))
         self.cache.apply(draft)
         self._pending.note(draft)
-        self._answers, self._news, self._act_again_at, self._acknowledged = {}, False, None, None
+        self._answers, self._run_again, self._act_again_at, self._acknowledged = {}, False, None, None
         return draft.orders
 
-    def _is_not_the_first(self, observation: Observation, pulled: PullAnswer | None) -> bool:
-        """Whether this cluster may have had a ledger before the empty one that we found."""
+    def _had_ledger_before(self, observation: Observation, pulled: PullAnswer | None) -> bool:
+        """Whether this cluster may have had a ledger before this empty one."""
         heard = pulled is not None and pulled.heard_token is not None
         return heard or bool(observation.pods) or not self._ledger_was_new
 
     # --- act ---
 
     def _act(self, now: Instant, orders: Iterable[Order]) -> None:
-        """Give the orders, those that free something first, so many at a time."""
+        """Send the orders in batches, those that free devices first."""
         queue = sorted(orders, key=_urgency)
         for first in range(0, len(queue), BATCH):
             batch = queue[first : first + BATCH]
@@ -242,7 +245,7 @@ class Loop:
                 answers = self._engine.carry_out(batch, self.token)
             except EngineUnreachable as error:
                 self.trouble = str(error)
-                self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
+                self._act_again_at = Instant(now + RETRY_S * SECOND_MS)
                 return
             for order, answer in zip(batch, answers, strict=True):
                 self._note_answer(now, order, answer)
@@ -253,23 +256,23 @@ class Loop:
             if isinstance(order, StartOrder):
                 self._answers[order.pod] = answer
             else:
-                self._act_again_at = Instant(now + ASK_AGAIN_S * SECOND_MS)
+                self._act_again_at = Instant(now + RETRY_S * SECOND_MS)
         elif isinstance(order, StopOrder):
             confirmed = self.cache.stops_confirmed
             confirmed[order.pod] = min(confirmed.get(order.pod, order.grace_s), order.grace_s)
-            self._news = True
+            self._run_again = True
 
-    # --- tell ---
+    # --- report ---
 
-    def _waits_with_telling(self, now: Instant, orders: Sequence[Order], observation: Observation) -> bool:
-        """Whether something starts that will run in a moment."""
-        if self._tell_within_ms and self._tell_at is None and any(isinstance(each, StartOrder) for each in orders):
-            self._tell_at = Instant(now + self._tell_within_ms)
+    def _delays_report(self, now: Instant, orders: Sequence[Order], observation: Observation) -> bool:
+        """Whether a pod was started that will soon be running."""
+        if self._report_delay_ms and self._report_at is None and any(isinstance(each, StartOrder) for each in orders):
+            self._report_at = Instant(now + self._report_delay_ms)
             return True
-        is_early = self._tell_at is not None and now < self._tell_at <= now + self._tell_within_ms
+        is_early = self._report_at is not None and now < self._report_at <= now + self._report_delay_ms
         if is_early and any(each.state is PodState.STARTING for each in observation.pods.values()):
             return True
-        self._tell_at = None
+        self._report_at = None
         return False
 
     def _report_state(self, now: Instant) -> None:
@@ -286,7 +289,7 @@ class Loop:
         )
         self._pending.changed_reports = set()
         if self._link.fenced_by is not None:
-            self._rank_above(now, self._link.fenced_by)
+            self._take_higher_token(now, self._link.fenced_by)
         if pushed is None:
             return
         if pushed.events_through is not None:
@@ -294,10 +297,10 @@ class Loop:
         cache.acknowledge(pushed.workloads)
 
     def _events(self, after: int, limit: int) -> list[EventReport]:
-        if not self._untold:
+        if not self._has_events:
             return []
-        lines = self._ledger.events(after, limit)
-        self._untold = bool(lines)
+        events = self._ledger.events(after, limit)
+        self._has_events = bool(events)
         return [
             EventReport(
                 number=number,
@@ -311,7 +314,7 @@ class Loop:
                 outcome=event.outcome,
                 exit_code=event.exit_code,
             )
-            for number, event in lines
+            for number, event in events
         ]
 
 

@@ -1,14 +1,13 @@
-"""What is still owed to the engine: the other half of the table in `settle.py`.
+"""Orders that the engine still has to carry out: the other half of the table in `settle.py`.
 
-| ledger    | starting  | running   | exited              | nothing           | not offered |
-|-----------|-----------|-----------|---------------------|-------------------|-------------|
-| BOUND     | –         | –         | –                   | **start** (again) | –           |
-| RELEASING | **stop**¹ | **stop**¹ | –                   | **stop**¹         | **stop**¹   |
-| ENDED     | **stop**¹ | **stop**¹ | **forget**²         | –                 | –           |
+| ledger    | starting  | running   | exited      | absent            | node removed |
+|-----------|-----------|-----------|-------------|-------------------|--------------|
+| BOUND     | –         | –         | –           | **start** (again) | –            |
+| RELEASING | **stop**¹ | **stop**¹ | –           | **stop**¹         | **stop**¹    |
+| ENDED     | **stop**¹ | **stop**¹ | **forget**² | –                 | –            |
 
-¹ Until the engine has confirmed it, and again when its grace has become shorter (`notice.py`). ² As soon as the control
-plane knows of the end.
-A life is not started while an earlier life of the same pod has not ended.
+¹ Until the engine has confirmed it, and again when its grace period was shortened (`grace_period.py`).
+² As soon as the control plane has acknowledged the end.
 """
 
 from __future__ import annotations
@@ -35,7 +34,10 @@ def outstanding_order(
     now: Instant,
     graces: GraceRules = DEFAULT_GRACES,
 ) -> Order | None:
-    """The order that is owed for one life, if any. `alone`: every earlier life of the pod has ended."""
+    """The order that is due for one pod, if any.
+
+    `alone`: every earlier pod of its index has ended. `acknowledged`: the control plane has its current report.
+    """
     match pod.phase, evidence.observed_phase(pod):
         case PodPhase.BOUND, Observed.ABSENT if spec is not None and may_start(pod, now, alone=alone):
             return start_order(pod, spec, graces)
@@ -52,7 +54,7 @@ def outstanding_order(
 
 
 def start_order(pod: PodRecord, spec: WorkloadSpec, graces: GraceRules = DEFAULT_GRACES) -> StartOrder:
-    """The order to start a life where it is bound."""
+    """The order to start a pod where it is bound."""
     assert pod.node is not None
     return StartOrder(
         pod=pod.id,
@@ -80,13 +82,13 @@ def start_order(pod: PodRecord, spec: WorkloadSpec, graces: GraceRules = DEFAULT
 def _stop(pod: PodRecord, grace_s: int, evidence: Evidence) -> StopOrder | None:
     if evidence.stop_confirmed and evidence.confirmed_grace_s <= grace_s:
         return None
-    # The pod may read it, and whatever it can read is no secret.
+    # The pod can read it, so it must not name workloads of other projects.
     reason = anonymous(pod.detail) or (pod.cause.value if pod.cause is not None else "")
     return StopOrder(pod=pod.id, node=pod.node, grace_s=grace_s, reason=reason)
 
 
 def record_of_order(order: StartOrder, now: Instant) -> PodRecord:
-    """A life that runs and is not in the ledger, read back from what it was started with."""
+    """The record of a pod that is not in the ledger, from the order it was started with."""
     return PodRecord(
         id=order.pod,
         workload=order.workload,

@@ -1,4 +1,4 @@
-"""Levels of nodes and queues, and which workload levels are new: what the loop tells beside the workloads."""
+"""Reports of nodes and queues, and which workload reports changed: what the next push has to contain."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from fairpool.model.ids import WorkloadId
 
 
 class PendingReports:
-    """What has to be told next time, and what was last told about nodes and queues."""
+    """What has to be reported next, and what was last reported about nodes and queues."""
 
     def __init__(self) -> None:
         self.changed_reports: set[WorkloadId] = set()
-        self._told_of: tuple[object, ...] = ()
+        self._reported_nodes: tuple[object, ...] = ()
         self._queues_differ = True
 
     def note(self, draft: EntryDraft) -> None:
-        """A draft was recorded."""
+        """Note what changed with a recorded draft."""
         self.changed_reports |= draft.reports.keys() | draft.dropped | draft.undesired
         self._queues_differ |= bool(draft.plans)
 
     def nodes(self, cache: LedgerCache) -> Sequence[NodeReport] | None:
-        """All nodes as they are; None: as before."""
+        """All nodes; None: unchanged."""
         if cache.observation is None:
             return None
-        observed_pods, marks, pool_of = cache.observation.nodes, cache.organization.marks, cache.pooled_nodes.pool_of
-        if self._told_of and all(
-            new is old for new, old in zip((observed_pods, marks, pool_of), self._told_of, strict=True)
+        nodes, marks, pool_of = cache.observation.nodes, cache.organization.marks, cache.pooled_nodes.pool_of
+        if self._reported_nodes and all(
+            new is old for new, old in zip((nodes, marks, pool_of), self._reported_nodes, strict=True)
         ):
             return None
-        self._told_of = (observed_pods, marks, pool_of)
+        self._reported_nodes = (nodes, marks, pool_of)
         return [
             NodeReport(
                 name=name,
@@ -48,11 +48,11 @@ class PendingReports:
                 labels=dict(observed.node.labels),
                 images=observed.images,
             )
-            for name, observed in observed_pods.items()
+            for name, observed in nodes.items()
         ]
 
     def queues(self, cache: LedgerCache) -> Sequence[QueueReport] | None:
-        """What each queue is owed, may fairly have and holds, in each pool; None: as before."""
+        """Quota, fair share and use of every queue in every pool; None: unchanged."""
         if not self._queues_differ:
             return None
         self._queues_differ = False

@@ -1,4 +1,4 @@
-"""Where a workload stands, for people: phase, reason and words, from its pods."""
+"""Status of a workload, from its pods: phase, reason and message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairpool.scheduler.explain import explain, names_for
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Phase, the reason beside it, and the reason in words."""
+    """Phase, reason and message of a workload."""
 
     phase: WorkloadPhase
     reason: Reason = None
@@ -46,10 +46,10 @@ def rollup(
     pools: Collection[PoolName] = (DEFAULT_POOL,),
     now: Instant,
 ) -> WorkloadReport:
-    """The level of one workload."""
+    """The report of one workload."""
     slots = counted_pods(spec, pods)
     shown = [pod for pod in pods if not pod.is_over or slots.get(pod.index) is pod]
-    shown.sort(key=lambda pod: (pod.index, pod.incarnation))  # told alike, in whatever order they came
+    shown.sort(key=lambda pod: (pod.index, pod.incarnation))  # the same report, in whatever order they were created
     status = workload_status(spec, state, shown, verdicts=verdicts, nodes=nodes, now=now)
     pool = current_pool(spec, state, pools)
     if status.reason is WaitReason.QUEUED and pool not in pools:
@@ -86,20 +86,20 @@ def workload_status(
     nodes: Mapping[NodeName, ObservedNode],
     now: Instant,
 ) -> Status:
-    """The phase of a workload, from what is wanted of it and how its pods are. The first that holds counts."""
+    """The phase of a workload, from its declaration and its pods. The first match counts."""
     placed = [pod for pod in pods if pod.is_placed]
     if spec.want is DesiredState.DELETE:
-        return Status(WorkloadPhase.DELETING, Cause.DELETED, _time_left(placed))
+        return Status(WorkloadPhase.DELETING, Cause.DELETED, _grace_left(placed))
     if state.halt is not None or spec.want is DesiredState.STOP:
         halt = state.halt or Halt(WorkloadPhase.STOPPED, Cause.SUSPENDED, now)
         if placed:
-            words = (halt.detail or f"stopping: {halt.cause.value}", _time_left(placed))
+            words = (halt.detail or f"stopping: {halt.cause.value}", _grace_left(placed))
             return Status(WorkloadPhase.RUNNING, WaitReason.STOPPING, "; ".join(filter(None, words)))
         return Status(halt.phase, halt.cause, halt.detail)
     running = [pod for pod in pods if pod.phase is PodPhase.RUNNING]
     done = sum(pod.outcome is Outcome.OK for pod in pods)
     if running and len(running) + done >= spec.needed:
-        return _going(spec, running, nodes)
+        return _running(spec, running, nodes)
     if any(pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) for pod in placed):
         return _starting(placed)
     awaited = unmet_dependencies(spec, state)
@@ -108,13 +108,13 @@ def workload_status(
     return _pending(spec, state, pods, verdicts, now)
 
 
-def _time_left(leaving: Sequence[PodRecord]) -> str:
-    """How long the slowest of those that were told to stop has, from its notice on."""
+def _grace_left(leaving: Sequence[PodRecord]) -> str:
+    """The longest grace period of the stopping pods."""
     graces = [pod.grace_s for pod in leaving if pod.phase is PodPhase.RELEASING]
     return grace_text(max(graces)) if graces else ""
 
 
-def _going(spec: WorkloadSpec, running: Sequence[PodRecord], nodes: Mapping[NodeName, ObservedNode]) -> Status:
+def _running(spec: WorkloadSpec, running: Sequence[PodRecord], nodes: Mapping[NodeName, ObservedNode]) -> Status:
     for pod in running:
         observed = nodes.get(pod.node) if pod.node is not None else None
         if observed is not None and observed.silent_since is not None:
@@ -143,21 +143,23 @@ def _pending(
 ) -> Status:
     leaving = [pod for pod in pods if pod.phase is PodPhase.RELEASING]
     if leaving:
-        first = min(leaving, key=lambda pod: pod.cause is Cause.PEER)  # the one for which the others have to leave
+        first = min(leaving, key=lambda pod: pod.cause is Cause.PEER)  # the pod that broke the gang, before its peers
         if first.cause is Cause.IMAGE:
             return Status(WorkloadPhase.PENDING, WaitReason.IMAGE, first.detail)
-        return Status(WorkloadPhase.PENDING, WaitReason.EVICTED, f"{first.detail}; {_time_left(leaving)}")
+        return Status(WorkloadPhase.PENDING, WaitReason.EVICTED, f"{first.detail}; {_grace_left(leaving)}")
     waiting = [pod for pod in pods if not pod.is_over]
     held_back = [pod for pod in waiting if is_backing_off(pod, now)]
     if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
         return _backing_off(spec, state, held_back)
-    said = [verdicts[pod.group] for pod in waiting if pod.group in verdicts]
-    words = explain(said[0], called=names_for(spec.project)) if said else "has not been considered by the scheduler yet"
+    known = [verdicts[pod.group] for pod in waiting if pod.group in verdicts]
+    words = (
+        explain(known[0], called=names_for(spec.project)) if known else "has not been considered by the scheduler yet"
+    )
     return Status(WorkloadPhase.PENDING, WaitReason.QUEUED, words)
 
 
 def _backing_off(spec: WorkloadSpec, state: WorkloadState, held_back: Sequence[PodRecord]) -> Status:
-    """Failed, and waits before it is tried again: which try is next, of how many. When that is, is data."""
+    """Failed, and waits for a retry: which try is next, of how many. The time is in `next_try_at`."""
     at = [pod.not_before for pod in held_back]
     next_try_at = max(at) if is_rigid(spec) else min(at)
     words = state.failure or "ended"
@@ -179,7 +181,7 @@ def _next_try(spec: WorkloadSpec, state: WorkloadState) -> str:
 
 
 def _since(spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord]) -> Instant:
-    """When it came into its phase, from what is written: the same after a restart of the loop."""
+    """When it entered its phase, from the ledger: the same after a restart of the loop."""
     if state.halt is not None and not any(pod.is_placed for pod in pods):
         return state.halt.at
     running = [pod.since for pod in pods if pod.phase is PodPhase.RUNNING]
@@ -189,7 +191,7 @@ def _since(spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord]) 
 
 
 def gpus_held_milli(pod: PodRecord, nodes: Mapping[NodeName, ObservedNode]) -> int:
-    """GPUs that a life holds, in thousandths. One that broke under it is held by nobody."""
+    """GPUs that a pod holds, in thousandths, without those that its node no longer has."""
     if not pod.is_placed or pod.node is None:
         return 0
     observed = nodes.get(pod.node)

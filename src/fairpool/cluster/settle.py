@@ -1,17 +1,17 @@
-"""What has happened to one life: the ledger's word against what the engine sees. A table, and nothing more.
+"""What has happened to one pod: the ledger against the observation. This table, and nothing more.
 
-| ledger    | starting | running    | exited  | nothing        | node silent | not offered | node gone or rebooted |
-|-----------|----------|------------|---------|----------------|-------------|-------------|-----------------------|
-| BOUND     | –³⁴      | → RUNNING³ | → ENDED | – (start owed)²| –           | → RELEASING | → ENDED, lost         |
-| RUNNING   | –³       | –³         | → ENDED | → RELEASING    | –           | → RELEASING | → ENDED, lost         |
-| RELEASING | –        | –          | → ENDED | → ENDED¹       | –           | → ENDED¹    | → ENDED               |
+| ledger    | starting | running    | exited  | absent         | node silent | node removed | node gone or rebooted |
+|-----------|----------|------------|---------|----------------|-------------|--------------|-----------------------|
+| BOUND     | –³⁴      | → RUNNING³ | → ENDED | – (start due)² | –           | → RELEASING  | → ENDED, lost         |
+| RUNNING   | –³       | –³         | → ENDED | → RELEASING    | –           | → RELEASING  | → ENDED, lost         |
+| RELEASING | –        | –          | → ENDED | → ENDED¹       | –           | → ENDED¹     | → ENDED               |
 
-¹ Only after the engine has confirmed the stop: until then a start that is still under way could come after it, and a
-  process that the engine has lost sight of could still run.
+¹ Only after the engine has confirmed the stop: until then a start order that is still on its way could arrive later,
+  and a process that the engine has lost track of could still run.
 ² If its node still offers its devices; otherwise → RELEASING.
-³ If its node is offered in the boot it was bound to; otherwise → RELEASING: what is seen is there, whatever its node.
-⁴ If its image cannot be had → RELEASING: it gives its devices back, and is tried again after a back-off.
-An observation always begins after the last thing was written (the loop looks first), so that absence means absence.
+³ If its node is offered in the boot it was bound to; otherwise → RELEASING: an observed pod exists, whatever its node.
+⁴ If its image cannot be pulled → RELEASING: its devices are freed, and it is retried after a back-off.
+The engine is observed before anything is decided, so a pod that is absent really is absent.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodReco
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
 IMAGE_TROUBLES = ("ErrImagePull", "ImagePullBackOff")
-"""What engines begin with when a pod does not start for want of its image."""
+"""How engines begin the message of a pod whose image cannot be pulled."""
 
 
 class Observed(StrEnum):
-    """What the engine sees of one life."""
+    """What the engine observes of one pod."""
 
     STARTING = "starting"
     RUNNING = "running"
     EXITED = "exited"
     ABSENT = "absent"
     NODE_SILENT = "node-silent"
-    """Its node does not answer: nobody knows."""
+    """Its node does not respond: unknown."""
     NODE_REMOVED = "node-removed"
-    """The engine offers no such node any more. That does not end what ran there."""
+    """The engine no longer offers its node. That does not end the pods on it."""
     NODE_GONE = "node-gone"
-    """The engine calls its node gone, or it was rebooted since: nothing of what ran there can still run."""
+    """Its node is gone or was rebooted since: no pod on it can still run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that one look says about one life."""
+    """All that an observation says about one pod."""
 
     pod: ObservedPod | None = None
     node: ObservedNode | None = None
     answer: OrderResult | None = None
-    """To the last order about it, if one came since."""
+    """To the last order for it, if there was one since."""
     stop_confirmed: bool = False
     confirmed_grace_s: int = 0
-    """The shortest grace with which it was."""
+    """The shortest grace period of a confirmed stop."""
 
     def observed_phase(self, pod: PodRecord) -> Observed:
         if self.pod is not None:
@@ -67,12 +67,12 @@ class Evidence:
         return Observed.ABSENT if self.node.silent_since is None else Observed.NODE_SILENT
 
     def has_its_node(self, pod: PodRecord) -> bool:
-        """Whether the node it is bound to is there, in the same boot."""
+        """Whether the node it is bound to exists, in the same boot."""
         return self.node is not None and not self.node.gone and self.node.boot_id == pod.boot_id
 
 
 def settle(pod: PodRecord, evidence: Evidence, now: Instant) -> PodRecord:
-    """The life after the look."""
+    """The pod after the observation."""
     if not pod.is_placed:
         return pod
     match pod.phase, evidence.observed_phase(pod):
@@ -82,31 +82,31 @@ def settle(pod: PodRecord, evidence: Evidence, now: Instant) -> PodRecord:
             PodPhase.BOUND | PodPhase.RUNNING,
             Observed.STARTING | Observed.RUNNING | Observed.NODE_REMOVED,
         ) if not evidence.has_its_node(pod):
-            return _homeless(pod, evidence.pod, now)
+            return _node_removed(pod, evidence.pod, now)
         case PodPhase.BOUND, Observed.RUNNING:
             since = evidence.pod.running_since if evidence.pod is not None else None
             return pod.move(PodPhase.RUNNING, now, started_at=since if since is not None else now, trouble="")
         case PodPhase.BOUND, Observed.STARTING:
-            return _troubled(pod, evidence.pod, now)
+            return _starting(pod, evidence.pod, now)
         case PodPhase.BOUND, Observed.ABSENT if evidence.node is not None and not evidence.node.node.offers(
             pod.devices
         ):
             return pod.release(now, Cause.NODE_LOST, f"node {pod.node} no longer has {_gpus(pod)} available")
         case PodPhase.BOUND, Observed.ABSENT:
-            return _answered(pod, evidence.answer, now)
+            return _start_answered(pod, evidence.answer, now)
         case PodPhase.RUNNING, Observed.ABSENT:
             return pod.release(now, Cause.VANISHED, "its process disappeared")
         case PodPhase.RELEASING, Observed.ABSENT | Observed.NODE_REMOVED if evidence.stop_confirmed:
-            return pod.end(now, _when_told(pod), pod.cause or Cause.UNWANTED)
+            return pod.end(now, _stopped_outcome(pod), pod.cause or Cause.UNWANTED)
         case PodPhase.RELEASING, Observed.NODE_GONE:
-            return pod.end(now, _when_told(pod), pod.cause or Cause.NODE_LOST)
+            return pod.end(now, _stopped_outcome(pod), pod.cause or Cause.NODE_LOST)
         case _, Observed.NODE_GONE:
             return pod.end(now, Outcome.LOST, Cause.NODE_LOST, f"node {pod.node} was lost or rebooted")
     return pod
 
 
-def _homeless(pod: PodRecord, observed: ObservedPod | None, now: Instant) -> PodRecord:
-    """Its node was taken away and it may run on: it is stopped, and has ended when the engine says so."""
+def _node_removed(pod: PodRecord, observed: ObservedPod | None, now: Instant) -> PodRecord:
+    """The pod may still run: it is stopped, and has ended when the engine confirms that."""
     if observed is not None and pod.started_at is None:
         pod = replace(pod, started_at=observed.running_since)
     return pod.release(now, Cause.NODE_LOST, f"node {pod.node} was removed")
@@ -118,11 +118,11 @@ def _gpus(pod: PodRecord) -> str:
 
 
 def _exited(pod: PodRecord, observed: ObservedPod | None, now: Instant) -> PodRecord:
-    """It ended. If it had done its work before it was told to stop, that counts; otherwise the notice is the cause."""
+    """It exited. If it succeeded before it got the stop signal, that counts; otherwise it was stopped for its cause."""
     assert observed is not None
     code = observed.exit_code
     if pod.phase is PodPhase.RELEASING and (observed.after_notice or code != 0):
-        return pod.end(now, _when_told(pod), pod.cause or Cause.UNWANTED, exit_code=code)
+        return pod.end(now, _stopped_outcome(pod), pod.cause or Cause.UNWANTED, exit_code=code)
     words = _why_evicted(observed)
     if observed.after_notice and not words:
         return pod.end(now, Outcome.LOST, Cause.NODE_LOST, observed.message or "its node stopped it", code)
@@ -133,12 +133,12 @@ def _exited(pod: PodRecord, observed: ObservedPod | None, now: Instant) -> PodRe
 
 
 def _why_evicted(observed: ObservedPod) -> str:
-    """What the engine says of a pod that it stopped for what it did; empty: it did not."""
+    """The message of an engine that evicted a pod for what it did; empty: it did not."""
     _, evicted, words = observed.message.partition(EVICTED)
     return f"{EVICTED}{words.partition(', and killed')[0]}" if observed.after_notice and evicted else ""
 
 
-def _when_told(pod: PodRecord) -> Outcome:
+def _stopped_outcome(pod: PodRecord) -> Outcome:
     if pod.cause is Cause.IMAGE:
         return Outcome.ERROR
     if pod.cause in LOSSES and pod.started_at is not None:
@@ -146,15 +146,15 @@ def _when_told(pod: PodRecord) -> Outcome:
     return Outcome.EVICTED if pod.cause in EVICTIONS else Outcome.STOPPED
 
 
-def _troubled(pod: PodRecord, observed: ObservedPod | None, now: Instant) -> PodRecord:
+def _starting(pod: PodRecord, observed: ObservedPod | None, now: Instant) -> PodRecord:
     words = observed.message if observed is not None else ""
     if words.startswith(IMAGE_TROUBLES):
         return pod.release(now, Cause.IMAGE, words)
     return pod if words == pod.trouble else replace(pod, trouble=words)
 
 
-def _answered(pod: PodRecord, answer: OrderResult | None, now: Instant) -> PodRecord:
-    """A start that did not happen: ask again after a while, or give this place up."""
+def _start_answered(pod: PodRecord, answer: OrderResult | None, now: Instant) -> PodRecord:
+    """A start that did not happen: retry later, or end the pod if it was refused."""
     if answer is None or answer.status is OrderStatus.DONE:
         return pod
     if answer.status is OrderStatus.REFUSED:

@@ -1,6 +1,6 @@
-"""What the scheduler is told: a snapshot for each node pool, from declarations, lives and nodes.
+"""Builds the scheduler's snapshots, one per node pool, from declarations, pods and nodes.
 
-The rows of a workload are made anew only when something about it changed; a snapshot strings the rows of all together.
+The part of a workload is built again only when the workload changed; a snapshot concatenates the parts of all.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
 
 NO_QUEUE = QueueId("")
-"""The queue of pods that nobody declares: they hold their devices until they have left, at nobody's expense."""
+"""The queue of pods without a declaration: they hold their devices until they have exited, charged to no project."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart:
-    """What a workload is to the scheduler."""
+    """The pod groups and pods of one workload."""
 
     groups: tuple[PodGroup, ...] = ()
     pods: tuple[Pod, ...] = ()
     pool: PoolName = DEFAULT_POOL
-    """Where those of its pods belong that have no node yet."""
+    """The pool of its pods that have no node yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class PooledNodes:
-    """The nodes, with what administrators said about them, and the pool of each."""
+    """Nodes by pool, with node overrides applied."""
 
     nodes: Mapping[PoolName, tuple[Node, ...]]
     pool_of: Mapping[NodeName, PoolName]
 
 
-def pooled_nodes(observed_pods: Mapping[NodeName, ObservedNode], organization: Organization) -> PooledNodes:
-    """All nodes by pool. A node that is silent takes nobody new; one that is gone is not there."""
-    nodes = [_marked(observed, organization) for observed in observed_pods.values() if not observed.gone]
+def pooled_nodes(observed_nodes: Mapping[NodeName, ObservedNode], organization: Organization) -> PooledNodes:
+    """All nodes by pool. A silent node is not ready; a node that is gone is left out."""
+    nodes = [_with_overrides(observed, organization) for observed in observed_nodes.values() if not observed.gone]
     by_pool = nodes_by_pool(nodes, organization.pools)
     return PooledNodes(by_pool, {node.name: pool for pool, members in by_pool.items() for node in members})
 
 
-def _marked(observed: ObservedNode, organization: Organization) -> Node:
+def _with_overrides(observed: ObservedNode, organization: Organization) -> Node:
     node = observed.node
     marks = organization.marks.get(node.name)
     if marks is not None:
@@ -61,7 +61,7 @@ def _marked(observed: ObservedNode, organization: Organization) -> Node:
 
 
 def current_pool(spec: WorkloadSpec, state: WorkloadState, pools: Collection[PoolName]) -> PoolName:
-    """The pool where a workload tries to run now: of those it names, one that exists, if one does."""
+    """The pool in which a workload waits now: of those it lists, one that exists, if any does."""
     named = spec.pools or (DEFAULT_POOL,)
     current = state.pool or named[0]
     return current if current in pools else next((pool for pool in named if pool in pools), named[0])
@@ -75,7 +75,7 @@ def snapshot_part(
     *,
     pools: Collection[PoolName] = (DEFAULT_POOL,),
 ) -> SnapshotPart:
-    """The pod groups and pods of one workload that the scheduler has to know of."""
+    """The pod groups and pods of one workload that have not ended."""
     alive = [pod for pod in pods if not pod.is_over]
     if not alive:
         return SnapshotPart()
@@ -94,8 +94,8 @@ def _groups_in(pods: Iterable[PodRecord]) -> list[GroupId]:
 
 
 def _workers_needed(spec: WorkloadSpec, pods: Sequence[PodRecord]) -> int:
-    """Beside the leader, where there is one. With none needed, all its pods count together: the scheduler takes every
-    set to need somebody."""
+    """Required workers beside a leader. If none is required, leader and workers are one pod set: the scheduler requires
+    at least one pod of each set."""
     if spec.leader is None or spec.arrangement is not Arrangement.TOGETHER:
         return 0
     done = sum(pod.outcome is Outcome.OK and pod.index > 0 for pod in counted_pods(spec, pods).values())
@@ -108,7 +108,7 @@ def _pod(spec: WorkloadSpec | None, pod: PodRecord, pod_set: str, now: Instant) 
         group=pod.group,
         shape=pod.shape,
         pod_set=pod_set,
-        # Both hold their place: one word for them spares a plan each time that a pod starts.
+        # Both hold their place: one phase for both saves planning again each time that a pod starts.
         phase=PodPhase.RUNNING if pod.phase is PodPhase.BOUND else pod.phase,
         node=pod.node,
         devices=pod.devices,
@@ -149,7 +149,7 @@ def _group(
 
 
 def _tree(spec: WorkloadSpec, done: Sequence[PodRecord], workers_needed: int) -> SubGroup:
-    """How many must run together; those that have ended well are not missed."""
+    """How many pods must run together; pods that have succeeded are not missing."""
     if workers_needed > 0:
         sets: tuple[PodSet, ...] = (PodSet(name="leader"), PodSet(name="worker", minimum=workers_needed))
     elif spec.arrangement is Arrangement.TOGETHER and spec.leader is None:
@@ -161,7 +161,7 @@ def _tree(spec: WorkloadSpec, done: Sequence[PodRecord], workers_needed: int) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotBuilder:
-    """Everything at one moment; `snapshot` cuts out one pool."""
+    """All input of the scheduler at one moment."""
 
     now: Instant
     pooled_nodes: PooledNodes
@@ -203,16 +203,16 @@ class SnapshotBuilder:
     def _divide(
         self, part: SnapshotPart, pods: dict[PoolName, list[Pod]], groups: dict[PoolName, list[PodGroup]]
     ) -> None:
-        """A pod with a node is where its node is, the others where their workload tries."""
-        groups_met: dict[PoolName, set[GroupId]] = {}
+        """A pod with a node is in the pool of its node, the others in the pool where their workload waits."""
+        groups_seen: dict[PoolName, set[GroupId]] = {}
         for pod in part.pods:
             pool = self.pooled_nodes.pool_of.get(pod.node, part.pool) if pod.node is not None else part.pool
             if pool in pods:
                 pods[pool].append(pod)
-                groups_met.setdefault(pool, set()).add(pod.group)
+                groups_seen.setdefault(pool, set()).add(pod.group)
         for group in part.groups:
-            in_pools = [pool for pool, met in groups_met.items() if group.id in met]
-            # Cut in two by a node that changed its pool, each part alone would look like a gang that lost the rest.
+            in_pools = [pool for pool, seen in groups_seen.items() if group.id in seen]
+            # If a node changed its pool, each half of a gang would look like one that lost the rest.
             piece = group if len(in_pools) == 1 else replace(group, succeeded=True)
             for pool in in_pools:
                 groups[pool].append(piece)

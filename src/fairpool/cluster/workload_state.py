@@ -1,4 +1,4 @@
-"""What is remembered of a workload beside its pods: failures, clocks, the pool it tries, and that it came to an end."""
+"""State of a workload that is recorded beside its pods: failures, timers, the pool it waits in, and how it ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairpool.model.status import WorkloadPhase
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Nothing of this workload runs until a person resumes it, if it can be resumed."""
+    """How a workload ended. No pod of it runs until a user resumes it, if it can be resumed."""
 
     phase: WorkloadPhase
     cause: Cause
@@ -21,7 +21,7 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class GroupDates:
-    """The two dates of a pod group that outlive a cycle."""
+    """Dates of a pod group that the scheduler needs in later cycles."""
 
     group: GroupId
     started_at: Instant | None = None
@@ -30,7 +30,7 @@ class GroupDates:
 
 @dataclass(frozen=True, slots=True)
 class AvoidedNode:
-    """A node that refused its pods lately."""
+    """A node that refused a pod of this workload recently."""
 
     node: NodeName
     until: Instant
@@ -38,29 +38,29 @@ class AvoidedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadState:
-    """One workload in one of its runs."""
+    """The state of one workload in one of its runs."""
 
     workload: WorkloadId
     run: int = 0
     failures: int = 0
     refusals: int = 0
-    """Starts that did not happen since one last did: a node refused, or the image could not be had."""
+    """Starts that failed since one last succeeded: a node refused, or the image could not be pulled."""
     failure: str = ""
-    """The latest failure or refusal of this run, in words."""
+    """Message of the latest failure or refusal of this run."""
     first_incarnation: int = 0
-    """Lives are counted from here: above 0 when the ledger was lost and earlier numbers may have been used."""
+    """Incarnations start here: above 0 after the ledger was lost, because earlier ones may have been used."""
     halt: Halt | None = None
     active_since: Instant | None = None
     """When it first ran in this run."""
     pool: PoolName | None = None
-    """The node pool it tries now."""
+    """The node pool it waits in."""
     groups: tuple[GroupDates, ...] = ()
     avoided: tuple[AvoidedNode, ...] = ()
     met: tuple[WorkloadId, ...] = ()
-    """Workloads it had to wait for and that have ended as it wanted: they may be gone by now."""
+    """Workloads it depended on and that have ended as required: they may be deleted by now."""
 
     def next_incarnation(self, last: PodRecord | None) -> int:
-        """The number of the life after this one. Only a pod that never lived has the first: also an adopted one did."""
+        """The incarnation of the pod after `last`; the first one only if the index never had a pod."""
         if last is None:
             return self.first_incarnation
         return max(last.incarnation, self.first_incarnation) + 1

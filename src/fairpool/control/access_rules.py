@@ -7,47 +7,55 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import access as wire
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.problems import ProblemItem
-from fairpool.api.wire import PAGE_DEFAULT, Count
+from fairpool.api.wire import Count
 from fairpool.control import rbac
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep
+from fairpool.control.plane import Caller, Done, Plane
+from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import access as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["access"], route_class=LeanRoute)
+routes = Routes("access")
 
 
-@router.get("/api/v1/authorization/roles", response_model=wire.RolePage, summary="List roles and their permissions")
-async def roles(caller: CallerDep) -> wire.RolePage:
+@routes.get(
+    "/api/v1/authorization/roles", action=Action.SELF, answer=wire.RolePage, summary="List roles and their permissions"
+)
+async def roles(caller: Caller) -> wire.RolePage:
     return wire.RolePage(roles=[_role(name) for name in wire.RoleName])
 
 
-@router.get("/api/v1/authorization/roles/{role_id}", response_model=wire.Role, summary="Get a role")
-async def role(role_id: str, caller: CallerDep) -> wire.Role:
+@routes.get("/api/v1/authorization/roles/{role_id}", action=Action.SELF, answer=wire.Role, summary="Get a role")
+async def role(role_id: str, caller: Caller) -> wire.Role:
     if role_id not in list(wire.RoleName):
         raise unknown("role", role_id)
     return _role(wire.RoleName(role_id))
 
 
-@router.get("/api/v1/authorization/permissions", response_model=wire.Permissions, summary="List your permissions")
-async def permissions(caller: CallerDep) -> wire.Permissions:
+@routes.get(
+    "/api/v1/authorization/permissions", action=Action.SELF, answer=wire.Permissions, summary="List your permissions"
+)
+async def permissions(caller: Caller) -> wire.Permissions:
     return wire.Permissions(permissions=rbac.permissions(caller.grants))
 
 
-@router.post(
+@routes.post(
     "/api/v1/authorization/permitted-scopes",
-    response_model=wire.Scopes,
+    action=Action.SELF,
+    answer=wire.Scopes,
     summary="List the scopes where you have a permission",
 )
-async def permitted_scopes(caller: CallerDep, body: wire.ScopesRequest) -> wire.Scopes:
+async def permitted_scopes(caller: Caller, body: wire.ScopesRequest) -> wire.Scopes:
     if body.permission not in rbac.EVERYTHING:
         known = ", ".join(sorted(rbac.EVERYTHING))
         what = f"there is no permission {body.permission!r}"
@@ -61,66 +69,79 @@ async def permitted_scopes(caller: CallerDep, body: wire.ScopesRequest) -> wire.
     )
 
 
-@router.get(
-    "/api/v1/authorization/me/access-rules", response_model=wire.AccessRulePage, summary="List your own access rules"
+@routes.get(
+    "/api/v1/authorization/me/access-rules",
+    action=Action.SELF,
+    answer=wire.AccessRulePage,
+    summary="List your own access rules",
 )
 async def my_access_rules(
-    plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+    plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.AccessRulePage:
     rows = await plane.read(lambda connection: store.rules(connection, offset, limit + 1, caller.id))
     following = offset + limit if len(rows) > limit else None
     return wire.AccessRulePage(access_rules=[rule_answer(row) for row in rows[:limit]], next=following)
 
 
-@router.get("/api/v1/authorization/access-rules", response_model=wire.AccessRulePage, summary="List access rules")
+@routes.get(
+    "/api/v1/authorization/access-rules",
+    action=Action.ACCESS_READ,
+    answer=wire.AccessRulePage,
+    summary="List access rules",
+)
 async def access_rules(
-    plane: PlaneDep,
-    caller: CallerDep,
+    plane: Plane,
+    caller: Caller,
     offset: Offset = 0,
     limit: Limit = PAGE_DEFAULT,
-    subject_id: Annotated[str | None, Query(alias="subjectId", max_length=256)] = None,
+    subject_id: Annotated[str | None, Parameter(alias="subjectId", max_length=256)] = None,
 ) -> wire.AccessRulePage:
     rows = await plane.read(lambda connection: store.rules(connection, offset, limit + 1, subject_id))
     following = offset + limit if len(rows) > limit else None
     return wire.AccessRulePage(access_rules=[rule_answer(row) for row in rows[:limit]], next=following)
 
 
-@router.get("/api/v1/authorization/access-rules/count", response_model=Count, summary="Count access rules")
-async def access_rule_count(plane: PlaneDep, caller: CallerDep) -> Count:
+@routes.get(
+    "/api/v1/authorization/access-rules/count", action=Action.ACCESS_READ, answer=Count, summary="Count access rules"
+)
+async def access_rule_count(plane: Plane, caller: Caller) -> Count:
     return Count(count=await plane.read(store.rule_count))
 
 
-@router.get(
-    "/api/v1/authorization/access-rules/{rule_id}", response_model=wire.AccessRule, summary="Get an access rule"
+@routes.get(
+    "/api/v1/authorization/access-rules/{rule_id}",
+    action=Action.ACCESS_READ,
+    answer=wire.AccessRule,
+    summary="Get an access rule",
 )
-async def access_rule(rule_id: str, plane: PlaneDep, caller: CallerDep) -> wire.AccessRule:
+async def access_rule(rule_id: str, plane: Plane, caller: Caller) -> wire.AccessRule:
     row = await plane.read(lambda connection: store.rule(connection, rule_id))
     if row is None:
         raise unknown("access rule", rule_id)
     return rule_answer(row)
 
 
-@router.post(
+@routes.post(
     "/api/v1/authorization/access-rules",
-    response_model=wire.AccessRule,
-    status_code=201,
+    action=Action.ACCESS_WRITE,
+    answer=wire.AccessRule,
+    status=201,
     summary="Create an access rule: assign a role in a scope",
 )
-async def create_access_rule(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.AccessRuleRequest
-) -> Response:
+async def create_access_rule(request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleRequest) -> Response:
     answer = await plane.perform(request, caller, lambda connection: _given(plane, connection, caller, body))
     plane.forget_callers()
     return answer
 
 
-@router.post(
+@routes.post(
     "/api/v1/authorization/access-rules/batch-create",
-    response_model=wire.AccessRuleBatchAnswer,
+    action=Action.ACCESS_WRITE,
+    answer=wire.AccessRuleBatchAnswer,
     summary="Create several access rules; each succeeds or fails on its own",
 )
 async def create_access_rules(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.AccessRuleBatchCreate
+    request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatchCreate
 ) -> Response:
     def unit(connection: Connection) -> Done:
         return _each((str(at), partial(_given, plane, connection, caller, one)) for at, one in enumerate(body.payload))
@@ -130,14 +151,13 @@ async def create_access_rules(
     return answer
 
 
-@router.post(
+@routes.post(
     "/api/v1/authorization/access-rules/batch",
-    response_model=wire.AccessRuleBatchAnswer,
+    action=Action.ACCESS_WRITE,
+    answer=wire.AccessRuleBatchAnswer,
     summary="Delete several access rules; each succeeds or fails on its own",
 )
-async def delete_access_rules(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.AccessRuleBatch
-) -> Response:
+async def delete_access_rules(request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatch) -> Response:
     def unit(connection: Connection) -> Done:
         return _each((rule_id, partial(_taken_away, connection, rule_id)) for rule_id in dict.fromkeys(body.ids))
 
@@ -146,8 +166,13 @@ async def delete_access_rules(
     return answer
 
 
-@router.delete("/api/v1/authorization/access-rules/{rule_id}", status_code=204, summary="Delete an access rule")
-async def delete_access_rule(rule_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+@routes.delete(
+    "/api/v1/authorization/access-rules/{rule_id}",
+    action=Action.ACCESS_WRITE,
+    status=204,
+    summary="Delete an access rule",
+)
+async def delete_access_rule(rule_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     answer = await plane.perform(request, caller, lambda connection: _taken_away(connection, rule_id))
     plane.forget_callers()
     return answer

@@ -13,12 +13,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from argon2 import PasswordHasher
-from fastapi import FastAPI
-from fastapi.exceptions import HTTPException, RequestValidationError, WebSocketRequestValidationError
-from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-import fairpool
 from fairpool.api.nodes import ClusterRequest
 from fairpool.control import (
     access_rules,
@@ -36,24 +35,28 @@ from fairpool.control import (
     organization,
     overview,
     pages,
+    pods,
     preferences,
     projects,
     sign_in,
     streams,
+    submit,
     uploads,
     users,
     workloads,
 )
 from fairpool.control.attempts import Attempts
-from fairpool.control.guard import GUARD
-from fairpool.control.host_check import STRANGERS_BODY_MAX_BYTES, Threshold, is_open
+from fairpool.control.endpoint import Endpoint
+from fairpool.control.host_check import HostCheck
 from fairpool.control.owner import SignInLinks
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
 from fairpool.control.pod_access import NoPodAccess, PodAccess
-from fairpool.control.refusal import Refused, on_bug, on_http_error, on_invalid, on_unavailable, refused
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, on_bug, on_http_error, on_unavailable, refused
+from fairpool.control.router import Router
+from fairpool.control.routes import Route
 from fairpool.control.settings import Settings
-from fairpool.control.signpost import Signpost
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
@@ -65,56 +68,45 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(streams, uploads, cluster_sync, clusters, projects, departments, nodes, overview, claims),
     *(sign_in, users, applications, access_rules, audit, preferences),
-    *(classic, older_paths),
+    *(workloads, submit, pods, classic, older_paths, description, pages),
 )
-"""Whoever has routes, beside workloads, which come first."""
+ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 
 
 def create_app(
     settings: Settings, *, pod_access: PodAccess | None = None, hasher: PasswordHasher | None = None
-) -> FastAPI:
+) -> Starlette:
     """The control plane. Opens its database when it starts and closes it when it stops."""
     database = Database(settings.data / "control.sqlite")
     plane = Plane(settings=settings, database=database, pod_access=pod_access or NoPodAccess())
     database.after_commit = plane.notifier.ring
-    app = FastAPI(
-        title="Fairpool",
-        version=fairpool.__version__,
-        description="Share GPUs between teams: projects, quotas, access and workloads.",
-        openapi_url=None,  # served by us, to callers
-        docs_url=None,
-        redoc_url=None,
-        lifespan=_lifespan,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # else asked about at every call, and unused
-        dependencies=[GUARD],
-        responses=description.REFUSALS,
+    router = Router(ROUTES, Endpoint, _lifespan)
+    app = Starlette(
+        middleware=[
+            Middleware(HostCheck, plane=plane, router=router),
+            Middleware(BodyLimit, router=router, most=settings.body_max_bytes),
+        ],
+        exception_handlers={
+            Refused: on_denied,
+            Unavailable: on_unavailable,
+            HTTPException: on_http_error,
+            Exception: on_bug,
+        },
     )
+    app.router = router
     app.state.plane = plane
     app.state.passwords = Passwords(hasher)
     app.state.attempts = Attempts()
     app.state.links = SignInLinks()
     app.state.is_ready = lambda: True
+    app.state.routes = ROUTES
+    app.state.openapi = None
     app.state.reference = None
-    for router in (workloads.lists, workloads.singles, workloads.router):
-        app.include_router(router)
-    for module in MODULES:
-        app.include_router(module.router)
-    app.include_router(description.router)
-    app.include_router(pages.router)
-    app.add_exception_handler(Refused, on_denied)
-    app.add_exception_handler(Unavailable, on_unavailable)
-    app.add_exception_handler(RequestValidationError, on_invalid)
-    app.add_exception_handler(WebSocketRequestValidationError, on_invalid)
-    app.add_exception_handler(AnyHTTPException, on_http_error)
-    app.add_exception_handler(Exception, on_bug)
-    app.router.middleware_stack = Signpost(app)
-    app.add_middleware(BodyLimit, most=settings.body_max_bytes)
-    app.add_middleware(Threshold, plane=plane)  # the last is the first that is asked
     return app
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     plane: Plane = app.state.plane
     await plane.database.open(upgrade)
     try:
@@ -173,7 +165,7 @@ class ClusterIdentity:
     token: str
 
 
-async def cluster_identity(app: FastAPI, name: str | None = None) -> ClusterIdentity:
+async def cluster_identity(app: Starlette, name: str | None = None) -> ClusterIdentity:
     """A fresh identity for a cluster that runs beside us: its earlier tokens end."""
     plane: Plane = app.state.plane
 
@@ -188,18 +180,16 @@ async def cluster_identity(app: FastAPI, name: str | None = None) -> ClusterIden
     return identity
 
 
-BODY_LIMITS = {
-    "/api/v1/cluster/push": 256 * 1024 * 1024,  # a cluster's report grows with the cluster
-    "/api/v1/cluster/pull": 64 * 1024,
-}
-"""Routes with a limit of their own. The guard is asked before any byte of a body is read, whatever the limit."""
+OPEN_BODY_MAX_BYTES = 16 * 1024
+"""Before a caller is authenticated: a name and a password, or a token."""
 
 
 class BodyLimit:
-    """Nobody fills our memory: a body beyond the limit is refused before it is read, or when it turns out to be."""
+    """Middleware: refuses a body that is declared, or turns out to be, larger than its route takes."""
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
+    def __init__(self, app: ASGIApp, router: Router, most: int) -> None:
         self._app = app
+        self._router = router
         self._most = most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,16 +208,18 @@ class BodyLimit:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > most:
-                # The framework calls every other exception here a body that is no JSON.
-                raise HTTPException(413, _too_large(most).message)
+                raise _too_large(most)
             return message
 
         await self._app(scope, counted, send)
 
     def _limit(self, scope: Scope) -> int:
-        if is_open(scope):
-            return STRANGERS_BODY_MAX_BYTES
-        return BODY_LIMITS.get(scope["path"], self._most)
+        match = self._router.match(scope)
+        if match is None:
+            return self._most
+        if match.route.action is Action.OPEN:
+            return OPEN_BODY_MAX_BYTES
+        return match.route.body_max_bytes or self._most
 
 
 def _too_large(most: int) -> Refused:

@@ -6,26 +6,28 @@ import secrets
 import uuid
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import access as wire
-from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.control import rbac
 from fairpool.control.guard import digest_of
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import CallerDep, Done, PlaneDep
+from fairpool.control.plane import Caller, Done, Plane
+from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
+from fairpool.control.routes import Routes
 from fairpool.control.store import access as store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["access"], route_class=LeanRoute)
+routes = Routes("access")
 
 
-@router.get("/api/v1/apps", response_model=wire.ApplicationPage, summary="List applications")
+@routes.get("/api/v1/apps", action=Action.ACCESS_READ, answer=wire.ApplicationPage, summary="List applications")
 async def applications(
-    plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+    plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.ApplicationPage:
     def unit(connection: Connection) -> wire.ApplicationPage:
         rows = store.all_applications(connection, offset, limit + 1)
@@ -35,23 +37,22 @@ async def applications(
     return await plane.read(unit)
 
 
-@router.get("/api/v1/apps/{app_id}", response_model=wire.Application, summary="Get an application")
-async def application(app_id: str, plane: PlaneDep, caller: CallerDep) -> wire.Application:
+@routes.get("/api/v1/apps/{app_id}", action=Action.ACCESS_READ, answer=wire.Application, summary="Get an application")
+async def application(app_id: str, plane: Plane, caller: Caller) -> wire.Application:
     def unit(connection: Connection) -> wire.Application:
         return _application(connection, _known_application(connection, app_id))
 
     return await plane.read(unit)
 
 
-@router.post(
+@routes.post(
     "/api/v1/apps",
-    response_model=wire.NewApplication,
-    status_code=201,
+    action=Action.ACCESS_WRITE,
+    answer=wire.NewApplication,
+    status=201,
     summary="Create an application; returns its secret",
 )
-async def create_application(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ApplicationRequest
-) -> Response:
+async def create_application(request: Request, plane: Plane, caller: Caller, body: wire.ApplicationRequest) -> Response:
     secret = "fps_" + secrets.token_urlsafe(32)
 
     def unit(connection: Connection) -> Done:
@@ -77,12 +78,13 @@ async def create_application(
     return await plane.perform(request, caller, unit)
 
 
-@router.post(
+@routes.post(
     "/api/v1/apps/{app_id}/secret",
-    response_model=wire.NewApplication,
+    action=Action.ACCESS_WRITE,
+    answer=wire.NewApplication,
     summary="Create a new secret; the old one stops working",
 )
-async def renew_secret(app_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+async def renew_secret(app_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     secret = "fps_" + secrets.token_urlsafe(32)
 
     def unit(connection: Connection) -> Done:
@@ -104,8 +106,13 @@ async def renew_secret(app_id: str, request: Request, plane: PlaneDep, caller: C
     return answer
 
 
-@router.delete("/api/v1/apps/{app_id}", status_code=204, summary="Delete an application and revoke its tokens")
-async def delete_application(app_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+@routes.delete(
+    "/api/v1/apps/{app_id}",
+    action=Action.ACCESS_WRITE,
+    status=204,
+    summary="Delete an application and revoke its tokens",
+)
+async def delete_application(app_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> Done:
         row = _known_application(connection, app_id)
         store.delete_application(connection, app_id)

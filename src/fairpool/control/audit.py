@@ -8,29 +8,28 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
-from fastapi.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from fairpool.api import audit as wire
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.problems import ProblemItem
-from fairpool.api.wire import PAGE_DEFAULT
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import instant, iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import CallerDep, Plane, PlaneDep
+from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
+from fairpool.control.routes import Parameter, Query, Routes
 from fairpool.control.store import audit as store
 
-router = APIRouter(tags=["audit"], route_class=LeanRoute)
+routes = Routes("audit")
 
 PIECE = 500
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """With one of these a spreadsheet takes a cell for a formula; and anybody can put their name into this log."""
 
-Word = Annotated[str | None, Query(max_length=256)]
-Moment = Annotated[str | None, Query(max_length=64, examples=["2026-11-15T12:00:00Z"])]
-FILE: dict[int | str, dict[str, Any]] = {
+Word = Annotated[str | None, Parameter(max_length=256)]
+Moment = Annotated[str | None, Parameter(max_length=64, examples=["2026-11-15T12:00:00Z"])]
+FILE: dict[int, dict[str, Any]] = {
     200: {
         "description": "CSV with a header row",
         "content": {
@@ -43,20 +42,18 @@ FILE: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def the_choice(
-    start: Moment = None,
-    end: Moment = None,
-    action: Word = None,
-    entity_type: Annotated[str | None, Query(alias="entityType", max_length=64)] = None,
-    subject: Word = None,
-    result: Annotated[str | None, Query(pattern="^(Succeeded|Failed)$")] = None,
-) -> store.Choice:
-    """Which lines are wanted."""
-    said = {"action": action, "entity_type": entity_type, "subject": subject, "result": result}
-    return choice({name: value for name, value in said.items() if value is not None}, start, end)
+class AuditQuery(Query):
+    """Which entries are wanted."""
 
+    start: Moment = None
+    end: Moment = None
+    action: Word = None
+    entity_type: Annotated[str | None, Parameter(alias="entityType", max_length=64)] = None
+    subject: Word = None
+    result: Annotated[str | None, Parameter(pattern="^(Succeeded|Failed)$")] = None
 
-ChoiceDep = Annotated[store.Choice, Depends(the_choice)]
+    def choice(self) -> store.Choice:
+        return choice(self.model_dump(exclude={"start", "end"}, exclude_none=True), self.start, self.end)
 
 
 def choice(said: dict[str, str], start: str | None, end: str | None) -> store.Choice:
@@ -77,21 +74,24 @@ def choice(said: dict[str, str], start: str | None, end: str | None) -> store.Ch
     return store.Choice(said, *(moments[name][1] if name in moments else None for name in ("start", "end")))
 
 
-@router.get("/api/v1/audit/log", response_model=wire.AuditPage, summary="List the audit log, newest first")
+@routes.get(
+    "/api/v1/audit/log", action=Action.AUDIT_READ, answer=wire.AuditPage, summary="List the audit log, newest first"
+)
 async def log(
-    plane: PlaneDep, caller: CallerDep, chosen: ChoiceDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+    plane: Plane, caller: Caller, query: AuditQuery, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.AuditPage:
     caller.require(Action.AUDIT_READ)
+    chosen = query.choice()
     rows = await plane.read(lambda connection: store.entries(connection, chosen, offset, limit + 1))
     entries = [_entry(row) for row in rows[:limit]]
     return wire.AuditPage(entries=entries, next=offset + limit if len(rows) > limit else None)
 
 
-@router.get("/api/v1/audit/log/file", summary="Download the audit log as CSV", responses=FILE, response_class=Response)
-async def log_file(plane: PlaneDep, caller: CallerDep, chosen: ChoiceDep) -> Response:
+@routes.get("/api/v1/audit/log/file", action=Action.AUDIT_READ, summary="Download the audit log as CSV", responses=FILE)
+async def log_file(plane: Plane, caller: Caller, query: AuditQuery) -> Response:
     caller.require(Action.AUDIT_READ)
     headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
-    return StreamingResponse(_lines(plane, chosen), media_type="text/csv; charset=utf-8", headers=headers)
+    return StreamingResponse(_lines(plane, query.choice()), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 async def _lines(plane: Plane, chosen: store.Choice) -> AsyncIterator[str]:

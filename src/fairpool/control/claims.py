@@ -5,27 +5,27 @@ from __future__ import annotations
 from itertools import count
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
-
 from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
-from fairpool.control.plane import CallerDep, PlaneDep
+from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import unknown
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import claims as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["workloads"], route_class=LeanRoute)
+routes = Routes("workloads")
 
 
-@router.get("/api/v1/claims", response_model=wire.ClaimPage, summary="List the volume claims of a project")
+@routes.get(
+    "/api/v1/claims", action=Action.WORKLOAD_READ, answer=wire.ClaimPage, summary="List the volume claims of a project"
+)
 async def list_claims(
-    plane: PlaneDep,
-    caller: CallerDep,
-    project: Annotated[str, Query(alias="projectId", min_length=1, max_length=64)],
+    plane: Plane,
+    caller: Caller,
+    project: Annotated[str, Parameter(alias="projectId", min_length=1, max_length=64)],
 ) -> wire.ClaimPage:
     def unit(connection: Connection) -> wire.ClaimPage:
         row = organization_store.project(connection, project)

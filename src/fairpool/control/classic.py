@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import classic as wire
 from fairpool.api import organization as org
@@ -15,15 +16,16 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control import workloads
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.lean_route import LeanRoute
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep
+from fairpool.control.plane import Caller, Done, Plane
 from fairpool.control.projects import known_project, visible_projects
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, problems_of, unknown
+from fairpool.control.refusal import Refused, unknown, validation_problems
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
+from fairpool.control.submit import submit as submit_workload
 
-router = APIRouter(tags=["researcher (legacy)"], route_class=LeanRoute)
+routes = Routes("researcher (legacy)")
 
 JOBS = "/researcher/api/v1/jobs"
 EVERYTHING = 1_000_000
@@ -50,11 +52,16 @@ FIELDS = {
 }
 """Where a problem lies, by its newer name: the rest only lose their `spec.`."""
 
-Named = Annotated[list[wire.ClassicJobName], Body(min_length=1, max_length=1000)]
+Named = Annotated[list[wire.ClassicJobName], Parameter(min_length=1, max_length=1000)]
 
 
-@router.get(f"{JOBS}/{{project}}", response_model=list[wire.ClassicJob], summary="List the jobs of a project")
-async def jobs(project: str, plane: PlaneDep, caller: CallerDep) -> list[wire.ClassicJob]:
+@routes.get(
+    f"{JOBS}/{{project}}",
+    action=Action.WORKLOAD_READ,
+    answer=list[wire.ClassicJob],
+    summary="List the jobs of a project",
+)
+async def jobs(project: str, plane: Plane, caller: Caller) -> list[wire.ClassicJob]:
     def unit(connection: Connection) -> list[wire.ClassicJob]:
         known_project(connection, caller, project, Action.WORKLOAD_READ)
         condition = Filter("projectName", Operator.EQUALS, project)
@@ -64,36 +71,45 @@ async def jobs(project: str, plane: PlaneDep, caller: CallerDep) -> list[wire.Cl
     return await plane.read(unit)
 
 
-@router.post(JOBS, response_model=wire.ClassicJob, status_code=202, summary="Submit a job")
-async def submit(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ClassicSubmit) -> Response:
+@routes.post(JOBS, action=Action.WORKLOAD_SUBMIT, answer=wire.ClassicJob, status=202, summary="Submit a job")
+async def submit(request: Request, plane: Plane, caller: Caller, body: wire.ClassicSubmit) -> Response:
     try:
-        answer = await workloads.submit(request, plane, caller, _newer(body))
+        answer = await submit_workload(request, plane, caller, _newer(body))
     except Refused as refusal:
         raise Refused(refusal.status, [_older(each) for each in refusal.problems], choices=refusal.choices) from refusal
     shown = job(json.loads(bytes(answer.body)))
     return Response(shown.model_dump_json(by_alias=True), answer.status_code, media_type="application/json")
 
 
-@router.delete(JOBS, response_model=list[wire.ClassicOutcome], summary="Delete jobs; each succeeds or fails on its own")
+@routes.delete(
+    JOBS,
+    action=Action.WORKLOAD_OPERATE,
+    answer=list[wire.ClassicOutcome],
+    summary="Delete jobs; each succeeds or fails on its own",
+)
 async def delete(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: Named, force: workloads.Force = False
+    request: Request, plane: Plane, caller: Caller, body: Named, force: workloads.Force = False
 ) -> Response:
     return await _operate(request, plane, caller, body, work.BatchAction.DELETE, force=force)
 
 
-@router.post(
+@routes.post(
     f"{JOBS}/suspend",
-    response_model=list[wire.ClassicOutcome],
+    action=Action.WORKLOAD_OPERATE,
+    answer=list[wire.ClassicOutcome],
     summary="Suspend jobs; each succeeds or fails on its own",
 )
-async def suspend(request: Request, plane: PlaneDep, caller: CallerDep, body: Named) -> Response:
+async def suspend(request: Request, plane: Plane, caller: Caller, body: Named) -> Response:
     return await _operate(request, plane, caller, body, work.BatchAction.SUSPEND)
 
 
-@router.post(
-    f"{JOBS}/resume", response_model=list[wire.ClassicOutcome], summary="Resume jobs; each succeeds or fails on its own"
+@routes.post(
+    f"{JOBS}/resume",
+    action=Action.WORKLOAD_OPERATE,
+    answer=list[wire.ClassicOutcome],
+    summary="Resume jobs; each succeeds or fails on its own",
 )
-async def resume(request: Request, plane: PlaneDep, caller: CallerDep, body: Named) -> Response:
+async def resume(request: Request, plane: Plane, caller: Caller, body: Named) -> Response:
     return await _operate(request, plane, caller, body, work.BatchAction.RESUME)
 
 
@@ -149,10 +165,13 @@ def _operable(connection: Connection, caller: Caller, named: wire.ClassicJobName
     return workloads.operable(connection, caller, row.id, None)
 
 
-@router.get(
-    "/researcher/api/v1/projects", response_model=list[wire.ClassicProject], summary="List the projects you can use"
+@routes.get(
+    "/researcher/api/v1/projects",
+    action=Action.PROJECT_READ,
+    answer=list[wire.ClassicProject],
+    summary="List the projects you can use",
 )
-async def projects(plane: PlaneDep, caller: CallerDep) -> list[wire.ClassicProject]:
+async def projects(plane: Plane, caller: Caller) -> list[wire.ClassicProject]:
     found = await plane.read(lambda connection: visible_projects(connection, caller))
     return [classic_project(each) for each in found]
 
@@ -235,7 +254,7 @@ def _newer(body: wire.ClassicSubmit) -> workload_spec.SubmitAny:
     try:
         return kind.model_validate({**head, "spec": _given(said)})
     except ValidationError as error:
-        raise Refused(422, problems_of(error.errors())) from error
+        raise Refused(422, validation_problems(error.errors())) from error
 
 
 def _compute(body: wire.ClassicSubmit) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Body, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import clusters as link
 from fairpool.api.declarations import OrganizationWire
@@ -20,11 +21,12 @@ from fairpool.api.problems import item as problem_item
 from fairpool.control import declarations, items
 from fairpool.control.closed_pods import close_ended, is_better_known
 from fairpool.control.clusters import known_cluster
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.organization import organization_of
-from fairpool.control.plane import CallerDep, Plane, PlaneDep
+from fairpool.control.plane import Caller, Plane
+from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.removal import remove_project
+from fairpool.control.routes import Routes
 from fairpool.control.store import changes, holdings
 from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
@@ -34,7 +36,7 @@ from fairpool.model.ids import SECOND_MS, Instant, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.spec import DesiredState
 
-router = APIRouter(tags=["clusters"], route_class=LeanRoute)
+routes = Routes("clusters")
 
 ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting"})
 """Nouns whose change is a change of the organization, as a cluster sees it."""
@@ -44,30 +46,18 @@ NOTED_WITH_NEWS, NOTED_WITHOUT = 1 / 2, 1 / 6
 """A pull is noted if the cluster was last heard so long ago, as a part of the time after which it counts as away."""
 
 
-def _schema(name: str) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
-
-
-ANSWERED_BY_PULL = {"content": _schema("PullAnswer")}
-ANSWERED_BY_PUSH = {"content": _schema("PushAnswer")}
-REPORT = {"requestBody": {"required": True, "content": _schema("PushReport")}}
-
-
 # --- pull ----------------------------------------------------------------------------------------------------
 
 
-@router.post(
+@routes.post(
     "/api/v1/cluster/pull",
+    action=Action.LINK,
     summary="Get declarations that changed since a revision (called by clusters)",
-    responses={200: ANSWERED_BY_PULL},
+    answer=link.PullAnswer,
+    body_max_bytes=64 * 1024,
 )
-async def pull(
-    plane: PlaneDep,
-    caller: CallerDep,
-    after: Annotated[int, Body(ge=0, le=2**62, description="The last revision received; 0 if none")],
-    wait_s: Annotated[float, Body(alias="waitS", ge=0, le=60)] = 0.0,
-) -> Response:
-    answer = await pulled(plane, caller.id, Revision(after), wait_s)
+async def pull(plane: Plane, caller: Caller, body: link.PullRequest) -> Response:
+    answer = await pulled(plane, caller.id, Revision(body.after), body.wait_s)
     return Response(answer.to_json(), media_type="application/json")
 
 
@@ -159,13 +149,15 @@ def _declared(declaration: str) -> link.DesiredWorkload:
 # --- push ----------------------------------------------------------------------------------------------------
 
 
-@router.post(
+@routes.post(
     "/api/v1/cluster/push",
+    action=Action.LINK,
     summary="Report the state of a cluster (called by clusters)",
-    responses={200: ANSWERED_BY_PUSH},
-    openapi_extra=REPORT,
+    request_body=link.PushReport,
+    answer=link.PushAnswer,
+    body_max_bytes=256 * 1024 * 1024,  # a report grows with the cluster
 )
-async def push(request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+async def push(request: Request, plane: Plane, caller: Caller) -> Response:
     report = read(link.PushReport, await request.body())
     if isinstance(report, list):
         raise Refused(422, [problem_item(each) for each in report])

@@ -6,17 +6,18 @@ import secrets
 import uuid
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import nodes as wire
-from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.control.guard import digest_of
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.plane import Caller, Done, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
+from fairpool.control.routes import Routes
 from fairpool.control.store import access as access_store
 from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
@@ -25,29 +26,32 @@ from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS
 
-router = APIRouter(tags=["clusters"], route_class=LeanRoute)
+routes = Routes("clusters")
 
 
-@router.get("/api/v1/clusters", response_model=wire.ClusterPage, summary="List clusters")
-async def clusters(
-    plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
-) -> wire.ClusterPage:
+@routes.get("/api/v1/clusters", action=Action.CLUSTER_READ, answer=wire.ClusterPage, summary="List clusters")
+async def clusters(plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT) -> wire.ClusterPage:
     rows = await plane.read(lambda connection: store.all_clusters(connection, offset, limit + 1))
     following = offset + limit if len(rows) > limit else None
     return wire.ClusterPage(clusters=[_cluster(plane, row) for row in rows[:limit]], next=following)
 
 
-@router.get("/api/v1/clusters/{cluster_id}", response_model=wire.ClusterAnswer, summary="Get a cluster")
-async def cluster(cluster_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.ClusterAnswer:
-    found = _cluster(plane, await plane.read(lambda connection: known_cluster(connection, cluster_id)))
-    response.headers["ETag"] = f'"{found.revision}"'
-    return found
-
-
-@router.post(
-    "/api/v1/clusters", response_model=wire.NewCluster, status_code=201, summary="Add a cluster; returns its token"
+@routes.get(
+    "/api/v1/clusters/{cluster_id}", action=Action.CLUSTER_READ, answer=wire.ClusterAnswer, summary="Get a cluster"
 )
-async def create_cluster(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ClusterRequest) -> Response:
+async def cluster(cluster_id: str, plane: Plane, caller: Caller) -> Response:
+    found = _cluster(plane, await plane.read(lambda connection: known_cluster(connection, cluster_id)))
+    return answered(Done(body=found, revision=found.revision))
+
+
+@routes.post(
+    "/api/v1/clusters",
+    action=Action.CLUSTER_WRITE,
+    answer=wire.NewCluster,
+    status=201,
+    summary="Add a cluster; returns its token",
+)
+async def create_cluster(request: Request, plane: Plane, caller: Caller, body: wire.ClusterRequest) -> Response:
     caller.require(Action.CLUSTER_WRITE)
 
     def unit(connection: Connection) -> Done:
@@ -69,9 +73,11 @@ async def create_cluster(request: Request, plane: PlaneDep, caller: CallerDep, b
     return await plane.perform(request, caller, unit)
 
 
-@router.put("/api/v1/clusters/{cluster_id}", response_model=wire.ClusterAnswer, summary="Replace a cluster")
+@routes.put(
+    "/api/v1/clusters/{cluster_id}", action=Action.CLUSTER_WRITE, answer=wire.ClusterAnswer, summary="Replace a cluster"
+)
 async def replace_cluster(
-    cluster_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ClusterRequest
+    cluster_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ClusterRequest
 ) -> Response:
     caller.require(Action.CLUSTER_WRITE)
 
@@ -91,8 +97,13 @@ async def replace_cluster(
     return await plane.perform(request, caller, unit)
 
 
-@router.delete("/api/v1/clusters/{cluster_id}", status_code=204, summary="Remove a cluster that has no projects")
-async def delete_cluster(cluster_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+@routes.delete(
+    "/api/v1/clusters/{cluster_id}",
+    action=Action.CLUSTER_WRITE,
+    status=204,
+    summary="Remove a cluster that has no projects",
+)
+async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     caller.require(Action.CLUSTER_WRITE)
 
     def unit(connection: Connection) -> Done:

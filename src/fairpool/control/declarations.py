@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from fairpool.api.clusters import Over, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
-from fairpool.control import admission, items
+from fairpool.control import items
 from fairpool.control.refusal import Refused, refused
+from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
@@ -39,7 +40,7 @@ def declare(
         "kind": facts["type"],
         "submitted_by": facts["submittedBy"],
         "created_at": spec.created_at,
-        "requested_gpus_milli": admission.requested_gpus_milli(spec),
+        "requested_gpus_milli": requested_gpus_milli(spec),
         "want": spec.want.value,
         "run": spec.run,
         "declaration": WorkloadWire.of(spec).to_json(),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fairpool.api import nodes
 from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem, item
-from fairpool.control.admission import quota_milli
+from fairpool.control.resource_request import quota_milli
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, NodePool, Placement, Taint, TaintEffect
 from fairpool.model.organization import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import organization as wire
 from fairpool.api.access import ScopeType
 from fairpool.api.wire import Count
 from fairpool.control import declared
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.organization import (
     DEFAULT_DEPARTMENT,
@@ -21,10 +21,11 @@ from fairpool.control.organization import (
     changed,
     organization_tree,
 )
-from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, page, text
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.paging import Field, FilterBy, ListQuery, Search, chosen, counting, gpus, moment, page, text
+from fairpool.control.plane import Caller, Done, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
+from fairpool.control.routes import Routes
 from fairpool.control.store import access as access_store
 from fairpool.control.store import organization as store
 from fairpool.control.store import workloads as workload_store
@@ -33,7 +34,7 @@ from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import workloads as workloads_table
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 
-router = APIRouter(tags=["departments"], route_class=LeanRoute)
+routes = Routes("departments")
 
 DEPARTMENTS = "/api/v1/org-unit/departments"
 
@@ -48,33 +49,34 @@ FIELDS: Mapping[str, Field[wire.Department]] = {
 }
 
 
-@router.get(DEPARTMENTS, response_model=wire.DepartmentPage, summary="List departments")
-async def departments(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.DepartmentPage:
-    found = chosen(await plane.read(lambda connection: _departments(connection, caller)), FIELDS, wish)
-    listed, following = page(found, wish)
+@routes.get(DEPARTMENTS, action=Action.DEPARTMENT_READ, answer=wire.DepartmentPage, summary="List departments")
+async def departments(plane: Plane, caller: Caller, query: ListQuery) -> wire.DepartmentPage:
+    found = chosen(await plane.read(lambda connection: _departments(connection, caller)), FIELDS, query)
+    listed, following = page(found, query)
     return wire.DepartmentPage(departments=listed, next=following)
 
 
-@router.get(f"{DEPARTMENTS}/count", response_model=Count, summary="Count departments")
-async def department_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
+@routes.get(f"{DEPARTMENTS}/count", action=Action.DEPARTMENT_READ, answer=Count, summary="Count departments")
+async def department_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
     everything = await plane.read(lambda connection: _departments(connection, caller))
     return Count(count=len(chosen(everything, FIELDS, counting(filter_by, search))))
 
 
-@router.get(DEPARTMENTS + "/{department_id}", response_model=wire.Department, summary="Get a department")
-async def department(department_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.Department:
+@routes.get(
+    DEPARTMENTS + "/{department_id}", action=Action.DEPARTMENT_READ, answer=wire.Department, summary="Get a department"
+)
+async def department(department_id: str, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> wire.Department:
         return _department(connection, _known_department(connection, department_id), caller)
 
     found = await plane.read(unit)
-    response.headers["ETag"] = f'"{found.revision}"'
-    return found
+    return answered(Done(body=found, revision=found.revision))
 
 
-@router.post(DEPARTMENTS, response_model=wire.Department, status_code=201, summary="Create a department")
-async def create_department(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.DepartmentRequest
-) -> Response:
+@routes.post(
+    DEPARTMENTS, action=Action.DEPARTMENT_WRITE, answer=wire.Department, status=201, summary="Create a department"
+)
+async def create_department(request: Request, plane: Plane, caller: Caller, body: wire.DepartmentRequest) -> Response:
     caller.require(Action.DEPARTMENT_WRITE)
 
     def unit(connection: Connection) -> Done:
@@ -87,18 +89,28 @@ async def create_department(
     return await plane.perform(request, caller, unit)
 
 
-@router.put(DEPARTMENTS + "/{department_id}", response_model=wire.Department, summary="Replace a department")
+@routes.put(
+    DEPARTMENTS + "/{department_id}",
+    action=Action.DEPARTMENT_WRITE,
+    answer=wire.Department,
+    summary="Replace a department",
+)
 async def replace_department(
-    department_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.DepartmentRequest
+    department_id: str, request: Request, plane: Plane, caller: Caller, body: wire.DepartmentRequest
 ) -> Response:
     if body.name != department_id:
         raise refused(422, "department.renamed", "a department cannot be renamed", "create another department", "name")
     return await _change_department(request, plane, caller, department_id, lambda _: body)
 
 
-@router.patch(DEPARTMENTS + "/{department_id}", response_model=wire.Department, summary="Update a department")
+@routes.patch(
+    DEPARTMENTS + "/{department_id}",
+    action=Action.DEPARTMENT_WRITE,
+    answer=wire.Department,
+    summary="Update a department",
+)
 async def update_department(
-    department_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.DepartmentUpdate
+    department_id: str, request: Request, plane: Plane, caller: Caller, body: wire.DepartmentUpdate
 ) -> Response:
     said = {name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) is not None}
     return await _change_department(
@@ -106,16 +118,20 @@ async def update_department(
     )
 
 
-@router.put(
-    DEPARTMENTS + "/{department_id}/resources", response_model=wire.Department, summary="Replace a department's quotas"
-)
-@router.patch(
+@routes.put(
     DEPARTMENTS + "/{department_id}/resources",
-    response_model=wire.Department,
+    action=Action.DEPARTMENT_WRITE,
+    answer=wire.Department,
+    summary="Replace a department's quotas",
+)
+@routes.patch(
+    DEPARTMENTS + "/{department_id}/resources",
+    action=Action.DEPARTMENT_WRITE,
+    answer=wire.Department,
     summary="Update a department's quotas in some node pools",
 )
 async def set_department_resources(
-    department_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.DepartmentResourcesUpdate
+    department_id: str, request: Request, plane: Plane, caller: Caller, body: wire.DepartmentResourcesUpdate
 ) -> Response:
     """`PATCH` changes only the node pools in the request; `PUT` replaces all of them."""
 
@@ -146,8 +162,13 @@ async def _change_department(
     return await plane.perform(request, caller, unit)
 
 
-@router.delete(DEPARTMENTS + "/{department_id}", status_code=204, summary="Delete a department that has no projects")
-async def delete_department(department_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+@routes.delete(
+    DEPARTMENTS + "/{department_id}",
+    action=Action.DEPARTMENT_WRITE,
+    status=204,
+    summary="Delete a department that has no projects",
+)
+async def delete_department(department_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     caller.require(Action.DEPARTMENT_WRITE)
 
     def unit(connection: Connection) -> Done:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import Response
+from starlette.responses import Response
 
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
@@ -22,7 +22,7 @@ async def told_to(plane: Plane, caller: Caller | None, body: bytes) -> bytes:
     if caller.places(Action.WORKLOAD_READ) is None:
         return mentions.in_full(text).encode()
     parents = await plane.read(store.parents)
-    return mentions.as_told(
+    return mentions.redacted(
         text, lambda project: caller.may(Action.WORKLOAD_READ, project, parents.get(project, ""))
     ).encode()
 

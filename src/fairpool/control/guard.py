@@ -1,20 +1,17 @@
-"""Before every route: whose token this is, and whether the table of routes lets them in.
-
-What is done in which project is asked again by the handler, which knows the project.
-"""
+"""Guard: whose token this is, and whether the caller has the permission that the route asks for."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
 
-from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from fairpool.api.access import SubjectType
 from fairpool.control import rbac
 from fairpool.control.plane import Caller, Plane, plane_of
 from fairpool.control.refusal import Refused, denied, refused
+from fairpool.control.routes import Route
 from fairpool.control.store import access as store
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection
@@ -22,16 +19,13 @@ from fairpool.control.store.database import Connection
 PEER_UID = "fairpool.peer_uid"
 """Where the server leaves the user id of a process that connects over the Unix socket in the data directory."""
 TOKEN_HASH = "fairpool.token_hash"
-"""Where the threshold leaves what was shown. Between it and the guard is the body, which may take its time to come: so
-whose it is must be asked again."""
+"""Where the host check leaves the hash of the token. The guard looks it up again, because the token may be revoked
+while the body is on its way."""
 
 
-async def guard(connection: HTTPConnection) -> None:
-    """Nobody comes in whom the table of routes does not let in. What is done in which project is asked again there."""
-    route = (connection.scope.get("method", "WEBSOCKET"), connection.scope["route"].path)
-    action = rbac.ROUTES.get(route)
-    if action is None:
-        raise denied("This route is not in the table of permissions.")
+async def guard(connection: HTTPConnection, route: Route) -> None:
+    """Refuse callers without the permission of the route. Handlers check it again for the project in question."""
+    action = route.action
     if action is rbac.Action.OPEN:
         return
     digest: str | None = connection.scope.get(TOKEN_HASH)
@@ -44,7 +38,7 @@ async def guard(connection: HTTPConnection) -> None:
         if caller.kind != "cluster" or action is not rbac.Action.LINK:
             raise denied()
         return
-    if caller.must_change_password and route not in rbac.WITH_A_GIVEN_PASSWORD:
+    if caller.must_change_password and not route.with_initial_password:
         what = f"the password of {caller.name} was set by someone else and must be changed first"
         raise refused(403, "access.password_must_change", what, "run `runai password` (API: POST /api/v1/me/password)")
     caller.require_somewhere(action)
@@ -106,6 +100,3 @@ def _caller(connection: Connection, digest: str) -> Caller | None:
     if user is None:
         return None
     return replace(caller, name=user.email, must_change_password=user.must_change or user.first_password)
-
-
-GUARD = Depends(guard)

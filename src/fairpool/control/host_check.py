@@ -1,49 +1,41 @@
-"""Before anything is read: by which name we were called, from whose page, and whether the caller is one.
+"""Host check: middleware that refuses foreign host names and origins, and callers without a valid token.
 
-A page from elsewhere can have its name lead to this machine (DNS rebinding) and would then speak to us as if it were
-ours, with whatever the browser remembers for this machine. It cannot hide the name. And a stranger's body is not
-looked at: reading eight megabytes of JSON costs everybody else's time. What a caller may do is the guard's question.
+A foreign page can point its own name at this machine (DNS rebinding) and would then call the API with the credentials
+that the browser keeps for this machine; but it cannot change the Host header. Bodies of unauthenticated callers are not
+read, since parsing megabytes of JSON would delay other requests. Permissions are checked by the guard.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fairpool.control import rbac
 from fairpool.control.guard import TOKEN_HASH, identify
 from fairpool.control.plane import Plane
+from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refusal_of, refused
+from fairpool.control.router import Router
 from fairpool.control.settings import Settings, is_loopback
 from fairpool.control.store.trouble import Unavailable
 
-STRANGERS_BODY_MAX_BYTES = 16 * 1024
-"""Names, passwords and tokens: all that somebody sends who is no caller yet."""
-
 OWN_NAMES_MAX = 64
 
-_OPEN = [(method, path) for (method, path), action in rbac.ROUTES.items() if action is rbac.Action.OPEN]
-_OPEN_PATHS = {
-    method: re.compile("|".join(compile_path(path)[0].pattern for other, path in _OPEN if other == method))
-    for method, _ in _OPEN
-}
 _PORTS = {"http": ":80", "https": ":443", "ws": ":80", "wss": ":443"}
 
 
-class Threshold:
-    """Lets nobody further who is not known, but to where they can become so."""
+class HostCheck:
+    """Middleware: requests under a name of this server, with a valid token unless the route is open."""
 
-    def __init__(self, app: ASGIApp, plane: Plane) -> None:
+    def __init__(self, app: ASGIApp, plane: Plane, router: Router) -> None:
         self._app = app
         self._plane = plane
+        self._router = router
         self._own_names: set[str] = set()
-        """By which we were called, and which were found to be ours: nearly always the same."""
+        """Names that were checked before: nearly always the same one."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
@@ -52,7 +44,8 @@ class Threshold:
                 self._check_name(headers.get("host", ""))
                 if scope["type"] == "websocket":
                     check_origin(headers.get("origin"), headers.get("host", ""))
-                if not is_open(scope):
+                match = self._router.match(scope)
+                if match is None or match.route.action is not Action.OPEN:
                     caller = await identify(self._plane, headers.get("authorization"))
                     scope[TOKEN_HASH] = caller.token_hash
             except Refused as refusal:
@@ -70,14 +63,8 @@ class Threshold:
                 self._own_names.add(host)
 
 
-def is_open(scope: Scope) -> bool:
-    """Whether this is where a stranger becomes a caller."""
-    paths = _OPEN_PATHS.get(scope.get("method", ""))
-    return paths is not None and paths.match(scope["path"]) is not None
-
-
 def check_name(settings: Settings, host: str) -> None:
-    """Go no further when we were called by a name that is not ours."""
+    """Refuse a Host header that is not a name of this server."""
     name = name_of(host)
     if is_ours(name, settings):
         return
@@ -87,17 +74,17 @@ def check_name(settings: Settings, host: str) -> None:
 
 
 def is_ours(name: str, settings: Settings) -> bool:
-    """This machine's own names, those that were configured, and, where others can reach us, any number."""
+    """Loopback names, configured names, and any IP address if the server listens on more than loopback."""
     if name in _lowered(settings.host_names) or is_loopback(name):
         return True
     if settings.is_local:
         return False
-    # A number stands for no name, so that nobody can have made it lead here.
-    return name == settings.host.lower() or _is_number(name)
+    # An IP address cannot be rebound: it is not looked up.
+    return name == settings.host.lower() or _is_address(name)
 
 
 def check_origin(origin: str | None, host: str) -> None:
-    """Go no further when a page from elsewhere opens the socket: browsers let it, and say where it comes from."""
+    """Refuse a WebSocket that a foreign page opens: browsers allow it, and send the Origin header."""
     if origin is None:
         return
     there = urlsplit(origin)
@@ -118,7 +105,7 @@ def _lowered(names: Collection[str]) -> set[str]:
     return {each.lower().removesuffix(".") for each in names}
 
 
-def _is_number(name: str) -> bool:
+def _is_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)
     except ValueError:

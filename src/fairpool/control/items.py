@@ -11,6 +11,7 @@ from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.api.wire import compact
 from fairpool.control import admission
 from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.model.ids import place_of
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.pod_record import Cause
@@ -75,7 +76,7 @@ def facts_of_spec(
     gpu = spec.template.shape.gpu
     rule = precedence(spec.kind, spec.priority, spec.preemptible)
     requested = {
-        "gpu": admission.requested_gpus_milli(spec) / WHOLE_GPU_MILLI,
+        "gpu": requested_gpus_milli(spec) / WHOLE_GPU_MILLI,
         "cpu": spec.template.shape.cpu_milli * spec.pods / 1000,
         "memoryBytes": spec.template.shape.memory_bytes * spec.pods,
     }

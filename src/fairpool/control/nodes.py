@@ -6,20 +6,33 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import nodes as wire
 from fairpool.api import organization as organization_wire
 from fairpool.api.clusters import NodeReport
 from fairpool.api.wire import Count
 from fairpool.control.items import pod_name
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.organization import add_pool, declare_overrides
-from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.paging import (
+    Field,
+    FilterBy,
+    ListQuery,
+    Search,
+    chosen,
+    counting,
+    gpus,
+    moment,
+    number,
+    page,
+    text,
+)
+from fairpool.control.plane import Caller, Done, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
+from fairpool.control.routes import Routes
 from fairpool.control.store import changes, holdings
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
@@ -28,7 +41,7 @@ from fairpool.control.store.tables import node_pools
 from fairpool.model.ids import PodId, WorkloadId, place_of
 from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL, SIMULATED_LABEL
 
-router = APIRouter(tags=["nodes"], route_class=LeanRoute)
+routes = Routes("nodes")
 
 
 NODE_FIELDS: Mapping[str, Field[wire.NodeAnswer]] = {
@@ -54,19 +67,26 @@ POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
 }
 
 
-@router.get("/api/v1/nodes", response_model=wire.NodePage, summary="List nodes, as last reported by their clusters")
-async def nodes(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.NodePage:
-    listed, following = page(chosen(await plane.read(all_nodes), NODE_FIELDS, wish), wish)
+@routes.get(
+    "/api/v1/nodes",
+    action=Action.NODE_READ,
+    answer=wire.NodePage,
+    summary="List nodes, as last reported by their clusters",
+)
+async def nodes(plane: Plane, caller: Caller, query: ListQuery) -> wire.NodePage:
+    listed, following = page(chosen(await plane.read(all_nodes), NODE_FIELDS, query), query)
     return wire.NodePage(nodes=listed, next=following)
 
 
-@router.get("/api/v1/nodes/count", response_model=Count, summary="Count nodes")
-async def node_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
+@routes.get("/api/v1/nodes/count", action=Action.NODE_READ, answer=Count, summary="Count nodes")
+async def node_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
     return Count(count=len(chosen(await plane.read(all_nodes), NODE_FIELDS, counting(filter_by, search))))
 
 
-@router.get("/api/v1/nodes/{node}", response_model=wire.NodeDetail, summary="Get a node and the pods on it")
-async def node(node: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.NodeDetail:
+@routes.get(
+    "/api/v1/nodes/{node}", action=Action.NODE_READ, answer=wire.NodeDetail, summary="Get a node and the pods on it"
+)
+async def node(node: str, plane: Plane, caller: Caller) -> Response:
     """The ETag covers only the cordon, taints and labels, not the state that the cluster reports."""
 
     def unit(connection: Connection) -> wire.NodeDetail:
@@ -75,17 +95,17 @@ async def node(node: str, plane: PlaneDep, caller: CallerDep, response: Response
         return wire.NodeDetail(**{name: getattr(known, name) for name in type(known).model_fields}, pods_there=there)
 
     found = await plane.read(unit)
-    response.headers["ETag"] = f'"{found.revision}"'
-    return found
+    return answered(Done(body=found, revision=found.revision))
 
 
-@router.put(
+@routes.put(
     "/api/v1/nodes/{node}/marks",
-    response_model=wire.NodeAnswer,
+    action=Action.NODE_MARK,
+    answer=wire.NodeAnswer,
     summary="Set the cordon, taints and labels of a node; replaces all of them",
 )
 async def override_node(
-    node: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodeOverridesRequest
+    node: str, request: Request, plane: Plane, caller: Caller, body: wire.NodeOverridesRequest
 ) -> Response:
     caller.require(Action.NODE_MARK)
 
@@ -102,26 +122,29 @@ async def override_node(
 # --- pools ---------------------------------------------------------------------------------------------------
 
 
-@router.get("/api/v1/node-pools", response_model=wire.NodePoolPage, summary="List node pools")
-async def pools(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.NodePoolPage:
-    listed, following = page(chosen(await plane.read(_pools), POOL_FIELDS, wish), wish)
+@routes.get("/api/v1/node-pools", action=Action.NODE_READ, answer=wire.NodePoolPage, summary="List node pools")
+async def pools(plane: Plane, caller: Caller, query: ListQuery) -> wire.NodePoolPage:
+    listed, following = page(chosen(await plane.read(_pools), POOL_FIELDS, query), query)
     return wire.NodePoolPage(nodepools=listed, next=following)
 
 
-@router.get("/api/v1/node-pools/count", response_model=Count, summary="Count node pools")
-async def pool_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
+@routes.get("/api/v1/node-pools/count", action=Action.NODE_READ, answer=Count, summary="Count node pools")
+async def pool_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
     return Count(count=len(chosen(await plane.read(_pools), POOL_FIELDS, counting(filter_by, search))))
 
 
-@router.get("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="Get a node pool")
-async def pool(pool_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.NodePoolAnswer:
+@routes.get(
+    "/api/v1/node-pools/{pool_id}", action=Action.NODE_READ, answer=wire.NodePoolAnswer, summary="Get a node pool"
+)
+async def pool(pool_id: str, plane: Plane, caller: Caller) -> Response:
     found = await plane.read(lambda connection: _pool(connection, _known_pool(connection, pool_id)))
-    response.headers["ETag"] = f'"{found.revision}"'
-    return found
+    return answered(Done(body=found, revision=found.revision))
 
 
-@router.post("/api/v1/node-pools", response_model=wire.NodePoolAnswer, status_code=201, summary="Create a node pool")
-async def create_pool(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodePoolRequest) -> Response:
+@routes.post(
+    "/api/v1/node-pools", action=Action.POOL_WRITE, answer=wire.NodePoolAnswer, status=201, summary="Create a node pool"
+)
+async def create_pool(request: Request, plane: Plane, caller: Caller, body: wire.NodePoolRequest) -> Response:
     caller.require(Action.POOL_WRITE)
 
     def unit(connection: Connection) -> Done:
@@ -134,18 +157,22 @@ async def create_pool(request: Request, plane: PlaneDep, caller: CallerDep, body
     return await plane.perform(request, caller, unit)
 
 
-@router.put("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="Replace a node pool")
+@routes.put(
+    "/api/v1/node-pools/{pool_id}", action=Action.POOL_WRITE, answer=wire.NodePoolAnswer, summary="Replace a node pool"
+)
 async def replace_pool(
-    pool_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodePoolRequest
+    pool_id: str, request: Request, plane: Plane, caller: Caller, body: wire.NodePoolRequest
 ) -> Response:
     if body.name != pool_id:
         raise refused(422, "pool.renamed", "a node pool cannot be renamed", "create another node pool", "name")
     return await _change_pool(request, plane, caller, pool_id, body.model_dump())
 
 
-@router.patch("/api/v1/node-pools/{pool_id}", response_model=wire.NodePoolAnswer, summary="Update a node pool")
+@routes.patch(
+    "/api/v1/node-pools/{pool_id}", action=Action.POOL_WRITE, answer=wire.NodePoolAnswer, summary="Update a node pool"
+)
 async def update_pool(
-    pool_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NodePoolUpdate
+    pool_id: str, request: Request, plane: Plane, caller: Caller, body: wire.NodePoolUpdate
 ) -> Response:
     return await _change_pool(request, plane, caller, pool_id, body.model_dump(exclude_none=True))
 
@@ -171,10 +198,13 @@ async def _change_pool(request: Request, plane: Plane, caller: Caller, pool_id: 
     return await plane.perform(request, caller, unit)
 
 
-@router.delete(
-    "/api/v1/node-pools/{pool_id}", status_code=204, summary="Delete a node pool that no project or department uses"
+@routes.delete(
+    "/api/v1/node-pools/{pool_id}",
+    action=Action.POOL_WRITE,
+    status=204,
+    summary="Delete a node pool that no project or department uses",
 )
-async def delete_pool(pool_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+async def delete_pool(pool_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     caller.require(Action.POOL_WRITE)
 
     def unit(connection: Connection) -> Done:

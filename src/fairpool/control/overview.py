@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from fairpool.api import overview as wire
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.nodes import all_nodes
-from fairpool.control.plane import CallerDep, PlaneDep
+from fairpool.control.plane import Caller, Plane
 from fairpool.control.projects import visible_projects
 from fairpool.control.rbac import Action
+from fairpool.control.routes import Routes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["nodes"], route_class=LeanRoute)
+routes = Routes("nodes")
 
 
-@router.get(
-    "/api/v1/overview", response_model=wire.Overview, summary="Get a snapshot of nodes, projects and running jobs"
+@routes.get(
+    "/api/v1/overview",
+    action=Action.NODE_READ,
+    answer=wire.Overview,
+    summary="Get a snapshot of nodes, projects and running jobs",
 )
-async def overview(plane: PlaneDep, caller: CallerDep) -> Response:
+async def overview(plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> str:
         places = caller.places(Action.WORKLOAD_READ)
         busy, hidden = [], 0

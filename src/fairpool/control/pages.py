@@ -10,20 +10,22 @@ import uuid
 from html import escape
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 import fairpool
 from fairpool.control.guard import digest_of, known
 from fairpool.control.owner import SignInLinks, signed_in_here
 from fairpool.control.plane import Caller, Plane, plane_of
+from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.sign_in import new_tokens
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(include_in_schema=False)
+routes = Routes(in_document=False)
 
 COOKIE = "fairpool_session"
 """Tells these pages who looks at them. The API does not take it, so no page from elsewhere can act with it."""
@@ -70,13 +72,19 @@ def layout(title: str, body: str, status: int = 200) -> HTMLResponse:
 # --- health ------------------------------------------------------------------------------------------------------
 
 
-@router.get("/healthz")
+@routes.get(
+    "/healthz",
+    action=Action.OPEN,
+)
 async def healthz() -> Response:
     """The process answers."""
     return JSONResponse({"status": "ok"}, headers={"Cache-Control": "no-store"})
 
 
-@router.get("/readyz")
+@routes.get(
+    "/readyz",
+    action=Action.OPEN,
+)
 async def readyz(request: Request) -> Response:
     """The database can be read, and what runs beside the API is well."""
     try:
@@ -95,7 +103,10 @@ runai list
 runai logs hello"""
 
 
-@router.get("/")
+@routes.get(
+    "/",
+    action=Action.OPEN,
+)
 async def front(request: Request) -> Response:
     caller = await _signed_in(request)
     if caller is not None:
@@ -128,8 +139,11 @@ async def _signed_in(request: Request) -> Caller | None:
 # --- sign-in by a link -------------------------------------------------------------------------------------------
 
 
-@router.get("/sign-in")
-async def sign_in_by_link(request: Request, code: Annotated[str, Query(max_length=128)] = "") -> Response:
+@routes.get(
+    "/sign-in",
+    action=Action.OPEN,
+)
+async def sign_in_by_link(request: Request, code: Annotated[str, Parameter(max_length=128)] = "") -> Response:
     """Open a one-time link. The answer leads on to the front page, so that the code does not stay in the address."""
     plane = plane_of(request)
     links: SignInLinks = request.app.state.links
@@ -159,7 +173,10 @@ async def _browser_token(plane: Plane, user_id: str) -> str | None:
     return await plane.write(unit)
 
 
-@router.post("/sign-out")
+@routes.post(
+    "/sign-out",
+    action=Action.OPEN,
+)
 async def sign_out(request: Request) -> Response:
     """End the browser's session. The cookie is not sent by pages from elsewhere, so they cannot call this."""
     plane, caller = plane_of(request), await _signed_in(request)

@@ -10,61 +10,45 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Generic, TypeVar
 
-from fastapi import Depends, Query
-
+from fairpool.api.limits import PAGE_DEFAULT, PAGE_MAX
 from fairpool.api.problems import item as problem_item
-from fairpool.api.wire import PAGE_DEFAULT, PAGE_MAX
 from fairpool.control import filters
 from fairpool.control.moments import instant
 from fairpool.control.refusal import Refused
+from fairpool.control.routes import Parameter, Query
 
 T = TypeVar("T")
 
-Offset = Annotated[int, Query(ge=0, le=2**31, description="Number of items to skip")]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Maximum number of items")]
+Offset = Annotated[int, Parameter(ge=0, le=2**31, description="Number of items to skip")]
+Limit = Annotated[int, Parameter(ge=1, le=PAGE_MAX, description="Maximum number of items")]
 FilterBy = Annotated[
     str,
-    Query(
+    Parameter(
         alias="filterBy",
         max_length=filters.TEXT_MAX,
         description="Comma-separated conditions: field, operator (== != <= >= =@ !@ =^ =$), value",
         examples=["phase==Running,allocatedGPU>=2"],
     ),
 ]
-SortBy = Annotated[str, Query(alias="sortBy", max_length=64, description="Field to sort by; any field of filterBy")]
-SortOrder = Annotated[str, Query(alias="sortOrder", pattern="^(asc|desc)$")]
-Search = Annotated[str, Query(max_length=256, description="Text that the name contains")]
+SortBy = Annotated[str, Parameter(alias="sortBy", max_length=64, description="Field to sort by; any field of filterBy")]
+SortOrder = Annotated[str, Parameter(alias="sortOrder", pattern="^(asc|desc)$")]
+Search = Annotated[str, Parameter(max_length=256, description="Text that the name contains")]
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """Which of a list, in which order, how many."""
+class ListQuery(Query):
+    """Which items of a list, in which order, and how many."""
 
-    filter_by: str
-    search: str
-    sort_by: str
-    descending: bool
-    offset: int
-    limit: int
-
-
-async def the_wish(
-    filter_by: FilterBy = "",
-    search: Search = "",
-    sort_by: SortBy = "name",
-    sort_order: SortOrder = "asc",
-    offset: Offset = 0,
-    limit: Limit = PAGE_DEFAULT,
-) -> Wish:
-    return Wish(filter_by, search, sort_by, sort_order == "desc", offset, limit)
+    filter_by: FilterBy = ""
+    search: Search = ""
+    sort_by: SortBy = "name"
+    sort_order: SortOrder = "asc"
+    offset: Offset = 0
+    limit: Limit = PAGE_DEFAULT
 
 
-def counting(filter_by: str, search: str) -> Wish:
-    """For those who only want to know how many there are."""
-    return Wish(filter_by, search, "name", False, 0, PAGE_MAX)
-
-
-WishDep = Annotated[Wish, Depends(the_wish)]
+def counting(filter_by: str, search: str) -> ListQuery:
+    """All items that fit, for routes that only count them."""
+    return ListQuery(filter_by=filter_by, search=search, limit=PAGE_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +75,28 @@ def moment(value: Callable[[T], str]) -> Field[T]:
     return Field(filters.Sort.MOMENT, lambda each: instant(value(each)))
 
 
-def chosen(everything: Sequence[T], fields: Mapping[str, Field[T]], wish: Wish) -> list[T]:
+def chosen(everything: Sequence[T], fields: Mapping[str, Field[T]], query: ListQuery) -> list[T]:
     """All that fulfil the conditions, in order; every field of a list has a `name`."""
     sorts = {name: each.sort for name, each in fields.items()}
-    conditions = parsed(wish.filter_by, wish.sort_by, sorts, {})
+    conditions = parsed(query.filter_by, query.sort_by, sorts, {})
     name = fields["name"].value
     found = [
         each
         for each in everything
-        if wish.search in str(name(each))
+        if query.search in str(name(each))
         and all(filters.holds(condition, fields[condition.field].value(each)) for condition in conditions)
     ]
     found.sort(key=lambda each: str(name(each)))
-    value = fields[wish.sort_by].value
+    value = fields[query.sort_by].value
     known = [each for each in found if value(each) is not None]
-    known.sort(key=lambda each: _key(value(each)), reverse=wish.descending)
+    known.sort(key=lambda each: _key(value(each)), reverse=query.sort_order == "desc")
     return known + [each for each in found if value(each) is None]
 
 
-def page(found: Sequence[T], wish: Wish) -> tuple[list[T], int | None]:
+def page(found: Sequence[T], query: ListQuery) -> tuple[list[T], int | None]:
     """One page, and where the next one begins."""
-    end = wish.offset + wish.limit
-    return list(found[wish.offset : end]), end if len(found) > end else None
+    end = query.offset + query.limit
+    return list(found[query.offset : end]), end if len(found) > end else None
 
 
 def parsed(

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from fastapi import Depends, Request, Response
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
 
 from fairpool.api.wire import Answer
 from fairpool.control import rbac
@@ -270,22 +270,6 @@ def plane_of(connection: HTTPConnection) -> Plane:
     plane = connection.app.state.plane
     assert isinstance(plane, Plane)
     return plane
-
-
-# Both are coroutines although they wait for nothing: the framework gives plain functions to a thread, at every call.
-async def the_plane(connection: HTTPConnection) -> Plane:
-    return plane_of(connection)
-
-
-async def the_caller(connection: HTTPConnection) -> Caller:
-    """Whom the guard let in."""
-    caller = connection.state.caller
-    assert isinstance(caller, Caller)
-    return caller
-
-
-PlaneDep = Annotated[Plane, Depends(the_plane)]
-CallerDep = Annotated[Caller, Depends(the_caller)]
 
 
 def _check_unchanged(connection: Connection, caller: Caller) -> None:

@@ -1,6 +1,6 @@
 """Access to pods and uploads, as the control plane sees it: logs, shells, metrics, uploaded directories.
 
-The control plane never opens a connection to a cluster. On one machine, `platform/pod_access.py` implements this
+The control plane never opens a connection to a cluster. On one machine, `platform/local_pod_access.py` implements this
 protocol by reading pod directories. A remote cluster would learn of wanted streams with its pull and connect back; the
 implementation would then wait for that connection.
 """

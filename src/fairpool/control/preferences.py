@@ -11,21 +11,22 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import settings as wire
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso_or_none
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.plane import Caller, Done, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
+from fairpool.control.routes import Routes
 from fairpool.control.settings import Settings
 from fairpool.control.store import changes
 from fairpool.control.store import preferences as store
 from fairpool.control.store.database import Connection
 from fairpool.model.organization import DEFAULT_GRACES, GraceRules
 
-router = APIRouter(tags=["settings"], route_class=LeanRoute)
+routes = Routes("settings")
 
 DAY_S = 86_400
 
@@ -150,39 +151,47 @@ def check_password(settings: Settings, connection: Connection, password: str, fi
         raise refused(422, "access.short_password", what, f"use at least {least}", field)
 
 
-@router.get("/v1/k8s/setting", response_model=wire.SettingPage, summary="List all settings")
-async def settings(plane: PlaneDep, caller: CallerDep) -> wire.SettingPage:
+@routes.get("/v1/k8s/setting", action=Action.SETTING_READ, answer=wire.SettingPage, summary="List all settings")
+async def settings(plane: Plane, caller: Caller) -> wire.SettingPage:
     caller.require(Action.SETTING_READ)
     return wire.SettingPage(settings=await plane.read(lambda connection: _all(plane, connection)))
 
 
-@router.get("/api/v1/security/settings", response_model=wire.SettingPage, summary="List security settings")
-async def security_settings(plane: PlaneDep, caller: CallerDep) -> wire.SettingPage:
+@routes.get(
+    "/api/v1/security/settings", action=Action.SETTING_READ, answer=wire.SettingPage, summary="List security settings"
+)
+async def security_settings(plane: Plane, caller: Caller) -> wire.SettingPage:
     caller.require(Action.SETTING_READ)
     everything = await plane.read(lambda connection: _all(plane, connection))
     return wire.SettingPage(settings=[each for each in everything if each.category == "Security"])
 
 
-@router.get("/v1/k8s/setting/{key}", response_model=wire.Setting, summary="Get a setting")
-@router.get("/api/v1/security/settings/{key}", response_model=wire.Setting, summary="Get a security setting")
-async def setting(key: str, plane: PlaneDep, caller: CallerDep, request: Request, response: Response) -> wire.Setting:
+@routes.get("/v1/k8s/setting/{key}", action=Action.SETTING_READ, answer=wire.Setting, summary="Get a setting")
+@routes.get(
+    "/api/v1/security/settings/{key}", action=Action.SETTING_READ, answer=wire.Setting, summary="Get a security setting"
+)
+async def setting(key: str, plane: Plane, caller: Caller, request: Request) -> Response:
     caller.require(Action.SETTING_READ)
     _check_key(request, key)
     found = await plane.read(lambda connection: _one(plane, connection, key))
-    response.headers["ETag"] = f'"{found.revision}"'
-    return found
+    return answered(Done(body=found, revision=found.revision))
 
 
-@router.put("/v1/k8s/setting", response_model=wire.Setting, summary="Change the setting named in the body")
-async def choose_named(
-    request: Request, plane: PlaneDep, caller: CallerDep, body: wire.NamedSettingRequest
-) -> Response:
+@routes.put(
+    "/v1/k8s/setting", action=Action.SETTING_WRITE, answer=wire.Setting, summary="Change the setting named in the body"
+)
+async def choose_named(request: Request, plane: Plane, caller: Caller, body: wire.NamedSettingRequest) -> Response:
     return await _choose(request, plane, caller, body.key, body.value)
 
 
-@router.put("/v1/k8s/setting/{key}", response_model=wire.Setting, summary="Change a setting")
-@router.put("/api/v1/security/settings/{key}", response_model=wire.Setting, summary="Change a security setting")
-async def choose(key: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.SettingRequest) -> Response:
+@routes.put("/v1/k8s/setting/{key}", action=Action.SETTING_WRITE, answer=wire.Setting, summary="Change a setting")
+@routes.put(
+    "/api/v1/security/settings/{key}",
+    action=Action.SETTING_WRITE,
+    answer=wire.Setting,
+    summary="Change a security setting",
+)
+async def choose(key: str, request: Request, plane: Plane, caller: Caller, body: wire.SettingRequest) -> Response:
     return await _choose(request, plane, caller, key, body.value)
 
 

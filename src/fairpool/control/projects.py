@@ -5,25 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import organization as wire
 from fairpool.api.problems import item
 from fairpool.api.wire import Count
 from fairpool.control import declared
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.organization import add_project, change_project, organization_tree
-from fairpool.control.paging import Field, FilterBy, Search, WishDep, chosen, counting, gpus, moment, number, page, text
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, check_match
+from fairpool.control.paging import (
+    Field,
+    FilterBy,
+    ListQuery,
+    Search,
+    chosen,
+    counting,
+    gpus,
+    moment,
+    number,
+    page,
+    text,
+)
+from fairpool.control.plane import Caller, Done, Plane, answered, check_match
 from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import Fate, delete_project_with_work
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 
-router = APIRouter(tags=["projects"], route_class=LeanRoute)
+routes = Routes("projects")
 
 PROJECTS = "/api/v1/org-unit/projects"
 
@@ -43,32 +56,31 @@ FIELDS: Mapping[str, Field[wire.Project]] = {
 }
 
 
-@router.get(PROJECTS, response_model=wire.ProjectPage, summary="List the projects you can see")
-async def projects(plane: PlaneDep, caller: CallerDep, wish: WishDep) -> wire.ProjectPage:
-    found = chosen(await plane.read(lambda connection: visible_projects(connection, caller)), FIELDS, wish)
-    listed, following = page(found, wish)
+@routes.get(PROJECTS, action=Action.PROJECT_READ, answer=wire.ProjectPage, summary="List the projects you can see")
+async def projects(plane: Plane, caller: Caller, query: ListQuery) -> wire.ProjectPage:
+    found = chosen(await plane.read(lambda connection: visible_projects(connection, caller)), FIELDS, query)
+    listed, following = page(found, query)
     return wire.ProjectPage(projects=listed, next=following)
 
 
-@router.get(f"{PROJECTS}/count", response_model=Count, summary="Count the projects you can see")
-async def project_count(plane: PlaneDep, caller: CallerDep, filter_by: FilterBy = "", search: Search = "") -> Count:
+@routes.get(f"{PROJECTS}/count", action=Action.PROJECT_READ, answer=Count, summary="Count the projects you can see")
+async def project_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
     everything = await plane.read(lambda connection: visible_projects(connection, caller))
     return Count(count=len(chosen(everything, FIELDS, counting(filter_by, search))))
 
 
-@router.get(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Get a project")
-async def project(project_id: str, plane: PlaneDep, caller: CallerDep, response: Response) -> wire.Project:
+@routes.get(PROJECTS + "/{project_id}", action=Action.PROJECT_READ, answer=wire.Project, summary="Get a project")
+async def project(project_id: str, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> wire.Project:
         row = known_project(connection, caller, project_id, Action.PROJECT_READ)
         return _project(row, store.use_by_project(connection), _warnings(connection, caller))
 
     found = await plane.read(unit)
-    response.headers["ETag"] = f'"{found.revision}"'
-    return found
+    return answered(Done(body=found, revision=found.revision))
 
 
-@router.post(PROJECTS, response_model=wire.Project, status_code=201, summary="Create a project")
-async def create_project(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectRequest) -> Response:
+@routes.post(PROJECTS, action=Action.PROJECT_WRITE, answer=wire.Project, status=201, summary="Create a project")
+async def create_project(request: Request, plane: Plane, caller: Caller, body: wire.ProjectRequest) -> Response:
     caller.require(Action.PROJECT_WRITE, department=body.parent_id)
     await _set_aside_claims(plane, body.name)
 
@@ -106,9 +118,9 @@ def make_first_project(plane: Plane, connection: Connection) -> None:
     add_project(plane, connection, wire.ProjectRequest.model_validate(owed), by="")
 
 
-@router.put(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Replace a project")
+@routes.put(PROJECTS + "/{project_id}", action=Action.PROJECT_WRITE, answer=wire.Project, summary="Replace a project")
 async def replace_project(
-    project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectRequest
+    project_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ProjectRequest
 ) -> Response:
     if body.name != project_id:
         what = "a project cannot be renamed: its workloads, logs and namespace use its name"
@@ -118,22 +130,28 @@ async def replace_project(
     return await _change_project(request, plane, caller, project_id, lambda _: body)
 
 
-@router.patch(PROJECTS + "/{project_id}", response_model=wire.Project, summary="Update a project")
+@routes.patch(PROJECTS + "/{project_id}", action=Action.PROJECT_WRITE, answer=wire.Project, summary="Update a project")
 async def update_project(
-    project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ProjectUpdate
+    project_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ProjectUpdate
 ) -> Response:
     said = {name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) is not None}
     return await _change_project(request, plane, caller, project_id, lambda before: before.model_copy(update=said))
 
 
-@router.put(PROJECTS + "/{project_id}/resources", response_model=wire.Project, summary="Replace a project's quotas")
-@router.patch(
+@routes.put(
     PROJECTS + "/{project_id}/resources",
-    response_model=wire.Project,
+    action=Action.PROJECT_WRITE,
+    answer=wire.Project,
+    summary="Replace a project's quotas",
+)
+@routes.patch(
+    PROJECTS + "/{project_id}/resources",
+    action=Action.PROJECT_WRITE,
+    answer=wire.Project,
     summary="Update a project's quotas in some node pools",
 )
 async def set_project_resources(
-    project_id: str, request: Request, plane: PlaneDep, caller: CallerDep, body: wire.ResourcesUpdate
+    project_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ResourcesUpdate
 ) -> Response:
     """`PATCH` changes only the node pools in the request; `PUT` replaces all of them."""
 
@@ -144,20 +162,21 @@ async def set_project_resources(
     return await _change_project(request, plane, caller, project_id, change)
 
 
-@router.delete(
+@routes.delete(
     PROJECTS + "/{project_id}",
-    status_code=202,
+    action=Action.PROJECT_WRITE,
+    status=202,
     summary="Delete a project; if it has workloads, delete or move them",
 )
 async def delete_project(
     project_id: str,
     request: Request,
-    plane: PlaneDep,
-    caller: CallerDep,
+    plane: Plane,
+    caller: Caller,
     workloads: Annotated[
-        Fate | None, Query(description="What to do with workloads that are still in the project")
+        Fate | None, Parameter(description="What to do with workloads that are still in the project")
     ] = None,
-    to: Annotated[str | None, Query(description="With `move`: the target project", max_length=64)] = None,
+    to: Annotated[str | None, Parameter(description="With `move`: the target project", max_length=64)] = None,
 ) -> Response:
     """Returns 409 with the possible `choices` if the project has workloads and `workloads` is not set."""
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import Request
-from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
-from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
+from fairpool.api.limits import NAME_PATTERN
 from fairpool.api.problems import MEDIA_TYPE, ProblemItem, document, item
-from fairpool.api.wire import NAME_PATTERN
 from fairpool.control.store.trouble import BUSY, Unavailable
 from fairpool.model.problem import Problem
 
@@ -71,21 +70,7 @@ def denied(
     return refusal
 
 
-async def on_invalid(request: Request, error: Exception) -> Response:
-    """Everything that is wrong with the form of a request, at once."""
-    assert isinstance(error, RequestValidationError | WebSocketRequestValidationError)
-    found = error.errors()
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if any(each["loc"] == ("body",) for each in found) and kind and not kind.endswith("json"):
-        # The framework takes such a body for a text, and complains that it is none of our objects.
-        what = f"the Content-Type is {kind[:64]}, but the body must be JSON"
-        return refused(415, "request.not_json", what, "send the header Content-Type: application/json").response()
-    if any(each["type"] == "json_invalid" for each in found):
-        return refused(400, "request.not_json", "the request body is not valid JSON", "send a JSON object").response()
-    return Refused(422, problems_of(found)).response()
-
-
-def problems_of(errors: Sequence[Mapping[str, Any]]) -> list[ProblemItem]:
+def validation_problems(errors: Sequence[Mapping[str, Any]]) -> list[ProblemItem]:
     """What is wrong with the form of something, each once."""
     return list(dict.fromkeys(_item(each) for each in errors))
 
@@ -148,6 +133,9 @@ def _item(error: Mapping[str, Any]) -> ProblemItem:
         fix = "remove it, or check its spelling"
     elif error["type"] == "missing":
         what, code, fix = f"{place or 'the request body'} is missing", "request.missing_field", "add it"
+    elif error["type"] == "model_type":
+        what, code = f"{place or 'the request body'} must be an object", "request.wrong_value"
+        fix = "send a JSON object"
     elif error["type"] == "string_pattern_mismatch":
         what, fix = _mismatch(place, str(error["ctx"]["pattern"]), str(error["input"]))
         code = "request.wrong_value"

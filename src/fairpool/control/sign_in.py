@@ -6,22 +6,24 @@ import asyncio
 import hmac
 import secrets
 import uuid
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Form, Request, Response
-from fastapi.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from fairpool.api import access as wire
 from fairpool.api.access import normal_email
-from fairpool.api.wire import PAGE_MAX, ValidationError
+from fairpool.api.limits import PAGE_MAX
+from fairpool.api.wire import ValidationError
 from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answer
 from fairpool.control.attempts import Attempts, names_of
 from fairpool.control.guard import PEER_UID, digest_of, unauthenticated
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.passwords import Passwords
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, entry
+from fairpool.control.plane import Caller, Done, Plane, entry
+from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
+from fairpool.control.routes import Routes
 from fairpool.control.settings import FIRST_PASSWORD
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
@@ -29,7 +31,7 @@ from fairpool.control.store.database import Connection
 from fairpool.control.users import NO_PASSWORD
 from fairpool.model.ids import SECOND_MS
 
-router = APIRouter(tags=["access"], route_class=LeanRoute)
+routes = Routes("access")
 
 LIVES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
 TOO_MANY = 429
@@ -39,50 +41,55 @@ RACE_MS = 30 * SECOND_MS
 """Two commands of one person may renew at the same time; the second is refused, and nobody's session ends."""
 
 
+OAUTH_FIELDS = ("grant_type", "username", "password", "client_id", "client_secret", "refresh_token")
+OAUTH_FORM = {
+    "content": {
+        "application/x-www-form-urlencoded": {
+            "schema": {"type": "object", "properties": {name: {"type": "string"} for name in OAUTH_FIELDS}},
+            "example": {"grant_type": "password", "username": "ann@example.com", "password": "correct horse battery"},
+        }
+    }
+}
+OAUTH_ERRORS = {status: {"model": wire.OAuthError} for status in (400, 401)}
+
+
 # --- tokens ----------------------------------------------------------------------------------------------------
 
 
-@router.post(
-    "/api/v1/token", response_model=wire.TokenAnswer, summary="Get a token for a password, secret or refresh token"
+@routes.post(
+    "/api/v1/token",
+    action=Action.OPEN,
+    answer=wire.TokenAnswer,
+    summary="Get a token for a password, secret or refresh token",
 )
-async def make_token(request: Request, plane: PlaneDep, body: wire.TokenRequest) -> wire.TokenAnswer:
+async def make_token(request: Request, plane: Plane, body: wire.TokenRequest) -> wire.TokenAnswer:
     return await _granted(request, plane, body)
 
 
-@router.post(
+@routes.post(
     "/api/v2/token",
-    response_model=wire.OAuthToken,
-    responses={400: {"model": wire.OAuthError}, 401: {"model": wire.OAuthError}},
+    action=Action.OPEN,
+    answer=wire.OAuthToken,
+    request_body=OAUTH_FORM,
+    responses=OAUTH_ERRORS,
     summary="Get a token (OAuth 2.0, RFC 6749)",
 )
-@router.post(
+@routes.post(
     "/auth/realms/{realm}/protocol/openid-connect/token",
-    response_model=wire.OAuthToken,
-    responses={400: {"model": wire.OAuthError}, 401: {"model": wire.OAuthError}},
+    action=Action.OPEN,
+    answer=wire.OAuthToken,
+    request_body=OAUTH_FORM,
+    responses=OAUTH_ERRORS,
     summary="Get a token (OAuth 2.0, legacy path)",
 )
-async def make_oauth_token(
-    request: Request,
-    plane: PlaneDep,
-    grant_type: Annotated[str, Form()] = "",
-    username: Annotated[str | None, Form()] = None,
-    password: Annotated[str | None, Form()] = None,
-    client_id: Annotated[str | None, Form()] = None,
-    client_secret: Annotated[str | None, Form()] = None,
-    refresh_token: Annotated[str | None, Form()] = None,
-) -> Any:
+async def make_oauth_token(request: Request, plane: Plane) -> Response | wire.OAuthToken:
+    form = await request.form()
+    grant_type = str(form.get("grant_type", ""))
     if grant_type not in list(wire.GrantType):
         return _oauth_error(400, "unsupported_grant_type", f"supported grant types: {', '.join(wire.GrantType)}")
-    said = {
-        "grantType": grant_type,
-        "username": username,
-        "password": password,
-        "clientId": client_id,
-        "clientSecret": client_secret,
-        "refreshToken": refresh_token,
-    }
+    said = {name: form[name] for name in OAUTH_FIELDS if form.get(name)}
     try:
-        asked = wire.TokenRequest.model_validate({name: value for name, value in said.items() if value is not None})
+        asked = wire.TokenRequest.model_validate(said)
         token = await _granted(request, plane, asked)
     except ValidationError:
         return _oauth_error(400, "invalid_request", "a field is missing or too long")
@@ -288,8 +295,14 @@ async def _note(request: Request, plane: Plane, caller: Caller, result: str) -> 
 # --- me ----------------------------------------------------------------------------------------------------------
 
 
-@router.get("/api/v1/me", response_model=wire.Me, summary="Get the current user and their permissions")
-async def me(plane: PlaneDep, caller: CallerDep) -> wire.Me:
+@routes.get(
+    "/api/v1/me",
+    action=Action.SELF,
+    with_initial_password=True,
+    answer=wire.Me,
+    summary="Get the current user and their permissions",
+)
+async def me(plane: Plane, caller: Caller) -> wire.Me:
     def unit(connection: Connection) -> tuple[list[Any], store.UserRow | None]:
         return store.rules(connection, 0, PAGE_MAX, caller.id), store.user(connection, caller.id)
 
@@ -306,8 +319,14 @@ async def me(plane: PlaneDep, caller: CallerDep) -> wire.Me:
     )
 
 
-@router.post("/api/v1/me/password", status_code=204, summary="Change your password and end your other sessions")
-async def change_password(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.PasswordChange) -> Response:
+@routes.post(
+    "/api/v1/me/password",
+    action=Action.SELF,
+    with_initial_password=True,
+    status=204,
+    summary="Change your password and end your other sessions",
+)
+async def change_password(request: Request, plane: Plane, caller: Caller, body: wire.PasswordChange) -> Response:
     passwords: Passwords = request.app.state.passwords
     trial = Trial(request, plane, caller.kind, normal_email(caller.name))
     trial.check()
@@ -359,8 +378,14 @@ def _check_owner(caller: Caller) -> None:
         raise refused(403, "access.no_password", what, fix)
 
 
-@router.post("/api/v1/me/logout", status_code=204, summary="Sign out and revoke the tokens of this session")
-async def sign_out(request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+@routes.post(
+    "/api/v1/me/logout",
+    action=Action.SELF,
+    with_initial_password=True,
+    status=204,
+    summary="Sign out and revoke the tokens of this session",
+)
+async def sign_out(request: Request, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> Done:
         store.revoke_family(connection, caller.family)
         return Done(action="sign-out", entity_type="user", entity_id=caller.id, entity_name=caller.name)

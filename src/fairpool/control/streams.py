@@ -16,29 +16,31 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response, WebSocket, WebSocketDisconnect
-from fastapi.responses import StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from fairpool.api import shell
+from fairpool.api.pod_choice import pod_called, pod_to_read, pods_there
 from fairpool.api.problems import ProblemItem
-from fairpool.api.workloads import PodItem, pod_called, pod_to_read, pods_there
+from fairpool.api.workloads import PodItem
 from fairpool.control.change_feed import FeedEntry, entries_after
 from fairpool.control.discretion import told_to
 from fairpool.control.guard import identify
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import moment_or_ago
-from fairpool.control.plane import Caller, CallerDep, Done, Places, Plane, PlaneDep
+from fairpool.control.plane import Caller, Done, Places, Plane
 from fairpool.control.pod_access import LogRange, PodAccessError, PodAddress, ShellSession
+from fairpool.control.pods import pod_items_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
+from fairpool.control.routes import Header, Parameter, Routes
 from fairpool.control.store import changes
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
-from fairpool.control.workloads import pod_items_of
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 
-router = APIRouter(tags=["streams"], route_class=LeanRoute)
+routes = Routes("streams")
 
 AT_ONCE = 500
 NOT_A_PROJECTS = frozenset({"node", "node-pool", "cluster", "department"})
@@ -64,14 +66,20 @@ CHANGES_EXAMPLE = {
 # --- changes -------------------------------------------------------------------------------------------------
 
 
-@router.get("/api/v1/changes", summary="Stream changes as server-sent events", responses={200: CHANGES_EXAMPLE})
+@routes.get(
+    "/api/v1/changes",
+    action=Action.WORKLOAD_READ,
+    summary="Stream changes as server-sent events",
+    responses={200: CHANGES_EXAMPLE},
+)
 async def stream_changes(
     request: Request,
-    plane: PlaneDep,
-    caller: CallerDep,
-    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=32)] = None,
+    plane: Plane,
+    caller: Caller,
+    last_event_id: Annotated[str | None, Header(), Parameter(alias="Last-Event-ID", max_length=32)] = None,
     after: Annotated[
-        int | None, Query(ge=0, le=2**62, description="Same as Last-Event-ID, for clients that cannot set the header")
+        int | None,
+        Parameter(ge=0, le=2**62, description="Same as Last-Event-ID, for clients that cannot set the header"),
     ] = None,
 ) -> Response:
     read = _revision(last_event_id) if last_event_id is not None else after
@@ -160,27 +168,28 @@ def _event(revision: int, name: str, data: dict[str, Any]) -> str:
 # --- logs ----------------------------------------------------------------------------------------------------
 
 
-@router.get(
+@routes.get(
     "/api/v1/workloads/{workload_id}/logs",
+    action=Action.WORKLOAD_READ,
     summary="Get or follow the log of a pod",
     responses={200: {"content": {"text/plain": {"example": "Epoch 1/20 loss 0.31\n"}}}},
 )
 async def logs(
     workload_id: str,
     request: Request,
-    plane: PlaneDep,
-    caller: CallerDep,
+    plane: Plane,
+    caller: Caller,
     pod: Annotated[
-        str | None, Query(max_length=256, description="Pod id or name; default: the first running pod")
+        str | None, Parameter(max_length=256, description="Pod id or name; default: the first running pod")
     ] = None,
-    offset: Annotated[int, Query(ge=0, le=2**62, description="Number of bytes to skip")] = 0,
-    tail: Annotated[int | None, Query(ge=0, le=1_000_000, description="Number of lines from the end")] = None,
+    offset: Annotated[int, Parameter(ge=0, le=2**62, description="Number of bytes to skip")] = 0,
+    tail: Annotated[int | None, Parameter(ge=0, le=1_000_000, description="Number of lines from the end")] = None,
     since: Annotated[
         str | None,
-        Query(max_length=64, description="Only lines after this time, or this long ago", examples=["10m"]),
+        Parameter(max_length=64, description="Only lines after this time, or this long ago", examples=["10m"]),
     ] = None,
-    timestamps: Annotated[bool, Query(description="Prefix each line with its time")] = False,
-    follow: Annotated[bool, Query(description="Keep streaming until the pod ends")] = False,
+    timestamps: Annotated[bool, Parameter(description="Prefix each line with its time")] = False,
+    follow: Annotated[bool, Parameter(description="Keep streaming until the pod ends")] = False,
 ) -> Response:
     wanted = _excerpt(plane.now(), offset, tail, since, timestamps)
     address = await _address(plane, caller, workload_id, pod, Action.WORKLOAD_READ, running=False)
@@ -295,16 +304,19 @@ async def _address(
 # --- shells --------------------------------------------------------------------------------------------------
 
 
-@router.websocket("/api/v1/workloads/{workload_id}/exec")
+@routes.websocket(
+    "/api/v1/workloads/{workload_id}/exec",
+    action=Action.WORKLOAD_OPERATE,
+)
 async def run_command(
     socket: WebSocket,
     workload_id: str,
-    plane: PlaneDep,
-    caller: CallerDep,
-    command: Annotated[list[str] | None, Query(max_length=COMMAND_MAX)] = None,
-    pod: Annotated[str | None, Query(max_length=256)] = None,
+    plane: Plane,
+    caller: Caller,
+    command: Annotated[list[str] | None, Parameter(max_length=COMMAND_MAX)] = None,
+    pod: Annotated[str | None, Parameter(max_length=256)] = None,
     tty: bool = False,
-    follows: Annotated[bool, Query(alias="commandFollows")] = False,
+    follows: Annotated[bool, Parameter(alias="commandFollows")] = False,
 ) -> None:
     """A process beside the pod's own. Frames as `fairpool.api.shell` says."""
     if follows and not command:
@@ -315,13 +327,16 @@ async def run_command(
     await _converse(socket, plane, caller, workload_id, pod, tuple(command), tty)
 
 
-@router.websocket("/api/v1/workloads/{workload_id}/attach")
+@routes.websocket(
+    "/api/v1/workloads/{workload_id}/attach",
+    action=Action.WORKLOAD_OPERATE,
+)
 async def attach(
     socket: WebSocket,
     workload_id: str,
-    plane: PlaneDep,
-    caller: CallerDep,
-    pod: Annotated[str | None, Query(max_length=256)] = None,
+    plane: Plane,
+    caller: Caller,
+    pod: Annotated[str | None, Parameter(max_length=256)] = None,
     tty: bool = False,
 ) -> None:
     """The pod's own process."""

@@ -9,27 +9,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import uploads as wire
+from fairpool.api.limits import PIECE_MAX_BYTES
 from fairpool.api.problems import item
 from fairpool.control import preferences
-from fairpool.control.lean_route import LeanRoute
-from fairpool.control.plane import Caller, CallerDep, Done, Plane, PlaneDep, answered
+from fairpool.control.plane import Caller, Done, Plane, answered
 from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
-from fairpool.control.workloads import new_id
+from fairpool.control.submit import new_id
 from fairpool.model.upload import Bounds, Upload
 
 log = logging.getLogger("fairpool.control")
 
-router = APIRouter(tags=["uploads"], route_class=LeanRoute)
+routes = Routes("uploads")
 
 MIB = 1 << 20
 LEFT_OVER_S = 3600
@@ -51,16 +53,16 @@ STATUS = {
     "upload.unreachable": 503,
 }
 """Everything else is wrong with the archive: 422."""
-PIECE: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
+PIECE = {
+    "required": True,
+    "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
 
 
-@router.post("/api/v1/uploads", response_model=wire.UploadAnswer, status_code=201, summary="Start an upload")
-async def begin(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.UploadRequest) -> Response:
+@routes.post(
+    "/api/v1/uploads", action=Action.WORKLOAD_SUBMIT, answer=wire.UploadAnswer, status=201, summary="Start an upload"
+)
+async def begin(request: Request, plane: Plane, caller: Caller, body: wire.UploadRequest) -> Response:
     """The archive must be a gzip-compressed tar file with regular files and folders only."""
 
     def unit(connection: Connection) -> Bounds:
@@ -83,24 +85,25 @@ async def begin(request: Request, plane: PlaneDep, caller: CallerDep, body: wire
     return answered(Done(body=_answer(upload), status=201))
 
 
-@router.put(
+@routes.put(
     "/api/v1/uploads/{upload_id}",
-    response_model=wire.UploadAnswer,
+    action=Action.WORKLOAD_SUBMIT,
+    answer=wire.UploadAnswer,
     summary="Upload a piece of the archive",
-    openapi_extra=PIECE,
+    request_body=PIECE,
 )
 async def write(
     upload_id: str,
     request: Request,
-    plane: PlaneDep,
-    caller: CallerDep,
-    offset: Annotated[int, Query(ge=0, le=2**53, description="Byte offset of this piece in the archive")] = 0,
+    plane: Plane,
+    caller: Caller,
+    offset: Annotated[int, Parameter(ge=0, le=2**53, description="Byte offset of this piece in the archive")] = 0,
 ) -> wire.UploadAnswer:
     """Send the pieces in order. A piece may be sent again."""
     upload = await _mine(plane, caller, upload_id)
     piece = await request.body()
-    if len(piece) > wire.PIECE_MAX_BYTES:
-        what = f"a piece may be at most {wire.PIECE_MAX_BYTES // MIB} MiB"
+    if len(piece) > PIECE_MAX_BYTES:
+        what = f"a piece may be at most {PIECE_MAX_BYTES // MIB} MiB"
         raise refused(413, "request.too_large", what, "send smaller pieces")
     try:
         received = await plane.pod_access.write_upload(upload_id, offset, piece)
@@ -109,10 +112,13 @@ async def write(
     return _answer(upload, received)
 
 
-@router.post(
-    "/api/v1/uploads/{upload_id}/complete", response_model=wire.UploadAnswer, summary="Complete an upload and unpack it"
+@routes.post(
+    "/api/v1/uploads/{upload_id}/complete",
+    action=Action.WORKLOAD_SUBMIT,
+    answer=wire.UploadAnswer,
+    summary="Complete an upload and unpack it",
 )
-async def complete(upload_id: str, plane: PlaneDep, caller: CallerDep) -> wire.UploadAnswer:
+async def complete(upload_id: str, plane: Plane, caller: Caller) -> wire.UploadAnswer:
     """Returns when the files are on disk. A refused archive is deleted."""
     await _mine(plane, caller, upload_id)
     bounds = await plane.read(lambda connection: _bounds(plane, connection))
@@ -122,8 +128,13 @@ async def complete(upload_id: str, plane: PlaneDep, caller: CallerDep) -> wire.U
         raise _refusal(error) from error
 
 
-@router.delete("/api/v1/uploads/{upload_id}", status_code=204, summary="Delete an upload that no job uses")
-async def remove(upload_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+@routes.delete(
+    "/api/v1/uploads/{upload_id}",
+    action=Action.WORKLOAD_SUBMIT,
+    status=204,
+    summary="Delete an upload that no job uses",
+)
+async def remove(upload_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     upload = await _mine(plane, caller, upload_id)
     if await plane.read(lambda connection: workload_store.one(connection, upload_id)) is not None:
         raise refused(409, "upload.in_use", "a job uses this upload", "delete the job; the upload is deleted with it")

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import uuid
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairpool.api import access as wire
 from fairpool.api.access import normal_email
-from fairpool.api.wire import PAGE_DEFAULT
+from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.control import rbac
 from fairpool.control.access_rules import last_administrator
-from fairpool.control.lean_route import LeanRoute
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.passwords import Passwords, new_password
-from fairpool.control.plane import CallerDep, Done, Plane, PlaneDep
+from fairpool.control.plane import Caller, Done, Plane
 from fairpool.control.preferences import check_password
+from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
+from fairpool.control.routes import Routes
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 
-router = APIRouter(tags=["access"], route_class=LeanRoute)
+routes = Routes("access")
 
 
-@router.get("/api/v1/users", response_model=wire.UserPage, summary="List users")
-async def users(plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: Limit = PAGE_DEFAULT) -> wire.UserPage:
+@routes.get("/api/v1/users", action=Action.ACCESS_READ, answer=wire.UserPage, summary="List users")
+async def users(plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT) -> wire.UserPage:
     def unit(connection: Connection) -> wire.UserPage:
         rows = store.all_users(connection, offset, limit + 1)
         following = offset + limit if len(rows) > limit else None
@@ -37,16 +39,16 @@ async def users(plane: PlaneDep, caller: CallerDep, offset: Offset = 0, limit: L
     return await plane.read(unit)
 
 
-@router.get("/api/v1/users/{user_id}", response_model=wire.User, summary="Get a user")
-async def user(user_id: str, plane: PlaneDep, caller: CallerDep) -> wire.User:
+@routes.get("/api/v1/users/{user_id}", action=Action.ACCESS_READ, answer=wire.User, summary="Get a user")
+async def user(user_id: str, plane: Plane, caller: Caller) -> wire.User:
     def unit(connection: Connection) -> wire.User:
         return _user(connection, _known_user(connection, user_id))
 
     return await plane.read(unit)
 
 
-@router.post("/api/v1/users", response_model=wire.NewUser, status_code=201, summary="Create a user")
-async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body: wire.UserRequest) -> Response:
+@routes.post("/api/v1/users", action=Action.ACCESS_WRITE, answer=wire.NewUser, status=201, summary="Create a user")
+async def create_user(request: Request, plane: Plane, caller: Caller, body: wire.UserRequest) -> Response:
     password = body.password or new_password()
     hashed = await request.app.state.passwords.hash(password)
     must_change = body.need_to_change_password or body.password is None
@@ -78,8 +80,10 @@ async def create_user(request: Request, plane: PlaneDep, caller: CallerDep, body
     return await plane.perform(request, caller, unit)
 
 
-@router.delete("/api/v1/users/{user_id}", status_code=204, summary="Delete a user and end their sessions")
-async def delete_user(user_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+@routes.delete(
+    "/api/v1/users/{user_id}", action=Action.ACCESS_WRITE, status=204, summary="Delete a user and end their sessions"
+)
+async def delete_user(user_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> Done:
         row = _known_user(connection, user_id)
         if not store.has_other_administrator(connection, subject=row.id):
@@ -92,8 +96,13 @@ async def delete_user(user_id: str, request: Request, plane: PlaneDep, caller: C
     return answer
 
 
-@router.post("/api/v1/users/{user_id}/password", response_model=wire.PasswordAnswer, summary="Reset a user's password")
-async def reset_password(user_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+@routes.post(
+    "/api/v1/users/{user_id}/password",
+    action=Action.ACCESS_WRITE,
+    answer=wire.PasswordAnswer,
+    summary="Reset a user's password",
+)
+async def reset_password(user_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     password = new_password()
     hashed = await request.app.state.passwords.hash(password)
 
@@ -115,8 +124,10 @@ async def reset_password(user_id: str, request: Request, plane: PlaneDep, caller
     return answer
 
 
-@router.post("/api/v1/users/{user_id}/logout", status_code=204, summary="End all sessions of a user")
-async def end_sessions(user_id: str, request: Request, plane: PlaneDep, caller: CallerDep) -> Response:
+@routes.post(
+    "/api/v1/users/{user_id}/logout", action=Action.ACCESS_WRITE, status=204, summary="End all sessions of a user"
+)
+async def end_sessions(user_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> Done:
         row = _known_user(connection, user_id)
         store.revoke_subject(connection, row.id)

@@ -1,7 +1,7 @@
-"""This machine as an engine: an agent in the same process, behind the port.
+"""The local engine: this machine's pods as processes, run by an agent in the same process.
 
-Tokens are kept in a file and compared under a lock, so that two processes on one data folder obey the same loop.
-Devices on which somebody else computes are looked for every few seconds and withheld, with a word about who it is.
+The highest fencing token is kept in a file and compared under a lock, so that two processes on one data directory obey
+the same scheduling loop. GPUs that are used by processes outside our pods are checked every few seconds and withheld.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
-from fairpool.agent.device_health import Belongings, DeviceHealth
+from fairpool.agent.device_health import DeviceHealth, Ownership
 from fairpool.agent.devices import LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
 from fairpool.agent.nvml import Gpus, find_gpus
@@ -32,8 +32,8 @@ from fairpool.model.observation import (
     StopOrder,
 )
 
-FOREIGN_LOOK_S = 2.0
-"""At most this often; an idle loop comes by less often than that. A look takes the driver a tenth of a millisecond."""
+DEVICE_CHECK_S = 2.0
+"""At most this often; an idle loop observes less often than that. A check takes the driver a tenth of a millisecond."""
 
 
 class LocalEngine:
@@ -53,27 +53,27 @@ class LocalEngine:
         self._nodes = tuple(machine_nodes(gpus) if nodes is None else nodes)
         self.supervisor = Supervisor(root, self._nodes, rotation=rotation, boot_id=boot_id, protected=protected)
         self._device_health = DeviceHealth(gpus)
-        self._belongings = Belongings(ours=self.supervisor.ours, holds=self.supervisor.holds)
-        self._token_path = self.supervisor.data.root / "token"
+        self._ownership = Ownership(ours=self.supervisor.ours, holds=self.supervisor.holds)
+        self._token_path = self.supervisor.state.root / "token"
         self._observed: Observation | None = None
-        self._observed_pods: Mapping[NodeName, ObservedNode] = {}
-        self._left: Mapping[NodeName, int] = {}
+        self._observed_nodes: Mapping[NodeName, ObservedNode] = {}
+        self._removed_nodes: Mapping[NodeName, int] = {}
         self._opened_at = _now()
-        self._foreign_looked_at = float("-inf")
+        self._devices_checked_at = float("-inf")
 
     def observe(self, token: Token) -> Observation:
         """Everything on this machine."""
-        with self._obeying(token):
-            pods = self.supervisor.look()
-            nodes = self._look_at_nodes()
+        with self._fencing(token):
+            pods = self.supervisor.observe()
+            nodes = self._observe_nodes()
             last = self._observed
             if last is None or last.pods is not pods or last.nodes is not nodes or last.token != token:
                 self._observed = last = Observation(at=_now(), nodes=nodes, pods=pods, token=token)
             return last
 
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
-        """Do these in turn; neighbours of one kind together, which is cheaper."""
-        with self._obeying(token):
+        """Carry these out in turn; neighbours of one kind together, which is cheaper."""
+        with self._fencing(token):
             return [answer for _, alike in groupby(orders, type) for answer in self._answers(list(alike))]
 
     def wait(self, timeout_s: float) -> bool:
@@ -81,7 +81,7 @@ class LocalEngine:
         return self.supervisor.wait(timeout_s)
 
     def close(self) -> None:
-        """Let go; the pods run on, and whoever opens the folder next finds them."""
+        """Release everything; running pods are not affected, and the next engine on the directory adopts them."""
         self.supervisor.close()
 
     def _answers(self, orders: Sequence[Order]) -> Sequence[OrderResult]:
@@ -93,8 +93,8 @@ class LocalEngine:
         return self.supervisor.forget([order for order in orders if isinstance(order, ForgetOrder)])
 
     @contextmanager
-    def _obeying(self, token: Token) -> Iterator[None]:
-        """Hold the lock of all who give orders here, and refuse who has been fenced."""
+    def _fencing(self, token: Token) -> Iterator[None]:
+        """Hold the lock of the token file, and refuse a token that is lower than the highest so far."""
         try:
             fd = os.open(self._token_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -114,28 +114,26 @@ class LocalEngine:
         finally:
             os.close(fd)
 
-    def _look_at_nodes(self) -> Mapping[NodeName, ObservedNode]:
+    def _observe_nodes(self) -> Mapping[NodeName, ObservedNode]:
         """The nodes, as the same object while nothing about them changes."""
-        left = self.supervisor.left_nodes
-        if left == self._left and time.monotonic() - self._foreign_looked_at < FOREIGN_LOOK_S:
-            return self._observed_pods
-        self._left = left
-        self._foreign_looked_at = time.monotonic()
-        boot_id = self.supervisor.boot_id
-        seen = self._device_health.look(self._nodes, self._belongings)
-        images = self.supervisor.images
-        observed_pods = {
+        removed = self.supervisor.removed_nodes
+        if removed == self._removed_nodes and time.monotonic() - self._devices_checked_at < DEVICE_CHECK_S:
+            return self._observed_nodes
+        self._removed_nodes = removed
+        self._devices_checked_at = time.monotonic()
+        boot_id, images = self.supervisor.boot_id, self.supervisor.images
+        nodes = {
             each.node.name: ObservedNode(node=each.node, boot_id=boot_id, message=each.words, images=images)
-            for each in seen
+            for each in self._device_health.check(self._nodes, self._ownership)
         }
-        observed_pods |= {name: self._observed_of_left(name, highest) for name, highest in left.items()}
-        if observed_pods != self._observed_pods:
-            self._observed_pods = observed_pods
-        return self._observed_pods
+        nodes |= {name: self._removed_node(name, highest) for name, highest in removed.items()}
+        if nodes != self._observed_nodes:
+            self._observed_nodes = nodes
+        return self._observed_nodes
 
-    def _observed_of_left(self, name: NodeName, highest: int) -> ObservedNode:
-        """A node that is not offered any more: silent until its pods have left, so that nothing counts as free, nor as
-        lost, while it is still in use."""
+    def _removed_node(self, name: NodeName, highest: int) -> ObservedNode:
+        """A node that is no longer offered: silent until its pods have ended, so that nothing on it counts as free, nor
+        as lost, while it is still in use."""
         node = Node(name=name, cpu_milli=0, memory_bytes=0, gpus=highest + 1)
         words = "this node was removed; its pods are being stopped"
         boot_id = self.supervisor.boot_id

@@ -1,17 +1,17 @@
-"""The seam to where pods run: two verbs that may be repeated without harm.
+"""The engine interface: two calls that may be repeated without harm.
 
 The contract, which every engine passes (tests/contracts/test_engine.py):
 
-- `observe` looks after it was called, and returns the very same object as last time if nothing has changed since;
-- an order is carried out at most once, however often it is given: a life is started once, and its grace
-  runs once: a second stop may make it shorter, never longer;
-- a life that was stopped or has ended never starts (again), nor does an order for another boot of its node;
-- after a stop was answered with DONE the life is absent or exited in every observation that begins later, or still
-  within its grace, and then it is seen. To be sure, an engine looks for what it is told to stop in every way it has,
-  also where its record of it is lost, and remembers whom it has told; it keeps to the grace whatever the pod does;
-- a node that is not offered any more does not end what runs there: that is seen, and can be stopped;
-- once a token has been shown, orders with a lower one raise `Outranked` and do nothing;
-- whoever cannot be reached raises `Away`: nobody knows what was done.
+- `observe` begins after it was called, and returns the same object as last time if nothing has changed since.
+- An order is carried out at most once, however often it is sent: a pod is started once, and its grace period runs once.
+  A second stop order may shorten the grace period, never extend it.
+- A pod that was stopped or has ended is never started (again), nor is one whose order names another boot of its node.
+- After a stop order was answered with DONE, the pod is absent or exited in every observation that begins later, or it
+  is observed within its grace period. To ensure this, an engine searches for the pod in every way it has, even if its
+  record of the pod is lost; it remembers the stop, and enforces the grace period whatever the pod does.
+- A node that is no longer offered does not end its pods: they are observed, and can be stopped.
+- Once a token has been shown, calls with a lower one raise `Fenced` and have no effect.
+- An engine that cannot be reached raises `EngineUnreachable`: what was done is unknown.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fairpool.model.observation import Observation, Order, OrderResult
 
 
 class EngineUnreachable(Exception):
-    """The engine does not answer. Everything may be tried again later."""
+    """The engine does not respond. Every call may be retried."""
 
 
 class Fenced(Exception):
-    """Another loop has taken over; whoever is told this must not act any more."""
+    """Another loop has taken over: this one must not act any more."""
 
     def __init__(self, highest: Token, mine: Token) -> None:
         super().__init__(f"a newer loop has taken over (token {highest}); orders with token {mine} are rejected")
@@ -36,10 +36,10 @@ class Fenced(Exception):
 
 
 class Engine(Protocol):
-    """Where pods run."""
+    """Runs pods."""
 
     def observe(self, token: Token) -> Observation:
-        """Everything there is, and from now on obey nobody with a lower token."""
+        """All nodes and pods. From now on, calls with a lower token are refused."""
 
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
-        """Do these, or make sure that they were done; an answer for each, in the same order."""
+        """Carry out orders, unless that was done before; a result for each, in the same order."""

@@ -1,6 +1,6 @@
-"""Job arrays: how the runs of one sweep differ, by a number, by named values or by arguments of their own. Pure values.
+"""Job arrays: how the runs of one sweep differ, by number, by named values or by arguments.
 
-A run has a position (0, 1, 2 ...: the index of its pod) and a number that people gave it (`--array 10-20:5` numbers
+A run has a position (0, 1, 2 ...: the index of its pod) and a number that the user gave it (`--array 10-20:5` numbers
 three runs 10, 15 and 20).
 """
 
@@ -53,7 +53,7 @@ class Array:
         return position
 
     def values_of(self, position: int) -> dict[str, str]:
-        """What each placeholder stands for in the run at a position."""
+        """The value of each placeholder in the run at a position."""
         found = {INDEX: str(self.number(position))}
         for name, values in reversed(self.parameters):
             position, place = divmod(position, len(values))

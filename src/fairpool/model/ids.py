@@ -1,4 +1,4 @@
-"""Names of things, each a type of its own so that one cannot be passed for another.
+"""Ids and names, each a type of its own so that one cannot be passed for another.
 
 Every id is a plain string; ties anywhere in Fairpool are broken by comparing them in string order.
 """
@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import NewType
 
 WorkloadId = NewType("WorkloadId", str)
-"""What a person submitted. Never reused, unlike the name they gave it."""
+"""A submitted workload. Never reused, unlike its name."""
 
 QueueId = NewType("QueueId", str)
-"""Whatever owns quota: a department or a project."""
+"""An owner of quota: a department or a project."""
 
 GroupId = NewType("GroupId", str)
 """A pod group: the pods that start together or not at all."""
 
 PodId = NewType("PodId", str)
-"""One life of one pod; the next life has another id."""
+"""A pod. It is started at most once; its replacement has another id."""
 
 NodeName = NewType("NodeName", str)
 PoolName = NewType("PoolName", str)
@@ -38,19 +38,19 @@ def is_ahead(moment: Instant, now: Instant, longest_s: int) -> bool:
 
 
 Token = NewType("Token", int)
-"""Rises with every loop that takes over a cluster. Whoever has seen a higher one refuses a lower one."""
+"""A fencing token: rises with every loop that takes over a cluster. What has seen a higher one refuses a lower one."""
 
 Revision = NewType("Revision", int)
-"""How far a cluster has read what is desired."""
+"""How far a cluster has read the desired state."""
 
 
 def pod_id(workload: WorkloadId, index: int, incarnation: int) -> PodId:
-    """The id of one life of one pod: workload, place in it, and which life, as in `frac05-0-0`."""
+    """The id of a pod: workload, index in it, and incarnation, as in `frac05-0-0`."""
     return PodId(f"{workload}-{index}-{incarnation}")
 
 
 def place_of(workload: WorkloadId, pod: PodId) -> tuple[int, int] | None:
-    """Index and incarnation, read back from an id; None: it is none of this workload's."""
+    """Index and incarnation, read back from an id; None: the pod belongs to another workload."""
     index, dash, incarnation = pod.removeprefix(f"{workload}-").partition("-")
     if not (dash and pod.startswith(f"{workload}-") and _is_number(index) and _is_number(incarnation)):
         return None

@@ -1,4 +1,4 @@
-"""Names of images, and the patterns by which a machine without containers says which of them it can run."""
+"""Image names, and patterns for the images that a machine without containers can run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Phases of a pod's life and the legal moves between them.
+"""Phases of a pod and the legal transitions between them.
 
-A life only goes forward: an ended pod that is still wanted returns as another incarnation, with another id.
+Phases only go forward: an ended pod that is still desired is replaced by another pod, its next incarnation.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from types import MappingProxyType
 
 
 class PodPhase(StrEnum):
-    """Where one life of one pod stands."""
+    """The phase of a pod."""
 
     WAITING = "waiting"
     PROMISED = "promised"
     """Has a place as soon as the pods that must leave it have left."""
     BOUND = "bound"
-    """Its place is written down; the engine may not know yet."""
+    """Its place is in the ledger; the engine may not have the order yet."""
     RUNNING = "running"
     RELEASING = "releasing"
-    """Told to stop; holds its resources until it has."""
+    """Being stopped; holds its resources until it has ended."""
     ENDED = "ended"
 
 
@@ -36,9 +36,9 @@ NEXT: Mapping[PodPhase, frozenset[PodPhase]] = MappingProxyType(
 )
 
 HOLDS_DEVICES = frozenset({PodPhase.BOUND, PodPhase.RUNNING, PodPhase.RELEASING})
-"""Nobody frees anything: what is in use follows from these phases."""
+"""No code frees devices: which are in use follows from these phases."""
 
 
 def may_become(phase: PodPhase, then: PodPhase) -> bool:
-    """Whether a life may go from one phase to another."""
+    """Whether a pod may go from one phase to another."""
     return then in NEXT[phase]

@@ -49,32 +49,32 @@ class MigStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A machine as the scheduler needs to know it: what it has, not what is in use."""
+    """A machine as the scheduler sees it: what it has, not what is in use."""
 
     name: NodeName
     cpu_milli: int
     memory_bytes: int
     pods_max: int = 110
     gpus: int = 0
-    """Devices 0 to `gpus` - 1 that are given out whole or in portions."""
+    """Devices 0 to `gpus` - 1, scheduled whole or in portions."""
     gpu_memory_mib: int = 0
-    """Memory of each device; 0 when it is not known, and then nobody can ask for GPU memory here."""
+    """Memory of each device; 0 when it is not known, and then no pod can request GPU memory here."""
     gpus_withheld: tuple[int, ...] = ()
-    """Devices that exist and are not given out: broken, or busy with somebody else's process."""
+    """Devices that exist and are not scheduled: failed, or used by processes outside Fairpool."""
     mig_strategy: MigStrategy | None = None
     mig_instances: Mapping[str, int] = field(default_factory=dict)
     """MIG profile (`nvidia.com/mig-3g.20gb`) to number of instances."""
     extended: Mapping[str, int] = field(default_factory=dict)
     """Any other countable resource, by name."""
     claim_devices: tuple[str, ...] = ()
-    """Devices that are given out through device claims, by name."""
+    """Devices that are scheduled through device claims, by name."""
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     ready: bool = True
     cordoned: bool = False
 
     def offers(self, devices: Iterable[int]) -> bool:
-        """Whether all these devices are there to be given out."""
+        """Whether all these devices exist and can be scheduled."""
         return all(0 <= each < self.gpus and each not in self.gpus_withheld for each in devices)
 
     @property

@@ -1,4 +1,4 @@
-"""What the cluster tells an engine to do, and what an engine can say it saw."""
+"""Orders to an engine, their results, and the observed state of nodes and pods."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fairpool.model.workload import PodShape, WorkloadKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOrder:
-    """Start this life, here, on these devices. The engine keeps it beside the pod: it is what a lost ledger is
-    rebuilt from."""
+    """Start this pod on this node and these devices. The engine keeps it beside the pod: a lost ledger is rebuilt from
+    such orders."""
 
     pod: PodId
     workload: WorkloadId
@@ -25,7 +25,7 @@ class StartOrder:
     pod_set: str
     run: int
     name: str
-    """The name of the workload, for people and for the pod's environment."""
+    """The name of the workload, for messages and for the pod's environment."""
     project: QueueId
     kind: WorkloadKind
     node: NodeName
@@ -44,7 +44,7 @@ class StartOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopOrder:
-    """Give notice to this life, wait its grace, then end it; a life that never started must not start any more."""
+    """Send SIGTERM to this pod and kill it after its grace period; one that never started must not start any more."""
 
     pod: PodId
     node: NodeName | None
@@ -54,7 +54,7 @@ class StopOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetOrder:
-    """The end of this life is written down everywhere: its traces may go."""
+    """The end of this pod is recorded everywhere: its files may be removed."""
 
     pod: PodId
     node: NodeName | None
@@ -64,7 +64,7 @@ Order = StartOrder | StopOrder | ForgetOrder
 
 
 class OrderStatus(StrEnum):
-    """What an engine says to one order."""
+    """How an engine replied to one order."""
 
     DONE = "done"
     """Also when it had been done before."""
@@ -73,12 +73,12 @@ class OrderStatus(StrEnum):
     REFUSED = "refused"
     """Not here, and asking again will not help."""
     UNKNOWN = "unknown"
-    """No answer came: it may have been done or not."""
+    """No reply arrived: it may have been done or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderResult:
-    """The reply to one order, with the engine's words."""
+    """The engine's reply to one order."""
 
     pod: PodId
     status: OrderStatus
@@ -95,7 +95,7 @@ class PodState(StrEnum):
 
 
 EVICTED = "Evicted: "
-"""How an engine begins to say that it stopped a pod because of what that did; it counts as a failure of the pod."""
+"""How a message begins when the engine stopped a pod because of what the pod did; it counts as a failure of the pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +106,10 @@ class ObservedPod:
     state: PodState
     exit_code: int | None = None
     message: str = ""
-    """What the engine has to say about it: why it does not start, by what it was killed."""
+    """Why it does not start, or by what it was killed."""
     running_since: Instant | None = None
     after_notice: bool = False
-    """Of an exited pod: it had been told to stop. What ended by itself before that has done its work."""
+    """Of an exited pod: it was being stopped. A pod that exited by itself before that has finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,10 +121,10 @@ class ObservedNode:
     silent_since: Instant | None = None
     """When it was last heard of, if it does not answer now."""
     gone: bool = False
-    """Nothing of what ran there can still be running: its agent has stopped everything by now, or somebody said so.
-    The engine decides it, by a clock that does not jump."""
+    """Nothing that ran there can still run: its agent has stopped everything by now, or an administrator confirmed
+    it. The engine decides it, by a monotonic clock."""
     message: str = ""
-    """What the engine has to say about it: which of its devices are withheld, and why."""
+    """Which of its devices are withheld, and why."""
     images: tuple[str, ...] | None = None
     """Patterns of the images it can run, see `model.image_name`; None: whatever can be pulled."""
 
@@ -138,4 +138,4 @@ class Observation:
     nodes: Mapping[NodeName, ObservedNode] = field(default_factory=dict)
     pods: Mapping[PodId, ObservedPod] = field(default_factory=dict)
     token: Token = Token(0)
-    """The highest token it has been shown."""
+    """The highest fencing token it has seen."""

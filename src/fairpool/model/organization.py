@@ -1,4 +1,4 @@
-"""Who owns quota: departments and projects, the queue each of them is to the scheduler, and what else is declared."""
+"""Departments and projects, their quotas as queues of the scheduler, and all else that is declared for a cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_QUEUE_PRIORITY = 100
 
 
 class OverQuota(StrEnum):
-    """How eagerly a project takes GPUs beyond its quota while they are idle."""
+    """The share of idle GPUs that a project gets beyond its quota."""
 
     OFF = "off"
     LOWEST = "lowest"
@@ -44,13 +44,13 @@ def department_queue(name: str) -> QueueId:
 
 
 def name_of_queue(queue: QueueId) -> str:
-    """What people call it."""
+    """The name of the project or department."""
     return queue.removeprefix(DEPARTMENT_PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """Whatever owns quota, in the scheduler's eyes. Only queues without children hold pod groups."""
+    """An owner of quota, as the scheduler sees it. Only queues without children hold pod groups."""
 
     id: QueueId
     parent: QueueId | None = None
@@ -76,7 +76,7 @@ OVER_QUOTA_WEIGHT = {OverQuota.LOWEST: 0.0, OverQuota.LOW: 1.0, OverQuota.MEDIUM
 def gpu_entitlement(
     quota_milli: int, over_quota: OverQuota | None = None, *, limit_milli: int = UNLIMITED, usage: float = 0.0
 ) -> Entitlement:
-    """The GPU entitlement that an administrator's settings come to.
+    """The GPU entitlement that follows from an administrator's settings.
 
     Without a setting the weight is the quota itself, so that 3 : 1 shares idle GPUs 75 : 25; a project without quota
     then has weight 1.
@@ -91,9 +91,9 @@ def gpu_entitlement(
 
 
 def with_quota(queue: Queue, quota_milli: int) -> Queue:
-    """The queue, owed another number of GPUs, with the weight and limit that its settings now come to.
+    """The queue with another GPU quota, and the weight and limit that follow from its settings now.
 
-    Without a setting, a weight other than the quota makes it was chosen by somebody, and stays.
+    Without a setting, a weight other than the one that follows from the quota was chosen, and stays.
     """
     before = queue.gpu
     limit = queue.gpu_limit_milli if queue.over_quota is OverQuota.OFF else before.limit
@@ -104,13 +104,13 @@ def with_quota(queue: Queue, quota_milli: int) -> Queue:
 
 
 def total_quota(owed: Iterable[Entitlement]) -> int:
-    """What several are owed in all; where one of them is unlimited, so is the sum."""
+    """The quotas of several together; unlimited if one of them is."""
     quotas = [each.quota for each in owed]
     return UNLIMITED if UNLIMITED in quotas else sum(quotas)
 
 
 def with_derived_quotas(queues: Iterable[Queue], followers: Collection[QueueId]) -> tuple[Queue, ...]:
-    """The queues, of which some are owed as many GPUs as those below them are owed together."""
+    """The queues, some of them (`followers`) with the sum of the quotas below them as GPU quota."""
     rows = tuple(queues)
     return tuple(
         with_quota(queue, total_quota(each.gpu for each in rows if each.parent == queue.id))
@@ -122,10 +122,10 @@ def with_derived_quotas(queues: Iterable[Queue], followers: Collection[QueueId])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectRules:
-    """What a project says about work in it, beyond its quota."""
+    """Time limits of a project."""
 
     interactive_limit_s: int | None = None
-    """How long a build may run; None: as long as it likes."""
+    """How long a build may run; None: no limit."""
     training_limit_s: int | None = None
     """The same for a training, from its first start."""
 
@@ -137,7 +137,7 @@ class GraceRules:
     most_s: int = 3600
     """Whatever a workload asked for."""
     eviction_s: int = 60
-    """Of a pod that stops for the sake of others: its GPUs are owed to somebody, or it may not stay where it is."""
+    """Of a pod that is stopped for others: its GPUs are owed to another workload, or it may not stay where it is."""
 
 
 DEFAULT_GRACES = GraceRules()
@@ -145,14 +145,14 @@ DEFAULT_GRACES = GraceRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOverrides:
-    """What an administrator said about one node, on top of what the engine knows of it."""
+    """What an administrator set for one node, on top of what the engine reports."""
 
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
 
     def applied_to(self, node: Node) -> Node:
-        """The node with these marks."""
+        """The node with these overrides."""
         return replace(
             node,
             cordoned=node.cordoned or self.cordoned,
@@ -174,7 +174,7 @@ class Organization:
     graces: GraceRules = DEFAULT_GRACES
 
     def queues_of(self, pool: PoolName) -> tuple[Queue, ...]:
-        """The queues in one pool. Where nothing is said about a pool, nobody is owed anything in it."""
+        """The queues in one pool; in a pool without settings no queue has a quota."""
         if pool in self.queues:
             return self.queues[pool]
         known = self.queues.get(DEFAULT_POOL, ())

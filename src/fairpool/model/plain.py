@@ -5,7 +5,8 @@ needs nothing here unless its type is new. Every field is written, also one that
 changes later must not change what was meant when the value was written. A field that is missing takes the default,
 since it is newer than the text.
 
-The files of snapshots have their own codec, which writes columns and references; this one writes single values.
+Files of snapshots are columns of such values; only a dataclass inside a row is written in another way there, as the
+number of a row in the table of its class (`scheduler/row_codec.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cached_property
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -31,19 +32,18 @@ class Unreadable(Exception):
 
 def encode(value: object) -> Any:
     """A dataclass as what JSON can hold."""
-    cls: Any = type(value)
-    return codec_of(cls).encode(value)
+    return OBJECTS.of(type(value)).encode(value)
 
 
 def decode(cls: Callable[..., T], data: Any) -> T:
     """The value that was encoded as this, or `Unreadable`."""
-    value: T = codec_of(cls).decode(data)
+    value: T = OBJECTS.of(cls).decode(data)
     return value
 
 
 def text_of(hint: Any) -> Callable[[Any], str]:
     """A function that writes values of a type as JSON text, the same text for equal values."""
-    encode_one = codec_of(hint).encode
+    encode_one = OBJECTS.of(hint).encode
     # Escaped to ASCII: half a surrogate pair, as in a badly decoded file name, is text to Python and not to SQLite.
     to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
     return lambda value: to_json(encode_one(value))
@@ -51,7 +51,7 @@ def text_of(hint: Any) -> Callable[[Any], str]:
 
 def value_of(hint: Any) -> Callable[[str], Any]:
     """A function that reads values of a type from JSON text."""
-    decode_one = codec_of(hint).decode
+    decode_one = OBJECTS.of(hint).decode
 
     def read(text: str) -> Any:
         try:
@@ -76,27 +76,41 @@ class Codec:
         raise NotImplementedError
 
 
-@cache
-def codec_of(hint: Any) -> Codec:
-    """The codec of a type. A type that is not listed here has no place in the ledger yet."""
-    if hasattr(hint, "__supertype__"):
-        return codec_of(hint.__supertype__)
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
-        return _Optional(codec_of(parts[0] if parts[1] is NoneType else parts[1]))
-    if origin is tuple and len(parts) == 2 and parts[1] is Ellipsis:
-        return _Many(codec_of(parts[0]))
-    if origin is tuple:
-        return _Fixed(tuple(codec_of(part) for part in parts))
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _Map(codec_of(parts[0]), codec_of(parts[1]))
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return _Word(hint)
-    if isinstance(hint, type) and is_dataclass(hint):
-        return _Record(hint)
-    if hint in SCALARS:
-        return SCALARS[hint]
-    raise TypeError(f"there is no codec for {hint}")
+class Codecs:
+    """The codecs of types, each made once. What differs from use to use is how a dataclass is written."""
+
+    def __init__(self, record: Callable[[type], Codec]) -> None:
+        self._record = record
+        self._made: dict[Any, Codec] = {}
+
+    def of(self, hint: Any) -> Codec:
+        """The codec of a type. A type that is not listed here is stored nowhere yet."""
+        codec = self._made.get(hint)
+        if codec is None:
+            codec = self._made[hint] = self._make(hint)
+        return codec
+
+    def _make(self, hint: Any) -> Codec:
+        if hasattr(hint, "__supertype__"):
+            return self.of(hint.__supertype__)
+        origin, parts = get_origin(hint), get_args(hint)
+        if origin in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
+            return _Optional(self.of(parts[0] if parts[1] is NoneType else parts[1]))
+        if origin is tuple and len(parts) == 2 and parts[1] is Ellipsis:
+            return _Many(self.of(parts[0]))
+        if origin is tuple:
+            return _Fixed(tuple(self.of(part) for part in parts))
+        if origin is frozenset:
+            return _Set(self.of(parts[0]))
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return _Map(self.of(parts[0]), self.of(parts[1]))
+        if isinstance(hint, type) and issubclass(hint, StrEnum):
+            return _Word(hint)
+        if isinstance(hint, type) and is_dataclass(hint):
+            return self._record(hint)
+        if hint in SCALARS:
+            return SCALARS[hint]
+        raise TypeError(f"there is no codec for {hint}")
 
 
 class _Scalar(Codec):
@@ -178,6 +192,16 @@ class _Many(Codec):
         return tuple([self.inner.decode(each) for each in data]) if data else ()
 
 
+class _Set(_Many):
+    """A set, in sorted order."""
+
+    def encode(self, value: Any) -> Any:
+        return sorted(super().encode(value))
+
+    def decode(self, data: Any) -> Any:
+        return frozenset(super().decode(data))
+
+
 class _Fixed(Codec):
     """A tuple of so many parts, each of its own type."""
 
@@ -220,7 +244,7 @@ class _Record(Codec):
     def parts(self) -> dict[str, Codec]:
         """Found at first use, since a class may hold values of its own kind."""
         hints = get_type_hints(self.cls)
-        return {each.name: codec_of(hints[each.name]) for each in fields(self.cls)}
+        return {each.name: OBJECTS.of(hints[each.name]) for each in fields(self.cls)}
 
     @cached_property
     def required(self) -> tuple[str, ...]:
@@ -248,6 +272,10 @@ class _Record(Codec):
             if not missing:
                 raise
             raise Unreadable(f"{self.cls.__name__} lacks {', '.join(missing)}") from None
+
+
+OBJECTS = Codecs(_Record)
+"""Every dataclass is an object, wherever it is."""
 
 
 def _has_default(each: Field[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""One life of one pod, as the ledger holds it, and the words for why it ended."""
+"""Pods as the ledger records them, and why they ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairpool.model.workload import PodShape
 
 
 class Outcome(StrEnum):
-    """How a life ended."""
+    """How a pod ended."""
 
     OK = "ok"
     ERROR = "error"
@@ -24,15 +24,15 @@ class Outcome(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a life leaves or left, and why a workload is not running. Stable, meant for programs."""
+    """Why a pod ends or ended, and why a workload is not running. Stable, meant for programs."""
 
     EXITED = "exited"
     FINISHED = "finished"
     """The workload is done, this pod is no longer needed."""
     PREEMPTED = "preempted"
-    """Its GPUs were owed to somebody else."""
+    """Its GPUs were owed to another workload."""
     MOVED = "moved"
-    """It comes back elsewhere, to make room."""
+    """It is replaced elsewhere, to make room."""
     STALE = "stale"
     """Its gang had lost a part for too long."""
     NODE_LOST = "node-lost"
@@ -54,14 +54,14 @@ class Cause(StrEnum):
     DEPENDENCY = "dependency-failed"
     """A workload it had to wait for did not complete."""
     UNWANTED = "unwanted"
-    """Nobody declared it (any more)."""
+    """No declared workload has it (any more)."""
     VANISHED = "vanished"
-    """The engine saw it once and does not know it any more."""
+    """The engine saw it once and does not see it any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
-    """The nth life of one pod. Whoever wants another phase makes another value with `move`."""
+    """One pod. Frozen: another phase is another value, made by `move`."""
 
     id: PodId
     workload: WorkloadId
@@ -71,7 +71,7 @@ class PodRecord:
     shape: PodShape
     pod_set: str = "default"
     run: int = 0
-    """The run of the workload it was born in."""
+    """The run of the workload it was created in."""
     phase: PodPhase = PodPhase.WAITING
     since: Instant
     """When it came into this phase."""
@@ -87,7 +87,7 @@ class PodRecord:
     started_at: Instant | None = None
     cause: Cause | None = None
     detail: str = ""
-    """The cause in words, with who gains by it."""
+    """The cause as a sentence, with the workload that gains by it."""
     outcome: Outcome | None = None
     exit_code: int | None = None
     grace_s: int = DEFAULT_GRACE_S
@@ -95,7 +95,7 @@ class PodRecord:
     """Starts that the engine put off."""
     retry_at: Instant = Instant(0)
     trouble: str = ""
-    """What keeps it from starting, in the engine's words: `ErrImagePull: no such image`."""
+    """What keeps it from starting, as the engine reports it: `ErrImagePull: no such image`."""
 
     @property
     def is_over(self) -> bool:
@@ -106,27 +106,27 @@ class PodRecord:
         return self.phase in (PodPhase.BOUND, PodPhase.RUNNING, PodPhase.RELEASING)
 
     def move(self, phase: PodPhase, now: Instant, **changes: Any) -> PodRecord:
-        """The same life in another phase."""
+        """The same pod in another phase."""
         assert may_become(self.phase, phase), f"{self.id} cannot go from {self.phase} to {phase}"
         return replace(self, phase=phase, since=now, **changes)
 
     def end(
         self, now: Instant, outcome: Outcome, cause: Cause, detail: str = "", exit_code: int | None = None
     ) -> PodRecord:
-        """The end of it. Why it was told to leave, if it was, stays the cause."""
-        told = self.phase is PodPhase.RELEASING and self.cause is not None
+        """The pod ended. If it was being stopped, the cause of that stays."""
+        was_stopped = self.phase is PodPhase.RELEASING and self.cause is not None
         return self.move(
             PodPhase.ENDED,
             now,
             outcome=outcome,
-            cause=self.cause if told else cause,
-            detail=self.detail if told else detail,
+            cause=self.cause if was_stopped else cause,
+            detail=self.detail if was_stopped else detail,
             exit_code=exit_code,
             trouble="",
         )
 
     def release(self, now: Instant, cause: Cause, detail: str = "") -> PodRecord:
-        """Tell it to go: what holds nothing ends at once, what holds something is released first."""
+        """Stop it: a pod that holds nothing ends at once, one that holds something is released first."""
         if self.phase in (PodPhase.RELEASING, PodPhase.ENDED):
             return self
         if self.phase in (PodPhase.WAITING, PodPhase.PROMISED):
@@ -136,10 +136,10 @@ class PodRecord:
 
 
 LOSSES = frozenset({Cause.NODE_LOST, Cause.VANISHED})
-"""Causes for which a pod is stopped that may still run although it cannot stay: only its end makes sure."""
+"""Causes for which a pod is stopped that was lost from sight and may still run: only its end settles it."""
 
 EVICTION_GRACE_CAUSES = LOSSES | {Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.UNWANTED}
-"""Causes for which a pod has at most the eviction grace: others wait for its place, or nobody wants it."""
+"""Causes for which a pod has at most the eviction grace: others wait for its place, or it is not declared."""
 
 EVICTIONS = frozenset({Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.NODE_DRAINED, Cause.PEER})
-"""Causes for which a pod leaves although its workload wants it."""
+"""Causes for which a pod is stopped although its workload still needs it."""

@@ -1,4 +1,4 @@
-"""Priority, preemptibility and GPU charge of a workload: the one rule that admission, scheduler and screens share."""
+"""Priority, preemptibility and GPU charge of a workload: one rule for admission, scheduler and output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRIORITY_CLASSES: Mapping[str, int] = MappingProxyType(
     {"train": 50, "interactive-preemptible": 75, "build": 100, "inference": 125}
 )
 NON_PREEMPTIBLE_PRIORITY = 100
-"""Work of this priority class or a higher one is not preemptible unless it says so."""
+"""Workloads of this priority class or a higher one are not preemptible unless declared so."""
 MIG_SLICES_PER_GPU = 7
 _CLASS_NAMES = {value: name for name, value in PRIORITY_CLASSES.items()}
 
@@ -41,10 +41,10 @@ def precedence(
     preemptible: bool | None,
     rules: Mapping[WorkloadKind, KindRule] = KIND_RULES,
 ) -> KindRule:
-    """What a workload's kind, its priority class and its explicit preemptibility come to.
+    """Priority and preemptibility from a workload's kind, its priority class and its explicit preemptibility.
 
-    The two are separate things: work may be of high priority and preemptible, or of low priority and not. Where
-    preemptibility is not said, the priority class decides it, and without a class the kind.
+    The two are separate: work may be of high priority and preemptible, or of low priority and not. Where
+    preemptibility is not given, the priority class decides it, and without a class the kind.
     """
     implied = rules[kind]
     if preemptible is None:

@@ -1,4 +1,4 @@
-"""A Problem: every expected error, said the same way in the API, the command, the page and the log."""
+"""Expected errors as values, the same in the API, the commands, the pages and the log."""
 
 from __future__ import annotations
 

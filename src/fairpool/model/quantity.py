@@ -1,6 +1,6 @@
 """Integers with units: thousandths of a GPU, thousandths of a CPU core, bytes, MiB of GPU memory.
 
-This module holds the only conversions between what people write (`0.5`, `-g 2`) and what the core counts with.
+The only conversions between what users write (`0.5`, `-g 2`) and what the core counts with are here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WHOLE_GPU_MILLI: Final = 1000
 """One GPU, in thousandths."""
 
 UNLIMITED: Final = -1
-"""As a quota: no bound to what is owed. As a limit: no cap."""
+"""As a quota: nothing is over quota. As a limit: no cap."""
 
 GPU_MAX: Final = 100_000
 """More GPUs than this in one request is a slip of the keyboard."""
@@ -45,9 +45,9 @@ class Amounts:
 
 
 def parse_gpus(text: str) -> int | Problem:
-    """Turn what a person wrote after `-g` into thousandths of a GPU: `0.5` is 500, `2` is 2000."""
+    """Turn the value of `-g` into thousandths of a GPU: `0.5` is 500, `2` is 2000."""
     try:
-        # Decimal also reads 1_0 and the digits of every script; nobody who writes those means what we would understand.
+        # Decimal also reads 1_0 and the digits of every script, which are never what a user means here.
         gpus = Decimal(text.strip() if text.isascii() and "_" not in text else "")
     except InvalidOperation:
         return Problem("gpu.not_a_number", f"{text!r} is not a number of GPUs", "request e.g. 0.5, 1 or 2")

@@ -1,6 +1,6 @@
-"""What a person declares: a workload, how many pods it has and what becomes of them when they end.
+"""Declared workloads: the desired state that a user submits.
 
-A declaration says what should be so. Which pods exist because of it is worked out by the cluster.
+Which pods exist because of a declaration is decided by the cluster (`cluster/expand.py`).
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ DEFAULT_GRACE_S = 30
 
 
 class DesiredState(StrEnum):
-    """What is to become of a workload."""
+    """The desired state of a workload."""
 
     RUN = "run"
     STOP = "stop"
-    """Its pods leave, itself stays and can be resumed."""
+    """Its pods are stopped; the workload stays and can be resumed."""
     DELETE = "delete"
 
 
 class Arrangement(StrEnum):
-    """How the pods of a workload belong together."""
+    """How the pods of a workload are grouped for scheduling."""
 
     TOGETHER = "together"
     """One pod group: all of them, or at least the minimum, start at once."""
     SWEEP = "sweep"
-    """Independent runs, so many at a time, until so many have ended well."""
+    """Independent runs, a number of them at a time, until as many as asked have succeeded."""
     REPLICAS = "replicas"
     """Equal servers, each a pod group of its own."""
 
 
 class RestartPolicy(StrEnum):
-    """Which pods that end by themselves come back."""
+    """Which pods that end by themselves are replaced."""
 
     NEVER = "never"
     ON_FAILURE = "on failure"
@@ -47,7 +47,7 @@ class RestartPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RestartRule:
-    """What follows from a workload's kind when one of its pods ends, unless it says otherwise."""
+    """Whether and how often a pod that ended is replaced: what the workload's kind implies, unless declared."""
 
     restart: RestartPolicy
     retries: int | None
@@ -79,7 +79,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What runs in a pod. The scheduler never looks at it; the engine does."""
+    """What runs in a pod. Only the engine reads it, never the scheduler."""
 
     image: str = ""
     command: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Program:
     tty: bool = False
     """Its output is a terminal, and it can be attached to."""
     stdin: bool = False
-    """Its input stays open for whoever attaches; otherwise it reads nothing."""
+    """Its standard input stays open for `runai attach`; otherwise it reads nothing."""
     cpu_limit_milli: int = 0
     """Never more than this; 0: no limit. What it is guaranteed is in the shape."""
     memory_limit_bytes: int = 0
@@ -101,7 +101,7 @@ class Program:
     python_env: str = ""
     """A virtual environment of the machine that its `python` is of; empty: none."""
     submitter_uid: int | None = None
-    """Who submitted it, as a user of the machine, where that is known."""
+    """The machine's user that submitted it, where it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,25 +134,25 @@ class WorkloadSpec:
     kind: WorkloadKind = WorkloadKind.TRAIN
     template: PodTemplate = PodTemplate()
     leader: PodTemplate | None = None
-    """What pod 0 is instead, where one pod leads the others."""
+    """The template of pod 0, where one pod leads the others."""
     arrangement: Arrangement = Arrangement.TOGETHER
     pods: int = 1
     """Wanted at once, the leader included: workers, parallelism or replicas."""
     minimum: int | None = None
     """Fewer than `pods` are enough to run (an elastic workload); None: all are needed."""
     completions: int | None = None
-    """Of a sweep: how many pods must end well. None: as many as run at once."""
+    """Of a sweep: how many pods must succeed. None: as many as run at once."""
     priority: int | None = None
     preemptible: bool | None = None
     restart: RestartPolicy | None = None
     retries: int | None = None
-    """Failures that are forgiven; None: what the kind says."""
+    """Failures after which it is retried; None: what the kind implies."""
     deadline_s: int | None = None
-    """How long it may go on after it first ran."""
+    """How long it may run, from its first start."""
     ttl_s: int | None = None
     """How long it is kept after it finished; None: until deleted."""
     grace_s: int = DEFAULT_GRACE_S
-    """Between the notice to a pod and its end."""
+    """Between SIGTERM and SIGKILL."""
     pools: tuple[PoolName, ...] = ()
     """Node pools to try, in this order; empty: the default pool."""
     constraint: TopologyConstraint | None = None
@@ -160,7 +160,7 @@ class WorkloadSpec:
     run: int = 0
     """Rises each time it is resumed: failures and clocks begin anew."""
     after: tuple[Dependency, ...] = ()
-    """Its pods are born when all of these have ended. They exist before it does, so there are no cycles."""
+    """Its pods are created when all of these have ended. They were declared before it, so there are no cycles."""
     array: Array | None = None
     """Of a sweep: how its runs differ. None: they are alike but for their number."""
 
@@ -184,7 +184,7 @@ class WorkloadSpec:
 
     @property
     def runs_needed(self) -> int:
-        """Of a sweep: runs that must end well."""
+        """Of a sweep: runs that must succeed."""
         return self.completions if self.completions is not None else self.pods
 
     def template_of(self, index: int) -> PodTemplate:

@@ -1,4 +1,4 @@
-"""The phase of a workload, and the one table that turns it into the classic words.
+"""Phases of workloads, and the table that maps them to classic status names.
 
 Inside there is one set of phases, each with a cause beside it. Older commands and the older API speak of `Succeeded`,
 `TimedOut` or `CrashLoopBackOff`; those words are made here and nowhere else.
@@ -15,14 +15,14 @@ from fairpool.model.workload import WorkloadKind
 
 
 class WorkloadPhase(StrEnum):
-    """Where a workload stands."""
+    """The phase of a workload."""
 
     CREATING = "Creating"
-    """Declared; the cluster has not looked at it yet."""
+    """Declared; the cluster has not seen it yet."""
     PENDING = "Pending"
     """Waits for a place, or for the end of a back-off."""
     INITIALIZING = "Initializing"
-    """Has its places; not all pods it needs run yet."""
+    """Has its places; not all pods it needs are running yet."""
     RUNNING = "Running"
     """At least the pods it needs run."""
     DEGRADED = "Degraded"
@@ -35,23 +35,23 @@ class WorkloadPhase(StrEnum):
 
 
 HOLDS_NOTHING = frozenset({WorkloadPhase.STOPPED, WorkloadPhase.FAILED, WorkloadPhase.COMPLETED})
-"""Phases that last until a person does something."""
+"""Phases that last until a user does something."""
 
 
 class WaitReason(StrEnum):
-    """Why a workload that is wanted is not running yet. Beside `Cause`, which is about ends."""
+    """Why a workload that should run does not (all of it). Beside `Cause`, which is about ends."""
 
     DEPENDENCY = "dependency"
     """Waits for another workload to end."""
     QUEUED = "queued"
-    """The scheduler has not placed it; its verdict says why."""
+    """The scheduler has not placed it; the reason is in its verdict."""
     BACK_OFF = "back-off"
     """Failed, and waits before it is tried again. Holds nothing meanwhile."""
     STARTING = "starting"
     IMAGE = "image"
     """The image cannot be fetched; after the first attempt it holds nothing and waits before it is tried again."""
     EVICTED = "evicted"
-    """On its way out of a place; it comes back."""
+    """Being evicted; it will be placed again."""
     STOPPING = "stopping"
     NODE_SILENT = "node-silent"
     SHORT = "short"
@@ -89,7 +89,7 @@ CLASSIC_WORDS = tuple(sorted({*(word for *_, word in CLASSIC), *_EXACT.values()}
 
 
 def classic_word(phase: WorkloadPhase, reason: Reason, kind: WorkloadKind) -> str:
-    """What older commands call it."""
+    """The status that older commands show."""
     for row_phase, row_reason, row_kind, word in CLASSIC:
         if row_phase is phase and row_reason in (ANY, reason) and row_kind in (ANY, kind):
             return word

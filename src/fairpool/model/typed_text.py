@@ -1,4 +1,4 @@
-"""From what a person wrote to a value of a type: amounts, words, numbers, yes and no."""
+"""Parsing of typed text by type: amounts, enum values, numbers, yes and no."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def or_unlimited(read: Callable[[str], int | Problem]) -> Callable[[str], int | 
     return reads
 
 
-def within(most: int) -> Callable[[str], int | Problem]:
+def at_most(most: int) -> Callable[[str], int | Problem]:
     """Whole numbers from 0 to this one."""
 
     def reads(text: str) -> int | Problem:

@@ -1,4 +1,4 @@
-"""What runs: pod groups with their sub-groups, pods with their shapes, GPU requests.
+"""Pod groups with their sub-groups, pods with their shapes, GPU requests.
 
 A `PodShape` is everything that decides where a pod may go. It is hashable, so that pods of equal shape can be
 decided together.
@@ -67,7 +67,7 @@ def gpu_memory(memory_mib: int, devices: int = 1) -> GpuRequest:
 
 
 class NodeSelectorOperator(StrEnum):
-    """How a label rule looks at a label."""
+    """How a requirement compares a label."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -79,7 +79,7 @@ class NodeSelectorOperator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeSelectorRequirement:
-    """One condition on a node's labels."""
+    """One condition on a node's labels, as in Kubernetes' node affinity."""
 
     key: str
     operator: NodeSelectorOperator
@@ -113,7 +113,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class PodAffinityTerm:
-    """A hard rule about other pods: same (or another) domain of a node label as pods that carry these labels."""
+    """A required pod (anti-)affinity: the same, or another, domain of a node label as pods that carry these labels."""
 
     topology_key: str
     labels: tuple[tuple[str, str], ...]
@@ -129,11 +129,13 @@ class PodShape:
     extended: tuple[tuple[str, int], ...] = ()
     """Any other countable resource and how much of it, sorted by name."""
     node_rules: tuple[tuple[NodeSelectorRequirement, ...], ...] = ()
-    """Alternatives; in one of them every rule must hold. Empty: any node."""
+    """Node selector terms: every requirement of one of them must hold. Empty: any node."""
     tolerations: tuple[Toleration, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     near: tuple[PodAffinityTerm, ...] = ()
+    """Pod affinity."""
     apart: tuple[PodAffinityTerm, ...] = ()
+    """Pod anti-affinity."""
     schedulable: bool = True
     """False for a kind of pod that is known and must not be started."""
 
@@ -192,7 +194,7 @@ class SubGroup:
 
 
 class WorkloadKind(StrEnum):
-    """What a workload is for; the policy says what follows from it."""
+    """What a workload is for; the policy decides what follows from it."""
 
     BUILD = "build"
     TRAIN = "train"
@@ -208,9 +210,9 @@ class PodGroup:
     created_at: Instant
     kind: WorkloadKind = WorkloadKind.TRAIN
     priority: int | None = None
-    """None: what the policy says for the kind."""
+    """None: as the policy has it for the kind."""
     preemptible: bool | None = None
-    """None: what the policy says for kind and priority."""
+    """None: as the policy has it for kind and priority."""
     tree: SubGroup = SubGroup(pod_sets=(PodSet(),))
     namespace: str = ""
     started_at: Instant | None = None
@@ -218,7 +220,7 @@ class PodGroup:
     stale_since: Instant | None = None
     """When it was first seen with fewer pods than it needs."""
     succeeded: bool = False
-    """Some pod of it has already ended well, so that missing pods are no sign of a broken gang."""
+    """Some pod of it has already succeeded, so that missing pods are no sign of a stale gang."""
     movable: bool = True
     """Whether running pods may be moved to make room for others."""
     avoid: tuple[NodeName, ...] = ()
@@ -227,7 +229,7 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """One life of one pod as the scheduler sees it."""
+    """A pod as the scheduler sees it."""
 
     id: PodId
     group: GroupId
@@ -239,7 +241,7 @@ class Pod:
     """Indices of the devices it holds (or is promised) on its node."""
     claims: tuple[ClaimId, ...] = ()
     leader: bool = False
-    """Placed first and taken last among its set."""
+    """Placed first and evicted last among its set."""
     order: int | None = None
     """Place among the pods of its set: larger first, none last."""
     created_at: Instant = Instant(0)

@@ -1,5 +1,5 @@
-"""The platform on one machine: control plane, cluster loop and local engine as one process on one folder of data.
+"""The platform on one machine: control plane, scheduling loop and local engine in one process on one data directory.
 
-`platform.py` joins them. Everything else here is what such a process needs around it: a folder, an address, machines,
-a thread for the loop, a way for the commands beside it to ask how it is.
+`assembly.py` starts and stops them. Everything else here is what such a process needs: a directory, an address, nodes,
+a thread for the loop, and a socket for the administrator's commands.
 """

@@ -111,10 +111,10 @@ def _is_fairpool(address: Address) -> bool:
 def _listener_pid(port: int) -> int | None:
     """Who listens at a port, as far as this user may know."""
     wanted = {f"socket:[{inode}]" for inode in _inodes(port)}
-    for folder in Path("/proc").glob("[0-9]*/fd") if wanted else ():
+    for directory in Path("/proc").glob("[0-9]*/fd") if wanted else ():
         with suppress(OSError):
-            if any(os.readlink(entry) in wanted for entry in folder.iterdir()):
-                return int(folder.parent.name)
+            if any(os.readlink(entry) in wanted for entry in directory.iterdir()):
+                return int(directory.parent.name)
     return None
 
 

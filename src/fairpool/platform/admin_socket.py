@@ -108,7 +108,7 @@ def ask(place: Path, what: str, timeout_s: float = ANSWER_S, **details: Any) -> 
 
 @contextmanager
 def _short(place: Path) -> Iterator[str]:
-    """Through a descriptor of its folder, because the address of a socket may only have 107 bytes."""
+    """Through a descriptor of its directory, because the address of a socket may only have 107 bytes."""
     handle = os.open(place.parent, os.O_PATH | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{handle}/{place.name}"

@@ -31,7 +31,7 @@ from itertools import count
 from pathlib import Path
 
 from fairpool import __version__
-from fairpool.agent.durable import sync_folder, write_durably
+from fairpool.agent.durable import sync_directory, write_durably
 from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.agent.project_users import FILE as USERS_FILE
 from fairpool.agent.project_users import problem_with as problem_with_users
@@ -47,7 +47,7 @@ READABLE_FORMATS = (1, 2, 3)
 ABOUT, CONTROL, ORDER, NODES = "about.json", "control.sqlite", "order.json", "nodes.json"
 BACKUP_PREFIX, RESTORE_PREFIX = ".fairpool-backup-", ".restore-"
 OLD_BACKUP_PREFIX = ".backup-"
-"""Of earlier versions, which worked in the data folder."""
+"""Of earlier versions, which worked in the data directory."""
 ABOUT_MAX_BYTES = 65536
 SMALL_MAX_BYTES = 16 << 20
 """Of the tables of images and users, and the description of nodes."""
@@ -61,7 +61,7 @@ NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, s
 def make_backup(data_directory: DataDirectory, file: Path) -> int:
     """Write a backup, whole or not at all; says how large it is. Raises `PlatformError`.
 
-    All room that it needs is needed beside the target: a data folder on a full disk is one more reason to make one.
+    All room that it needs is needed beside the target: a data directory on a full disk is one more reason to make one.
     """
     if (data_directory.restoring / CONTROL).exists():
         what = f"a restore in {data_directory.root} was interrupted; the next start completes it"
@@ -70,8 +70,8 @@ def make_backup(data_directory: DataDirectory, file: Path) -> int:
     if not data_directory.control.is_file():
         raise PlatformError(_nothing(data_directory))
     try:
-        with _work_directory(file.absolute().parent, BACKUP_PREFIX) as folder:
-            copy, partial = folder / CONTROL, folder / "partial"
+        with _work_directory(file.absolute().parent, BACKUP_PREFIX) as directory:
+            copy, partial = directory / CONTROL, directory / "partial"
             _copy_control(data_directory, copy)
             if condition.version_of(copy) is None:
                 raise PlatformError(_nothing(data_directory))
@@ -88,7 +88,7 @@ def make_backup(data_directory: DataDirectory, file: Path) -> int:
                 os.fsync(raw.fileno())
             size = partial.stat().st_size
             partial.replace(file)
-            sync_folder(file.absolute().parent)
+            sync_directory(file.absolute().parent)
         return size
     except (OSError, sqlite3.Error) as error:
         raise PlatformError(_not_written(data_directory, file, error)) from error
@@ -141,22 +141,22 @@ def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime,
     """
     finish_restore(data_directory)
     try:
-        with _work_directory(data_directory.root, RESTORE_PREFIX) as folder:
-            _unpack(file, folder)
-            made_at = _made_at(folder / ABOUT, file)
-            (folder / ABOUT).unlink()
-            _check(folder / CONTROL, file)
-            condition.leap_ahead(folder / CONTROL)
-            _check_nodes(folder / NODES, file)
-            _check_users(data_directory, folder / USERS_FILE, file)
+        with _work_directory(data_directory.root, RESTORE_PREFIX) as directory:
+            _unpack(file, directory)
+            made_at = _made_at(directory / ABOUT, file)
+            (directory / ABOUT).unlink()
+            _check(directory / CONTROL, file)
+            condition.leap_ahead(directory / CONTROL)
+            _check_nodes(directory / NODES, file)
+            _check_users(data_directory, directory / USERS_FILE, file)
             order = {
                 "stamp": _unused_stamp(data_directory),
-                "has_images": (folder / IMAGES_FILE).exists(),
-                "has_nodes": (folder / NODES).exists(),
-                "has_users": (folder / USERS_FILE).exists(),
+                "has_images": (directory / IMAGES_FILE).exists(),
+                "has_nodes": (directory / NODES).exists(),
+                "has_users": (directory / USERS_FILE).exists(),
             }
-            write_durably(folder / ORDER, json.dumps(order).encode())
-            folder.rename(data_directory.restoring)  # from here on it is done, sooner or later
+            write_durably(directory / ORDER, json.dumps(order).encode())
+            directory.rename(data_directory.restoring)  # from here on it is done, sooner or later
     except (OSError, tarfile.TarError, sqlite3.Error, EOFError, zlib.error) as error:
         what = f"cannot restore {file}: {_words(error)}"
         is_full = _is_full(error)
@@ -240,8 +240,8 @@ def _undone(data_directory: DataDirectory, moves: list[tuple[Path, Path]], error
 
 
 def _sync(data_directory: DataDirectory) -> None:
-    for folder in (data_directory.machine, data_directory.root):
-        sync_folder(folder)
+    for directory in (data_directory.machine, data_directory.root):
+        sync_directory(directory)
 
 
 def _unused_stamp(data_directory: DataDirectory) -> str:
@@ -266,8 +266,8 @@ def _aside(path: Path, stamp: str) -> Path:
 # --- reading what anybody may have made --------------------------------------------------------------------------
 
 
-def _unpack(file: Path, folder: Path) -> None:
-    """Lay the members of an archive in a folder: those we know, each once and as a plain file, in one pass.
+def _unpack(file: Path, directory: Path) -> None:
+    """Lay the members of an archive in a directory: those we know, each once and as a plain file, in one pass.
 
     A file that was cut short is found by its checksum, so it is read to its end. The archive is read by blocks: the
     library follows what its headers say into memory, and into names that are links.
@@ -278,7 +278,7 @@ def _unpack(file: Path, folder: Path) -> None:
             most = {CONTROL: None, ABOUT: ABOUT_MAX_BYTES}.get(member.name, SMALL_MAX_BYTES)
             if most is not None and member.size > most:
                 raise _foreign(file, f"{member.name} is larger than {most // 1024} KiB")
-            target = folder / member.name
+            target = directory / member.name
             with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as made:
                 stream.copy(member.size, made)
                 made.flush()
@@ -286,7 +286,7 @@ def _unpack(file: Path, folder: Path) -> None:
         while stream.some(1 << 20):
             pass
     for name in (ABOUT, CONTROL):
-        if not (folder / name).exists():
+        if not (directory / name).exists():
             raise _foreign(file, f"{name} is missing")
 
 
@@ -403,26 +403,26 @@ def _check_users(data_directory: DataDirectory, users: Path, file: Path) -> None
 
 @contextmanager
 def _work_directory(parent: Path, prefix: str) -> Iterator[Path]:
-    """A folder to work in, gone afterwards. Those of who was killed are swept out first: nobody holds their lock."""
+    """A directory to work in, gone afterwards. Those of who was killed are swept out first: nobody holds their lock."""
     sweep(parent, prefix)
-    folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    directory = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield folder
+        yield directory
     finally:
         os.close(handle)
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def sweep(parent: Path, *prefixes: str) -> None:
-    """Remove folders that somebody worked in until he was killed."""
-    for folder in [path for prefix in prefixes for path in parent.glob(f"{prefix}*") if path.is_dir()]:
+    """Remove directories that somebody worked in until he was killed."""
+    for directory in [path for prefix in prefixes for path in parent.glob(f"{prefix}*") if path.is_dir()]:
         with suppress(OSError):  # it is in use, or not ours to remove
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder)
+                shutil.rmtree(directory)
             finally:
                 os.close(handle)
 

@@ -19,11 +19,11 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from fairpool import __version__
 from fairpool.agent.disk_reserve import RESERVE_BYTES
-from fairpool.agent.state_directory import Unidentified
+from fairpool.agent.state_directory import UnknownInstallation
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, Ledger, LedgerProblem
 from fairpool.cluster.long_poll import LongPoll
@@ -54,7 +54,7 @@ log = logging.getLogger("fairpool.up")
 Welcome = Mapping[str, Any]
 
 HOLDER = "fairpool up"
-"""The same for every process on one data folder: the lock of the folder says that there is only one."""
+"""The same for every process on one data directory: the lock of the directory says that there is only one."""
 ANSWERS_END_S = 2
 """How long those who are being answered may still be, when we leave: streams have no end of their own."""
 REST_S = 75
@@ -74,14 +74,14 @@ class Cluster:
 
     ledger: Ledger
     waker: Waker
-    mailbox: LongPoll
+    long_poll: LongPoll
     calls: tuple[InProcessControl, InProcessControl]
     loop_thread: LoopThread
     is_stuck: bool = False
     """Its thread is stuck: nothing that it may still use can be let go."""
 
     def start(self) -> None:
-        self.mailbox.open()
+        self.long_poll.open()
         self.loop_thread.start()
 
     def stop(self) -> None:
@@ -92,7 +92,7 @@ class Cluster:
             log.error("the scheduling loop did not finish within %g s; exiting without it", LOOP_ENDS_S)
             self.is_stuck = True
             return
-        self.mailbox.close(LOOP_ENDS_S)
+        self.long_poll.close(LOOP_ENDS_S)
         direct.close()
         self.ledger.close()
         self.waker.close()
@@ -126,7 +126,7 @@ class Platform:
         self._since = now()
         self._stepped_down = ""
         self._server: Server | None = None
-        self._app: FastAPI | None = None
+        self._app: Starlette | None = None
         self._cluster: Cluster | None = None
         self._engine: LocalEngine | None = None
 
@@ -146,7 +146,7 @@ class Platform:
                 event_loop.run(self._serve(on_ready, question))
         except Unavailable as error:
             raise PlatformError(Problem(error.code, str(error), error.problem.fix)) from error
-        except (NotReady, LedgerProblem, DiskTrouble, Unidentified) as error:
+        except (NotReady, LedgerProblem, DiskTrouble, UnknownInstallation) as error:
             raise PlatformError(_in_command_words(error.problem)) from error
         except (LeaseHeld, EngineUnreachable) as error:
             what = f"the scheduling loop cannot start: {error}"
@@ -179,7 +179,7 @@ class Platform:
             nodes=self._node_set.nodes,
             protected=(self._data_directory.root, default_config(), default_data()),
         )
-        self._not_isolated = engine.supervisor.forbidden.get("isolation", "")
+        self._not_isolated = engine.supervisor.unavailable.get("isolation", "")
         pod_access = LocalPodAccess(engine.supervisor)
         disk = self._disk = DiskGuard(self._data_directory.reserve, self._disk_reserve_bytes, engine.supervisor)
         host = self._address.host
@@ -211,23 +211,23 @@ class Platform:
                 engine.close()  # pods run on
 
     @asynccontextmanager
-    async def _cluster_of(self, app: FastAPI, engine: LocalEngine) -> AsyncIterator[Cluster]:
+    async def _cluster_of(self, app: Starlette, engine: LocalEngine) -> AsyncIterator[Cluster]:
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
         direct, waiting = (InProcessControl(app.state.plane, own.uuid, home) for _ in range(2))
         waker = Waker(engine.supervisor.wake_descriptors())
-        mailbox = LongPoll(direct, waiting, waker.wake)
+        long_poll = LongPoll(direct, waiting, waker.wake)
         ledger = await asyncio.to_thread(Ledger, self._data_directory.ledger)
 
         def make_loop() -> Loop:
-            link = ControlLink(mailbox, own.name)
+            link = ControlLink(long_poll, own.name)
             return Loop(ledger, engine, link, now, holder=HOLDER, report_delay_ms=TELL_WITHIN_MS, on_event=note_event)
 
         def step_down(why: str) -> None:
             home.call_soon_threadsafe(self._step_down, why)
 
         loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, step_down)
-        cluster = Cluster(ledger, waker, mailbox, (direct, waiting), loop_thread)
+        cluster = Cluster(ledger, waker, long_poll, (direct, waiting), loop_thread)
         cluster.start()
         try:
             yield cluster
@@ -235,7 +235,7 @@ class Platform:
             await asyncio.to_thread(cluster.stop)
 
     async def _answer_people(
-        self, app: FastAPI, on_ready: Callable[[Welcome | Problem], None], question: Mapping[str, Any]
+        self, app: Starlette, on_ready: Callable[[Welcome | Problem], None], question: Mapping[str, Any]
     ) -> None:
         server = self._server = Server(
             RequestLog(app), timeout_graceful_shutdown=ANSWERS_END_S, timeout_keep_alive=REST_S
@@ -360,14 +360,14 @@ class Platform:
         }
 
 
-async def new_password(app: FastAPI, user: str) -> Mapping[str, Any] | Problem:
+async def new_password(app: Starlette, user: str) -> Mapping[str, Any] | Problem:
     """A password for somebody who lost theirs."""
     made = await users.give_new_password(app.state.plane, app.state.passwords, user)
     return made if isinstance(made, Problem) else {"user": user, "password": made}
 
 
 def new_password_offline(data_directory: DataDirectory, user: str) -> Mapping[str, Any] | Problem:
-    """The same while nothing runs on the folder."""
+    """The same while nothing runs on the directory."""
 
     async def give() -> Mapping[str, Any] | Problem:
         app = create_app(Settings(data=data_directory.root))

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from fairpool.agent.state_directory import Unidentified
+from fairpool.agent.state_directory import UnknownInstallation
 from fairpool.agent.supervisor import Supervisor
 from fairpool.model.ids import PodId
 from fairpool.model.observation import ObservedPod, PodState, StopOrder
@@ -84,7 +84,7 @@ def status_of(data_directory: DataDirectory, timeout_s: float = 2.0) -> dict[str
 def stop(data_directory: DataDirectory, holder: LockHolder) -> bool:
     """End the server in good order; says whether it has. Its pods run on.
 
-    It has when its process is gone, which is a little later than when it gives its folder back.
+    It has when its process is gone, which is a little later than when it gives its directory back.
     """
     try:
         handle = os.pidfd_open(holder.pid)
@@ -125,13 +125,13 @@ def stop_pods(data_directory: DataDirectory, grace_s: int = LONGEST_GRACE_S) -> 
     """
     try:
         supervisor = Supervisor(data_directory.machine, None)
-    except Unidentified as error:
+    except UnknownInstallation as error:
         raise PlatformError(error.problem) from error
     except OSError as error:
         raise PlatformError(directory_problem(data_directory.root, error)) from error
     try:
         running = {
-            pod: observed for pod, observed in supervisor.look().items() if observed.state is not PodState.EXITED
+            pod: observed for pod, observed in supervisor.observe().items() if observed.state is not PodState.EXITED
         }
         notices = [_notice(pod, observed, grace_s) for pod, observed in running.items()]
         supervisor.stop(notices)
@@ -139,9 +139,9 @@ def stop_pods(data_directory: DataDirectory, grace_s: int = LONGEST_GRACE_S) -> 
         if left:
             supervisor.stop([StopOrder(pod=pod, node=None, grace_s=0, reason="down --stop-pods") for pod in left])
             left = _left_after(supervisor, left, LAST_GRACE_S)
-        seen = supervisor.look()
+        seen = supervisor.observe()
         killed = [pod for pod in running if pod not in left and (pod not in seen or seen[pod].exit_code == KILLED)]
-        return PodsStopped(len(running) - len(left), len(killed), (*left, *supervisor.strays))
+        return PodsStopped(len(running) - len(left), len(killed), (*left, *supervisor.orphans))
     finally:
         supervisor.close()
 
@@ -151,11 +151,11 @@ def _notice(pod: PodId, observed: ObservedPod, most_s: int) -> StopOrder:
     return StopOrder(pod=pod, node=observed.order.node, grace_s=grace_s, reason="down --stop-pods")
 
 
-def _left_after(supervisor: Supervisor, pods: Collection[PodId], patience_s: float) -> list[PodId]:
+def _left_after(supervisor: Supervisor, pods: Collection[PodId], timeout_s: float) -> list[PodId]:
     """Those of these pods that have not ended when all have, or time is over."""
-    until = time.monotonic() + patience_s
+    until = time.monotonic() + timeout_s
     while True:
-        seen = supervisor.look()
+        seen = supervisor.observe()
         left = [pod for pod in pods if pod in seen and seen[pod].state is not PodState.EXITED]
         if not left or time.monotonic() >= until:
             return left

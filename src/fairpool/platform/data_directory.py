@@ -45,7 +45,7 @@ def default_config() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The paths in one data folder."""
+    """The paths in one data directory."""
 
     root: Path
 
@@ -59,7 +59,7 @@ class DataDirectory:
 
     @property
     def machine(self) -> Path:
-        """The local engine's own folder, with the pods in it."""
+        """The local engine's own directory, with the pods in it."""
         return self.root / "machine"
 
     @property
@@ -180,7 +180,7 @@ def _name_of(uid: int) -> str:
 
 
 def directory_problem(root: Path, error: OSError) -> Problem:
-    """What a system's error says about a data folder."""
+    """What a system's error says about a data directory."""
     elsewhere = "choose another directory with --data or FAIRPOOL_DATA"
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return Problem("data.not_a_folder", f"the data directory {root} is a file, or is below one", elsewhere)

@@ -14,7 +14,7 @@ from fairpool.model.problem import Problem
 from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
 
 LOCK_BYTES = 1024
-LOCK_PATIENCE_S = 0.5
+LOCK_TIMEOUT_S = 0.5
 """A command that only reads the lock holds it for a moment."""
 
 
@@ -40,7 +40,7 @@ def lock_holder(data_directory: DataDirectory) -> LockHolder | None:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            until = time.monotonic() + LOCK_PATIENCE_S
+            until = time.monotonic() + LOCK_TIMEOUT_S
             while (holder := _read(handle)).pid == 0 and time.monotonic() < until:
                 time.sleep(0.02)
             return holder
@@ -81,7 +81,7 @@ def in_use(data_directory: DataDirectory, holder: LockHolder) -> Problem:
 
 
 def _take(handle: int) -> bool:
-    until = time.monotonic() + LOCK_PATIENCE_S
+    until = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         with suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -53,7 +53,7 @@ class DiskGuard:
     def _run(self) -> None:
         self._try(self._begin)
         while not self._stopping.wait(LOOK_S):
-            self._try(self._watch.look)
+            self._try(self._watch.check)
 
     def _begin(self) -> None:
         if words := self._reserve.measure():

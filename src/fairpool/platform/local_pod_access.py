@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from fairpool.agent.exec_client import Attachment, Execution
+from fairpool.agent.exec_client import AttachSession, ExecSession
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.supervisor import Supervisor
 from fairpool.api.shell import Channel, Frame, ended
@@ -69,13 +69,13 @@ class LocalPodAccess:
 
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
         """A process beside the pod's own, or with no command the pod's own; raises `PodAccessError`."""
-        life = PodId(pod.pod)
+        pod_id = PodId(pod.pod)
         if not command:
-            attached = await self._in_thread(lambda: self._supervisor.attach(life))
+            attached = await self._in_thread(lambda: self._supervisor.attach(pod_id))
             if isinstance(attached, Problem):
                 raise PodAccessError(attached)
             return AttachShell(attached, self._in_thread)
-        begun = await self._in_thread(lambda: self._supervisor.execute(life, command, tty=tty))
+        begun = await self._in_thread(lambda: self._supervisor.execute(pod_id, command, tty=tty))
         if isinstance(begun, Problem):
             raise PodAccessError(begun)
         return ExecShell(begun, is_terminal=tty)
@@ -84,7 +84,7 @@ class LocalPodAccess:
         """What the job says about itself; read when somebody asks, so it costs nothing while nobody does."""
         return await self._in_thread(lambda: self._supervisor.reports(PodId(pod.pod)))
 
-    # --- folders ---
+    # --- directories ---
 
     async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
         """Make room for an archive; raises `PodAccessError`."""
@@ -120,7 +120,7 @@ class LocalPodAccess:
     async def set_aside_claims(self, project: str) -> None:
         """Raises `PodAccessError`."""
         try:
-            await self._in_thread(lambda: self._supervisor.data.set_aside_claims(project))
+            await self._in_thread(lambda: self._supervisor.state.set_aside_claims(project))
         except OSError as error:
             what = f"the volume claims of an earlier project {project} cannot be set aside ({error.strerror})"
             raise PodAccessError(Problem("claim.not_set_aside", what, "try again, or choose another name")) from error
@@ -138,12 +138,12 @@ class LocalPodAccess:
 class ExecShell:
     """A command that runs beside a pod's program."""
 
-    def __init__(self, execution: Execution, *, is_terminal: bool) -> None:
-        self._execution, self._is_terminal = execution, is_terminal
-        self._channels = {execution.stdout: Channel.OUTPUT}
-        if execution.stderr is not None:
-            self._channels[execution.stderr] = Channel.ERRORS
-        for descriptor in {execution.stdin, *self._channels}:
+    def __init__(self, session: ExecSession, *, is_terminal: bool) -> None:
+        self._session, self._is_terminal = session, is_terminal
+        self._channels = {session.stdout: Channel.OUTPUT}
+        if session.stderr is not None:
+            self._channels[session.stderr] = Channel.ERRORS
+        for descriptor in {session.stdin, *self._channels}:
             os.set_blocking(descriptor, False)
         self._has_ended = self._is_over = self._is_closed = False
 
@@ -153,17 +153,17 @@ class ExecShell:
                 await self._type(frame.data)
             case Channel.SIZE if self._is_terminal and not self._is_closed:
                 rows, columns = _size(frame.data)
-                self._execution.resize(rows, columns)
+                self._session.resize(rows, columns)
             case Channel.CLOSE if self._is_terminal:
                 await self._type(END_OF_TYPING)
             case Channel.CLOSE:
-                self._execution.end_input()
+                self._session.end_input()
 
     async def receive(self) -> Frame | None:
         if self._is_over or self._is_closed:
             return None
         while self._channels or not self._has_ended:
-            watched = [*self._channels, *([] if self._has_ended else [self._execution.fileno()])]
+            watched = [*self._channels, *([] if self._has_ended else [self._session.fileno()])]
             ready = await _first_readable(watched, LAST_WORDS_S if self._has_ended else None)
             if ready is None:
                 break
@@ -176,20 +176,20 @@ class ExecShell:
             if data is not None:
                 del self._channels[ready]
         self._is_over = True
-        code = self._execution.wait(LAST_WORDS_S)
+        code = self._session.wait(LAST_WORDS_S)
         return ended(code, "" if code is not None else "the pod ended")
 
     async def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            self._execution.close()
+            self._session.close()
 
     async def _type(self, data: bytes) -> None:
-        while data and self._execution.stdin >= 0 and not self._is_closed:
+        while data and self._session.stdin >= 0 and not self._is_closed:
             try:
-                data = data[os.write(self._execution.stdin, data) :]
+                data = data[os.write(self._session.stdin, data) :]
             except BlockingIOError:
-                await _writable(self._execution.stdin)
+                await _writable(self._session.stdin)
             except OSError:
                 return  # it reads no more
 
@@ -197,26 +197,26 @@ class ExecShell:
 class AttachShell:
     """The program of a pod itself, seen and typed for. Who leaves does not end it."""
 
-    def __init__(self, attachment: Attachment, in_thread: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
-        self._attachment, self._in_thread = attachment, in_thread
+    def __init__(self, session: AttachSession, in_thread: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        self._session, self._in_thread = session, in_thread
         self._is_over = self._is_closed = False
 
     async def send(self, frame: Frame) -> None:
-        attachment = self._attachment
+        session = self._session
         with suppress(OSError):
             match frame.channel:
                 case Channel.INPUT:
                     # A program that does not read keeps whoever types for it waiting, but nobody else.
-                    await self._in_thread(lambda: attachment.type(frame.data))
+                    await self._in_thread(lambda: session.write(frame.data))
                 case Channel.SIZE:
-                    attachment.resize(*_size(frame.data))
+                    session.resize(*_size(frame.data))
                 case Channel.CLOSE:
-                    attachment.end_input()
+                    session.end_input()
 
     async def receive(self) -> Frame | None:
         while not self._is_over and not self._is_closed:
-            await _first_readable([self._attachment.fileno()], None)
-            data = self._attachment.read(LAST_WORDS_S)
+            await _first_readable([self._session.fileno()], None)
+            data = self._session.read(LAST_WORDS_S)
             if data:
                 return Frame(Channel.OUTPUT, data)
             if data is not None:
@@ -227,7 +227,7 @@ class AttachShell:
     async def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            self._attachment.close()
+            self._session.close()
 
 
 def _gap(missing: int) -> bytes:

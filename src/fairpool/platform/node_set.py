@@ -1,6 +1,6 @@
 """Which nodes the platform offers: those of this machine, or simulated ones that somebody described.
 
-The choice is remembered in the data folder. Real GPUs that were there at the last start are not silently replaced by
+The choice is remembered in the data directory. Real GPUs that were there at the last start are not silently replaced by
 simulated ones when the driver cannot be reached: work would seem to run, on devices that do not exist.
 """
 

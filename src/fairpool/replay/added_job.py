@@ -1,4 +1,4 @@
-"""`--add-job name=big,project=vision,gpus=4`: a workload that is not there, as pending rows."""
+"""What-if jobs, as in `--add-job name=big,project=vision,gpus=4`: a workload that does not exist, as pending rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PODS_MAX = 100_000
 
 @dataclass
 class _Wanted:
-    """What was said about a job, and what is wrong with it."""
+    """The fields given for a job, and what is wrong with them."""
 
     values: dict[str, Any] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -141,7 +141,7 @@ def _against(snapshot: Snapshot, wanted: _Wanted) -> list[Problem]:
 def _rows(snapshot: Snapshot, wanted: _Wanted) -> tuple[PodGroup, list[Pod]]:
     pods = wanted.get("pods", 1)
     gpu = _gpu(wanted)
-    # One CPU for each GPU, times its portion, is what a job gets that says nothing.
+    # One CPU for each GPU, times its portion, is the default.
     shape = PodShape(
         gpu=gpu, cpu_milli=wanted.get("cpus", gpus_charged_milli(gpu)), memory_bytes=wanted.get("memory", 0)
     )

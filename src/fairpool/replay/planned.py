@@ -1,4 +1,4 @@
-"""A snapshot with its plan, and the questions that reports ask of the two: who fares how, and what queues hold."""
+"""A snapshot with its plan: what becomes of each group, and what queues hold, for reports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Replay:
 
 
 def replay(snapshot: Snapshot) -> Replay | Problem:
-    """Plan a snapshot. A scheduler that fails on one is a bug, and whoever asked can show the file to us."""
+    """Plan a snapshot. A scheduler that fails on one has a bug, to be reported with the file."""
     groups = {group.id: group for group in reversed(snapshot.groups)}
     try:
         return Replay(snapshot, plan(snapshot), _held_milli(snapshot), groups)

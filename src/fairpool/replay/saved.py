@@ -13,7 +13,7 @@ from tempfile import NamedTemporaryFile
 
 from fairpool.model.problem import Problem
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.snapshot_file import LARGEST_BYTES, Loaded, decode, encode
+from fairpool.scheduler.snapshot_file import LARGEST_BYTES, Loaded, from_bytes, to_bytes
 
 STANDARD_STREAM = "-"
 KINDS = {
@@ -35,18 +35,18 @@ def load(name: str) -> Loaded | Problem:
         fix = "name an existing snapshot file that you can read"
         return Problem("file.unreachable", f"{shown} cannot be read: {_why(error)}", fix)
     with _without_collector():
-        loaded = decode(data)
+        loaded = from_bytes(data)
     return Problem(loaded.code, f"{shown}: {loaded.what}", loaded.fix) if isinstance(loaded, Problem) else loaded
 
 
 def save(snapshot: Snapshot, name: str, *, overwrite: bool = False) -> Problem | None:
     """Write a file whole or not at all; `-` is standard output."""
     if name == STANDARD_STREAM:
-        return _send(encode(snapshot))
+        return _send(to_bytes(snapshot))
     try:
         problem = _obstacle(name, overwrite)
         if problem is None:
-            _write(Path(os.path.realpath(name)), encode(snapshot))
+            _write(Path(os.path.realpath(name)), to_bytes(snapshot))
     except (OSError, ValueError) as error:
         fix = "choose a file in an existing directory that you can write to"
         return Problem("file.unreachable", f"{name} cannot be written: {_why(error)}", fix)
@@ -67,7 +67,7 @@ def _send(data: bytes) -> Problem | None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        raise  # whoever read has read enough: no error, and the command ends quietly
+        raise  # the reader has read enough: no error, and the command ends quietly
     except OSError as error:
         fix = "redirect it elsewhere, or name a file"
         return Problem("file.unreachable", f"standard output cannot be written: {_why(error)}", fix)
@@ -75,7 +75,7 @@ def _send(data: bytes) -> Problem | None:
 
 
 def _obstacle(name: str, overwrite: bool) -> Problem | None:
-    """What stands where the file should go. Only a file is ever replaced, and a link is followed to what it names."""
+    """What is already where the file should go. Only a file is ever replaced, and a link is followed to its target."""
     if not name.strip():
         return Problem("file.no_name", "the file name is empty", "name a file, or write to standard output with -")
     if not os.path.lexists(name):
@@ -91,7 +91,7 @@ def _obstacle(name: str, overwrite: bool) -> Problem | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Beside its place first, so that nobody ever sees half a file; what could not be moved there is removed."""
+    """To a temporary file beside it, which then replaces it, so that the file is never there in part."""
     with NamedTemporaryFile(dir=path.parent, prefix=".fairpool.", delete=False) as file:
         beside = Path(file.name)
         try:

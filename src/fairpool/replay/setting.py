@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from fairpool.model.ids import QueueId
 from fairpool.model.organization import Entitlement, OverQuota, Queue, gpu_entitlement, with_quota
@@ -16,6 +16,7 @@ from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, gpus_text
 from fairpool.model.spelling import did_you_mean, unknown_name
 from fairpool.model.typed_text import (
+    at_most,
     bytes_amount,
     duration_s,
     number,
@@ -23,23 +24,21 @@ from fairpool.model.typed_text import (
     reader_for,
     thousandths,
     whole_number,
-    within,
     word,
 )
-from fairpool.scheduler.cleaning import DEVICES_PER_NODE_MAX
-from fairpool.scheduler.row_codec import table_fields
 from fairpool.scheduler.snapshot import Snapshot
+from fairpool.scheduler.validation import DEVICES_PER_NODE_MAX
 
 FORMS = "project.NAME.quota=6, department.NAME.limit=20, node.NAME.cordoned=true, group.NAME.priority=80, "
 FORMS += "policy.FIELD=VALUE or pool.gpu_placement=spread"
 NAMED = ("project", "department", "node", "group")
 NOUNS = (*NAMED, "policy", "pool")
 NODE_AMOUNTS: dict[str, Callable[[str], int | Problem]] = {
-    "cpu_milli": within(10**9),
+    "cpu_milli": at_most(10**9),
     "memory_bytes": bytes_amount,
-    "pods_max": within(10**6),
-    "gpus": within(DEVICES_PER_NODE_MAX),
-    "gpu_memory_mib": within(10**9),
+    "pods_max": at_most(10**6),
+    "gpus": at_most(DEVICES_PER_NODE_MAX),
+    "gpu_memory_mib": at_most(10**9),
 }
 """What a machine can have; more is a slip of the keyboard."""
 
@@ -216,9 +215,9 @@ def _set_part(snapshot: Snapshot, noun: str, key: str, value: str) -> Edit | Pro
 
 def _with_field(row: Row, noun: str, key: str, value: str, fixed: str) -> Row | Problem:
     readers = {
-        field.name: reader
-        for field in table_fields(type(row))
-        if field.name != fixed and (reader := reader_for(field.hint)) is not None
+        name: reader
+        for name, hint in get_type_hints(type(row)).items()
+        if name != fixed and (reader := reader_for(hint)) is not None
     }
     if key not in readers:
         fix = did_you_mean(key, readers, f"there are: {', '.join(readers)}")

@@ -1,8 +1,8 @@
-"""What if: a snapshot with changes that did not happen.
+"""What-if changes to a snapshot: nodes and jobs removed, jobs added, values set, time passed.
 
-A node that is taken away is gone at once and for good. What ran there is not lost: its pods wait again, notebooks too,
-so that the plan shows who would find a place. Pods that were already told to stop there have stopped.
-A job that is taken away has never been: what it held is free.
+A removed node is gone at once and for good. What ran there is not lost: its pods wait again, notebooks too, so that the
+plan shows which of them would find a place. Pods that were being stopped there have ended. A removed job has never
+existed: what it held is free.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Changes:
 def changed(snapshot: Snapshot, changes: Changes) -> tuple[Snapshot, list[str], list[Problem]]:
     """The changed snapshot, what was changed, and all that could not be.
 
-    In an order that lets a later change speak of an earlier one: take away, add, set, and let time pass.
+    In an order in which a later change can refer to an earlier one: remove, add, set, and let time pass.
     """
     verbs: tuple[tuple[Verb, tuple[str, ...]], ...] = (
         (without_job, changes.without_jobs),
@@ -123,7 +123,7 @@ def _still_started(groups: tuple[PodGroup, ...], pods: Iterable[Pod]) -> tuple[P
 
 
 def _still_claimed(claims: tuple[Claim, ...], pods: Iterable[Pod]) -> tuple[Claim, ...]:
-    """A claim stays allocated as long as somebody uses it."""
+    """A claim stays allocated as long as some pod uses it."""
     used = {claim for pod in pods if pod.phase in HOLDS_DEVICES for claim in pod.claims}
     return tuple(
         claim

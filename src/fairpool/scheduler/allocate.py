@@ -1,4 +1,4 @@
-"""Place what hurts nobody: neediest queue first, nothing blocked by what does not fit."""
+"""The allocate pass: waiting groups get free places, neediest queue first. What does not fit blocks nothing."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from functools import partial
 
 from fairpool.model.ids import SECOND_MS
 from fairpool.scheduler import gate
-from fairpool.scheduler.board import NOWHERE, REAL, RELEASING, Board
+from fairpool.scheduler.batch import serve_batches
 from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
+from fairpool.scheduler.columns import NOWHERE, REAL, RELEASING, Columns
 from fairpool.scheduler.decision import WithdrawReason
 from fairpool.scheduler.equivalence import are_equivalent
 from fairpool.scheduler.order import group_key
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.run import serve_runs
 from fairpool.scheduler.walk import Walk
 
 
 def allocate(placer: Placer) -> None:
     """Give places to waiting groups, promises of earlier cycles first."""
-    board, trial = placer.board, placer.trial
-    if board.policy.durable_promises:
+    columns, trial = placer.columns, placer.trial
+    if columns.policy.durable_promises:
         _honour_promises(placer)
     walk = Walk(trial, waiting_groups(placer, Pass.ALLOCATE))
-    serve_runs(placer, walk)
+    serve_batches(placer, walk)
     alike = partial(are_equivalent, placer)
     while (group := walk.pop()) is not None:
-        if board.policy.recheck_readiness and not is_ready(board, group):
+        if columns.policy.recheck_readiness and not is_ready(columns, group):
             continue
         if not place_next(placer, group):
             walk.pass_over(group, alike)
-        elif has_waiting(board, group):
+        elif has_waiting(columns, group):
             walk.push(group)
 
 
 def place_next(placer: Placer, group: int) -> bool:
-    """Give places to the next chunk of a group, if limits allow and there is room; nobody has to go for it."""
+    """Give places to the next chunk of a group, if limits allow and there is room, without evicting anything."""
     chunk = next_chunk(placer.trial, group)
     if not chunk or placer.has_no_room(chunk[0]):
         return False
     mark = placer.trial.mark()
-    if gate.chunk_passes(placer.board, group, chunk) and placer.place(group, chunk, now=True):
+    if gate.chunk_passes(placer.columns, group, chunk) and placer.place(group, chunk, now=True):
         keep_together(placer, group, chunk)
-        if group not in placer.expired or all(placer.board.promise_node[pod] == NOWHERE for pod in chunk):
+        if group not in placer.expired or all(placer.columns.promise_node[pod] == NOWHERE for pod in chunk):
             return True
     placer.trial.undo(mark)
     return False
@@ -51,73 +51,73 @@ def place_next(placer: Placer, group: int) -> bool:
 
 def waiting_groups(placer: Placer, by: Pass) -> list[int]:
     """Groups that have waiting pods and enough pods to start: all, or the first of each queue if a pass is bounded."""
-    board = placer.board
-    groups = sorted(group for group in board.sets.waiting_groups() if board.queue_of[group] != NOWHERE)
-    bound = board.policy.groups_per_queue.get(by)
+    columns = placer.columns
+    groups = sorted(group for group in columns.sets.waiting_groups() if columns.queue_of[group] != NOWHERE)
+    bound = columns.policy.groups_per_queue.get(by)
     if bound is None:
         return groups
     by_queue: dict[int, list[int]] = {}
-    for group in sorted(groups, key=lambda each: group_key(board, each)):
-        by_queue.setdefault(board.queue_of[group], []).append(group)
+    for group in sorted(groups, key=lambda each: group_key(columns, each)):
+        by_queue.setdefault(columns.queue_of[group], []).append(group)
     return sorted(group for line in by_queue.values() for group in line[:bound])
 
 
 def keep_together(placer: Placer, group: int, chunk: Sequence[int]) -> None:
     """A gang that would start in part starts later as a whole: its binds become promises."""
-    board = placer.board
-    for number in board.sets_of[group]:
-        pods = board.sets.pods[number]
-        bound = sum(board.hold[pod] == REAL for pod in pods)
-        if bound < board.sets.minimum[number] and any(board.promise_node[pod] != NOWHERE for pod in pods):
+    columns = placer.columns
+    for number in columns.sets_of[group]:
+        pods = columns.sets.pods[number]
+        bound = sum(columns.hold[pod] == REAL for pod in pods)
+        if bound < columns.sets.minimum[number] and any(columns.promise_node[pod] != NOWHERE for pod in pods):
             break
     else:
         return
     for pod in chunk:
-        if board.hold[pod] == REAL and placer.trial.started_as[pod][0] != REAL:
+        if columns.hold[pod] == REAL and placer.trial.started_as[pod][0] != REAL:
             placer.trial.defer(pod)
 
 
 def _honour_promises(placer: Placer) -> None:
-    """Pods that were promised a place get it, or keep the promise, or lose it, before anybody else is looked at."""
-    board = placer.board
+    """Pods that were promised a place get it, or keep the promise, or lose it, before any other group is served."""
+    columns = placer.columns
     promised: dict[int, list[int]] = {}
     for pod in placer.trial.was_promised:
-        if placer.trial.is_waiting(pod) and not board.pods[pod].gated:
-            promised.setdefault(board.group_of[pod], []).append(pod)
-    for group in sorted(promised, key=lambda each: (promised_at(board, promised[each]), each)):
+        if placer.trial.is_waiting(pod) and not columns.pods[pod].gated:
+            promised.setdefault(columns.group_of[pod], []).append(pod)
+    for group in sorted(promised, key=lambda each: (promised_at(columns, promised[each]), each)):
         pods = promised[group]
         mark = placer.trial.mark()
         reason = _keep_promises(placer, group, pods)
         if reason is None:
-            placer.winners.add(group)  # somebody went for it in an earlier cycle
+            placer.winners.add(group)  # pods were evicted for it in an earlier cycle
         else:
             placer.trial.undo(mark)
             placer.withdrawn.update(dict.fromkeys(pods, reason))
 
 
-def promised_at(board: Board, pods: Sequence[int]) -> int:
-    """When the first of some promised pods got its promise."""
-    return min(board.pods[pod].promised_at or 0 for pod in pods)
+def promised_at(columns: Columns, pods: Sequence[int]) -> int:
+    """When the first of some promised pods was promised its place."""
+    return min(columns.pods[pod].promised_at or 0 for pod in pods)
 
 
 def _keep_promises(placer: Placer, group: int, pods: Sequence[int]) -> WithdrawReason | None:
     """Place promised pods where they were promised to be; why not, if not."""
-    board = placer.board
-    if board.queue_of[group] == NOWHERE or not is_ready(board, group):
+    columns = placer.columns
+    if columns.queue_of[group] == NOWHERE or not is_ready(columns, group):
         return WithdrawReason.NO_LONGER_FITS
     for pod in pods:
-        name = board.pods[pod].node
-        node = board.nodes.index.get(name) if name is not None else None
-        if node is None or not board.nodes.healthy[node]:
+        name = columns.pods[pod].node
+        node = columns.nodes.index.get(name) if name is not None else None
+        if node is None or not columns.nodes.healthy[node]:
             return WithdrawReason.NODE_GONE
-        if not placer.place_on(pod, node, board.pods[pod].devices):
+        if not placer.place_on(pod, node, columns.pods[pod].devices):
             return WithdrawReason.NO_LONGER_FITS
     rest: list[int] = []
-    if any(board.sets.active[each] < board.sets.minimum[each] for each in board.sets_of[group]):
+    if any(columns.sets.active[each] < columns.sets.minimum[each] for each in columns.sets_of[group]):
         rest = next_chunk(placer.trial, group)
-        if not gate.chunk_passes(board, group, rest) or not placer.place(group, rest, now=True):
+        if not gate.chunk_passes(columns, group, rest) or not placer.place(group, rest, now=True):
             return WithdrawReason.NO_LONGER_FITS
-    if board.now - promised_at(board, pods) >= board.policy.promise_lifetime_s * SECOND_MS:
+    if columns.now - promised_at(columns, pods) >= columns.policy.promise_lifetime_s * SECOND_MS:
         placer.expired.add(group)
         return WithdrawReason.EXPIRED
     keep_together(placer, group, [*pods, *rest])
@@ -125,14 +125,14 @@ def _keep_promises(placer: Placer, group: int, pods: Sequence[int]) -> WithdrawR
 
 
 def start_what_can(placer: Placer) -> None:
-    """Bind promised groups whose places turn out to be idle, because what was in the way was never started."""
-    board, trial = placer.board, placer.trial
+    """Bind promised groups whose places turn out to be idle, because what was to leave them was never started."""
+    columns, trial = placer.columns, placer.trial
     promised: dict[int, list[int]] = {}
-    for pod, node in enumerate(board.promise_node):
+    for pod, node in enumerate(columns.promise_node):
         if node != NOWHERE:
-            promised.setdefault(board.group_of[pod], []).append(pod)
+            promised.setdefault(columns.group_of[pod], []).append(pod)
     for _, pods in sorted(promised.items()):
-        if any(board.hold[pod] == RELEASING for pod in pods):
+        if any(columns.hold[pod] == RELEASING for pod in pods):
             continue
         mark = trial.mark()
         for pod in pods:

@@ -17,7 +17,6 @@ from fairpool.scheduler.queues import Vector
 
 BEST_EFFORT_CPU_MILLI = 10
 BEST_EFFORT_MEMORY_BYTES = 10 * 2**20
-BEST_EFFORT_GPU_MILLI = 10
 
 
 class Charges:
@@ -30,7 +29,7 @@ class Charges:
         self.smallest_device_mib = policy.smallest_device_mib or min(known, default=(True, 0))[1]
 
     def device_mib(self, node: Node) -> int:
-        """Memory of each device of a node; where it is not known, a thousandth of the device stands for a MiB."""
+        """Memory of each device of a node; where it is not known, a thousandth of the device counts as a MiB."""
         step = self.policy.device_memory_step_mib
         return node.gpu_memory_mib // step * step or WHOLE_GPU_MILLI
 
@@ -64,7 +63,7 @@ def _sums(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 class ShapeFacts:
-    """What a shape comes to, worked out once."""
+    """What a shape is charged and occupies, computed once."""
 
     def __init__(self, shape: PodShape, charges: Charges) -> None:
         gpu = shape.gpu
@@ -85,7 +84,7 @@ class ShapeFacts:
             and shape.memory_bytes < BEST_EFFORT_MEMORY_BYTES
             and gpu.kind is GpuKind.NONE
         )
-        """Asks for next to nothing, so that it need not wait for idle resources."""
+        """Requests next to nothing, so that it need not wait for idle resources."""
         self.waiting: Vector = (charges.waiting_milli(shape), shape.cpu_milli, shape.memory_bytes)
         """What it is charged before its node is known."""
         self._placed: dict[int, Vector] = {}

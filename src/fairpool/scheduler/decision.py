@@ -1,6 +1,6 @@
-"""What a plan consists of: binds, promises, evictions, and a verdict for every group left waiting.
+"""The parts of a plan: binds, promises, evictions, and a verdict for every group left waiting.
 
-All of it is data. Sentences for people are made from it in `explain.py`.
+All of it is data. Sentences are made from it in `explain.py`.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class QueueFigures:
 
 @dataclass(frozen=True, slots=True)
 class EvictionReason:
-    """For whom and by which pass a pod loses its place."""
+    """For which group and by which pass a pod is evicted."""
 
     by: Pass
     winner: GroupId | None = None
-    """None for a stale gang: nobody gains."""
+    """None for a stale gang, which is evicted for no other group."""
     taken: QueueFigures | None = None
     """For reclaim, the figures of the two queues at the level where they part, before anything was taken."""
     gaining: QueueFigures | None = None
@@ -235,7 +235,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class NotItsTurn:
-    """Not enough is free, and by the rules of sharing it may not take more from others now."""
+    """Not enough is free, and by the rules of sharing it may not reclaim or preempt more now."""
 
     figures: QueueFigures
     asked_milli: int
@@ -245,7 +245,7 @@ class NotItsTurn:
     ahead: QueueFigures | None
     """The other project that holds most, if any holds something."""
     may_reclaim: bool
-    """It is within its fair share, but nobody holds more than they should in a place where it fits."""
+    """It is within its fair share, but no queue holds more than it should in a place where it fits."""
     obstacle: Obstacle | None = None
 
 
@@ -310,7 +310,7 @@ class Plan:
     started: tuple[GroupId, ...] = ()
     """Groups that get their first pods bound: their minimum runtime begins now."""
     stale: tuple[GroupId, ...] = ()
-    """Groups with fewer pods than they need; whoever keeps the books remembers since when."""
+    """Groups with fewer pods than they need; the ledger records since when."""
     verdicts: Mapping[GroupId, Verdict] = field(default_factory=dict)
     queues: tuple[QueueFigures, ...] = ()
     problems: tuple[Problem, ...] = ()

@@ -1,6 +1,6 @@
-"""Device claims: which devices each claim has, and who uses it.
+"""Device claims: which devices each claim has, and which pods use it.
 
-A claim is allocated by its first user and given back by its last. While everybody who uses it is leaving, its devices
+A claim is allocated by its first user and given back by its last. While all its users are leaving, its devices
 are being released: they can be promised to another claim, and bound only when the last user has left.
 """
 
@@ -20,7 +20,7 @@ Places = dict[ClaimId, tuple[int, tuple[str, ...]]]
 """By claim, its node and its devices there."""
 
 
-class ClaimBook:
+class ClaimTable:
     """All claims. Its two tables are replaced, never changed, so that a trial can keep the ones it may return to."""
 
     def __init__(self, claims: Iterable[Claim], nodes: list[Node], index: dict[NodeName, int]) -> None:
@@ -90,12 +90,12 @@ class ClaimBook:
         return sorted(self._leaving(node) - self._kept(node))
 
     def _kept(self, node: int) -> set[str]:
-        """Devices of claims that somebody goes on using or is promised."""
+        """Devices of claims that some pod goes on using or is promised."""
         places = self.places.items()
         return {dev for name, (at, devices) in places if at == node and not self._all_leave(name) for dev in devices}
 
     def _is_still_its_own(self, name: ClaimId) -> bool:
-        """Whether no other claim was promised what everybody who uses this one leaves."""
+        """Whether no other claim was promised what the users of this one leave."""
         node, devices = self.places[name]
         return not self._all_leave(name) or self._kept(node).isdisjoint(devices)
 

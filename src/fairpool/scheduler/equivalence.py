@@ -14,17 +14,17 @@ from fairpool.scheduler.placement import Placer
 
 def is_simple(placer: Placer, group: int, pods: Sequence[int]) -> bool:
     """Whether only shapes decide where these pods of a group fit: no topology, affinity, claim or node to avoid."""
-    return placer.board.is_plain[group] and not any(placer.fit.is_particular(pod) for pod in pods)
+    return placer.columns.is_plain[group] and not any(placer.fit.is_particular(pod) for pod in pods)
 
 
 def equivalence_class(placer: Placer, group: int, pods: Sequence[int]) -> Hashable | None:
     """Groups of one class fare alike with these pods as long as nothing changes; None: a group like no other."""
     if not is_simple(placer, group, pods):
         return None
-    board = placer.board
-    shapes = tuple(board.shape_of[pod] for pod in pods)
-    has_pods = board.sets.active[board.sets_of[group][0]] > 0
-    return (board.queue_of[group], shapes, board.rules[group], has_pods)
+    columns = placer.columns
+    shapes = tuple(columns.shape_of[pod] for pod in pods)
+    has_pods = columns.sets.active[columns.sets_of[group][0]] > 0
+    return (columns.queue_of[group], shapes, columns.rules[group], has_pods)
 
 
 def are_equivalent(placer: Placer, group: int, other: int) -> bool:
@@ -38,9 +38,9 @@ def are_equivalent(placer: Placer, group: int, other: int) -> bool:
 
 def countable_shape(placer: Placer, group: int, pods: Sequence[int]) -> int | None:
     """The shape of simple, equal pods that take whole devices: counting tells how many fit. None: it does not."""
-    board = placer.board
-    shape = board.shape_of[pods[0]]
-    facts = board.facts[shape]
-    if not facts.whole or facts.others or any(board.shape_of[pod] != shape for pod in pods):
+    columns = placer.columns
+    shape = columns.shape_of[pods[0]]
+    facts = columns.facts[shape]
+    if not facts.whole or facts.others or any(columns.shape_of[pod] != shape for pod in pods):
         return None
     return shape if is_simple(placer, group, pods) else None

@@ -1,7 +1,7 @@
-"""Verdicts and evictions as sentences a researcher understands: what is the matter, the numbers, what would change it.
+"""Sentences for verdicts and evictions: what is the matter, the numbers, what would change it.
 
-Made at the edge from the data in a plan. Moments are turned into text by whoever knows the reader's time zone; without
-that they are given as durations from the moment of the plan.
+Made at the edge from the data in a plan. Moments become text by a function of the caller, who knows the reader's time
+zone; without one they are given as durations from the moment of the plan.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Called = Callable[[QueueId], str]
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """How moments are told, and what queues are called."""
+    """How moments are written, and how queues are named."""
 
     clock: Clock
     called: Called

@@ -1,7 +1,7 @@
-"""Fair shares: what is owed first, then what is left by weight, down the queue tree.
+"""Fair-share calculation: quotas first, then what is left by weight, down the queue tree.
 
-A fair share is a nominal figure, worked out for each resource by itself. It steers whose turn it is and who may take
-from whom; it reserves nothing.
+A fair share is a nominal figure, computed for each resource by itself. It decides which queue is served next and which
+may reclaim from which; it reserves nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import RESOURCES, UNIT, QueueTable
 
 REST_DIGITS = 6
-"""Digits of a rest that count; what comes after is noise of the division."""
+"""Digits of a rest that count; those after are rounding errors of the division."""
 
 
 @dataclass(slots=True)
@@ -73,9 +73,9 @@ def _share_below(queues: QueueTable, siblings: list[int], total: float, resource
 
 
 def divide(total: float, claimants: list[Claimant], *, unit: float, k: float, tier_remainders_first: bool) -> float:
-    """Divide among siblings and return what nobody takes.
+    """Divide among siblings and return what is left over.
 
-    What is owed is given even when it adds up to more than there is: quotas are never scaled down.
+    Quotas are given even when they add up to more than there is: they are never scaled down.
     """
     left = total
     for claimant in claimants:
@@ -90,7 +90,7 @@ def divide(total: float, claimants: list[Claimant], *, unit: float, k: float, ti
 def divide_surplus(
     left: float, claimants: list[Claimant], *, unit: float, k: float, tier_remainders_first: bool
 ) -> float:
-    """Lend what is left, highest queue priority first, and return what nobody takes."""
+    """Lend what is left, highest queue priority first, and return what is left over."""
     tiers = [
         sorted((each for each in claimants if each.priority == priority), key=lambda each: each.id)
         for priority in sorted({claimant.priority for claimant in claimants}, reverse=True)
@@ -139,7 +139,7 @@ def _lend_to_tier(left: float, tier: list[Claimant], unit: float, k: float) -> t
 
 
 def _parts(tier: list[Claimant], k: float) -> dict[str, float]:
-    """The part of each queue that still wants something: its weight, bent by what it used of late."""
+    """The part of each queue that still wants something: its weight, corrected by its recent usage."""
     needy = [each for each in tier if each.request > each.fair and each.limit > each.fair]
     weight = sum(each.weight for each in tier if each.wants > 0)
     if weight == 0:
@@ -148,7 +148,7 @@ def _parts(tier: list[Claimant], k: float) -> dict[str, float]:
 
 
 def _exact(amount: float) -> float:
-    """Undo the noise of a division that should have come out whole, or a third of 3 GPUs would round down to none."""
+    """Undo the rounding error of a division that should be whole, or a third of 3 GPUs would round down to none."""
     nearest = round(amount)
     return nearest if math.isclose(amount, nearest, rel_tol=1e-12, abs_tol=1e-9) else amount
 

@@ -1,18 +1,18 @@
-"""Figures of a queue for people: what it is owed, may fairly have and holds."""
+"""Figures of a queue for reports: quota, fair share and what it holds."""
 
 from __future__ import annotations
 
 import math
 
 from fairpool.model.quantity import UNLIMITED
-from fairpool.scheduler.board import Board
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.decision import QueueFigures
 from fairpool.scheduler.queues import GPU
 
 
-def queue_figures(board: Board, queue: int, held: float | None = None) -> QueueFigures:
+def queue_figures(columns: Columns, queue: int, held: float | None = None) -> QueueFigures:
     """GPUs of a queue, as it holds them now or as it held them."""
-    queues = board.queues
+    queues = columns.queues
     quota = queues.quota[queue][GPU]
     return QueueFigures(
         queue=queues.ids[queue],

@@ -1,7 +1,7 @@
-"""Where a pod fits, and why not elsewhere.
+"""Predicates: on which nodes a pod fits, and why not on others.
 
-`Fit.nodes` is what never changes during a plan (labels, taints, kind of node), worked out once for each shape.
-`Fit.room` is what does: amounts, shared devices, neighbours, limits.
+`Fit.nodes` is what never changes during a plan (labels, taints, kind of node), computed once for each shape.
+`Fit.room` is what does: amounts, shared devices, pod affinity, limits.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from fairpool.model.empty_node import matches
 from fairpool.model.node import MigStrategy, Node, TaintEffect
 from fairpool.model.workload import GpuKind, PodAffinityTerm, PodShape
 from fairpool.scheduler import gate
-from fairpool.scheduler.board import COMING, LEAVING, REAL, RELEASING, STAYING, Board
 from fairpool.scheduler.charge import ShapeFacts
+from fairpool.scheduler.columns import COMING, LEAVING, REAL, RELEASING, STAYING, Columns
 from fairpool.scheduler.fragments import Fragments
 from fairpool.scheduler.policy import DeviceChoice
 from fairpool.scheduler.trial import Trial
@@ -26,37 +26,37 @@ class Room:
 
     now: bool
     """Free at once, as opposed to being released."""
-    seats: tuple[int, ...] = ()
+    devices: tuple[int, ...] = ()
     """Shared devices it would be on."""
 
 
 class Fit:
-    """Answers for one trial."""
+    """Predicates on one trial."""
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        self.board: Board = trial.board
+        self.columns: Columns = trial.columns
         self._nodes: dict[Hashable, tuple[list[int], frozenset[int]]] = {}
         self._with_free: set[int] = set()
         self._free_read: int | None = None
-        self.classes = node_classes(self.board)
+        self.classes = node_classes(self.columns)
         self._labelled = [
-            pod for pod, row in enumerate(self.board.pods) if row.shape.labels or row.shape.near or row.shape.apart
+            pod for pod, row in enumerate(self.columns.pods) if row.shape.labels or row.shape.near or row.shape.apart
         ]
-        self._somebody_keeps_apart = any(facts.shape.apart for facts in self.board.facts)
-        self.one_device_size = len(set(self.board.nodes.device_mib)) <= 1
+        self._has_anti_affinity = any(facts.shape.apart for facts in self.columns.facts)
+        self.one_device_size = len(set(self.columns.nodes.device_mib)) <= 1
         self._fragments: Fragments | None = None
 
     @property
     def fragments(self) -> Fragments:
         """What places cost, for pools that avoid fragmentation."""
         if self._fragments is None:
-            self._fragments = Fragments(self.board, self.nodes_for)
+            self._fragments = Fragments(self.columns, self.nodes_for)
         return self._fragments
 
     def nodes(self, shape: int) -> list[int]:
         """Nodes that would take this shape if they were empty, smaller requests aside."""
-        return self._allowed(self.board.facts[shape].shape)[0]
+        return self._allowed(self.columns.facts[shape].shape)[0]
 
     def nodes_for(self, shape: PodShape) -> list[int]:
         """The same for a shape that no pod needs to have."""
@@ -64,7 +64,7 @@ class Fit:
 
     def node_set(self, shape: int) -> frozenset[int]:
         """The same, to ask whether a node is among them."""
-        return self._allowed(self.board.facts[shape].shape)[1]
+        return self._allowed(self.columns.facts[shape].shape)[1]
 
     def _allowed(self, row: PodShape) -> tuple[list[int], frozenset[int]]:
         key = (_kind_of_node(row), row.node_rules, row.tolerations, row.schedulable)
@@ -77,18 +77,18 @@ class Fit:
 
     def with_free_gpus(self) -> list[int]:
         """Nodes that may have a GPU idle or being released: all that had one, and all that changed since."""
-        nodes = self.board.nodes
+        nodes = self.columns.nodes
         if self._free_read is None:
-            columns = zip(nodes.gpus_idle, nodes.gpus_releasing, strict=True)
-            self._with_free = {node for node, (idle, releasing) in enumerate(columns) if idle + releasing > 0}
+            counts = zip(nodes.gpus_idle, nodes.gpus_releasing, strict=True)
+            self._with_free = {node for node, (idle, releasing) in enumerate(counts) if idle + releasing > 0}
         else:
             self._with_free.update(nodes.changes[self._free_read :])
         self._free_read = len(nodes.changes)
         return sorted(self._with_free)
 
     def objection(self, shape: PodShape, node: int) -> str | None:
-        """What keeps a shape off a node whatever else is on it; None if nothing does."""
-        row = self.board.nodes.rows[node]
+        """Why a node excludes a shape whatever else is on it; None if it does not."""
+        row = self.columns.nodes.rows[node]
         if not row.ready:
             return "not ready"
         if row.cordoned:
@@ -97,7 +97,7 @@ class Fit:
 
     def objection_of(self, shape: PodShape, row: Node, node: int) -> str | None:
         """The same for a node as it would be with another row, ready and in service."""
-        if not self.board.policy.predicates:
+        if not self.columns.policy.predicates:
             return None
         if not shape.schedulable:
             return "unsupported kind of pod"
@@ -109,46 +109,46 @@ class Fit:
         )
 
     def _legacy_objection(self, shape: PodShape, node: int) -> str | None:
-        return "runs unsupported MIG pods" if shape.gpu.mig and self.board.nodes.unschedulable_pods[node] else None
+        return "runs unsupported MIG pods" if shape.gpu.mig and self.columns.nodes.unschedulable_pods[node] else None
 
     def is_particular(self, pod: int) -> bool:
         """Whether more than its shape decides where a pod fits, so that nodes must be looked at one by one."""
-        board = self.board
-        row = board.pods[pod]
-        if not board.policy.predicates:
+        columns = self.columns
+        row = columns.pods[pod]
+        if not columns.policy.predicates:
             return False
         return bool(
             row.claims
             or row.shape.near
             or row.shape.apart
-            or (row.shape.labels and self._somebody_keeps_apart)
-            or board.groups[board.group_of[pod]].avoid
+            or (row.shape.labels and self._has_anti_affinity)
+            or columns.groups[columns.group_of[pod]].avoid
             or (row.shape.gpu.memory_mib and not self.one_device_size)
         )
 
     def room(self, pod: int, node: int) -> Room | None:
         """Where on this node the pod could go now or soon; None if nowhere."""
-        facts = self.board.facts[self.board.shape_of[pod]]
+        facts = self.columns.facts[self.columns.shape_of[pod]]
         if not self.amounts_fit(facts, node):
             return None
-        if self.board.policy.predicates and not (gate.pod_passes(self.board, pod, node) and self._suits(pod, node)):
+        if self.columns.policy.predicates and not (gate.pod_passes(self.columns, pod, node) and self._suits(pod, node)):
             return None
-        return self.seats(pod, node)
+        return self.room_on(pod, node)
 
-    def seats(self, pod: int, node: int) -> Room:
+    def room_on(self, pod: int, node: int) -> Room:
         """The place on a node where the amounts fit."""
-        facts = self.board.facts[self.board.shape_of[pod]]
-        claims = self.board.pods[pod].claims
+        facts = self.columns.facts[self.columns.shape_of[pod]]
+        claims = self.columns.pods[pod].claims
         now = self.amounts_fit_now(facts, node) and (not claims or self.trial.claims.is_free(claims, node))
         return self._shared_room(pod, node, now) if facts.shared else Room(now)
 
     def amounts_fit(self, facts: ShapeFacts, node: int) -> bool:
         """Whether there is enough on a node, counting what is being released."""
-        nodes = self.board.nodes
+        nodes = self.columns.nodes
         if (
             facts.cpu_milli > nodes.cpu_idle[node] + nodes.cpu_releasing[node]
             or facts.memory_bytes > nodes.memory_idle[node] + nodes.memory_releasing[node]
-            or (nodes.slots_idle[node] + nodes.slots_releasing[node] < 1 and self.board.policy.predicates)
+            or (nodes.slots_idle[node] + nodes.slots_releasing[node] < 1 and self.columns.policy.predicates)
         ):
             return False
         whole = nodes.gpus_idle[node] + nodes.gpus_releasing[node]
@@ -164,38 +164,38 @@ class Fit:
 
     def amounts_fit_now(self, facts: ShapeFacts, node: int) -> bool:
         """Whether there is enough idle on a node, shared devices aside."""
-        nodes = self.board.nodes
+        nodes = self.columns.nodes
         if facts.is_best_effort:
             return True
         if (
             facts.cpu_milli > nodes.cpu_idle[node]
             or facts.memory_bytes > nodes.memory_idle[node]
             or facts.whole > nodes.gpus_idle[node]
-            or (nodes.slots_idle[node] < 1 and self.board.policy.predicates)
+            or (nodes.slots_idle[node] < 1 and self.columns.policy.predicates)
         ):
             return False
         return not facts.others or all(amount <= nodes.other_idle[name][node] for name, amount in facts.others)
 
     def _suits(self, pod: int, node: int) -> bool:
-        board = self.board
-        shape = board.shape(pod)
-        if board.nodes.names[node] in board.groups[board.group_of[pod]].avoid:
+        columns = self.columns
+        shape = columns.shape(pod)
+        if columns.nodes.names[node] in columns.groups[columns.group_of[pod]].avoid:
             return False
-        claims, queue = board.pods[pod].claims, board.groups[board.group_of[pod]].queue
+        claims, queue = columns.pods[pod].claims, columns.groups[columns.group_of[pod]].queue
         if claims and not self.trial.claims.fits(claims, node, queue):
             return False
         return (
-            all(self._is_near(pod, node, term) for term in shape.near)
-            and not any(self._is_beside(pod, node, term) for term in shape.apart)
-            and not (shape.labels and self._somebody_keeps_apart and self._is_unwelcome(pod, node))
+            all(self._meets_affinity(pod, node, term) for term in shape.near)
+            and not any(self._is_in_same_domain(pod, node, term) for term in shape.apart)
+            and not (shape.labels and self._has_anti_affinity and self._breaks_anti_affinity(pod, node))
         )
 
     # ---- shared devices
 
     def _shares_fit(self, facts: ShapeFacts, node: int, whole: int) -> bool:
         """Whether enough devices of a node have room for a sharer."""
-        nodes = self.board.nodes
-        if facts.shape.gpu.memory_mib and self.board.policy.predicates:
+        nodes = self.columns.nodes
+        if facts.shape.gpu.memory_mib and self.columns.policy.predicates:
             is_known = nodes.rows[node].gpu_memory_mib > 0
             if not is_known or facts.shape.gpu.memory_mib > nodes.device_mib[node]:
                 return False
@@ -204,43 +204,43 @@ class Fit:
 
     def _shared_room(self, pod: int, node: int, now: bool) -> Room:
         """Choose as many different devices as the pod asks for, best first."""
-        board, nodes = self.board, self.board.nodes
-        facts = board.facts[board.shape_of[pod]]
+        columns, nodes = self.columns, self.columns.nodes
+        facts = columns.facts[columns.shape_of[pod]]
         wanted = facts.shared
         hosts = self.hosts(facts, node)
         whole = max(0, nodes.gpus_idle[node] + nodes.gpus_releasing[node])
-        if board.device_choice is DeviceChoice.SPREAD:
+        if columns.device_choice is DeviceChoice.SPREAD:
             opened = min(wanted, whole)
-            hosts.sort(key=lambda seat: (sum(nodes.shared[node][seat]), seat < 0, abs(seat)))
-            seats = hosts[: wanted - opened]
+            hosts.sort(key=lambda device: (sum(nodes.shared[node][device]), device < 0, abs(device)))
+            devices = hosts[: wanted - opened]
         else:
-            if board.device_choice is DeviceChoice.FRAGMENTATION:
+            if columns.device_choice is DeviceChoice.FRAGMENTATION:
                 hosts = self._least_loss(facts, node, hosts)
-            elif board.device_choice is DeviceChoice.PACK:
-                hosts.sort(key=lambda seat: (-sum(nodes.shared[node][seat]), seat < 0, abs(seat)))
-            seats = hosts[:wanted]
-            opened = wanted - len(seats)
-        now = now and all(self._hosts_now(facts, node, seat) for seat in seats)
+            elif columns.device_choice is DeviceChoice.PACK:
+                hosts.sort(key=lambda device: (-sum(nodes.shared[node][device]), device < 0, abs(device)))
+            devices = hosts[:wanted]
+            opened = wanted - len(devices)
+        now = now and all(self._hosts_now(facts, node, device) for device in devices)
         opens_now = now and opened <= nodes.gpus_idle[node]
         if opened:
-            seats = [*seats, *self._open(pod, node, opened)]
-        return Room(opens_now if opened else now, tuple(seats))
+            devices = [*devices, *self._open(pod, node, opened)]
+        return Room(opens_now if opened else now, tuple(devices))
 
     def _least_loss(self, facts: ShapeFacts, node: int, hosts: list[int]) -> list[int]:
         """Those of the shared devices that a sharer should join; what it lacks then are devices to open."""
-        mib, shared = self.board.nodes.device_mib[node], self.board.nodes.shared[node]
+        mib, shared = self.columns.nodes.device_mib[node], self.columns.nodes.shared[node]
         rooms = list(self.fragments.rooms_to_take(facts, node))
         chosen = []
-        for seat in sorted(hosts, key=lambda seat: (seat < 0, abs(seat))):
-            room = mib - shared[seat][STAYING] - shared[seat][COMING]
+        for device in sorted(hosts, key=lambda device: (device < 0, abs(device))):
+            room = mib - shared[device][STAYING] - shared[device][COMING]
             if room in rooms:
                 rooms.remove(room)
-                chosen.append(seat)
+                chosen.append(device)
         return chosen
 
-    def seats_on(self, pod: int, node: int, devices: tuple[int, ...]) -> Room | None:
+    def room_on_devices(self, pod: int, node: int, devices: tuple[int, ...]) -> Room | None:
         """The place of a sharer on particular devices; None if one of them is not to be had."""
-        facts, nodes = self.board.facts[self.board.shape_of[pod]], self.board.nodes
+        facts, nodes = self.columns.facts[self.columns.shape_of[pod]], self.columns.nodes
         if not facts.shared or len(devices) != facts.shared:
             return None
         shared, hosts = nodes.shared[node], self.hosts(facts, node)
@@ -259,110 +259,114 @@ class Fit:
 
     def _held_whole(self, node: int) -> tuple[set[int], set[int]]:
         """Devices of a node that pods hold as a whole: those that stay, and those that leave."""
-        board = self.board
+        columns = self.columns
         staying: set[int] = set()
         leaving: set[int] = set()
         for pod in self.trial.residents(node):
-            if board.facts[board.shape_of[pod]].whole:
-                (staying if board.hold[pod] == REAL else leaving).update(board.pods[pod].devices)
+            if columns.facts[columns.shape_of[pod]].whole:
+                (staying if columns.hold[pod] == REAL else leaving).update(columns.pods[pod].devices)
         return staying, leaving
 
     def hosts(self, facts: ShapeFacts, node: int) -> list[int]:
         """Devices already shared on a node that have room for a sharer, counting what is being released."""
-        shared = self.board.nodes.shared[node]
+        shared = self.columns.nodes.shared[node]
         if not shared:
             return []
-        mib = self.board.nodes.device_mib[node]
+        mib = self.columns.nodes.device_mib[node]
         free = mib - facts.occupied_mib(mib)
-        withheld = self.board.nodes.rows[node].gpus_withheld
+        withheld = self.columns.nodes.rows[node].gpus_withheld
         return [
-            seat
-            for seat, (staying, _, coming) in shared.items()
-            if (staying or coming) and staying + coming <= free and seat not in withheld
+            device
+            for device, (staying, _, coming) in shared.items()
+            if (staying or coming) and staying + coming <= free and device not in withheld
         ]
 
-    def hosts_now(self, facts: ShapeFacts, node: int) -> bool:
-        """Whether one of them has room at once."""
-        return any(self._hosts_now(facts, node, seat) for seat in self.hosts(facts, node))
+    def hosts_now(self, facts: ShapeFacts, node: int) -> int:
+        """How many of them have room at once."""
+        return sum(self._hosts_now(facts, node, seat) for seat in self.hosts(facts, node))
 
-    def _hosts_now(self, facts: ShapeFacts, node: int, seat: int) -> bool:
-        mib = self.board.nodes.device_mib[node]
-        device = self.board.nodes.shared[node][seat]
-        used = device[STAYING] + device[LEAVING]
+    def _hosts_now(self, facts: ShapeFacts, node: int, device: int) -> bool:
+        mib = self.columns.nodes.device_mib[node]
+        use = self.columns.nodes.shared[node][device]
+        used = use[STAYING] + use[LEAVING]
         return used > 0 and mib - used >= facts.occupied_mib(mib)
 
     def _open(self, pod: int, node: int, count: int) -> list[int]:
-        """Devices to open for sharing; an evicted pod gets its own back if everybody on them leaves."""
-        board = self.board
+        """Devices to open for sharing; an evicted pod gets its own back if all pods on them leave."""
+        columns = self.columns
         own: list[int] = []
-        was_here = board.hold[pod] == RELEASING and board.hold_node[pod] == node and self.trial.is_evicted(pod)
-        if was_here and board.policy.victims_keep_devices:
-            shared = board.nodes.shared[node]
-            own = [seat for seat in board.hold_seats[pod] if not shared[seat][STAYING] and not shared[seat][COMING]]
-        return (own + [self.trial.open_seat() for _ in range(count - len(own))])[:count]
+        was_here = columns.hold[pod] == RELEASING and columns.hold_node[pod] == node and self.trial.is_evicted(pod)
+        if was_here and columns.policy.victims_keep_devices:
+            shared = columns.nodes.shared[node]
+            own = [
+                device
+                for device in columns.hold_devices[pod]
+                if not shared[device][STAYING] and not shared[device][COMING]
+            ]
+        return (own + [self.trial.open_device() for _ in range(count - len(own))])[:count]
 
-    # ---- neighbours
+    # ---- pod affinity
 
     def _matching(self, pod: int, term: PodAffinityTerm) -> list[int]:
         """Nodes of the other active pods that carry the labels of a term, in the same namespace."""
-        board = self.board
-        namespace = board.groups[board.group_of[pod]].namespace
+        columns = self.columns
+        namespace = columns.groups[columns.group_of[pod]].namespace
         found = []
         for other in self._labelled:
             if other == pod or self.trial.is_waiting(other):
                 continue
-            same = board.groups[board.group_of[other]].namespace == namespace
-            if same and set(term.labels) <= set(board.shape(other).labels):
+            same = columns.groups[columns.group_of[other]].namespace == namespace
+            if same and set(term.labels) <= set(columns.shape(other).labels):
                 found.append(self.trial.place(other)[0])
         return found
 
-    def _is_beside(self, pod: int, node: int, term: PodAffinityTerm) -> bool:
-        rows = self.board.nodes.rows
+    def _is_in_same_domain(self, pod: int, node: int, term: PodAffinityTerm) -> bool:
+        rows = self.columns.nodes.rows
         domain = rows[node].labels.get(term.topology_key)
         if domain is None:
             return False
         return any(rows[other].labels.get(term.topology_key) == domain for other in self._matching(pod, term))
 
-    def _is_unwelcome(self, pod: int, node: int) -> bool:
-        """Whether a pod that is already there, or comes there, keeps apart from pods like this one."""
-        board, labels = self.board, set(self.board.shape(pod).labels)
-        namespace = board.groups[board.group_of[pod]].namespace
-        here = board.nodes.rows[node].labels
+    def _breaks_anti_affinity(self, pod: int, node: int) -> bool:
+        """Whether the anti-affinity of a pod that is there, or comes there, excludes this one."""
+        columns, labels = self.columns, set(self.columns.shape(pod).labels)
+        namespace = columns.groups[columns.group_of[pod]].namespace
+        here = columns.nodes.rows[node].labels
         for other in self._labelled:
-            if other == pod or not board.shape(other).apart or self.trial.is_waiting(other):
+            if other == pod or not columns.shape(other).apart or self.trial.is_waiting(other):
                 continue
-            there = board.nodes.rows[self.trial.place(other)[0]].labels
-            same = board.groups[board.group_of[other]].namespace == namespace
-            for term in board.shape(other).apart if same else ():
+            there = columns.nodes.rows[self.trial.place(other)[0]].labels
+            same = columns.groups[columns.group_of[other]].namespace == namespace
+            for term in columns.shape(other).apart if same else ():
                 domain = here.get(term.topology_key)
                 if domain is not None and there.get(term.topology_key) == domain and set(term.labels) <= labels:
                     return True
         return False
 
-    def _is_near(self, pod: int, node: int, term: PodAffinityTerm) -> bool:
-        """Beside a pod it wants to be near; the first of its kind may go anywhere in the topology."""
-        rows = self.board.nodes.rows
+    def _meets_affinity(self, pod: int, node: int, term: PodAffinityTerm) -> bool:
+        """In the domain of a pod that the term selects; the first pod of its kind may go to any domain."""
+        rows = self.columns.nodes.rows
         if rows[node].labels.get(term.topology_key) is None:
             return False
         others = [other for other in self._matching(pod, term) if term.topology_key in rows[other].labels]
         if not others:
-            return set(term.labels) <= set(self.board.shape(pod).labels)
-        return self._is_beside(pod, node, term)
+            return set(term.labels) <= set(self.columns.shape(pod).labels)
+        return self._is_in_same_domain(pod, node, term)
 
 
-def node_classes(board: Board) -> list[list[int]]:
+def node_classes(columns: Columns) -> list[list[int]]:
     """Nodes that are alike in everything that decides whether a shape may go there when they are empty."""
-    shapes = [*(facts.shape for facts in board.facts), *(typical.shape for typical in board.policy.typical)]
+    shapes = [*(facts.shape for facts in columns.facts), *(typical.shape for typical in columns.policy.typical)]
     keys = sorted({rule.key for shape in shapes for rules in shape.node_rules for rule in rules})
     classes: dict[Hashable, list[int]] = {}
-    for node, row in enumerate(board.nodes.rows):
+    for node, row in enumerate(columns.nodes.rows):
         alike = (
             (row.ready, row.cordoned, row.mig_strategy, bool(row.claim_devices), row.taints),
-            (row.gpus, board.nodes.gpus[node], row.gpu_memory_mib, row.cpu_milli, row.memory_bytes),
+            (row.gpus, columns.nodes.gpus[node], row.gpu_memory_mib, row.cpu_milli, row.memory_bytes),
             tuple(sorted(row.extended.items())) if row.extended else (),
             tuple(sorted(row.mig_instances.items())) if row.mig_instances else (),
             tuple(row.labels.get(key) for key in keys),
-            board.nodes.unschedulable_pods[node] > 0,
+            columns.nodes.unschedulable_pods[node] > 0,
         )
         classes.setdefault(alike, []).append(node)
     return list(classes.values())
@@ -403,7 +407,7 @@ def _taint_objection(shape: PodShape, node: Node) -> str | None:
 
 
 def soft_taints(shape: PodShape, node: Node) -> int:
-    """How many taints that a shape does not tolerate would rather keep it away."""
+    """How many `PreferNoSchedule` taints a shape does not tolerate."""
     return sum(
         taint.effect is TaintEffect.PREFER_NO_SCHEDULE
         and not any(toleration.covers(taint) for toleration in shape.tolerations)

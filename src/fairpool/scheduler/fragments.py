@@ -1,9 +1,9 @@
-"""The placement strategy `fragmentation`: take the room whose loss hurts typical requests least.
+"""The placement strategy `fragmentation`: take the room that typical requests can use least.
 
 Idle GPUs are worth what people usually ask for can still use of them: a tenth of a device is worth little where most
 ask for whole ones, and so is a whole device beside two idle CPU cores. The *expected use* of a node is the mean, over
 the typical shapes of the policy, of the idle GPU that requests of that shape could take there; a placement costs what
-it removes from that, plus a price for nodes that few others could stand in for. Costs within one step are equal, and
+it removes from that, plus a price for nodes that few others could replace. Costs within one step are equal, and
 then the fullest node is taken.
 
 Everything is counted in integers, so that the same snapshot gives the same plan on every machine. `score.py` asks for
@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, PodShape
-from fairpool.scheduler.board import COMING, STAYING, Board
 from fairpool.scheduler.charge import Charges, ShapeFacts
+from fairpool.scheduler.columns import COMING, STAYING, Columns
 from fairpool.scheduler.policy import TypicalShape
 
 STEP_MILLI = 160
@@ -51,18 +51,18 @@ Figures = npt.NDArray[np.int64]
 
 
 class Fragments:
-    """What places cost on the nodes of one board."""
+    """What places cost on the nodes of one snapshot."""
 
-    def __init__(self, board: Board, nodes_for: Callable[[PodShape], Sequence[int]]) -> None:
-        self.board = board
-        typical = [each for each in board.policy.typical or typical_shapes(board) if _is_on_devices(each.shape)]
-        self._kinds = _Kinds(board, typical, nodes_for)
-        self._states: list[_State | None] = [None] * len(board.nodes.rows)
-        self._versions = [-1] * len(board.nodes.rows)
+    def __init__(self, columns: Columns, nodes_for: Callable[[PodShape], Sequence[int]]) -> None:
+        self.columns = columns
+        typical = [each for each in columns.policy.typical or typical_shapes(columns) if _is_on_devices(each.shape)]
+        self._kinds = _Kinds(columns, typical, nodes_for)
+        self._states: list[_State | None] = [None] * len(columns.nodes.rows)
+        self._versions = [-1] * len(columns.nodes.rows)
 
     def rank(self, facts: ShapeFacts, node: int) -> int:
         """Smaller is better: lowest cost, then least idle GPU, then least CPU left. Asked where the amounts fit."""
-        nodes = self.board.nodes
+        nodes = self.columns.nodes
         known = self._states[node]
         state = known if known is not None and self._versions[node] == nodes.version[node] else self._state(node)
         cpu = nodes.cpu_idle[node] + nodes.cpu_releasing[node]
@@ -74,16 +74,16 @@ class Fragments:
 
     def rooms_to_take(self, facts: ShapeFacts, node: int) -> Rooms:
         """Free MiB of the devices that a sharer should go to; none if it does not fit."""
-        nodes = self.board.nodes
+        nodes = self.columns.nodes
         left = nodes.cpu_idle[node] + nodes.cpu_releasing[node] - facts.cpu_milli
         return self._state(node).best_way(self._ask(facts, node), min(left // CORE_MILLI, CORES_MAX))
 
     def _ask(self, facts: ShapeFacts, node: int) -> Ask:
-        mib = self.board.nodes.device_mib[node]
+        mib = self.columns.nodes.device_mib[node]
         return (facts.shared, facts.occupied_mib(mib)) if facts.shared else (facts.whole, mib)
 
     def _state(self, node: int) -> _State:
-        nodes = self.board.nodes
+        nodes = self.columns.nodes
         known = self._states[node]
         if known is None or self._versions[node] != nodes.version[node]:
             known = self._states[node] = self._kinds.of_node[node].state(self._rooms(node))
@@ -91,8 +91,8 @@ class Fragments:
         return known
 
     def _rooms(self, node: int) -> Rooms:
-        """What is idle or being released; a device that everybody leaves counts as whole."""
-        nodes = self.board.nodes
+        """What is idle or being released; a device that all pods leave counts as whole."""
+        nodes = self.columns.nodes
         mib = nodes.device_mib[node]
         whole = (mib,) * (nodes.gpus_idle[node] + nodes.gpus_releasing[node])
         if not nodes.shared[node]:
@@ -207,18 +207,18 @@ class _State:
 
 
 class _Kinds:
-    """Nodes sorted by who may use them."""
+    """Nodes sorted by the shapes that may use them."""
 
     def __init__(
-        self, board: Board, typical: Sequence[TypicalShape], nodes_for: Callable[[PodShape], Sequence[int]]
+        self, columns: Columns, typical: Sequence[TypicalShape], nodes_for: Callable[[PodShape], Sequence[int]]
     ) -> None:
-        self.board = board
+        self.columns = columns
         grain = 1 + (sum(each.weight for each in typical) >> WEIGHT_BITS)
         self.typical = [TypicalShape(each.shape, max(1, each.weight // grain)) for each in typical]
         self.usable_by = [frozenset(nodes_for(each.shape)) for each in typical]
-        self.gpus_for = [sum(board.nodes.gpus[node] for node in usable) for usable in self.usable_by]
+        self.gpus_for = [sum(columns.nodes.gpus[node] for node in usable) for usable in self.usable_by]
         self.total_weight = max(1, sum(each.weight for each in self.typical))
-        most_milli = max((node.cpu_milli for node in board.nodes.rows), default=0)
+        most_milli = max((node.cpu_milli for node in columns.nodes.rows), default=0)
         self.most_cores = min(most_milli // CORE_MILLI, CORES_MAX)
         self.loads: dict[_Kind, int] = {}
         self.of_node: list[_Kind] = []
@@ -230,13 +230,15 @@ class _Kinds:
     def _sort_nodes(self) -> None:
         different = list(dict.fromkeys(self.usable_by))
         known: dict[tuple[tuple[bool, ...], int], _Kind] = {}
-        for node, mib in enumerate(self.board.nodes.device_mib):
-            who = tuple(node in usable for usable in different)
-            kind = known.get((who, mib))
+        for node, mib in enumerate(self.columns.nodes.device_mib):
+            usable_by = tuple(node in usable for usable in different)
+            kind = known.get((usable_by, mib))
             if kind is None:
                 mine = [number for number, usable in enumerate(self.usable_by) if node in usable]
                 typical = [self.typical[number] for number in mine]
-                kind = known[who, mib] = _Kind(typical, self.board.charges, mib, self.total_weight, self.most_cores)
+                kind = known[usable_by, mib] = _Kind(
+                    typical, self.columns.charges, mib, self.total_weight, self.most_cores
+                )
                 self.loads[kind] = self._load(mine)
             self.of_node.append(kind)
 
@@ -244,8 +246,8 @@ class _Kinds:
         """Millionths of its GPUs that would be asked of a kind if every shape were spread evenly over what it may use,
         and all of them asked for as many GPUs as there are.
         """
-        demand = [each.weight * self.board.charges.waiting_milli(each.shape) for each in self.typical]
-        gpus = sum(self.board.nodes.gpus)
+        demand = [each.weight * self.columns.charges.waiting_milli(each.shape) for each in self.typical]
+        gpus = sum(self.columns.nodes.gpus)
         return sum(
             demand[number] * gpus * MILLION // (sum(demand) * self.gpus_for[number])
             for number in shapes
@@ -253,12 +255,12 @@ class _Kinds:
         )
 
 
-def typical_shapes(board: Board) -> list[TypicalShape]:
+def typical_shapes(columns: Columns) -> list[TypicalShape]:
     """The shapes of the pods in a snapshot, running or waiting, as far as they matter here; most frequent first."""
     counts: Counter[PodShape] = Counter()
-    pods = Counter(board.shape_of)
+    pods = Counter(columns.shape_of)
     for number, count in pods.items():
-        shape = board.facts[number].shape
+        shape = columns.facts[number].shape
         counts[
             PodShape(
                 gpu=shape.gpu, cpu_milli=shape.cpu_milli, node_rules=shape.node_rules, tolerations=shape.tolerations

@@ -1,59 +1,59 @@
-"""The capacity gate: limits for everybody, quotas for what may not be preempted, at every level of the tree."""
+"""The capacity gate: limits for all groups, quotas for non-preemptible ones, at every level of the queue tree."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind
-from fairpool.scheduler.board import Board
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.decision import OverLimit, OverQuota, Resource
 from fairpool.scheduler.queues import CPU, GPU, MEMORY, NONE, RESOURCES, QueueTable, Vector, plus, within
 
 NAMES = (Resource.GPU, Resource.CPU, Resource.MEMORY)
 
 
-def chunk_passes(board: Board, group: int, chunk: Iterable[int]) -> bool:
+def chunk_passes(columns: Columns, group: int, chunk: Iterable[int]) -> bool:
     """Whether a chunk of a group may start, before any node is looked at."""
-    if not board.policy.fair_order:
+    if not columns.policy.fair_order:
         return True
     need = NONE
     for pod in chunk:
-        amounts = board.waiting_need(pod)
-        if not board.policy.charge_memory_at_gate and board.shape(pod).gpu.kind is GpuKind.MEMORY:
+        amounts = columns.waiting_need(pod)
+        if not columns.policy.charge_memory_at_gate and columns.shape(pod).gpu.kind is GpuKind.MEMORY:
             amounts = (0, amounts[CPU], amounts[MEMORY])
         need = plus(need, amounts)
-    return passes(board.queues, board.queue_of[group], need, non_preemptible=board.is_non_preemptible(group))
+    return passes(columns.queues, columns.queue_of[group], need, non_preemptible=columns.is_non_preemptible(group))
 
 
-def pod_passes(board: Board, pod: int, node: int) -> bool:
+def pod_passes(columns: Columns, pod: int, node: int) -> bool:
     """Whether a pod may start, as it is charged on this node."""
-    if not board.policy.fair_order:
+    if not columns.policy.fair_order:
         return True
-    group = board.group_of[pod]
-    need = board.placed_need(pod, node)
-    if not board.policy.charge_all_devices_per_node and board.shape(pod).gpu.kind is GpuKind.WHOLE:
+    group = columns.group_of[pod]
+    need = columns.placed_need(pod, node)
+    if not columns.policy.charge_all_devices_per_node and columns.shape(pod).gpu.kind is GpuKind.WHOLE:
         need = (min(need[GPU], WHOLE_GPU_MILLI), need[CPU], need[MEMORY])
-    return passes(board.queues, board.queue_of[group], need, non_preemptible=board.is_non_preemptible(group))
+    return passes(columns.queues, columns.queue_of[group], need, non_preemptible=columns.is_non_preemptible(group))
 
 
 def is_over_limit(queues: QueueTable, queue: int, need: Vector) -> bool:
     """Whether `need` more would take a queue on the path beyond its limit."""
-    for level in queues.limited[queue]:
-        held, limit = queues.held[level], queues.limit[level]
-        for resource in RESOURCES:
-            if need[resource] > 0 and held[resource] + need[resource] > limit[resource]:
-                return True
-    return False
+    return _is_beyond(queues.limited[queue], queues.held, queues.limit, need)
 
 
 def is_over_quota(queues: QueueTable, queue: int, need: Vector) -> bool:
     """Whether `need` more that may not be preempted would be beyond the quota of a queue on the path."""
-    for level in queues.path[queue]:
-        held, quota = queues.held_non_preemptible[level], queues.quota[level]
+    return _is_beyond(queues.path[queue], queues.held_non_preemptible, queues.quota, need)
+
+
+def _is_beyond(levels: Sequence[int], held: Sequence[Vector], bounds: Sequence[Vector], need: Vector) -> bool:
+    """Whether `need` more is beyond a bound at some level, in a resource that is asked for."""
+    for level in levels:
+        here, bound = held[level], bounds[level]
         for resource in RESOURCES:
-            if need[resource] > 0 and held[resource] + need[resource] > quota[resource]:
+            if need[resource] > 0 and here[resource] + need[resource] > bound[resource]:
                 return True
     return False
 
@@ -69,7 +69,7 @@ def is_within_quota(held_non_preemptible: Vector, need: Vector, quota: Vector) -
 
 
 def refusal(queues: QueueTable, queue: int, need: Vector, *, non_preemptible: bool) -> OverLimit | OverQuota | None:
-    """What the gate objects to, nearest queue first, with the figures."""
+    """Why the gate refuses, nearest queue first, with the figures."""
     for above, level in enumerate(reversed(queues.path[queue])):
         name = queues.ids[level]
         for resource in RESOURCES:

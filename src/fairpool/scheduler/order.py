@@ -1,4 +1,4 @@
-"""Whose turn it is: how queues and pod groups compare. `walk.py` and `victims.py` go through them in this order.
+"""The order of queues and of pod groups. `walk.py` and `victims.py` go through them in this order.
 
 The comparison of queues is not transitive, so siblings are always scanned in id order and the better one kept.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fairpool.scheduler.board import Board
-from fairpool.scheduler.chunk import standing
+from fairpool.scheduler.chunk import versus_minimum
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import QueueTable, Vector, within
 
@@ -18,27 +18,10 @@ Precedence = tuple[bool, bool, int, bool, float, float]
 """What decides between sibling queues in almost all cases; smaller is served first."""
 
 
-def compare_queues(
-    queues: QueueTable,
-    policy: Policy,
-    left: int,
-    right: int,
-    asked: tuple[Vector, Vector],
-    given: tuple[Vector, Vector],
-) -> int:
-    """Negative if the left sibling is served first.
-
-    `asked` is what the next group of each asks for, `given` what the groups that would be taken from each hold.
-    """
-    one = queue_precedence(queues, policy, left, asked[0], given[0])
-    other = queue_precedence(queues, policy, right, asked[1], given[1])
-    return compare_precedence(queues, policy, left, one, right, other)
-
-
 def compare_precedence(
     queues: QueueTable, policy: Policy, left: int, one: Precedence, right: int, other: Precedence
 ) -> int:
-    """Negative if the left sibling is served first, given how both stand."""
+    """Negative if the left sibling is served first, given the precedence of both."""
     if policy.fair_order:
         if one != other:
             return -1 if one < other else 1
@@ -83,8 +66,8 @@ def _by_allocatable(queues: QueueTable, left: int, right: int) -> int:
     return 1 if within(theirs, mine) else 0
 
 
-def group_key(board: Board, group: int, gone: Collection[int] = ()) -> GroupKey:
+def group_key(columns: Columns, group: int, gone: Collection[int] = ()) -> GroupKey:
     """Order inside a queue: priority, below its minimum before at it before above it, age, id."""
-    key = board.plain_key[group]
-    stands = standing(board, group, gone) if board.policy.elastic_order else 0
-    return (key[0], stands, key[2], key[3]) if stands else key
+    key = columns.plain_key[group]
+    against_minimum = versus_minimum(columns, group, gone) if columns.policy.elastic_order else 0
+    return (key[0], against_minimum, key[2], key[3]) if against_minimum else key

@@ -1,7 +1,7 @@
-"""Giving places to the pods of a chunk: all of them or none.
+"""Placement of a chunk of pods: all of them or none.
 
-Sub-groups nest: a child only sees the nodes chosen for its parent. There is no going back among siblings; if one finds
-no place, the parent moves on to its next set of nodes.
+Sub-groups nest: a child only sees the nodes chosen for its parent. Siblings are not tried again; if one finds no
+place, the parent moves on to its next set of nodes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from fairpool.model.workload import PodSet, SubGroup
 from fairpool.scheduler import gate
-from fairpool.scheduler.board import LEAVING, RELEASING, STAYING
 from fairpool.scheduler.chunk import set_order
+from fairpool.scheduler.columns import LEAVING, RELEASING, STAYING
 from fairpool.scheduler.decision import WithdrawReason
 from fairpool.scheduler.fit import Fit, Room
-from fairpool.scheduler.free import FreeGpus
-from fairpool.scheduler.index import NodeIndex, NodeSet
+from fairpool.scheduler.free_gpus import FreeGpus
+from fairpool.scheduler.node_index import CandidateNodes, NodeIndex
 from fairpool.scheduler.policy import ScoreTerm
 from fairpool.scheduler.score import ALIKE, Rank, Score
 from fairpool.scheduler.topology import node_sets
@@ -27,25 +27,25 @@ class Placer:
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        self.board = trial.board
+        self.columns = trial.columns
         self.fit = Fit(trial)
         self.free = FreeGpus(trial)
         self.winners: set[int] = set()
-        """Groups for which others go or went; what they got is not taken from them in the same plan."""
+        """Groups for which pods are or were evicted; what they got is not taken from them in the same plan."""
         self.withdrawn: dict[int, WithdrawReason] = {}
         self.expired: set[int] = set()
         """Groups that waited too long for a promise: they may start now, but get no other promise in this plan."""
         self.indexes: dict[int, NodeIndex] = {}
-        self.everywhere = NodeSet(range(len(self.board.nodes.rows)))
+        self.everywhere = CandidateNodes(range(len(self.columns.nodes.rows)))
 
-    def place(self, group: int, chunk: Sequence[int], among: NodeSet | None = None, *, now: bool) -> bool:
+    def place(self, group: int, chunk: Sequence[int], among: CandidateNodes | None = None, *, now: bool) -> bool:
         """Place a chunk on some nodes (all of them by default), or nothing.
 
         With `now`, pods that fit what is idle are bound and the others promised; without it all are promised.
         """
         among = among or self.everywhere
-        if not self.board.is_plain[group]:
-            return self._place_below(self.board.groups[group].tree, group, chunk, among, now)
+        if not self.columns.is_plain[group]:
+            return self._place_below(self.columns.groups[group].tree, group, chunk, among, now)
         mark = self.trial.mark()
         for pod in chunk:
             if not self._place_pod(pod, among, now):
@@ -53,12 +53,12 @@ class Placer:
                 return False
         return True
 
-    def _place_below(self, tree: SubGroup, group: int, chunk: Sequence[int], outer: NodeSet, now: bool) -> bool:
+    def _place_below(self, tree: SubGroup, group: int, chunk: Sequence[int], outer: CandidateNodes, now: bool) -> bool:
         names = {pod_set.name for pod_set in tree.all_pod_sets()}
-        mine = [pod for pod in chunk if self.board.pods[pod].pod_set in names]
+        mine = [pod for pod in chunk if self.columns.pods[pod].pod_set in names]
         if not mine:
             return True
-        sets = [self.board.set_index[group, name] for name in sorted(names)]
+        sets = [self.columns.set_index[group, name] for name in sorted(names)]
         for inner in node_sets(self.trial, tree.constraint, sets, mine, outer):
             mark = self.trial.mark()
             if self._place_parts(tree, group, mine, inner, now):
@@ -66,19 +66,19 @@ class Placer:
             self.trial.undo(mark)
         return False
 
-    def _place_parts(self, tree: SubGroup, group: int, chunk: Sequence[int], inner: NodeSet, now: bool) -> bool:
+    def _place_parts(self, tree: SubGroup, group: int, chunk: Sequence[int], inner: CandidateNodes, now: bool) -> bool:
         for child in sorted(tree.groups, key=lambda each: each.name):
             if not self._place_below(child, group, chunk, inner, now):
                 return False
-        pod_sets = {self.board.set_index[group, pod_set.name]: pod_set for pod_set in tree.pod_sets}
+        pod_sets = {self.columns.set_index[group, pod_set.name]: pod_set for pod_set in tree.pod_sets}
         return all(
             self._place_set(pod_sets[number], number, chunk, inner, now)
-            for number in set_order(self.board, group)
+            for number in set_order(self.columns, group)
             if number in pod_sets
         )
 
-    def _place_set(self, pod_set: PodSet, number: int, chunk: Sequence[int], outer: NodeSet, now: bool) -> bool:
-        mine = [pod for pod in chunk if self.board.set_of[pod] == number]
+    def _place_set(self, pod_set: PodSet, number: int, chunk: Sequence[int], outer: CandidateNodes, now: bool) -> bool:
+        mine = [pod for pod in chunk if self.columns.set_of[pod] == number]
         if not mine:
             return True
         for inner in node_sets(self.trial, pod_set.constraint, [number], mine, outer):
@@ -90,10 +90,10 @@ class Placer:
 
     def place_on(self, pod: int, node: int, devices: tuple[int, ...]) -> bool:
         """Place one pod on one node, on these shared devices if it can be, bound if it fits now."""
-        among = NodeSet((node,), is_part=True)
+        among = CandidateNodes((node,), is_part=True)
         if self._best(pod, among) is None:
             return False
-        room = self.fit.seats_on(pod, node, devices) or self.fit.seats(pod, node)
+        room = self.fit.room_on_devices(pod, node, devices) or self.fit.room_on(pod, node)
         self._settle(pod, node, room, now=True)
         return True
 
@@ -102,62 +102,66 @@ class Placer:
         return self._place_pod(pod, self.everywhere, now=False)
 
     def has_no_room(self, pod: int) -> bool:
-        """Whether no node has room for a pod of this shape, whatever limits, neighbours or claims say."""
-        return self.index(self.board.shape_of[pod]).best() is None
+        """Whether no node has room for a pod of this shape, limits, affinity and claims aside."""
+        return self.index(self.columns.shape_of[pod]).best() is None
 
     def has_idle_place(self, pod: int) -> bool:
         """Whether the place that a pod is promised is idle now."""
-        board = self.board
-        node, seats = board.promise_node[pod], board.promise_seats[pod]
-        facts = board.facts[board.shape_of[pod]]
-        claims = board.pods[pod].claims
+        columns = self.columns
+        node, devices = columns.promise_node[pod], columns.promise_devices[pod]
+        facts = columns.facts[columns.shape_of[pod]]
+        claims = columns.pods[pod].claims
         if not self.fit.amounts_fit_now(facts, node) or (claims and not self.trial.claims.is_free(claims, node)):
             return False
-        fresh = sum(not self._is_shared_by_others(pod, node, seat) for seat in seats)
-        if fresh > board.nodes.gpus_idle[node]:
+        fresh = sum(not self._is_shared_by_others(pod, node, device) for device in devices)
+        if fresh > columns.nodes.gpus_idle[node]:
             return False
-        mib = board.nodes.device_mib[node]
+        mib = columns.nodes.device_mib[node]
         return all(
-            mib - board.nodes.shared[node][seat][STAYING] - board.nodes.shared[node][seat][LEAVING]
+            mib - columns.nodes.shared[node][device][STAYING] - columns.nodes.shared[node][device][LEAVING]
             >= facts.occupied_mib(mib)
-            for seat in seats
+            for device in devices
         )
 
-    def _is_shared_by_others(self, pod: int, node: int, seat: int) -> bool:
-        device = self.board.nodes.shared[node][seat]
-        return bool(device[STAYING] or device[LEAVING])
+    def _is_shared_by_others(self, pod: int, node: int, device: int) -> bool:
+        use = self.columns.nodes.shared[node][device]
+        return bool(use[STAYING] or use[LEAVING])
 
-    def _place_pod(self, pod: int, among: NodeSet, now: bool) -> bool:
+    def _place_pod(self, pod: int, among: CandidateNodes, now: bool) -> bool:
         node = self._best(pod, among)
         if node is None:
             return False
-        self._settle(pod, node, self.fit.seats(pod, node), now)
+        self._settle(pod, node, self.fit.room_on(pod, node), now)
         return True
 
     def _settle(self, pod: int, node: int, room: Room, now: bool) -> None:
-        trial, board = self.trial, self.board
-        if trial.is_evicted(pod) and board.hold_node[pod] == node and set(room.seats) == set(board.hold_seats[pod]):
+        trial, columns = self.trial, self.columns
+        if (
+            trial.is_evicted(pod)
+            and columns.hold_node[pod] == node
+            and set(room.devices) == set(columns.hold_devices[pod])
+        ):
             trial.restore(pod)
-        elif now and room.now and board.hold[pod] != RELEASING:
-            trial.bind(pod, node, room.seats)
+        elif now and room.now and columns.hold[pod] != RELEASING:
+            trial.bind(pod, node, room.devices)
         else:
-            trial.promise(pod, node, room.seats)
+            trial.promise(pod, node, room.devices)
 
-    def _best(self, pod: int, among: NodeSet) -> int | None:
+    def _best(self, pod: int, among: CandidateNodes) -> int | None:
         """The best node for a pod among some, ties by name."""
-        board = self.board
+        columns = self.columns
         if self.fit.is_particular(pod):
             return self._best_one_by_one(pod, among)
-        if board.policy.predicates and board.nodes.names and not gate.pod_passes(board, pod, 0):
+        if columns.policy.predicates and columns.nodes.names and not gate.pod_passes(columns, pod, 0):
             return None
-        shape = board.shape_of[pod]
+        shape = columns.shape_of[pod]
         nominated = self._nominated(pod, shape)
-        if nominated is not None and among.holds(nominated):
+        if nominated is not None and among.contains(nominated):
             return nominated
         if among.is_part:
             return among.index(self.fit, shape).best()
         # A node without a free GPU takes no pod that needs one, so being left out changes nothing for those.
-        return self.index(shape).best(None if board.facts[shape].on_gpus else among.members)
+        return self.index(shape).best(None if columns.facts[shape].on_gpus else among.members)
 
     def index(self, shape: int) -> NodeIndex:
         """All nodes for one shape."""
@@ -167,21 +171,21 @@ class Placer:
         return index
 
     def _nominated(self, pod: int, shape: int) -> int | None:
-        name = self.board.pods[pod].nominated
-        node = self.board.nodes.index.get(name) if name is not None else None
-        if node is None or ScoreTerm.NOMINATED not in self.board.policy.score_terms:
+        name = self.columns.pods[pod].nominated
+        node = self.columns.nodes.index.get(name) if name is not None else None
+        if node is None or ScoreTerm.NOMINATED not in self.columns.policy.score_terms:
             return None
-        fits = node in self.fit.nodes(shape) and self.fit.amounts_fit(self.board.facts[shape], node)
+        fits = node in self.fit.nodes(shape) and self.fit.amounts_fit(self.columns.facts[shape], node)
         return node if fits else None
 
-    def _best_one_by_one(self, pod: int, among: NodeSet) -> int | None:
-        shape = self.board.shape_of[pod]
-        score = Score(self.fit, self.board.facts[shape], among.closeness)
-        nominated = self.board.pods[pod].nominated
+    def _best_one_by_one(self, pod: int, among: CandidateNodes) -> int | None:
+        shape = self.columns.shape_of[pod]
+        score = Score(self.fit, self.columns.facts[shape], among.closeness)
+        nominated = self.columns.pods[pod].nominated
         best: tuple[bool, Rank, int] | None = None
         for node in self.fit.nodes(shape):
-            if among.holds(node) and self.fit.room(pod, node) is not None:
-                rank = (self.board.nodes.names[node] != nominated, score.rank(node), node)
+            if among.contains(node) and self.fit.room(pod, node) is not None:
+                rank = (self.columns.nodes.names[node] != nominated, score.rank(node), node)
                 if best is None or rank < best:
                     best = rank
         return best and best[2]

@@ -1,4 +1,4 @@
-"""The policy: every choice of the scheduler that somebody might want otherwise, as data.
+"""The policy: every choice of the scheduler that can be made otherwise, as data.
 
 Two ready-made policies exist. `Policy.product()` is what Fairpool runs with. `Policy.reference()` takes the decisions
 of the reference scheduler, oddities included, and exists so that conformance can be shown; it never runs in production.
@@ -65,7 +65,7 @@ class RuntimeScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TypicalShape:
-    """What people usually ask for, and how often compared with the others; see `fragments.py`."""
+    """A request that is common, and how common compared with the others; see `fragments.py`."""
 
     shape: PodShape
     weight: int = 1
@@ -124,7 +124,7 @@ class Policy:
     cpu_pods_join_shared: bool = False  # the reference sends pods without GPU to nodes whose GPUs are shared
     withdraw_unstarted: bool = True  # taking back what this plan gave is no eviction
     winners_keep: bool = True  # what was taken for a group is not taken from it in the same plan
-    place_before_taking: bool = True  # nobody is evicted where a place is free
+    place_before_taking: bool = True  # no pod is evicted where a place is free
     durable_promises: bool = True  # B22
     promise_lifetime_s: int = 600
     default_preempt_min_runtime_s: int = 0
@@ -170,5 +170,5 @@ class Policy:
         )
 
     def rule_for(self, kind: WorkloadKind, priority: int | None, preemptible: bool | None) -> KindRule:
-        """Priority and preemptibility of a group, from what it says and what its kind implies."""
+        """Priority and preemptibility of a group, as declared or implied by its kind."""
         return precedence(kind, priority, preemptible, self.kinds)

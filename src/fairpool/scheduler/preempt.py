@@ -1,4 +1,4 @@
-"""Priority inside one queue: a waiting group takes from groups of strictly lower priority."""
+"""The preempt pass: within a queue, a waiting group evicts groups of strictly lower priority."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import Vector
 from fairpool.scheduler.reclaim import is_moving, respects_runtimes
 from fairpool.scheduler.runtime import may_be_victim
-from fairpool.scheduler.solver import Scenario, Solver
-from fairpool.scheduler.taking import take_turns
+from fairpool.scheduler.solver import Solution, Solver
+from fairpool.scheduler.turns import take_turns
 from fairpool.scheduler.victims import Candidates
 
 
-def preempt(solver: Solver) -> list[Scenario]:
+def preempt(solver: Solver) -> list[Solution]:
     """For each waiting group, look for groups of lower priority in its own queue."""
-    board = solver.board
+    columns = solver.columns
 
-    def search(group: int, need: Vector) -> Scenario | None:
-        if board.is_non_preemptible(group) and gate.is_over_quota(board.queues, board.queue_of[group], need):
+    def search(group: int, need: Vector) -> Solution | None:
+        if columns.is_non_preemptible(group) and gate.is_over_quota(columns.queues, columns.queue_of[group], need):
             return None
         return solver.solve(
             group, _candidates(solver, group), lambda each: respects_runtimes(solver, each, Pass.PREEMPT)
@@ -27,17 +27,17 @@ def preempt(solver: Solver) -> list[Scenario]:
 
 
 def _candidates(solver: Solver, taker: int) -> Candidates:
-    board = solver.board
-    priority = board.rules[taker].priority
+    columns = solver.columns
+    priority = columns.rules[taker].priority
 
     def may_give(group: int) -> bool:
         return (
             group != taker
             and solver.may_be_taken(group)
-            and board.rules[group].priority < priority
+            and columns.rules[group].priority < priority
             and not is_moving(solver.trial, group)
-            and may_be_victim(board, Pass.PREEMPT, taker, group)
+            and may_be_victim(columns, Pass.PREEMPT, taker, group)
         )
 
-    bound = priority if board.policy.priority_order else None
-    return Candidates(may_give, leaves=(board.queue_of[taker],), priority_below=bound)
+    bound = priority if columns.policy.priority_order else None
+    return Candidates(may_give, leaves=(columns.queue_of[taker],), priority_below=bound)

@@ -1,7 +1,7 @@
-"""Take quota back from borrowers: move resources between queues towards fair share.
+"""The reclaim pass: take quota back from borrowers, towards fair shares.
 
 A queue may take when, with the group at hand, it stays within its fair share. Each unit it takes must be justified by
-what its owner's side holds too much, and in the end nobody may be more saturated than those it took from.
+what its owner's side holds too much, and in the end no queue may be more saturated than those it took from.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from fairpool.scheduler import gate
-from fairpool.scheduler.board import NOWHERE, RELEASING, Board
 from fairpool.scheduler.chunk import chunk_need
+from fairpool.scheduler.columns import NOWHERE, RELEASING, Columns
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import CPU, GPU, MEMORY, NONE, RESOURCES, QueueTable, Vector, minus, plus, within
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
-from fairpool.scheduler.solver import Scenario, Solver
-from fairpool.scheduler.taking import take_turns
+from fairpool.scheduler.solver import Solution, Solver
 from fairpool.scheduler.trial import Trial
+from fairpool.scheduler.turns import take_turns
 from fairpool.scheduler.victims import Candidates
 
 Unit = tuple[int, Vector]
@@ -27,7 +27,7 @@ Unit = tuple[int, Vector]
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What queues hold at one moment, before a scenario changes it."""
+    """What queues hold at one moment, before a solution changes it."""
 
     held: Sequence[Vector]
     held_non_preemptible: Sequence[Vector]
@@ -37,12 +37,12 @@ class Holdings:
         return cls([tuple(each) for each in queues.held], [tuple(each) for each in queues.held_non_preemptible])
 
 
-def reclaim(solver: Solver) -> list[Scenario]:
+def reclaim(solver: Solver) -> list[Solution]:
     """For each waiting group whose queue is owed more, look for groups of other queues to take from."""
-    board = solver.board
+    columns = solver.columns
 
-    def search(group: int, need: Vector) -> Scenario | None:
-        if not may_reclaim(board.queues, board.queue_of[group], need, board.is_non_preemptible(group)):
+    def search(group: int, need: Vector) -> Solution | None:
+        if not may_reclaim(columns.queues, columns.queue_of[group], need, columns.is_non_preemptible(group)):
             return None
         if not could_be_enough(solver, group, need):
             return None
@@ -56,11 +56,11 @@ def could_be_enough(solver: Solver, group: int, need: Vector) -> bool:
 
     From a queue that holds no more than it should nothing may be lost, whatever else is taken.
     """
-    board = solver.board
+    columns = solver.columns
     missing = need[GPU] - solver.placer.free.milli()
     if missing <= 0:
         return True
-    queues, queue = board.queues, board.queue_of[group]
+    queues, queue = columns.queues, columns.queue_of[group]
     for leaf in range(len(queues.ids)):
         if leaf == queue or queues.children[leaf] or not queues.held[leaf][GPU]:
             continue
@@ -73,35 +73,35 @@ class Losses:
     """What may be lost to one group at most, so that what cannot be enough need not be tried.
 
     Each unit that is lost must leave a side that still holds more than it should, so a side loses less than its excess
-    and one more unit. What is neither lost nor free is in nobody's gift: victims that move take up other room instead.
+    and one more unit. What is neither lost nor free cannot be gained: victims that move take up other room instead.
     """
 
     def __init__(self, solver: Solver, taker: int) -> None:
-        self.board = solver.board
+        self.columns = solver.columns
         self.trial = solver.trial
-        self.queue = solver.board.queue_of[taker]
+        self.queue = solver.columns.queue_of[taker]
         self.free_milli = solver.placer.free.milli()
-        self.can_count = min(solver.board.nodes.gpus_idle, default=0) >= 0
+        self.can_count = min(solver.columns.nodes.gpus_idle, default=0) >= 0
         """Not where nodes hold more than they have."""
 
     def could_do(self, chunk: Sequence[int], victims: Sequence[int]) -> bool:
         """Whether the rules could allow so much to be lost that a chunk finds room. Only whole GPUs are counted."""
-        board = self.board
-        if not self.can_count or not all(_is_whole(board, pod) for pod in (*chunk, *victims)):
+        columns = self.columns
+        if not self.can_count or not all(_is_whole(columns, pod) for pod in (*chunk, *victims)):
             return True
-        need = chunk_need(board, chunk)
+        need = chunk_need(columns, chunk)
         missing = need[GPU] - self.free_milli
         if missing <= 0:
             return True
         units: dict[int, dict[int, float]] = {}
         for pod in victims:
-            group = board.group_of[pod]
-            of_side = units.setdefault(parting(board.queues, self.queue, board.queue_of[group])[1], {})
-            of_side[group] = of_side.get(group, 0) + board.placed_need(pod, self.trial.place(pod)[0])[GPU]
+            group = columns.group_of[pod]
+            of_side = units.setdefault(parting(columns.queues, self.queue, columns.queue_of[group])[1], {})
+            of_side[group] = of_side.get(group, 0) + columns.placed_need(pod, self.trial.place(pod)[0])[GPU]
         return missing <= sum(self._most(side, of_side.values(), need) for side, of_side in units.items())
 
     def _most(self, side: int, units: Collection[float], need: Vector) -> float:
-        queues = self.board.queues
+        queues = self.columns.queues
         mine = queues.path[self.queue][len(queues.path[side]) - 1]
         bounds = queues.allocatable(side)
         if within(plus(queues.held[mine], need), queues.quota[mine]):
@@ -112,12 +112,12 @@ class Losses:
         return min(sum(units), excess[GPU] + max(units)) if excess[GPU] > 0 else 0
 
 
-def _is_whole(board: Board, pod: int) -> bool:
-    return board.facts[board.shape_of[pod]].whole > 0 and not board.pods[pod].claims
+def _is_whole(columns: Columns, pod: int) -> bool:
+    return columns.facts[columns.shape_of[pod]].whole > 0 and not columns.pods[pod].claims
 
 
 def is_owed_by(queues: QueueTable, queue: int, other: int, need: Vector) -> bool:
-    """Whether, as things stand, a queue that asks for so much may take anything from another."""
+    """Whether, as things are now, a queue that asks for so much may take anything from another."""
     mine, theirs = parting(queues, queue, other)
     return _unit_is_justified(queues, mine, theirs, need, queues.held, queues.held)
 
@@ -130,67 +130,67 @@ def may_reclaim(queues: QueueTable, queue: int, need: Vector, non_preemptible: b
 
 
 def _candidates(solver: Solver, taker: int) -> Candidates:
-    board = solver.board
+    columns = solver.columns
 
     def may_give(group: int) -> bool:
         return (
             solver.may_be_taken(group)
             and not is_moving(solver.trial, group)
-            and may_be_victim(board, Pass.RECLAIM, taker, group)
+            and may_be_victim(columns, Pass.RECLAIM, taker, group)
         )
 
-    return Candidates(may_give, not_leaf=board.queue_of[taker], could_do=Losses(solver, taker).could_do)
+    return Candidates(may_give, not_leaf=columns.queue_of[taker], could_do=Losses(solver, taker).could_do)
 
 
 class _Rules:
-    """The rules of reclaim for one search, with what everybody held before it."""
+    """The rules of reclaim for one search, with what queues held before it."""
 
     def __init__(self, solver: Solver) -> None:
         self.solver = solver
-        self.before = Holdings.of(solver.board.queues)
+        self.before = Holdings.of(solver.columns.queues)
 
-    def accepts(self, scenario: Scenario) -> bool:
-        solver, board = self.solver, self.solver.board
-        scenario.held_before = self.before.held
-        lost = scenario.victims
-        if board.policy.moves_in_reclaim_are_free:
+    def accepts(self, solution: Solution) -> bool:
+        solver, columns = self.solver, self.solver.columns
+        solution.held_before = self.before.held
+        lost = solution.victims
+        if columns.policy.moves_in_reclaim_are_free:
             lost = [pod for pod in lost if not solver.trial.is_active(pod)]
-        return respects_runtimes(solver, scenario, Pass.RECLAIM) and is_justified(
-            board.queues,
-            board.queue_of[scenario.group],
-            scenario.need,
-            _units(board, lost, scenario.lost_from),
+        return respects_runtimes(solver, solution, Pass.RECLAIM) and is_justified(
+            columns.queues,
+            columns.queue_of[solution.group],
+            solution.need,
+            _units(columns, lost, solution.lost_from),
             before=self.before,
-            non_preemptible=board.is_non_preemptible(scenario.group),
-            multiplier=board.policy.saturation_multiplier,
+            non_preemptible=columns.is_non_preemptible(solution.group),
+            multiplier=columns.policy.saturation_multiplier,
         )
 
 
-def _units(board: Board, lost: Sequence[int], lost_from: dict[int, int]) -> list[Unit]:
+def _units(columns: Columns, lost: Sequence[int], lost_from: dict[int, int]) -> list[Unit]:
     """Cut the losses of each group into units: pods beyond a minimum one by one, and the core of the group last."""
     by_group: dict[int, list[int]] = {}
     for pod in lost:
-        by_group.setdefault(board.group_of[pod], []).append(pod)
+        by_group.setdefault(columns.group_of[pod], []).append(pod)
     single: list[Unit] = []
     cores: list[Unit] = []
     for group, pods in by_group.items():
         core: list[int] = []
-        for number in board.sets_of[group]:
-            mine = [pod for pod in pods if board.set_of[pod] == number]
-            minimum = board.sets.minimum[number]
+        for number in columns.sets_of[group]:
+            mine = [pod for pod in pods if columns.set_of[pod] == number]
+            minimum = columns.sets.minimum[number]
             core += mine[:minimum]
-            single += [_unit(board, [pod], lost_from) for pod in mine[minimum:]]
+            single += [_unit(columns, [pod], lost_from) for pod in mine[minimum:]]
         if core:
-            cores.append(_unit(board, core, lost_from))
+            cores.append(_unit(columns, core, lost_from))
     return single + cores
 
 
-def _unit(board: Board, pods: Iterable[int], lost_from: dict[int, int]) -> Unit:
+def _unit(columns: Columns, pods: Iterable[int], lost_from: dict[int, int]) -> Unit:
     amounts = NONE
     queue = NOWHERE
     for pod in pods:
-        queue = board.queue_of[board.group_of[pod]]
-        amounts = plus(amounts, board.placed_need(pod, lost_from[pod]))
+        queue = columns.queue_of[columns.group_of[pod]]
+        amounts = plus(amounts, columns.placed_need(pod, lost_from[pod]))
     return queue, amounts
 
 
@@ -204,7 +204,7 @@ def is_justified(
     non_preemptible: bool,
     multiplier: float = 1.0,
 ) -> bool:
-    """Whether a group of this queue may take these units, given what everybody held before."""
+    """Whether a group of this queue may take these units, given what queues held before."""
     left: list[Vector] = list(before.held)
     losses: dict[int, Vector] = {}
     for victim, amounts in units:
@@ -271,25 +271,25 @@ def _saturation(held: float, fair: float) -> float:
 
 
 def is_moving(trial: Trial, group: int) -> bool:
-    """Whether pods of a group are moved already; who was moved for one is not taken for another in the same plan."""
-    board = trial.board
+    """Whether pods of a group are moved already: what is moved for one group is not taken for another in one plan."""
+    columns = trial.columns
     return any(
-        board.hold[pod] == RELEASING and board.promise_node[pod] != NOWHERE
-        for number in board.sets_of[group]
-        for pod in board.sets.pods[number]
+        columns.hold[pod] == RELEASING and columns.promise_node[pod] != NOWHERE
+        for number in columns.sets_of[group]
+        for pod in columns.sets.pods[number]
     )
 
 
-def respects_runtimes(solver: Solver, scenario: Scenario, by: Pass) -> bool:
+def respects_runtimes(solver: Solver, solution: Solution, by: Pass) -> bool:
     """A protected elastic group gives surplus pods only."""
-    board = solver.board
-    counted: Iterable[int] = scenario.considered
-    if board.policy.count_only_evicted:
-        counted = [pod for pod in scenario.victims if not solver.trial.is_active(pod)]
+    columns = solver.columns
+    counted: Iterable[int] = solution.considered
+    if columns.policy.count_only_evicted:
+        counted = [pod for pod in solution.victims if not solver.trial.is_active(pod)]
     by_group: dict[int, list[int]] = {}
     for pod in sorted(counted):
-        by_group.setdefault(board.group_of[pod], []).append(pod)
+        by_group.setdefault(columns.group_of[pod], []).append(pod)
     return all(
-        protected_until(board, by, scenario.group, group) is None or keeps_minimum(board, group, pods)
+        protected_until(columns, by, solution.group, group) is None or keeps_minimum(columns, group, pods)
         for group, pods in by_group.items()
     )

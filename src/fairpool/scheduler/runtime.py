@@ -1,4 +1,4 @@
-"""Minimum runtimes: how long a group is left alone after it started, before others may take from it."""
+"""Minimum runtimes: how long a group is protected from eviction after it started."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fairpool.model.ids import SECOND_MS, Instant
-from fairpool.scheduler.board import Board
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
 from fairpool.scheduler.queues import QueueTable
 
@@ -29,34 +29,34 @@ def _nearest(values: list[int | None], default: int) -> int:
     return next((value for value in reversed(values) if value is not None), default)
 
 
-def protected_until(board: Board, by: Pass, taker: int, victim: int) -> Instant | None:
+def protected_until(columns: Columns, by: Pass, taker: int, victim: int) -> Instant | None:
     """Until when a group is protected from a taker; None if it is not."""
-    started_at = board.groups[victim].started_at
+    started_at = columns.groups[victim].started_at
     if started_at is None:
         return None
-    seconds = min_runtime_s(board.queues, board.policy, by, board.queue_of[taker], board.queue_of[victim])
+    seconds = min_runtime_s(columns.queues, columns.policy, by, columns.queue_of[taker], columns.queue_of[victim])
     until = Instant(started_at + seconds * SECOND_MS)
-    return until if board.now < until else None
+    return until if columns.now < until else None
 
 
-def may_be_victim(board: Board, by: Pass, taker: int, victim: int) -> bool:
+def may_be_victim(columns: Columns, by: Pass, taker: int, victim: int) -> bool:
     """Protected groups are no victims, except that elastic ones may give their surplus."""
-    return protected_until(board, by, taker, victim) is None or is_elastic(board, victim)
+    return protected_until(columns, by, taker, victim) is None or is_elastic(columns, victim)
 
 
-def is_elastic(board: Board, group: int) -> bool:
+def is_elastic(columns: Columns, group: int) -> bool:
     """Whether some pod set has more pods than it needs."""
-    sets = board.sets
-    return any(len(sets.pods[each]) > sets.minimum[each] for each in board.sets_of[group])
+    sets = columns.sets
+    return any(len(sets.pods[each]) > sets.minimum[each] for each in columns.sets_of[group])
 
 
-def keeps_minimum(board: Board, group: int, evicted: Iterable[int]) -> bool:
+def keeps_minimum(columns: Columns, group: int, evicted: Iterable[int]) -> bool:
     """Whether a group keeps its minimum in every pod set that loses pods, asked once they are evicted.
 
-    In parity (B8) pods that leave count as there, and everybody who was considered counts as evicted.
+    In parity (B8) pods that leave count as there, and every pod that was considered counts as evicted.
     """
-    sets = board.sets
-    if board.policy.count_only_evicted:
-        return all(sets.active[each] >= sets.minimum[each] for each in {board.set_of[pod] for pod in evicted})
-    losses = Counter(board.set_of[pod] for pod in evicted)
+    sets = columns.sets
+    if columns.policy.count_only_evicted:
+        return all(sets.active[each] >= sets.minimum[each] for each in {columns.set_of[pod] for pod in evicted})
+    losses = Counter(columns.set_of[pod] for pod in evicted)
     return all(sets.active[each] + sets.leaving[each] - loss >= sets.minimum[each] for each, loss in losses.items())

@@ -1,4 +1,4 @@
-"""Which of the nodes where a pod fits is best.
+"""Scoring: which of the nodes where a pod fits is best.
 
 The terms are of different magnitude on purpose, so that a lower one only decides between nodes that are alike in the
 higher ones: nominated node, closeness in a topology, a device already shared, free at once, a node without GPUs for a
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairpool.model.node import Placement
-from fairpool.scheduler.board import COMING, LEAVING, STAYING, Board
 from fairpool.scheduler.charge import ShapeFacts
+from fairpool.scheduler.columns import COMING, LEAVING, STAYING, Columns
 from fairpool.scheduler.fit import Fit, soft_taints
 from fairpool.scheduler.policy import ScoreTerm
 
@@ -33,19 +33,19 @@ class Score:
     """Ranks nodes for one shape."""
 
     def __init__(self, fit: Fit, facts: ShapeFacts, closeness: Closeness) -> None:
-        board = fit.board
-        terms = board.policy.score_terms
+        columns = fit.columns
+        terms = columns.policy.score_terms
         self.fit = fit
-        self.board: Board = board
+        self.columns: Columns = columns
         self.facts = facts
         self.closeness = closeness if ScoreTerm.TOPOLOGY in terms else {}
-        self.packs = board.gpu_placement is Placement.BINPACK
+        self.packs = columns.gpu_placement is Placement.BINPACK
         self.by_sharing = ScoreTerm.SHARING in terms and self.packs
         self.by_availability = ScoreTerm.AVAILABILITY in terms
         self.by_type = ScoreTerm.RESOURCE_TYPE in terms and not facts.on_gpus
-        self.by_taints = ScoreTerm.SOFT_TAINTS in terms and board.has_soft_taints
+        self.by_taints = ScoreTerm.SOFT_TAINTS in terms and columns.has_soft_taints
         self.by_placement = ScoreTerm.PLACEMENT in terms
-        strategy = board.gpu_placement if facts.on_gpus else board.cpu_placement
+        strategy = columns.gpu_placement if facts.on_gpus else columns.cpu_placement
         self.fragments = fit.fragments if strategy is Placement.FRAGMENTATION else None
 
     def rank(self, node: int) -> Rank:
@@ -60,50 +60,51 @@ class Score:
         if self.by_type and self._is_without_gpus(node):
             points += NO_GPUS
         if self.by_taints:
-            points -= soft_taints(self.facts.shape, self.board.nodes.rows[node])
+            points -= soft_taints(self.facts.shape, self.columns.nodes.rows[node])
         return -points, self._placement(node) if self.by_placement else 0.0
 
     def _joins_shared(self, node: int) -> bool:
         if self.facts.shared:
             return bool(self.fit.hosts(self.facts, node))
-        if self.facts.on_gpus or not self.board.policy.cpu_pods_join_shared:
+        if self.facts.on_gpus or not self.columns.policy.cpu_pods_join_shared:
             return False
-        return any(device[STAYING] or device[LEAVING] for device in self.board.nodes.shared_devices(node))
+        return any(device[STAYING] or device[LEAVING] for device in self.columns.nodes.shared_devices(node))
 
     def _is_available(self, node: int) -> bool:
-        """Free at once, on whichever device: which one it gets is another question."""
+        """Free at once, on whichever devices: which ones it gets is another question."""
         facts = self.facts
         if not self.fit.amounts_fit_now(facts, node):
             return False
-        return not facts.shared or self.board.nodes.gpus_idle[node] >= 1 or self.fit.hosts_now(facts, node)
+        missing = facts.shared - max(0, self.columns.nodes.gpus_idle[node])
+        return missing <= 0 or self.fit.hosts_now(facts, node) >= missing
 
     def _is_without_gpus(self, node: int) -> bool:
-        row = self.board.nodes.rows[node]
+        row = self.columns.nodes.rows[node]
         return not row.gpus and not row.mig_instances
 
     def _placement(self, node: int) -> float:
-        """Pack: fullest first. Spread: the largest free part first. Fragmentation: what hurts others least."""
+        """Pack: fullest first. Spread: the largest free part first. Fragmentation: what others can use least."""
         if self.fragments is not None:
             return self.fragments.rank(self.facts, node)
-        board, nodes = self.board, self.board.nodes
+        columns, nodes = self.columns, self.columns.nodes
         if self.facts.on_gpus:
-            free = free_gpus_milli(board, node)
+            free = free_gpus_milli(columns, node)
             if self.packs:
                 return free
             capacity = 1000 * nodes.gpus[node]
         else:
             free = nodes.cpu_idle[node] + nodes.cpu_releasing[node]
-            if board.cpu_placement is Placement.BINPACK:
+            if columns.cpu_placement is Placement.BINPACK:
                 return free
             capacity = nodes.rows[node].cpu_milli
         return -free / capacity if capacity else 0.0
 
 
-def free_gpus_milli(board: Board, node: int) -> float:
+def free_gpus_milli(columns: Columns, node: int) -> float:
     """GPUs that are idle or being released, parts of shared devices included if the policy looks at them."""
-    nodes = board.nodes
+    nodes = columns.nodes
     free = 1000 * (nodes.gpus_idle[node] + nodes.gpus_releasing[node])
-    if nodes.shared[node] and board.policy.pack_partial_devices:
+    if nodes.shared[node] and columns.policy.pack_partial_devices:
         mib = nodes.device_mib[node]
         for device in nodes.shared_devices(node):
             used = device[STAYING] + device[COMING]

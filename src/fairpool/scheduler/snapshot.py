@@ -1,6 +1,6 @@
-"""The snapshot: everything the scheduler is told about one node pool, as rows.
+"""The snapshot: the input of the scheduler for one node pool, as rows.
 
-Rows come in any order; the plan does not depend on it. `cleaning.check` lists what is wrong with a snapshot; `plan`
+Rows come in any order; the plan does not depend on it. `validation.check` lists what is wrong with a snapshot; `plan`
 works around all of it, so that one bad row never stops a cluster.
 """
 

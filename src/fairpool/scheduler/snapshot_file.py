@@ -1,13 +1,13 @@
-"""A snapshot as the bytes of a file, and back: what one cycle saw, to be planned again anywhere, at any time.
+"""The file format of snapshots: what one cycle saw, to be planned again anywhere, at any time.
 
 The bytes are gzip around lines of JSON. The first line is a header: format, version, which Fairpool wrote it, and the
-SHA-256 of all that follows. Each further line is a table (`tables.py`). So `zcat FILE | head -1` says what a file is.
+SHA-256 of all that follows. Each further line is a table (`row_codec.py`). `zcat FILE | head -1` shows what a file is.
 
 The same snapshot gives the same bytes: no time, name or system is in them. The same bytes give the same plan on every
 machine and Python: amounts are integers, floats are written with the shortest digits that give the same bits back.
-Only what the scheduler is told is in a snapshot, so there is no command, environment or user content to leak.
+Only the input of the scheduler is in a snapshot, so there is no command, environment or user content to leak.
 
-Opening and writing files is left to whoever calls; what is wrong with the bytes comes back as a Problem.
+Opening and writing files is left to the caller; what is wrong with the bytes comes back as a Problem.
 """
 
 from __future__ import annotations
@@ -21,27 +21,38 @@ from hashlib import sha256
 from typing import Any, Final
 
 from fairpool import __version__
+from fairpool.model.plain import Unreadable
 from fairpool.model.problem import Problem
-from fairpool.scheduler.codec import Unreadable
-from fairpool.scheduler.row_codec import Table, from_tables, to_tables
+from fairpool.scheduler.row_codec import ColumnTable, from_tables, to_tables
 from fairpool.scheduler.snapshot import Snapshot
 
 FORMAT: Final = "fairpool-snapshot"
 VERSION: Final = 2
 """Raise it whenever an older Fairpool would misread a new file, and add the step from the old version below.
 
-A new field with a default needs no new version: older files take the default, and an older Fairpool says that it
+A new field with a default needs no new version: older files take the default, and an older Fairpool reports that it
 does not know the field.
 """
 
-Tables = dict[str, Table]
+Tables = dict[str, ColumnTable]
 Upgrade = Callable[[Tables], Tables]
 
 
 def _version_2(tables: Tables) -> Tables:
-    """Classes that were renamed, and their tables with them."""
+    """Tables have the present names of their classes, and mappings are objects, which were lists of pairs."""
+    mappings = {"nodes": ("labels", "extended", "mig_instances"), "Policy": ("kinds", "groups_per_queue")}
     renamed = {"LabelRule": "NodeSelectorRequirement", "Neighbourhood": "PodAffinityTerm"}
+    for name, columns in mappings.items():
+        if name in tables:
+            tables[name] = tables[name].replaced(columns, _object_of_pairs)
     return {renamed.get(name, name): table for name, table in tables.items()}
+
+
+def _object_of_pairs(pairs: Any) -> Any:
+    try:
+        return dict(pairs)
+    except (TypeError, ValueError):
+        return pairs  # refused when it is read
 
 
 UPGRADES: Mapping[int, Upgrade] = {1: _version_2}
@@ -61,7 +72,7 @@ GZIP_WINDOW: Final = 31
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A snapshot from a file, and what its header says."""
+    """A snapshot from a file, and what is in its header."""
 
     snapshot: Snapshot
     version: int
@@ -70,7 +81,7 @@ class Loaded:
     """What was in the file and is not known here."""
 
 
-def encode(snapshot: Snapshot) -> bytes:
+def to_bytes(snapshot: Snapshot) -> bytes:
     """The bytes of a file that holds this snapshot."""
     body = b"".join(
         _line({"table": name, "rows": table.count, "same": table.same, "columns": table.columns})
@@ -80,7 +91,7 @@ def encode(snapshot: Snapshot) -> bytes:
     return _packed(_line(header) + body)
 
 
-def decode(data: bytes, upgrades: Mapping[int, Upgrade] = UPGRADES, version: int = VERSION) -> Loaded | Problem:
+def from_bytes(data: bytes, upgrades: Mapping[int, Upgrade] = UPGRADES, version: int = VERSION) -> Loaded | Problem:
     """The snapshot in the bytes of a file, or why there is none."""
     try:
         header = _header(data)
@@ -176,7 +187,7 @@ def _tables(body: bytes) -> Tables:
             raise Unreadable(f"line {number} is not a table of equally long columns")
         if content["table"] in tables:
             raise Unreadable(f"line {number} repeats the table {content['table']}")
-        tables[content["table"]] = Table(content["rows"], content["columns"], content["same"])
+        tables[content["table"]] = ColumnTable(content["rows"], content["columns"], content["same"])
     return tables
 
 

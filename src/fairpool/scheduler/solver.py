@@ -1,8 +1,8 @@
-"""The search for victims that consolidation, reclaim and preemption share.
+"""The search for victims, shared by consolidate, reclaim and preempt.
 
-Victims are added one unit at a time, in the order in which groups give, until a simulation shows that the waiting
-group gets its places. In the simulation victims are offered their places back in fair order, so whoever deserves the
-room more than the waiting group keeps it, and whatever still fits somewhere stays or is moved.
+Victims are added one unit at a time, in the order of `victims.py`, until a simulation shows that the waiting group gets
+its places. In the simulation victims are offered their places back in fair order, so a victim that comes before the
+waiting group keeps its place, and what still fits somewhere stays or is moved.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from fairpool.scheduler import equivalence, gate
-from fairpool.scheduler.board import COMING, LEAVING, REAL, STAYING
 from fairpool.scheduler.chunk import next_chunk
-from fairpool.scheduler.index import NodeSet
+from fairpool.scheduler.columns import COMING, LEAVING, REAL, STAYING
+from fairpool.scheduler.group_index import GroupIndex
+from fairpool.scheduler.node_index import CandidateNodes
 from fairpool.scheduler.placement import Placer
-from fairpool.scheduler.proposal import Count, propose
 from fairpool.scheduler.queues import NONE, Vector, plus
-from fairpool.scheduler.roster import Roster
+from fairpool.scheduler.room_count import RoomCount, propose
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.victims import Candidates, Line, VictimWalk, givers
-from fairpool.scheduler.walk import Rehearsal, waiting
+from fairpool.scheduler.victims import Candidates, Line, VictimWalk, possible_victims
+from fairpool.scheduler.walk import SimulatedWalk, waiting_index
 
 
 @dataclass(slots=True)
-class Scenario:
-    """Who would lose a place so that a group gets one."""
+class Solution:
+    """Victims that would be evicted so that a group gets its places."""
 
     group: int
     chunk: Sequence[int]
@@ -36,41 +36,41 @@ class Scenario:
     lost_from: dict[int, int] = field(default_factory=dict)
     """Node on which each victim was when it was evicted."""
     considered: Collection[int] = ()
-    """All pods that were looked at as victims, evicted in this scenario or not."""
+    """All pods that were looked at as victims, evicted in this solution or not."""
     held_before: Sequence[Vector] = ()
     """For reclaim, what queues held before anything was taken."""
 
 
-Validator = Callable[[Scenario], bool]
+Validator = Callable[[Solution], bool]
 
 
 class Solver:
-    """Searches on one placer's trial; leaves the moves of an accepted scenario in place."""
+    """Searches on one placer's trial; leaves the moves of an accepted solution in place."""
 
     def __init__(self, placer: Placer) -> None:
         self.placer = placer
         self.trial = placer.trial
-        self.board = placer.board
+        self.columns = placer.columns
         self.needs: dict[int, Vector] = {}
         """What waiting groups ask for."""
         self._failed: dict[Hashable, int] = {}
         self._read = len(self.trial.touched)
 
     @cached_property
-    def givers(self) -> Roster:
-        """Everybody who may have to give, sorted when it is first asked for and kept for all passes."""
-        return givers(self.trial)
+    def possible_victims(self) -> GroupIndex:
+        """Groups that may be victims, sorted at first use and kept for all passes."""
+        return possible_victims(self.trial)
 
     @cached_property
-    def waiting(self) -> Roster:
-        """Everybody who waits, likewise."""
-        return waiting(self.trial)
+    def waiting(self) -> GroupIndex:
+        """Groups that wait, likewise."""
+        return waiting_index(self.trial)
 
     def begin(self) -> None:
         """Get ready for a pass: what failed by the rules of another may succeed by those of this one."""
         self._failed.clear()
 
-    def solve(self, group: int, candidates: Candidates, accepts: Validator) -> Scenario | None:
+    def solve(self, group: int, candidates: Candidates, accepts: Validator) -> Solution | None:
         """Find victims so that the next chunk of a group is placed."""
         chunk = next_chunk(self.trial, group)
         if not chunk:
@@ -86,9 +86,9 @@ class Solver:
             if kind is not None:
                 self._failed[kind] = start
             return None
-        if self.board.policy.whole_gang_restarts:
+        if self.columns.policy.whole_gang_restarts:
             self._restart_broken(found)
-        if self.board.policy.winners_keep:
+        if self.columns.policy.winners_keep:
             self.placer.winners.add(group)
         return found
 
@@ -100,14 +100,14 @@ class Solver:
         for group in self.trial.touched[self._read :]:
             self.needs.pop(group, None)
         self._read = len(self.trial.touched)
-        self.givers.refresh()
+        self.possible_victims.refresh()
         self.waiting.refresh()
 
-    def _find(self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator) -> Scenario | None:
+    def _find(self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator) -> Solution | None:
         """First propose victims by counting; if that is no solution, search step by step."""
         shape = equivalence.countable_shape(self.placer, group, chunk)
         if candidates.are_lost and len(chunk) > 1 and shape is not None:
-            victims = propose(self.placer, shape, len(chunk), VictimWalk(self.trial, self.givers, candidates))
+            victims = propose(self.placer, shape, len(chunk), VictimWalk(self.trial, self.possible_victims, candidates))
             if victims is not None:
                 search = Search(self, group, chunk, [], candidates, accepts)
                 found = search.attempt(victims) if victims else None
@@ -117,10 +117,10 @@ class Solver:
 
     def _step_by_step(
         self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator
-    ) -> Scenario | None:
+    ) -> Solution | None:
         """Solve for the first pod of the chunk, then for the first two, keeping the victims found so far."""
         start = self.trial.mark()
-        found: Scenario | None = None
+        found: Solution | None = None
         before: Search | None = None
         for size in range(1, len(chunk) + 1):
             recorded = self._not_restored(found) if found else []
@@ -135,26 +135,27 @@ class Solver:
             before = search
         return found
 
-    def _not_restored(self, scenario: Scenario) -> list[int]:
+    def _not_restored(self, solution: Solution) -> list[int]:
         """Victims to start from when one more pod is solved for: those of groups that did not simply stay."""
-        board = self.board
-        gone = {board.group_of[pod] for pod in scenario.victims if board.hold[pod] != REAL}
-        return [pod for pod in scenario.victims if board.group_of[pod] in gone]
+        columns = self.columns
+        gone = {columns.group_of[pod] for pod in solution.victims if columns.hold[pod] != REAL}
+        return [pod for pod in solution.victims if columns.group_of[pod] in gone]
 
-    def _restart_broken(self, scenario: Scenario) -> None:
+    def _restart_broken(self, solution: Solution) -> None:
         """Where the pods of a group that stay put no longer make it up, they restart too, on their own places."""
-        board, trial, sets = self.board, self.trial, self.board.sets
-        for group in sorted({board.group_of[pod] for pod in scenario.victims}):
+        columns, trial, sets = self.columns, self.trial, self.columns.sets
+        for group in sorted({columns.group_of[pod] for pod in solution.victims}):
             staying = {
-                number: [pod for pod in sets.pods[number] if board.hold[pod] == REAL] for number in board.sets_of[group]
+                number: [pod for pod in sets.pods[number] if columns.hold[pod] == REAL]
+                for number in columns.sets_of[group]
             }
             if all(len(pods) >= sets.minimum[number] for number, pods in staying.items()):
                 continue
             for pod in (pod for pods in staying.values() for pod in pods if trial.started_as[pod][0] == REAL):
-                node, seats = trial.place(pod)
+                node, devices = trial.place(pod)
                 trial.evict(pod)
-                trial.promise(pod, node, seats)
-                scenario.victims.append(pod)
+                trial.promise(pod, node, devices)
+                solution.victims.append(pod)
 
 
 class Search:
@@ -172,20 +173,20 @@ class Search:
         self.solver = solver
         self.placer = solver.placer
         self.trial = solver.trial
-        self.board = solver.board
+        self.columns = solver.columns
         self.group = group
         self.chunk = chunk
         self.recorded = recorded
         self.accepts = accepts
         self.could_do = candidates.could_do
-        self.line = Line(VictimWalk(self.trial, solver.givers, candidates))
+        self.line = Line(VictimWalk(self.trial, solver.possible_victims, candidates))
         self.at = 0
         """Place in the line."""
-        self.count: Count | None = None
+        self.count: RoomCount | None = None
         self.victims: list[int] = []
-        """Of the scenario that was found."""
+        """Of the solution that was found."""
         self.refused = False
-        """Some scenario had room but was refused by a rule."""
+        """Some solution had room but was refused by a rule."""
         self.potential: list[int] = []
         self.potential_on: dict[int, list[int]] = {}
         self.potential_of: dict[int, list[int]] = {}
@@ -198,12 +199,12 @@ class Search:
         """Take over the line of victims from the search for one pod less, which began in the same state.
 
         Victims that made no place then make none now, so it is not gone through again from the beginning; unless
-        there was room before any victim, a scenario was refused by a rule, or groups gave in part or from several
+        there was room before any victim, a solution was refused by a rule, or groups gave in part or from several
         nodes: then things may look different.
         """
-        board, count = self.board, before.count
-        groups = {board.group_of[pod] for pod in self.recorded}
-        whole = sum(board.sets.active[number] for group in groups for number in board.sets_of[group])
+        columns, count = self.columns, before.count
+        groups = {columns.group_of[pod] for pod in self.recorded}
+        whole = sum(columns.sets.active[number] for group in groups for number in columns.sets_of[group])
         if whole != len(self.recorded) or set(self.recorded) != set(before.victims):
             return
         self.line = before.line
@@ -215,10 +216,10 @@ class Search:
         self.potential = [pod for pod in before.potential if pod not in recorded]
         for pod in self.potential:
             self.potential_on.setdefault(self.trial.place(pod)[0], []).append(pod)
-            self.potential_of.setdefault(board.group_of[pod], []).append(pod)
+            self.potential_of.setdefault(columns.group_of[pod], []).append(pod)
 
-    def run(self) -> Scenario | None:
-        """Add victims one unit at a time until a scenario works."""
+    def run(self) -> Solution | None:
+        """Add victims one unit at a time until a solution works."""
         if self.recorded:
             found = self.attempt(self.recorded)
             if found:
@@ -226,12 +227,12 @@ class Search:
         recorded = set(self.recorded)
         shape = equivalence.countable_shape(self.placer, self.group, self.chunk) if self.count is None else None
         if shape is not None:
-            self.count = Count(self.placer, shape, self.recorded)
+            self.count = RoomCount(self.placer, shape, self.recorded)
         while (given := self.line.unit(self.at)) is not None:
             self.at += 1
             group, unit = given
             if recorded.intersection(unit):
-                self.line.taken_before(group, [pod for pod in self.recorded if self.board.group_of[pod] == group])
+                self.line.taken_before(group, [pod for pod in self.recorded if self.columns.group_of[pod] == group])
                 continue
             self.potential += unit
             found = self._attempt_near(group, unit, self.count)
@@ -239,7 +240,7 @@ class Search:
                 return found
         return None
 
-    def _attempt_near(self, group: int, unit: Sequence[int], count: Count | None) -> Scenario | None:
+    def _attempt_near(self, group: int, unit: Sequence[int], count: RoomCount | None) -> Solution | None:
         """Try each node where the last victims are: evict the potential victims of every group that has one there."""
         nodes = sorted({self.trial.place(pod)[0] for pod in unit})
         self.potential_of.setdefault(group, []).extend(unit)
@@ -248,22 +249,22 @@ class Search:
         if count is not None:
             count.offer(group, unit)
         for node in nodes:
-            groups = frozenset(self.board.group_of[pod] for pod in self.potential_on[node])
+            groups = frozenset(self.columns.group_of[pod] for pod in self.potential_on[node])
             size = sum(len(self.potential_of[each]) for each in groups)
             if (groups, size) in self.tried:
                 continue
             self.tried.add((groups, size))
             if count is not None and count.places + count.gain(node) < len(self.chunk):
                 continue
-            taken = [pod for pod in self.potential if self.board.group_of[pod] in groups]
+            taken = [pod for pod in self.potential if self.columns.group_of[pod] in groups]
             found = self.attempt([*self.recorded, *taken])
             if found:
                 return found
             self.refused = True
         return None
 
-    def attempt(self, victims: list[int]) -> Scenario | None:
-        """Evict the victims, offer everybody a place in fair order, and see whether the rules hold."""
+    def attempt(self, victims: list[int]) -> Solution | None:
+        """Evict the victims, offer all of them and the group places in fair order, and check the rules."""
         if not self.could_do(self.chunk, victims):
             return None
         lost_from = {pod: self.trial.place(pod)[0] for pod in victims}
@@ -272,9 +273,9 @@ class Search:
             self.trial.evict(pod)
         if self._place_in_order(victims, nodes):
             considered = {*victims, *self.potential}
-            scenario = Scenario(self.group, self.chunk, self._need(), victims, lost_from, considered)
-            if self.accepts(scenario):
-                return scenario
+            solution = Solution(self.group, self.chunk, self._need(), victims, lost_from, considered)
+            if self.accepts(solution):
+                return solution
         self.trial.undo(self.start)
         return None
 
@@ -282,19 +283,19 @@ class Search:
         """What the chunk is charged where it was placed."""
         need = NONE
         for pod in self.chunk:
-            need = plus(need, self.board.placed_need(pod, self.trial.place(pod)[0]))
+            need = plus(need, self.columns.placed_need(pod, self.trial.place(pod)[0]))
         return need
 
-    def _place_in_order(self, victims: Sequence[int], nodes: NodeSet) -> bool:
+    def _place_in_order(self, victims: Sequence[int], nodes: CandidateNodes) -> bool:
         """Walk all groups in fair order, acting on victims and on the waiting group only.
 
-        A victim group gets one try for one chunk and may fail; if the waiting group fails, so does the scenario.
+        A victim group gets one try for one chunk and may fail; if the waiting group fails, so does the solution.
         """
-        groups = {self.board.group_of[pod] for pod in victims}
+        groups = {self.columns.group_of[pod] for pod in victims}
         evicted = set(victims)
         hopeless: set[tuple[int, ...]] = set()
         with _Restricted(self):
-            walk = Rehearsal(self.trial, self.solver.waiting, (*sorted(groups), self.group), self.solver.needs)
+            walk = SimulatedWalk(self.trial, self.solver.waiting, (*sorted(groups), self.group), self.solver.needs)
             while (group := walk.pop()) is not None:
                 if group == self.group:
                     if not self._place(group, self.chunk, nodes):
@@ -305,70 +306,72 @@ class Search:
                 chunk = next_chunk(self.trial, group, evicted_too=True)
                 mine = [pod for pod in chunk if pod in evicted]
                 # A part of a gang is no use without the rest, and the rest is not to be started here.
-                if len(mine) == len(chunk) or not self.board.policy.whole_gang_restarts:
+                if len(mine) == len(chunk) or not self.columns.policy.whole_gang_restarts:
                     self._offer(group, mine, nodes, hopeless)
         return True
 
     def _is_full_for(self, victims: Iterable[int]) -> bool:
         """Whether no victim can come back anywhere, so that the rest of the walk changes nothing."""
-        board = self.board
-        kinds = {(board.shape_of[pod], board.is_plain[board.group_of[pod]]) for pod in victims}
+        columns = self.columns
+        kinds = {(columns.shape_of[pod], columns.is_plain[columns.group_of[pod]]) for pod in victims}
         if not all(plain for _, plain in kinds):
             return False
         return all(self.placer.index(shape).best() is None for shape, _ in kinds)
 
-    def _offer(self, group: int, chunk: Sequence[int], nodes: NodeSet, hopeless: set[tuple[int, ...]]) -> None:
+    def _offer(self, group: int, chunk: Sequence[int], nodes: CandidateNodes, hopeless: set[tuple[int, ...]]) -> None:
         """Give victims a place again if there is one. What found none for its like is not tried again: room only
         becomes less in a simulation.
         """
         if not chunk:
             return
-        shapes = tuple(self.board.shape_of[pod] for pod in chunk)
+        shapes = tuple(self.columns.shape_of[pod] for pod in chunk)
         if shapes in hopeless:
             return
-        if not gate.chunk_passes(self.board, group, chunk):
+        if not gate.chunk_passes(self.columns, group, chunk):
             return
         mark = self.trial.mark()
         if self.placer.place(group, chunk, nodes, now=False):
             return
         self.trial.undo(mark)
-        if self.board.policy.charge_all_devices_per_node and equivalence.is_simple(self.placer, group, chunk):
+        if self.columns.policy.charge_all_devices_per_node and equivalence.is_simple(self.placer, group, chunk):
             hopeless.add(shapes)
 
-    def _place(self, group: int, chunk: Sequence[int], nodes: NodeSet) -> bool:
+    def _place(self, group: int, chunk: Sequence[int], nodes: CandidateNodes) -> bool:
         mark = self.trial.mark()
-        if gate.chunk_passes(self.board, group, chunk) and self.placer.place(group, chunk, nodes, now=False):
+        if gate.chunk_passes(self.columns, group, chunk) and self.placer.place(group, chunk, nodes, now=False):
             return True
         self.trial.undo(mark)
         return False
 
-    def _nodes(self, victims: Iterable[int], lost_from: dict[int, int]) -> NodeSet:
+    def _nodes(self, victims: Iterable[int], lost_from: dict[int, int]) -> CandidateNodes:
         """Nodes worth trying: those with some GPU idle or being released before, and those of the victims.
 
         Pods that need a GPU find none elsewhere anyway, so this only matters to others, and to topologies.
         """
-        board = self.board
+        columns = self.columns
         pods = (*self.chunk, *victims)
-        if all(board.is_plain[board.group_of[pod]] and board.facts[board.shape_of[pod]].on_gpus for pod in pods):
+        if all(
+            columns.is_plain[columns.group_of[pod]] and columns.facts[columns.shape_of[pod]].on_gpus for pod in pods
+        ):
             return self.placer.everywhere
         if self._feasible is None:
             recorded = {self.trial.place(pod)[0] for pod in self.recorded}
             self._feasible = feasible_nodes(self.trial, self.group) | recorded
-        return NodeSet(sorted(self._feasible.union(lost_from.values())), is_limited=True)
+        return CandidateNodes(sorted(self._feasible.union(lost_from.values())), is_limited=True)
 
 
 def feasible_nodes(trial: Trial, group: int) -> set[int]:
     """Any node, or for pods that all need a GPU those with some GPU idle or being released."""
-    board = trial.board
-    pods = (pod for number in board.sets_of[group] for pod in board.sets.pods[number])
-    everywhere = set(range(len(board.nodes.rows)))
-    if any(not board.facts[board.shape_of[pod]].on_gpus and not board.claimed_gpus[pod] for pod in pods):
+    columns = trial.columns
+    pods = (pod for number in columns.sets_of[group] for pod in columns.sets.pods[number])
+    everywhere = set(range(len(columns.nodes.rows)))
+    if any(not columns.facts[columns.shape_of[pod]].on_gpus and not columns.claimed_gpus[pod] for pod in pods):
         return everywhere
     return {node for node in everywhere if _has_free_gpu(trial, node)}
 
 
 def _has_free_gpu(trial: Trial, node: int) -> bool:
-    nodes, claims = trial.board.nodes, trial.claims
+    nodes, claims = trial.columns.nodes, trial.claims
     if nodes.gpus_idle[node] > 0 or nodes.gpus_releasing[node] > 0:
         return True
     if nodes.rows[node].claim_devices and (claims.free(node) or claims.soon(node)):
@@ -387,16 +390,16 @@ class _Restricted:
     """
 
     def __init__(self, search: Search) -> None:
-        self.board = search.board
+        self.columns = search.columns
         self.search = search
         self.minimum: dict[int, int] = {}
         self.pods: dict[int, list[int]] = {}
 
     def __enter__(self) -> None:
-        sets, search = self.board.sets, self.search
+        sets, search = self.columns.sets, self.search
         chunk = set(search.chunk)
-        for number in self.board.sets_of[search.group]:
-            count = sum(self.board.set_of[pod] == number for pod in search.chunk)
+        for number in self.columns.sets_of[search.group]:
+            count = sum(self.columns.set_of[pod] == number for pod in search.chunk)
             self.minimum[number] = sets.minimum[number]
             self.pods[number] = sets.pods[number]
             if count:
@@ -405,5 +408,5 @@ class _Restricted:
 
     def __exit__(self, *_: object) -> None:
         for number, minimum in self.minimum.items():
-            self.board.sets.minimum[number] = minimum
-            self.board.sets.pods[number] = self.pods[number]
+            self.columns.sets.minimum[number] = minimum
+            self.columns.sets.pods[number] = self.pods[number]

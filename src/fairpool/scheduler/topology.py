@@ -1,4 +1,4 @@
-"""Keeping pods together: which sets of nodes a group may be tried on, and in which order.
+"""Topology constraints: which sets of nodes a group may be placed on, and in which order.
 
 A topology is a tree over nodes. Pods go into the tightest domain that has room for all of them, and inside it are
 drawn to the roomiest domain of the preferred level, so that as many as possible share one.
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from fairpool.model.node import Topology
 from fairpool.model.workload import GpuKind, TopologyConstraint
-from fairpool.scheduler.board import NOWHERE, Board
-from fairpool.scheduler.index import NodeSet
+from fairpool.scheduler.columns import NOWHERE, Columns
+from fairpool.scheduler.node_index import CandidateNodes
 from fairpool.scheduler.score import Closeness
 from fairpool.scheduler.trial import Trial
 
@@ -23,18 +23,18 @@ def node_sets(
     constraint: TopologyConstraint | None,
     sets: Sequence[int],
     chunk: Sequence[int],
-    outer: NodeSet,
-) -> Iterator[NodeSet]:
+    outer: CandidateNodes,
+) -> Iterator[CandidateNodes]:
     """Node sets inside `outer` that a constraint allows, best first. Without a constraint: `outer` itself."""
-    board = trial.board
-    if constraint is None or not board.policy.topology or not (constraint.required or constraint.preferred):
+    columns = trial.columns
+    if constraint is None or not columns.policy.topology or not (constraint.required or constraint.preferred):
         yield outer
         return
-    topology = board.topologies.get(constraint.topology)
+    topology = columns.topologies.get(constraint.topology)
     wanted = [level for level in (constraint.required, constraint.preferred) if level]
     if topology is None or any(level not in topology.levels for level in wanted):
         return
-    tree = DomainTree(board, topology, outer.nodes, chunk)
+    tree = DomainTree(columns, topology, outer.nodes, chunk)
     required = topology.levels.index(constraint.required) + 1 if constraint.required else 0
     preferred = topology.levels.index(constraint.preferred) + 1 if constraint.preferred else 0
     closeness = tree.closeness(preferred) if preferred else outer.closeness
@@ -44,17 +44,17 @@ def node_sets(
             if anchors and domain[:required] not in anchors:
                 continue
             if tree.fits(domain):
-                yield NodeSet(tree.nodes_of(domain), closeness, is_part=True)
+                yield CandidateNodes(tree.nodes_of(domain), closeness, is_part=True)
 
 
 def _domains_in_use(
     trial: Trial, tree: DomainTree, sets: Sequence[int], chunk: Sequence[int], depth: int
 ) -> set[Domain]:
     """Domains where pods of the group already are: the rest must join one of them."""
-    board = trial.board
+    columns = trial.columns
     used = set()
     for number in sets:
-        for pod in board.sets.pods[number]:
+        for pod in columns.sets.pods[number]:
             node = trial.place(pod)[0]
             if pod not in chunk and trial.is_active(pod) and node != NOWHERE and node in tree.domain_of:
                 used.add(tree.domain_of[node][:depth])
@@ -64,28 +64,28 @@ def _domains_in_use(
 class DomainTree:
     """The domains of a topology over some nodes, with what is free in each for one chunk of pods."""
 
-    def __init__(self, board: Board, topology: Topology, nodes: Sequence[int], chunk: Sequence[int]) -> None:
-        self.board = board
+    def __init__(self, columns: Columns, topology: Topology, nodes: Sequence[int], chunk: Sequence[int]) -> None:
+        self.columns = columns
         self.chunk = chunk
         self.domain_of: dict[int, Domain] = {}
         for node in nodes:
-            labels = board.nodes.rows[node].labels
+            labels = columns.nodes.rows[node].labels
             if all(level in labels for level in topology.levels):
                 self.domain_of[node] = tuple(labels[level] for level in topology.levels)
         self._members: dict[Domain, list[int]] = {}
         for node, domain in self.domain_of.items():
             for depth in range(len(domain) + 1):
                 self._members.setdefault(domain[:depth], []).append(node)
-        shapes = [board.shape(pod) for pod in chunk]
+        shapes = [columns.shape(pod) for pod in chunk]
         on_gpus = [shape.gpu.kind is not GpuKind.NONE for shape in shapes]
         alike = all(on_gpus) or not any(on_gpus)
-        self.homogeneous = alike if board.policy.domains_by_largest_pod else len(set(map(id, shapes))) == 1
+        self.homogeneous = alike if columns.policy.domains_by_largest_pod else len(set(map(id, shapes))) == 1
         self.largest = (
             max(shape.cpu_milli for shape in shapes),
             max(shape.memory_bytes for shape in shapes),
             max(shape.gpu.devices if shape.gpu.kind is GpuKind.WHOLE else 0 for shape in shapes),
         )
-        gpus = sum(board.charges.waiting_milli(shape) for shape in shapes) / 1000
+        gpus = sum(columns.charges.waiting_milli(shape) for shape in shapes) / 1000
         self.asked = (
             sum(shape.cpu_milli for shape in shapes),
             sum(shape.memory_bytes for shape in shapes),
@@ -129,7 +129,7 @@ class DomainTree:
         return sum(self._copies_on(node) for node in self.nodes_of(domain))
 
     def _copies_on(self, node: int) -> int:
-        nodes = self.board.nodes
+        nodes = self.columns.nodes
         copies = nodes.slots_idle[node] + nodes.slots_releasing[node]
         for free, asked in zip(self._free(node), self.largest, strict=True):
             if asked > 0:
@@ -137,7 +137,7 @@ class DomainTree:
         return max(0, copies)
 
     def _free(self, node: int) -> tuple[int, int, int]:
-        nodes = self.board.nodes
+        nodes = self.columns.nodes
         return (
             nodes.cpu_idle[node] + nodes.cpu_releasing[node],
             nodes.memory_idle[node] + nodes.memory_releasing[node],

@@ -1,6 +1,6 @@
-"""Why each group that is left waiting waits: the dominant reason, with the numbers used.
+"""Verdicts: why each group that is left waiting waits, with the numbers used.
 
-Looked at once everything is decided, on the board as the plan leaves it. `explain.py` makes sentences of it.
+Made once everything is decided, on the columns as the plan leaves them. `explain.py` makes sentences of it.
 """
 
 from __future__ import annotations
@@ -8,21 +8,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from fairpool.model.empty_node import copies_when_empty
-from fairpool.model.ids import Instant, NodeName
+from fairpool.model.ids import Instant
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.node import DRAIN, Node
-from fairpool.model.precedence import gpus_charged_milli
+from fairpool.model.node import DRAIN
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
 from fairpool.scheduler import equivalence, gate
 from fairpool.scheduler.allocate import promised_at
-from fairpool.scheduler.board import COMING, NOWHERE, RELEASING, STAYING, Board
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
+from fairpool.scheduler.columns import NOWHERE, RELEASING, Columns
 from fairpool.scheduler.decision import (
-    GPUS_WITHHELD,
     ClosedNode,
     Fragmented,
     NeverFits,
@@ -42,14 +39,16 @@ from fairpool.scheduler.decision import (
     Why,
 )
 from fairpool.scheduler.figures import queue_figures
+from fairpool.scheduler.free_gpus import FreeBlocks
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, RESOURCES, Vector, plus, within
 from fairpool.scheduler.reclaim import is_owed_by, may_reclaim, parting
 from fairpool.scheduler.runtime import protected_until
+from fairpool.scheduler.shortage import copies_now, in_service, short_of, too_small
 from fairpool.scheduler.topology import DomainTree
 
-Answer = tuple[Why, tuple[ClosedNode, ...]]
+Finding = tuple[Why, tuple[ClosedNode, ...]]
 """Why a group waits, and the nodes out of service that would let it start."""
 
 FOR_WANT_OF_ROOM = (NoNodeMatches, NeverFits, NoDomainFits, NoRoom, Fragmented, NotItsTurn)
@@ -57,118 +56,99 @@ FOR_WANT_OF_ROOM = (NoNodeMatches, NeverFits, NoDomainFits, NoRoom, Fragmented, 
 
 def verdicts(placer: Placer) -> Iterator[Verdict]:
     """A verdict for every group with a pod that neither runs nor starts now."""
-    board, sets = placer.board, placer.board.sets
+    columns, sets = placer.columns, placer.columns.sets
     promised: dict[int, list[int]] = {}
-    for pod, node in enumerate(board.promise_node):
+    for pod, node in enumerate(columns.promise_node):
         if node != NOWHERE:
-            promised.setdefault(board.group_of[pod], []).append(pod)
-    columns = zip(sets.group, sets.waiting, sets.gated, strict=True)
-    left = {group for group, waiting, gated in columns if waiting or gated}
-    places = zip(board.hold, board.hold_node, strict=True)
+            promised.setdefault(columns.group_of[pod], []).append(pod)
+    counts = zip(sets.group, sets.waiting, sets.gated, strict=True)
+    left = {group for group, waiting, gated in counts if waiting or gated}
+    places = zip(columns.hold, columns.hold_node, strict=True)
     leaving = Counter(node for hold, node in places if hold == RELEASING) if promised else Counter()
-    seen = _Seen(placer, leaving)
+    findings = _Findings(placer, leaving)
     for group in sorted(left.union(promised)):
-        numbers = board.sets_of[group]
+        numbers = columns.sets_of[group]
         coming = promised.get(group, [])
         waiting = sum(sets.waiting[number] + sets.gated[number] for number in numbers)
         active = sum(sets.active[number] for number in numbers)
-        why, closed = seen.why(group, coming)
-        yield Verdict(board.groups[group].id, why, waiting + len(coming), active - len(coming), board.now, closed)
+        why, closed = findings.why(group, coming)
+        yield Verdict(columns.groups[group].id, why, waiting + len(coming), active - len(coming), columns.now, closed)
 
 
-class _Seen:
-    """What was found out for one group and holds for others too."""
+class _Findings:
+    """Findings for one group that hold for others too."""
 
     def __init__(self, placer: Placer, leaving: Mapping[int, int]) -> None:
         self.placer = placer
         self.leaving = leaving
         """Pods that leave, by node."""
-        self._answers: dict[Hashable, Answer] = {}
+        self._known: dict[Hashable, Finding] = {}
         self._free: dict[Hashable, FreeBlocks] = {}
         self.out_of_service = [
             (node, opened)
-            for node, row in enumerate(placer.board.nodes.rows)
-            if row.ready and (opened := _opened(row)) is not row
+            for node, row in enumerate(placer.columns.nodes.rows)
+            if row.ready and (opened := in_service(row)) is not row
         ]
         """Nodes that an administrator drained or cordoned, and what each would be without that."""
-        policy, rows = placer.board.policy, placer.board.queues.rows
-        self.anybody_is_protected = bool(
+        policy, rows = placer.columns.policy, placer.columns.queues.rows
+        self.has_protection = bool(
             policy.default_preempt_min_runtime_s
             or policy.default_reclaim_min_runtime_s
             or any(row.preempt_min_runtime_s or row.reclaim_min_runtime_s for row in rows)
         )
 
-    def why(self, group: int, promised: Sequence[int]) -> Answer:
+    def why(self, group: int, promised: Sequence[int]) -> Finding:
         """Groups that ask for the same in the same queue wait for the same reason."""
         kind = None if promised else self._kind(group)
         if kind is None:
-            return _Inquiry(self, group).answer(promised)
-        if kind not in self._answers:
-            self._answers[kind] = _Inquiry(self, group).answer(promised)
-        return self._answers[kind]
+            return _Diagnosis(self, group).finding(promised)
+        if kind not in self._known:
+            self._known[kind] = _Diagnosis(self, group).finding(promised)
+        return self._known[kind]
 
     def _kind(self, group: int) -> Hashable | None:
-        board = self.placer.board
-        number = board.sets_of[group][0]
-        pods = board.sets.pods[number]
-        if board.sets.waiting[number] != len(pods) or board.queue_of[group] == NOWHERE:
+        columns = self.placer.columns
+        number = columns.sets_of[group][0]
+        pods = columns.sets.pods[number]
+        if columns.sets.waiting[number] != len(pods) or columns.queue_of[group] == NOWHERE:
             return None
         kind = equivalence.equivalence_class(self.placer, group, pods)
-        return None if kind is None else (kind, board.sets.minimum[number])
+        return None if kind is None else (kind, columns.sets.minimum[number])
 
     def free(self, nodes: Sequence[int], key: Hashable, one_device: bool) -> FreeBlocks:
         """What is free on some nodes, and the largest block of it on one node or one device."""
         known = self._free.get((key, one_device))
         if known is None:
-            known = self._free[key, one_device] = FreeBlocks.on(self.placer.board, nodes, one_device)
+            known = self._free[key, one_device] = FreeBlocks.on(self.placer.columns, nodes, one_device)
         return known
 
 
-@dataclass(frozen=True, slots=True)
-class FreeBlocks:
-    """GPUs that are idle or being released on some nodes, in thousandths."""
+class _Diagnosis:
+    """Why one group waits."""
 
-    total_milli: int = 0
-    largest_milli: int = 0
-    largest_node: NodeName | None = None
-
-    @classmethod
-    def on(cls, board: Board, nodes: Sequence[int], one_device: bool) -> FreeBlocks:
-        total, largest, where = 0, -1, NOWHERE
-        for node in nodes:
-            total += free_milli(board, node)
-            block = largest_on_a_device(board, node) if one_device else idle_milli(board, node)
-            if block > largest:
-                largest, where = block, node
-        return cls(total, max(largest, 0), None if where == NOWHERE else board.nodes.names[where])
-
-
-class _Inquiry:
-    """Questions about one group."""
-
-    def __init__(self, seen: _Seen, group: int) -> None:
-        self.seen = seen
-        self.placer = seen.placer
-        self.trial = seen.placer.trial
-        self.board: Board = seen.placer.board
+    def __init__(self, findings: _Findings, group: int) -> None:
+        self.findings = findings
+        self.placer = findings.placer
+        self.trial = findings.placer.trial
+        self.columns: Columns = findings.placer.columns
         self.group = group
-        self.queue = self.board.queue_of[group]
+        self.queue = self.columns.queue_of[group]
 
-    def answer(self, promised: Sequence[int]) -> Answer:
+    def finding(self, promised: Sequence[int]) -> Finding:
         """Why it waits, and which nodes out of service would let it start."""
         why = self.why(promised)
-        if not self.seen.out_of_service or not isinstance(why, FOR_WANT_OF_ROOM):
+        if not self.findings.out_of_service or not isinstance(why, FOR_WANT_OF_ROOM):
             return why, ()
         return why, self._closed(next_chunk(self.trial, self.group))
 
     def why(self, promised: Sequence[int]) -> Why:
         """The first of the possible reasons that holds, the most fundamental first."""
         if self.queue == NOWHERE:
-            name = self.board.groups[self.group].queue
-            return NoQueue(name, exists=name in self.board.queues.index)
+            name = self.columns.groups[self.group].queue
+            return NoQueue(name, exists=name in self.columns.queues.index)
         if promised:
             return self._waits_for(promised)
-        if not is_ready(self.board, self.group):
+        if not is_ready(self.columns, self.group):
             return self._missing()
         chunk = next_chunk(self.trial, self.group)
         if not chunk:
@@ -185,62 +165,62 @@ class _Inquiry:
         )
 
     def _waits_for(self, promised: Sequence[int]) -> WaitsForVictims:
-        board = self.board
-        places = sorted({board.promise_node[pod] for pod in promised})
-        leaving = sum(self.seen.leaving.get(node, 0) for node in places)
-        kept = [pod for pod in promised if board.pods[pod].phase is PodPhase.PROMISED]
-        since = Instant(promised_at(board, kept)) if kept else board.now
-        return WaitsForVictims(tuple(board.nodes.names[node] for node in places), leaving, since)
+        columns = self.columns
+        places = sorted({columns.promise_node[pod] for pod in promised})
+        leaving = sum(self.findings.leaving.get(node, 0) for node in places)
+        kept = [pod for pod in promised if columns.pods[pod].phase is PodPhase.PROMISED]
+        since = Instant(promised_at(columns, kept)) if kept else columns.now
+        return WaitsForVictims(tuple(columns.nodes.names[node] for node in places), leaving, since)
 
     def _missing(self) -> NotReady:
         """The pod set that lacks most."""
-        sets = self.board.sets
+        sets = self.columns.sets
 
         def lack(number: int) -> int:
             return sets.minimum[number] - sets.active[number] - sets.waiting[number]
 
-        number = max(self.board.sets_of[self.group], key=lambda each: (lack(each), sets.name[each]))
+        number = max(self.columns.sets_of[self.group], key=lambda each: (lack(each), sets.name[each]))
         exist = sets.active[number] + sets.waiting[number] + sets.gated[number]
         return NotReady(sets.name[number], sets.minimum[number], exist, sets.gated[number])
 
     def _refused(self, chunk: Sequence[int]) -> OverLimit | OverQuota | None:
-        need = chunk_need(self.board, chunk)
+        need = chunk_need(self.columns, chunk)
         return gate.refusal(
-            self.board.queues, self.queue, need, non_preemptible=self.board.is_non_preemptible(self.group)
+            self.columns.queues, self.queue, need, non_preemptible=self.columns.is_non_preemptible(self.group)
         )
 
     def _nowhere(self, chunk: Sequence[int]) -> NoNodeMatches | None:
         """Some pod would not be taken by any node, however empty."""
-        board = self.board
-        avoid = {board.nodes.index[name] for name in board.groups[self.group].avoid if name in board.nodes.index}
-        for shape in _different(board, chunk):
+        columns = self.columns
+        avoid = {columns.nodes.index[name] for name in columns.groups[self.group].avoid if name in columns.nodes.index}
+        for shape in _different(columns, chunk):
             excluded: Counter[str] = Counter()
             for members in self.placer.fit.classes:
-                objection = self.placer.fit.objection(shape, members[0]) or _too_small(board, shape, members[0])
+                objection = self.placer.fit.objection(shape, members[0]) or too_small(columns, shape, members[0])
                 if objection is not None:
                     excluded[objection] += len(members)
                 elif avoid:
                     excluded["failed to start it recently"] += len(avoid.intersection(members))
-            if excluded.total() == len(board.nodes.rows):
-                return NoNodeMatches(len(board.nodes.rows), _ranked(+excluded))
+            if excluded.total() == len(columns.nodes.rows):
+                return NoNodeMatches(len(columns.nodes.rows), _ranked(+excluded))
         return None
 
     def _never(self, chunk: Sequence[int]) -> NeverFits | None:
         """More must start together than there is room for when everything is empty and in service."""
-        board = self.board
+        columns = self.columns
         nodes = 0
         gpus_milli = 0
         room: Counter[PodShape] = Counter()
-        shapes = Counter(board.shape(pod) for pod in chunk)
+        shapes = Counter(columns.shape(pod) for pod in chunk)
         for members in self.placer.fit.classes:
-            row = _opened(board.nodes.rows[members[0]])
+            row = in_service(columns.nodes.rows[members[0]])
             taken = [each for each in shapes if self.placer.fit.objection_of(each, row, members[0]) is None]
             for shape in taken:
                 room[shape] += len(members) * copies_when_empty(row, shape)
             if taken:
                 nodes += len(members)
                 gpus_milli += len(members) * WHOLE_GPU_MILLI * row.gpus
-        asked_milli = int(chunk_need(board, chunk)[GPU])
+        asked_milli = int(chunk_need(columns, chunk)[GPU])
         found = min((min(room[shape], count) for shape, count in shapes.items()), default=0)
         if all(room[shape] >= count for shape, count in shapes.items()):
             if asked_milli <= gpus_milli or any(shape.gpu.mig for shape in shapes):
@@ -250,29 +230,29 @@ class _Inquiry:
 
     def _closed(self, chunk: Sequence[int]) -> tuple[ClosedNode, ...]:
         """Drained and cordoned nodes that have room for those of its pods that find none elsewhere."""
-        board = self.board
-        shapes = {board.shape(pod) for pod in chunk}
+        columns = self.columns
+        shapes = {columns.shape(pod) for pod in chunk}
         missing = len(chunk) - self._found(chunk)
         found: list[ClosedNode] = []
         room = 0
-        for node, opened in self.seen.out_of_service:
-            copies = min(_copies_now(board, node, opened, shape) for shape in shapes)
+        for node, opened in self.findings.out_of_service:
+            copies = min(copies_now(columns, node, opened, shape) for shape in shapes)
             if copies and all(self.placer.fit.objection_of(shape, opened, node) is None for shape in shapes):
-                row = board.nodes.rows[node]
+                row = columns.nodes.rows[node]
                 found.append(ClosedNode(row.name, row.cordoned, DRAIN in row.taints))
                 room += copies
         return tuple(found) if room >= missing else ()
 
     def _no_domain(self, chunk: Sequence[int]) -> NoDomainFits | None:
         """A required level of a topology has no domain with room for all pods that must be together."""
-        for constraint, sets in _constraints(self.board.groups[self.group].tree):
-            mine = [pod for pod in chunk if self.board.pods[pod].pod_set in sets]
-            topology = self.board.topologies.get(constraint.topology)
-            if constraint.required is None or not mine or not self.board.policy.topology:
+        for constraint, sets in _constraints(self.columns.groups[self.group].tree):
+            mine = [pod for pod in chunk if self.columns.pods[pod].pod_set in sets]
+            topology = self.columns.topologies.get(constraint.topology)
+            if constraint.required is None or not mine or not self.columns.policy.topology:
                 continue
             if topology is None or constraint.required not in topology.levels:
                 return NoDomainFits(constraint.topology, constraint.required, len(mine), 0, "")
-            tree = DomainTree(self.board, topology, range(len(self.board.nodes.rows)), mine)
+            tree = DomainTree(self.columns, topology, range(len(self.columns.nodes.rows)), mine)
             domains = tree.in_order(topology.levels.index(constraint.required) + 1)
             if not any(tree.fits(domain) for domain in domains):
                 best = max(domains, key=tree.copies, default=())
@@ -294,22 +274,22 @@ class _Inquiry:
 
     def _no_room(self, chunk: Sequence[int]) -> NoRoom | None:
         """Nothing to do with GPUs: another resource is short."""
-        board = self.board
-        if any(board.shape(pod).gpu.kind is not GpuKind.NONE for pod in chunk):
+        columns = self.columns
+        if any(columns.shape(pod).gpu.kind is not GpuKind.NONE for pod in chunk):
             return None
-        short = Counter(_short_of(board, board.shape(chunk[0]), node) for node in self._nodes(chunk))
+        short = Counter(short_of(columns, columns.shape(chunk[0]), node) for node in self._nodes(chunk))
         return NoRoom(_ranked(short), len(chunk), self._found(chunk))
 
     def _scattered(self, chunk: Sequence[int]) -> Fragmented | None:
         """Enough is free on nodes that would take the pods, but not together."""
-        board = self.board
-        one_device = board.facts[board.shape_of[chunk[0]]].shared > 0
+        columns = self.columns
+        one_device = columns.facts[columns.shape_of[chunk[0]]].shared > 0
         free = self._free(chunk, one_device=one_device)
         found = self._found(chunk)
-        if found == len(chunk) or not free.total_milli or free.total_milli < chunk_need(board, chunk)[GPU]:
+        if found == len(chunk) or not free.total_milli or free.total_milli < chunk_need(columns, chunk)[GPU]:
             return None
         return Fragmented(
-            asked_milli=int(board.waiting_need(chunk[0])[GPU]),
+            asked_milli=int(columns.waiting_need(chunk[0])[GPU]),
             pods=len(chunk),
             found=found,
             free_milli=free.total_milli,
@@ -320,68 +300,70 @@ class _Inquiry:
 
     def _free(self, chunk: Sequence[int], *, one_device: bool = False) -> FreeBlocks:
         nodes = self._nodes(chunk)
-        key = (self.board.groups[self.group].avoid, id(self.placer.fit.nodes(self.board.shape_of[chunk[0]])))
-        return self.seen.free(nodes, key, one_device)
+        key = (self.columns.groups[self.group].avoid, id(self.placer.fit.nodes(self.columns.shape_of[chunk[0]])))
+        return self.findings.free(nodes, key, one_device)
 
     def _nodes(self, chunk: Sequence[int]) -> list[int]:
         """Nodes that the pods may go to at all."""
-        board = self.board
-        avoid = board.groups[self.group].avoid
-        nodes = self.placer.fit.nodes(board.shape_of[chunk[0]])
-        return [node for node in nodes if board.nodes.names[node] not in avoid] if avoid else nodes
+        columns = self.columns
+        avoid = columns.groups[self.group].avoid
+        nodes = self.placer.fit.nodes(columns.shape_of[chunk[0]])
+        return [node for node in nodes if columns.nodes.names[node] not in avoid] if avoid else nodes
 
     def _protected(self, chunk: Sequence[int]) -> ProtectedVictims | None:
         """Groups it could take from if they were not within their minimum runtime."""
-        board = self.board
-        if not self.seen.anybody_is_protected:
+        columns = self.columns
+        if not self.findings.has_protection:
             return None
-        need = chunk_need(board, chunk)
-        takes = may_reclaim(board.queues, self.queue, need, board.is_non_preemptible(self.group))
+        need = chunk_need(columns, chunk)
+        takes = may_reclaim(columns.queues, self.queue, need, columns.is_non_preemptible(self.group))
         pods, gpus, until = 0, 0, None
-        for group in range(len(board.groups)):
+        for group in range(len(columns.groups)):
             by = self._would_take_by(group, takes, need)
-            ends = None if by is None else protected_until(board, by, self.group, group)
-            active = sum(board.sets.active[number] for number in board.sets_of[group])
+            ends = None if by is None else protected_until(columns, by, self.group, group)
+            active = sum(columns.sets.active[number] for number in columns.sets_of[group])
             if ends is None or not active:
                 continue
             pods += active
             gpus += sum(
-                int(board.placed_need(pod, self.trial.place(pod)[0])[GPU])
-                for number in board.sets_of[group]
-                for pod in board.sets.pods[number]
+                int(columns.placed_need(pod, self.trial.place(pod)[0])[GPU])
+                for number in columns.sets_of[group]
+                for pod in columns.sets.pods[number]
                 if self.trial.is_active(pod)
             )
             until = ends if until is None else min(until, ends)
         return None if until is None else ProtectedVictims(pods, gpus, until)
 
     def _would_take_by(self, group: int, takes_back: bool, need: Vector) -> Pass | None:
-        board = self.board
-        if group == self.group or board.is_non_preemptible(group) or board.queue_of[group] == NOWHERE:
+        columns = self.columns
+        if group == self.group or columns.is_non_preemptible(group) or columns.queue_of[group] == NOWHERE:
             return None
-        if board.queue_of[group] == self.queue:
-            return Pass.PREEMPT if board.rules[group].priority < board.rules[self.group].priority else None
+        if columns.queue_of[group] == self.queue:
+            return Pass.PREEMPT if columns.rules[group].priority < columns.rules[self.group].priority else None
         return (
-            Pass.RECLAIM if takes_back and is_owed_by(board.queues, self.queue, board.queue_of[group], need) else None
+            Pass.RECLAIM
+            if takes_back and is_owed_by(columns.queues, self.queue, columns.queue_of[group], need)
+            else None
         )
 
     def _not_its_turn(self, chunk: Sequence[int]) -> NotItsTurn:
-        board = self.board
-        need = chunk_need(board, chunk)
+        columns = self.columns
+        need = chunk_need(columns, chunk)
         return NotItsTurn(
-            figures=queue_figures(board, self.queue),
+            figures=queue_figures(columns, self.queue),
             asked_milli=int(need[GPU]),
             pods=len(chunk),
             found=self._found(chunk),
             free_milli=self._free(chunk).total_milli,
             ahead=self._ahead(),
-            may_reclaim=may_reclaim(board.queues, self.queue, need, board.is_non_preemptible(self.group)),
+            may_reclaim=may_reclaim(columns.queues, self.queue, need, columns.is_non_preemptible(self.group)),
             obstacle=self._obstacle(need),
         )
 
     def _obstacle(self, need: Vector) -> Obstacle | None:
         """What keeps a group within its project's quota from what that project is owed: its department's quota, or
-        the quota of those who hold it."""
-        queues = self.board.queues
+        the quota of the queues that hold it."""
+        queues = self.columns.queues
         if not within(plus(queues.held[self.queue], need), queues.quota[self.queue]):
             return None
         for level in reversed(queues.path[self.queue][:-1]):
@@ -402,7 +384,7 @@ class _Inquiry:
         return self._as_obstacle(max(sides, key=lambda side: (sides[side], -side)), GPU, need, mine=False)
 
     def _as_obstacle(self, level: int, resource: int, need: Vector, *, mine: bool) -> Obstacle:
-        queues = self.board.queues
+        queues = self.columns.queues
         quota = queues.quota[level][resource]
         return Obstacle(
             queue=queues.ids[level],
@@ -417,45 +399,18 @@ class _Inquiry:
 
     def _ahead(self) -> QueueFigures | None:
         """The other project that holds most."""
-        queues = self.board.queues
+        queues = self.columns.queues
         others = [
             queue
             for queue in range(len(queues.ids))
             if queue != self.queue and not queues.children[queue] and queues.held[queue][GPU] > 0
         ]
         most = max(others, key=lambda queue: (queues.held[queue][GPU], -queue), default=None)
-        return None if most is None else queue_figures(self.board, most)
+        return None if most is None else queue_figures(self.columns, most)
 
 
-def _opened(row: Node) -> Node:
-    """A node as it would be if no administrator kept pods off it; the same one where none does."""
-    taints = tuple(taint for taint in row.taints if taint != DRAIN)
-    return row if not row.cordoned and taints == row.taints else replace(row, cordoned=False, taints=taints)
-
-
-def _copies_now(board: Board, node: int, row: Node, shape: PodShape) -> int:
-    """How many pods of a shape find room beside what is there; portions are counted on whole devices and one shared."""
-    nodes, gpu = board.nodes, shape.gpu
-    room = [copies_when_empty(row, shape), nodes.slots_idle[node] + nodes.slots_releasing[node]]
-    if shape.cpu_milli:
-        room.append((nodes.cpu_idle[node] + nodes.cpu_releasing[node]) // shape.cpu_milli)
-    if shape.memory_bytes:
-        room.append((nodes.memory_idle[node] + nodes.memory_releasing[node]) // shape.memory_bytes)
-    whole = idle_milli(board, node) // WHOLE_GPU_MILLI
-    if gpu.kind is GpuKind.WHOLE:
-        room.append(whole // gpu.devices)
-    elif gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY):
-        room.append(whole // gpu.devices if whole else int(_fits_beside(board, node, shape)))
-    return max(0, min(room))
-
-
-def _fits_beside(board: Board, node: int, shape: PodShape) -> bool:
-    asked_milli = gpus_charged_milli(shape.gpu, board.nodes.device_mib[node])
-    return shape.gpu.devices == 1 and asked_milli <= largest_on_a_device(board, node)
-
-
-def _different(board: Board, chunk: Iterable[int]) -> list[PodShape]:
-    return [board.facts[shape].shape for shape in sorted({board.shape_of[pod] for pod in chunk})]
+def _different(columns: Columns, chunk: Iterable[int]) -> list[PodShape]:
+    return [columns.facts[shape].shape for shape in sorted({columns.shape_of[pod] for pod in chunk})]
 
 
 def _ranked(reasons: Counter[str]) -> tuple[tuple[str, int], ...]:
@@ -470,69 +425,3 @@ def _constraints(tree: SubGroup) -> Iterator[tuple[TopologyConstraint, set[str]]
             yield pod_set.constraint, {pod_set.name}
     for child in tree.groups:
         yield from _constraints(child)
-
-
-def _too_small(board: Board, shape: PodShape, node: int) -> str | None:
-    """What a node has too little of even when it is empty."""
-    row = board.nodes.rows[node]
-    gpu = shape.gpu
-    if gpu.devices > row.gpus:
-        return "too few GPUs" if row.gpus else "no GPUs"
-    if gpu.devices > board.nodes.gpus[node]:
-        return GPUS_WITHHELD
-    if gpu.kind is GpuKind.MEMORY and not row.gpu_memory_mib:
-        return "unknown GPU memory"
-    if gpu.kind is GpuKind.MEMORY and gpu.memory_mib > board.nodes.device_mib[node]:
-        return "too little GPU memory"
-    if shape.cpu_milli > row.cpu_milli:
-        return "too few CPUs"
-    if shape.memory_bytes > row.memory_bytes:
-        return "too little memory"
-    for name, amount in (*shape.extended, *gpu.mig):
-        if amount > row.extended.get(name, 0) + row.mig_instances.get(name, 0):
-            return f"too little {name}"
-    return None
-
-
-def _short_of(board: Board, shape: PodShape, node: int) -> str:
-    """What keeps a pod without GPU off a node now."""
-    nodes = board.nodes
-    if shape.cpu_milli > nodes.cpu_idle[node] + nodes.cpu_releasing[node]:
-        return "CPU in use"
-    if shape.memory_bytes > nodes.memory_idle[node] + nodes.memory_releasing[node]:
-        return "memory in use"
-    if nodes.slots_idle[node] + nodes.slots_releasing[node] < 1:
-        return "no free pod slot"
-    for name, amount in shape.extended:
-        if name in nodes.other_idle and amount > nodes.other_idle[name][node] + nodes.other_releasing[name][node]:
-            return f"{name} in use"
-    return "other pods or device claims"
-
-
-def free_milli(board: Board, node: int) -> int:
-    """GPUs of a node that are idle or being released, parts of shared devices included."""
-    nodes = board.nodes
-    free = idle_milli(board, node)
-    if not nodes.shared[node]:
-        return free
-    return free + sum(_free_part(board, node, device) for device in nodes.shared_devices(node))
-
-
-def idle_milli(board: Board, node: int) -> int:
-    """Whole GPUs of a node that are idle or being released."""
-    return max(0, 1000 * (board.nodes.gpus_idle[node] + board.nodes.gpus_releasing[node]))
-
-
-def largest_on_a_device(board: Board, node: int) -> int:
-    """The largest free part of one device of a node."""
-    nodes = board.nodes
-    if nodes.gpus_idle[node] + nodes.gpus_releasing[node] > 0:
-        return 1000
-    return max((_free_part(board, node, device) for device in nodes.shared_devices(node)), default=0)
-
-
-def _free_part(board: Board, node: int, device: list[int]) -> int:
-    """Of a device that somebody stays on or comes to; one that everybody leaves counts as a whole."""
-    mib = board.nodes.device_mib[node]
-    used = device[STAYING] + device[COMING]
-    return max(0, 1000 * (mib - used) // mib) if used else 0

@@ -1,4 +1,4 @@
-"""Groups in the order in which they give: the queue served last gives first, and in it the last group.
+"""The order of victims: the queue served last loses first, and in it the last group.
 
 A group gives one unit at a time and then takes part with what it has left.
 """
@@ -9,39 +9,41 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from fairpool.scheduler.board import NOWHERE
 from fairpool.scheduler.chunk import evictable_unit
+from fairpool.scheduler.columns import NOWHERE
+from fairpool.scheduler.group_index import Cursor, GroupIndex
 from fairpool.scheduler.order import GroupKey, Precedence, compare_precedence, group_key, queue_precedence
 from fairpool.scheduler.queues import NONE, Vector, plus
-from fairpool.scheduler.roster import Cursor, Roster
 from fairpool.scheduler.trial import Trial
 
-NOBODY = -1
+ABSENT = -1
 
 
-def givers(trial: Trial) -> Roster:
+def possible_victims(trial: Trial) -> GroupIndex:
     """All groups that may be preempted and hold something, last in their queue first."""
-    board = trial.board
-    sets = board.sets
+    columns = trial.columns
+    sets = columns.sets
 
     def belongs(group: int) -> bool:
         return (
-            board.queue_of[group] != NOWHERE
-            and not board.is_non_preemptible(group)
-            and any(sets.active[number] for number in board.sets_of[group])
+            columns.queue_of[group] != NOWHERE
+            and not columns.is_non_preemptible(group)
+            and any(sets.active[number] for number in columns.sets_of[group])
         )
 
     active = {group for group, pods in zip(sets.group, sets.active, strict=True) if pods}
-    return Roster(trial, (group for group in active if belongs(group)), belongs, lambda group: victim_key(trial, group))
+    return GroupIndex(
+        trial, (group for group in active if belongs(group)), belongs, lambda group: victim_key(trial, group)
+    )
 
 
 def victim_key(trial: Trial, group: int, gone: Iterable[int] = ()) -> GroupKey:
-    """Lowest priority first, then whoever has more than its minimum, then the newest: the reverse of being served."""
-    priority, surplus, created_at, number = group_key(trial.board, group, tuple(gone))
+    """Lowest priority first, then groups above their minimum, then the newest: the reverse of being served."""
+    priority, surplus, created_at, number = group_key(trial.columns, group, tuple(gone))
     return (-priority, -surplus, -created_at, -number)
 
 
-def anybody(_chunk: Sequence[int], _victims: Sequence[int]) -> bool:
+def _always(_chunk: Sequence[int], _victims: Sequence[int]) -> bool:
     return True
 
 
@@ -52,22 +54,22 @@ class Candidates:
     may_give: Callable[[int], bool]
     leaves: tuple[int, ...] | None = None
     """Only groups of these leaf queues; None: all."""
-    not_leaf: int = NOBODY
+    not_leaf: int = ABSENT
     priority_below: int | None = None
     """Only groups of lower priority."""
     are_lost: bool = True
     """They need not find another place."""
-    could_do: Callable[[Sequence[int], Sequence[int]], bool] = anybody
-    """Whether a chunk could get its places by taking these pods, as far as counting tells."""
+    could_do: Callable[[Sequence[int], Sequence[int]], bool] = _always
+    """Whether a chunk could get its places by taking these pods, as far as counting shows."""
 
 
 class VictimWalk:
     """A list of groups to take from, for one search."""
 
-    def __init__(self, trial: Trial, roster: Roster, candidates: Candidates) -> None:
+    def __init__(self, trial: Trial, groups: GroupIndex, candidates: Candidates) -> None:
         self.trial = trial
-        self.board = trial.board
-        self.roster = roster
+        self.columns = trial.columns
+        self.groups = groups
         self.may_give = candidates.may_give
         self.priority_below = candidates.priority_below
         self.gone: dict[int, set[int]] = {}
@@ -77,23 +79,23 @@ class VictimWalk:
         self._cursors: dict[int, Cursor] = {}
         self._again: dict[int, list[GroupKey]] = {}
         """Groups that have given something and have more."""
-        self._leaves = set(roster.leaves() if candidates.leaves is None else candidates.leaves)
+        self._leaves = set(groups.leaves() if candidates.leaves is None else candidates.leaves)
         self._leaves -= {candidates.not_leaf}
         self._answers: dict[int, bool] = {}
         self._heads: dict[int, int] = {}
         self._precedences: dict[int, Precedence] = {}
 
     def pop(self) -> tuple[int, list[int]] | None:
-        """The group that gives next and the pods it gives. They count as taken once `take` says so."""
-        last = self._last(self.board.queues.roots)
-        if last == NOBODY:
+        """The group that loses next and the pods it loses. They count as taken after `take`."""
+        last = self._last(self.columns.queues.roots)
+        if last == ABSENT:
             return None
         group = self._heads[last]
         return group, evictable_unit(self.trial, group, self.gone.get(group, ()))
 
     def take(self, group: int, pods: Iterable[int]) -> None:
         """Count pods as taken, and put the group back if it has more."""
-        queue = self.board.queue_of[group]
+        queue = self.columns.queue_of[group]
         if group in self.gone:
             heappop(self._again[queue])
         else:
@@ -104,13 +106,13 @@ class VictimWalk:
         gone.update(fresh)
         if evictable_unit(self.trial, group, gone):
             heappush(self._again.setdefault(queue, []), victim_key(self.trial, group, gone))
-        for level in self.board.queues.path[queue]:
+        for level in self.columns.queues.path[queue]:
             self._heads.pop(level, None)
             self._precedences.pop(level, None)
 
     def take_more(self, group: int, pods: Iterable[int]) -> None:
         """Count more pods of a group that has just given as taken."""
-        queue = self.board.queue_of[group]
+        queue = self.columns.queue_of[group]
         if evictable_unit(self.trial, group, self.gone[group]):
             self.take(group, pods)
         else:
@@ -121,16 +123,16 @@ class VictimWalk:
         held = NONE
         for pod in pods:
             if self.trial.is_active(pod):
-                held = plus(held, self.board.placed_need(pod, self.trial.place(pod)[0]))
+                held = plus(held, self.columns.placed_need(pod, self.trial.place(pod)[0]))
         return held
 
     def _last(self, siblings: list[int]) -> int:
-        """The queue among siblings that would be served last; NOBODY if none has a group."""
-        last = NOBODY
+        """The queue among siblings that would be served last; ABSENT if none has a group."""
+        last = ABSENT
         for queue in siblings:
-            if self._head(queue) == NOBODY:
+            if self._head(queue) == ABSENT:
                 continue
-            if last == NOBODY or self._is_before(last, queue):
+            if last == ABSENT or self._is_before(last, queue):
                 last = queue
         return last
 
@@ -141,23 +143,23 @@ class VictimWalk:
         return head
 
     def _find_head(self, queue: int) -> int:
-        children = self.board.queues.children[queue]
+        children = self.columns.queues.children[queue]
         if children:
             below = self._last(children)
-            return NOBODY if below == NOBODY else self._heads[below]
+            return ABSENT if below == ABSENT else self._heads[below]
         if queue not in self._leaves:
-            return NOBODY
+            return ABSENT
         again = self._again.get(queue)
         fresh = self._fresh(queue)
         if again and (fresh is None or again[0] < fresh):
             return -again[0][-1]
-        return NOBODY if fresh is None else -fresh[-1]
+        return ABSENT if fresh is None else -fresh[-1]
 
     def _fresh(self, leaf: int) -> GroupKey | None:
         """The next group of a leaf queue that may give and has not given yet."""
         cursor = self._cursors.get(leaf)
         if cursor is None:
-            cursor = self._cursors[leaf] = self.roster.cursor(leaf)
+            cursor = self._cursors[leaf] = self.groups.cursor(leaf)
         while (key := cursor.peek()) is not None:
             if self.priority_below is not None and key[0] >= self.priority_below:
                 return None
@@ -174,22 +176,22 @@ class VictimWalk:
 
     def _is_before(self, queue: int, other: int) -> bool:
         one, two = self._precedence(queue), self._precedence(other)
-        return compare_precedence(self.board.queues, self.board.policy, queue, one, other, two) < 0
+        return compare_precedence(self.columns.queues, self.columns.policy, queue, one, other, two) < 0
 
     def _precedence(self, queue: int) -> Precedence:
-        standing = self._precedences.get(queue)
-        if standing is None:
+        precedence = self._precedences.get(queue)
+        if precedence is None:
             given = self._given(self._heads[queue])
-            standing = queue_precedence(self.board.queues, self.board.policy, queue, NONE, given)
-            self._precedences[queue] = standing
-        return standing
+            precedence = queue_precedence(self.columns.queues, self.columns.policy, queue, NONE, given)
+            self._precedences[queue] = precedence
+        return precedence
 
     def _given(self, group: int) -> Vector:
         """What the queue of a group gives if this group is taken too."""
         gone = self.gone.get(group, ())
-        pods = (pod for number in self.board.sets_of[group] for pod in self.board.sets.pods[number])
+        pods = (pod for number in self.columns.sets_of[group] for pod in self.columns.sets.pods[number])
         mine = self._held(pod for pod in pods if pod not in gone)
-        return plus(self.taken.get(self.board.queue_of[group], NONE), mine)
+        return plus(self.taken.get(self.columns.queue_of[group], NONE), mine)
 
 
 class Line:

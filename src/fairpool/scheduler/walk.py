@@ -1,7 +1,7 @@
-"""Groups in the order in which they are served, looked at anew after each.
+"""The walk through waiting groups in the order in which they are served, which is computed anew after each.
 
 Going down the queue tree, at each level the best queue is taken, with the group at its head in mind; in a leaf, the
-best group. Heads and standings are kept until something they were worked out from changes.
+best group. Heads and precedences are kept until something they were computed from changes.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from fairpool.scheduler.board import NOWHERE
 from fairpool.scheduler.chunk import chunk_need, next_chunk
+from fairpool.scheduler.columns import NOWHERE
+from fairpool.scheduler.group_index import Cursor, GroupIndex
 from fairpool.scheduler.order import GroupKey, Precedence, compare_precedence, group_key, queue_precedence
 from fairpool.scheduler.queues import NONE, QueueTable, Vector
-from fairpool.scheduler.roster import Cursor, Roster
 from fairpool.scheduler.trial import Trial
 
-NOBODY = -1
+ABSENT = -1
 
 
 class Walk:
@@ -24,25 +24,25 @@ class Walk:
 
     def __init__(self, trial: Trial, groups: Iterable[int]) -> None:
         self.trial = trial
-        self.board = trial.board
-        self.queues = trial.board.queues
+        self.columns = trial.columns
+        self.queues = trial.columns.queues
         self.keys: dict[int, GroupKey] = {}
         self.heaps: dict[int, list[GroupKey]] = {}
         count = len(self.queues.ids)
-        self._head_of: list[int] = [NOBODY] * count
-        self._head_version: list[int] = [NOBODY] * count
-        """Version of the queue for which its head was found; NOBODY: look again."""
+        self._head_of: list[int] = [ABSENT] * count
+        self._head_version: list[int] = [ABSENT] * count
+        """Version of the queue for which its head was found; ABSENT: look again."""
         self._precedence_of: list[tuple[int, Vector, Precedence] | None] = [None] * count
         self._needs: dict[int, Vector] = {}
         self._read = len(trial.touched)
         self._fill(groups)
 
     def _fill(self, groups: Iterable[int]) -> None:
-        queue_of = self.board.queue_of
+        queue_of = self.columns.queue_of
         for group in groups:
             queue = queue_of[group]
             if queue != NOWHERE:
-                key = self.keys[group] = group_key(self.board, group)
+                key = self.keys[group] = group_key(self.columns, group)
                 heap = self.heaps.get(queue)
                 if heap is None:
                     heap = self.heaps[queue] = []
@@ -52,10 +52,10 @@ class Walk:
 
     def push(self, group: int) -> None:
         """Put a group (back) on the list."""
-        queue = self.board.queue_of[group]
+        queue = self.columns.queue_of[group]
         if queue == NOWHERE:
             return
-        key = group_key(self.board, group)
+        key = group_key(self.columns, group)
         self.keys[group] = key
         self._needs.pop(group, None)
         heappush(self.heaps.setdefault(queue, []), key)
@@ -64,12 +64,12 @@ class Walk:
     def pop(self) -> int | None:
         """Take the group whose turn it is off the list."""
         self._follow_moves()
-        queue = self._best(self.below(NOBODY))
-        if queue == NOBODY:
+        queue = self._best(self.below(ABSENT))
+        if queue == ABSENT:
             return None
         group = self._head_of[queue]
         del self.keys[group]
-        self._forget_heads(self.board.queue_of[group])
+        self._forget_heads(self.columns.queue_of[group])
         return group
 
     def pass_over(self, group: int, are_alike: Callable[[int, int], bool]) -> None:
@@ -77,16 +77,16 @@ class Walk:
 
         If its turn changed nothing, they would have the very next turns, and change nothing either.
         """
-        leaf = self.board.queue_of[group]
+        leaf = self.columns.queue_of[group]
         need = self.need(group)
-        while (other := self.first(leaf)) != NOBODY and self.need(other) == need and are_alike(group, other):
+        while (other := self.first(leaf)) != ABSENT and self.need(other) == need and are_alike(group, other):
             del self.keys[other]
         self._forget_heads(leaf)
 
     def leaves(self) -> list[int]:
         """Leaf queues that have a group on the list, in id order."""
         self._follow_moves()
-        return [leaf for leaf in sorted(self.heaps) if self.first(leaf) != NOBODY]
+        return [leaf for leaf in sorted(self.heaps) if self.first(leaf) != ABSENT]
 
     def in_order(self, leaf: int) -> Iterator[int]:
         """The groups of one leaf queue, as they would come if nothing changed."""
@@ -106,7 +106,7 @@ class Walk:
 
     def _forget_heads(self, queue: int) -> None:
         for level in self.queues.path[queue]:
-            self._head_version[level] = NOBODY
+            self._head_version[level] = ABSENT
 
     def _follow_moves(self) -> None:
         touched = self.trial.touched
@@ -118,16 +118,16 @@ class Walk:
         self._read = len(touched)
 
     def below(self, queue: int) -> list[int]:
-        """The queues that take turns below a queue, or at the top (NOBODY)."""
-        return self.queues.roots if queue == NOBODY else self.queues.children[queue]
+        """The queues that take turns below a queue, or at the top (ABSENT)."""
+        return self.queues.roots if queue == ABSENT else self.queues.children[queue]
 
     def _best(self, siblings: list[int]) -> int:
-        """The best queue among siblings that have a group; NOBODY if none has."""
-        best = NOBODY
+        """The best queue among siblings that have a group; ABSENT if none has."""
+        best = ABSENT
         for queue in siblings:
-            if self._head(queue) == NOBODY:
+            if self._head(queue) == ABSENT:
                 continue
-            if best == NOBODY or self._is_before(queue, best):
+            if best == ABSENT or self._is_before(queue, best):
                 best = queue
         return best
 
@@ -137,7 +137,7 @@ class Walk:
             return self._head_of[queue]
         if self.queues.children[queue]:
             best = self._best(self.below(queue))
-            head = NOBODY if best == NOBODY else self._head_of[best]
+            head = ABSENT if best == ABSENT else self._head_of[best]
         else:
             head = self.first(queue)
         self._head_of[queue] = head
@@ -145,18 +145,18 @@ class Walk:
         return head
 
     def first(self, leaf: int) -> int:
-        """The group at the head of a leaf queue; NOBODY if it is empty."""
+        """The group at the head of a leaf queue; ABSENT if it is empty."""
         heap = self.heaps.get(leaf)
         while heap:
             group = heap[0][-1]
             if self.keys.get(group) == heap[0]:
                 return group
             heappop(heap)
-        return NOBODY
+        return ABSENT
 
     def _is_before(self, queue: int, other: int) -> bool:
         one, two = self._precedence(queue), self._precedence(other)
-        return compare_precedence(self.queues, self.board.policy, queue, one, other, two) < 0
+        return compare_precedence(self.queues, self.columns.policy, queue, one, other, two) < 0
 
     def _precedence(self, queue: int) -> Precedence:
         need = self.need(self._head_of[queue])
@@ -164,33 +164,33 @@ class Walk:
         version = self.queues.version[queue]
         if known is not None and known[0] == version and known[1] == need:
             return known[2]
-        standing = queue_precedence(self.queues, self.board.policy, queue, need, NONE)
-        self._precedence_of[queue] = (version, need, standing)
-        return standing
+        precedence = queue_precedence(self.queues, self.columns.policy, queue, need, NONE)
+        self._precedence_of[queue] = (version, need, precedence)
+        return precedence
 
     def need(self, group: int) -> Vector:
         """What the next chunk of a group asks for."""
         need = self._needs.get(group)
         if need is None:
-            need = chunk_need(self.board, next_chunk(self.trial, group, evicted_too=True))
+            need = chunk_need(self.columns, next_chunk(self.trial, group, evicted_too=True))
             self._needs[group] = need
         return need
 
 
-class Rehearsal(Walk):
+class SimulatedWalk(Walk):
     """The walk of a simulation: a few groups act, all others that wait only take their turns.
 
     Turns of the others change nothing, but they come before those of the actors and decide which queue is looked at
     with what in mind.
     """
 
-    def __init__(self, trial: Trial, waiting: Roster, actors: Iterable[int], asked: dict[int, Vector]) -> None:
+    def __init__(self, trial: Trial, waiting: GroupIndex, actors: Iterable[int], asked: dict[int, Vector]) -> None:
         self._waiting = waiting
         self._cursors: dict[int, Cursor] = {}
         self._asked = asked
         super().__init__(trial, actors)
         self._actors = set(self.keys)
-        self._below = turns_that_matter(self.queues, {trial.board.queue_of[actor] for actor in self._actors})
+        self._below = turns_that_matter(self.queues, {trial.columns.queue_of[actor] for actor in self._actors})
 
     def below(self, queue: int) -> list[int]:
         return self._below.get(queue, []) if self._below is not None else super().below(queue)
@@ -199,8 +199,8 @@ class Rehearsal(Walk):
         """The next actor."""
         while self.keys:
             self._follow_moves()
-            group = self._head_of[self._best(self.below(NOBODY))]
-            leaf = self.board.queue_of[group]
+            group = self._head_of[self._best(self.below(ABSENT))]
+            leaf = self.columns.queue_of[group]
             if group in self.keys:
                 del self.keys[group]
                 self._forget_heads(leaf)
@@ -217,7 +217,7 @@ class Rehearsal(Walk):
     def first(self, leaf: int) -> int:
         key, actor = self._waiting_key(leaf), self._first_actor(leaf)
         if key is None:
-            return NOBODY if actor is None else actor[-1]
+            return ABSENT if actor is None else actor[-1]
         return key[-1] if actor is None or key < actor else actor[-1]
 
     def _first_actor(self, leaf: int) -> GroupKey | None:
@@ -252,7 +252,7 @@ def turns_that_matter(queues: QueueTable, leaves: set[int]) -> dict[int, list[in
     """By queue, those below it whose turns can change the order of what acts in some leaves.
 
     Where the paths of those leaves part, only the branches that hold one of them compare; the turns of the others pass
-    without effect. Inside such a branch everybody counts, because its head stands for it.
+    without effect. Inside such a branch every group counts, because its head represents it.
     """
     paths = [queues.path[leaf] for leaf in sorted(leaves)]
     common = 0
@@ -260,9 +260,9 @@ def turns_that_matter(queues: QueueTable, leaves: set[int]) -> dict[int, list[in
         common += 1
     below: dict[int, list[int]] = {}
     for depth in range(common):
-        below[paths[0][depth - 1] if depth else NOBODY] = [paths[0][depth]]
+        below[paths[0][depth - 1] if depth else ABSENT] = [paths[0][depth]]
     branches = sorted({path[common] for path in paths})
-    below[paths[0][common - 1] if common else NOBODY] = branches
+    below[paths[0][common - 1] if common else ABSENT] = branches
     inside = list(branches)
     while inside:
         queue = inside.pop()
@@ -271,13 +271,15 @@ def turns_that_matter(queues: QueueTable, leaves: set[int]) -> dict[int, list[in
     return below
 
 
-def waiting(trial: Trial) -> Roster:
+def waiting_index(trial: Trial) -> GroupIndex:
     """All groups with waiting pods, ready or not, in the order in which they are served."""
-    board = trial.board
-    sets = board.sets
+    columns = trial.columns
+    sets = columns.sets
 
     def belongs(group: int) -> bool:
-        return board.queue_of[group] != NOWHERE and any(sets.waiting[number] for number in board.sets_of[group])
+        return columns.queue_of[group] != NOWHERE and any(sets.waiting[number] for number in columns.sets_of[group])
 
     some = {group for group, pods in zip(sets.group, sets.waiting, strict=True) if pods}
-    return Roster(trial, (group for group in some if belongs(group)), belongs, lambda group: group_key(board, group))
+    return GroupIndex(
+        trial, (group for group in some if belongs(group)), belongs, lambda group: group_key(columns, group)
+    )

@@ -25,9 +25,10 @@ from fairpool.api.clusters import (
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.nodes import ClusterRequest
 from fairpool.api.workload_spec import Kind, Source
-from fairpool.control import admission, cluster_sync, clusters, declarations, items, organization, preferences, removal
+from fairpool.control import cluster_sync, clusters, declarations, items, organization, preferences, removal
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused, unknown
+from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.settings import Settings
 from fairpool.control.store import changes
 from fairpool.control.store import clusters as cluster_store
@@ -154,7 +155,7 @@ class ControlDriver:
             changed = _resized(spec, pods, minimum)
             if changed != spec:
                 facts = json.loads(row.facts) | _facts(changed.to_spec(), row.department, row.cluster)
-                gpus_milli = admission.requested_gpus_milli(changed.to_spec())
+                gpus_milli = requested_gpus_milli(changed.to_spec())
                 values = {"facts": items.text(facts), "requested_gpus_milli": gpus_milli}
                 declarations.redeclare(self._plane, connection, row, changed, **values)
 

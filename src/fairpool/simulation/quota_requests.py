@@ -79,7 +79,7 @@ def rules_request(rules: ProjectRules) -> wire.SchedulingRules:
 def overrides_request(overrides: NodeOverrides) -> nodes_wire.NodeOverridesRequest:
     return nodes_wire.NodeOverridesRequest(
         cordoned=overrides.cordoned,
-        taints=[nodes_wire.TaintWire(key=each.key, value=each.value, effect=each.effect) for each in overrides.taints],
+        taints=[nodes_wire.NodeTaint(key=each.key, value=each.value, effect=each.effect) for each in overrides.taints],
         labels=dict(overrides.labels),
     )
 

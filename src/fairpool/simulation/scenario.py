@@ -115,7 +115,7 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitReason:
+class Pause:
     """Nothing more for so many seconds."""
 
     seconds: float
@@ -208,7 +208,7 @@ class Expect:
         return "expect"
 
 
-Action = Submit | Ask | Resize | SetQuota | Strike | Until | WaitReason | Await | Expect
+Action = Submit | Ask | Resize | SetQuota | Strike | Until | Pause | Await | Expect
 
 
 @dataclass(frozen=True, slots=True)

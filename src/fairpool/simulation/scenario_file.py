@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fairpool.api.wire import LABEL_NAME_MAX, PROJECT_NAME_MAX
+from fairpool.api.limits import LABEL_NAME_MAX, PROJECT_NAME_MAX
 from fairpool.model.ids import NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
 from fairpool.model.organization import (

@@ -22,13 +22,13 @@ from fairpool.simulation.scenario import (
     Condition,
     Expect,
     NodeEvent,
+    Pause,
     Phase,
     Resize,
     SetQuota,
     Strike,
     Submit,
     Until,
-    WaitReason,
     Wish,
 )
 from fairpool.simulation.world import Stage
@@ -96,7 +96,7 @@ class Script:
         match action:
             case Until():
                 return _after(START, action.offset_s)
-            case WaitReason():
+            case Pause():
                 return _after(position.since, action.seconds)
             case Await():
                 return _after(position.since, action.within_s)
@@ -114,7 +114,7 @@ class Script:
     def _performed(self, phase: Phase, action: Action) -> bool:
         """False: not yet."""
         match action:
-            case Until() | WaitReason():
+            case Until() | Pause():
                 due = self.wakes_at()
                 if due is not None and self._stage.now < due:
                     return False

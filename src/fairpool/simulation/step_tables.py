@@ -25,6 +25,7 @@ from fairpool.simulation.scenario import (
     Expected,
     Figure,
     NodeEvent,
+    Pause,
     Phase,
     Resize,
     SetQuota,
@@ -32,7 +33,6 @@ from fairpool.simulation.scenario import (
     Submit,
     Until,
     Value,
-    WaitReason,
     Wish,
 )
 from fairpool.simulation.toml_table import Table, called
@@ -134,7 +134,7 @@ class Reader:
                 table.complain("submit", "twice", f"{spec.id} was submitted before", "choose another name")
             self.behaviours[spec.id] = behaviour
             if actions and jobs.every_s:
-                actions.append(WaitReason(jobs.every_s))
+                actions.append(Pause(jobs.every_s))
             actions.append(Submit(spec))
             if pace is Pace.RUNNING:
                 actions.append(Await(Condition.RUNNING, (spec.id,)))
@@ -156,7 +156,7 @@ class Reader:
                 table.complain("wait", "value", f"cannot wait for {words[0]!r}", fix)
                 return []
             seconds = table.as_seconds("wait", value, None)
-            return [] if seconds is None else [WaitReason(seconds)]
+            return [] if seconds is None else [Pause(seconds)]
         condition = Condition(words[0])
         names = tuple(WorkloadId(each) for each in words[1:])
         if bool(names) == (condition in ABOUT_ALL):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from fairpool.api.wire import NAME_PATTERN
+from fairpool.api.limits import NAME_PATTERN
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 from fairpool.model.spelling import did_you_mean

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from fairpool.api.clusters import EventReport, WorkloadReport
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.cycle import SnapshotHook
 from fairpool.cluster.ledger import DiskTrouble, Ledger, LedgerProblem
 from fairpool.cluster.loop import Loop
+from fairpool.cluster.planning import SnapshotHook
 from fairpool.cluster.pod_slots import workload_of
 from fairpool.cluster.rollup import gpus_held_milli
 from fairpool.engines.simulated.behaviour import Behaviour

@@ -37,8 +37,8 @@ STOPPED = 143
 def main(arguments: list[str]) -> int:
     """Train to the end, or until told to stop; the exit code."""
     options, others = _parser().parse_known_args(arguments)
-    folder = options.checkpoint_dir or os.environ.get("FAIRPOOL_CHECKPOINT_DIR", "")
-    training = Training(options, folder)
+    directory = options.checkpoint_dir or os.environ.get("FAIRPOOL_CHECKPOINT_DIR", "")
+    training = Training(options, directory)
     signal.signal(signal.SIGTERM, training.on_notice)
     _say(f"GPUs: {os.environ.get('RUNAI_NUM_OF_GPUS', '0')}, arithmetic: {'NumPy' if np else 'plain Python'}")
     if others:
@@ -56,11 +56,11 @@ def main(arguments: list[str]) -> int:
 class Training:
     """A logistic regression by gradient descent, in as many slow steps as one likes."""
 
-    def __init__(self, options: argparse.Namespace, folder: str) -> None:
+    def __init__(self, options: argparse.Namespace, directory: str) -> None:
         self.epochs, self.steps, self.step_s = options.epochs, options.steps, options.step_seconds
-        self.path = os.path.join(folder, CHECKPOINT) if folder else ""
+        self.path = os.path.join(directory, CHECKPOINT) if directory else ""
         self.saves = os.environ.get("RANK", "0") == "0"
-        """Pods of one run share the folder, and all know the same: one of them writes it down."""
+        """Pods of one run share the directory, and all know the same: one of them writes it down."""
         self.epoch = self.step = 0
         self.is_told_to_stop = False
         self.loss, self.accuracy = math.log(2), 0.5
@@ -90,16 +90,16 @@ class Training:
         """Whole or not at all: whoever is killed here still has the one before. Says whether it was saved."""
         if not self.path or not self.saves:
             return False
-        folder, new = os.path.dirname(self.path), f"{self.path}.{os.getpid()}.new"
+        directory, new = os.path.dirname(self.path), f"{self.path}.{os.getpid()}.new"
         saved = {"epoch": self.epoch, "step": self.step, "weights": self.weights}
         try:
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(directory, exist_ok=True)
             with open(new, "w", encoding="utf-8") as file:
                 json.dump({**saved, "loss": self.loss, "accuracy": self.accuracy}, file)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(new, self.path)
-            handle = os.open(folder, os.O_RDONLY)
+            handle = os.open(directory, os.O_RDONLY)
             try:
                 os.fsync(handle)
             finally:

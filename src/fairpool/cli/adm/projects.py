@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairpool.cli.adm.quota_flags import changed, department_changed, is_given, quota_flags
+from fairpool.api.limits import PROJECT_NAME_MAX
+from fairpool.api.record import document
+from fairpool.cli.adm.names import check_name
+from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
+from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag, project_names
-from fairpool.cli.runai.failure import Failure, failure, meant
-from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
-from fairpool.cli.runai.projects import pool_text, project_facts, quota_text
-from fairpool.cli.screen import printable
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag, project_names
+from fairpool.cli.runai.listing import output_flag, show, show_one
+from fairpool.cli.runai.projects import pool_line, project_facts, quota_text
+from fairpool.cli.screen import Column, printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.organization import Department, Project
+    from fairpool.api.organization import Project
 
 RULES = "Scheduling"
 LIMITS = {
-    "interactive_time_limit": "interactive_job_time_limit_seconds",
-    "train_time_limit": "training_job_time_limit_seconds",
-    "interactive_idle_limit": "interactive_job_max_idle_duration_seconds",
-    "interactive_preemptible_idle_limit": "interactive_job_preempt_idle_duration_seconds",
-    "train_idle_limit": "training_job_max_idle_duration_seconds",
+    "interactive_time_limit": "interactiveJobTimeLimitSeconds",
+    "train_time_limit": "trainingJobTimeLimitSeconds",
+    "interactive_idle_limit": "interactiveJobMaxIdleDurationSeconds",
+    "interactive_preemptible_idle_limit": "interactiveJobPreemptIdleDurationSeconds",
+    "train_idle_limit": "trainingJobMaxIdleDurationSeconds",
 }
 """Flags to fields."""
 
@@ -76,19 +78,16 @@ def project_flags(command: Any) -> Any:
     return command
 
 
-# --- projects ----------------------------------------------------------------------------------------------------
-
-
 @click.command(
-    "list", cls=Leaf, short_help="List projects.", example="runai-adm project list -o wide", with_project=False
+    "list", cls=Command, short_help="List projects.", example="runai-adm project list -o wide", with_project=False
 )
 @output_flag
 @click.pass_obj
-def list_projects(here: Here, output: str | None) -> None:
+def list_projects(options: GlobalOptions, output: str | None) -> None:
     """List projects with their quota and usage."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = sorted(client.projects(), key=lambda each: each.name)
     columns: list[Column[Project]] = [
         Column("NAME", lambda each: each.name),
@@ -97,32 +96,32 @@ def list_projects(here: Here, output: str | None) -> None:
         Column("GPU QUOTA", lambda each: quota_text(each.total_resources.gpu_quota)),
         Column("ALLOCATED", lambda each: f"{each.allocated_gpus:.2f}"),
         Column("JOBS", lambda each: str(each.workloads)),
-        Column("POOLS", lambda each: "; ".join(_pool_line(each) for each in each.resources), wide=True),
+        Column("POOLS", lambda each: "; ".join(pool_line(each) for each in each.resources), wide=True),
         Column("DESCRIPTION", lambda each: each.description, wide=True),
     ]
-    show(output, columns, found, documents=_documents(found))
+    show(output, columns, found, documents=document(found))
     if output in (None, "wide"):
-        _warn(here, (warning for each in found for warning in each.warnings))
+        options.warn_each(warning for each in found for warning in each.warnings)
 
 
 @click.command(
-    "get", cls=Leaf, short_help="Show a project.", example="runai-adm project get team-a", with_project=False
+    "get", cls=Command, short_help="Show a project.", example="runai-adm project get team-a", with_project=False
 )
 @click.argument("name", shell_complete=project_names)
 @output_flag
 @click.pass_obj
-def get_project(here: Here, name: str, output: str | None) -> None:
+def get_project(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a project."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = _project(client, name)
-    _show_one(output, found, project_facts(found))
+    show_one(output, found, project_facts(found))
 
 
 @click.command(
     "create",
-    cls=Leaf,
+    cls=Command,
     short_help="Create a project.",
     example="runai-adm project create team-a --gpu-quota 4 --department default",
     with_project=False,
@@ -132,30 +131,30 @@ def get_project(here: Here, name: str, output: str | None) -> None:
 @quota_flags
 @project_flags
 @click.pass_obj
-def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None, **asked: Any) -> None:
+def create_project(options: GlobalOptions, /, name: str, node_pool: str, cluster: str | None, **asked: Any) -> None:
     """Create a project. The default quota is 0: everything that the project runs is then over quota.
 
     If there is more than one cluster, choose one with --cluster or `runai config cluster`.
     """
-    from fairpool.api.organization import ProjectRequest
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
+    check_name(name, PROJECT_NAME_MAX)
     said = _said(asked, None)
     chosen = cluster or session.configuration.default("cluster", session.server)
     if chosen:
-        said["cluster_id"] = chosen
-    request = checked(ProjectRequest, {"name": name, "resources": changed([], node_pool, asked), **said})
+        said["clusterId"] = chosen
+    request = {"name": name, "resources": changed([], node_pool, asked), **said}
     with session.connected() as client:
         made = client.create_project(request)
     click.echo(f"Project {printable(name)} created successfully.")
-    _warn(here, made.warnings)
-    _warn_of_idle_limits(here, asked)
+    options.warn_each(made.warnings)
+    _warn_of_idle_limits(options, asked)
 
 
 @click.command(
     "update",
-    cls=Leaf,
+    cls=Command,
     short_help="Change a project.",
     example="runai-adm project update team-a --gpu-quota 6",
     with_project=False,
@@ -164,30 +163,29 @@ def create_project(here: Here, /, name: str, node_pool: str, cluster: str | None
 @quota_flags
 @project_flags
 @click.pass_obj
-def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> None:
+def update_project(options: GlobalOptions, /, name: str, node_pool: str, **asked: Any) -> None:
     """Change a project. Settings that you do not name keep their values.
 
     If the project is changed by another request at the same time, the update is refused.
     """
-    from fairpool.api.organization import ProjectUpdate
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         before = _project(client, name)
         said = _said(asked, before)
         if is_given(asked):
             said["resources"] = changed(before.resources, node_pool, asked)
         if not said:
             raise failure("command.no_change", "nothing to change", "see `runai-adm project update --help`")
-        made = client.update_project(name, checked(ProjectUpdate, said), before.revision)
+        made = client.update_project(name, said, before.revision)
     click.echo(f"Project {printable(name)} updated successfully.")
-    _warn(here, made.warnings)
-    _warn_of_idle_limits(here, asked)
+    options.warn_each(made.warnings)
+    _warn_of_idle_limits(options, asked)
 
 
 @click.command(
     "delete",
-    cls=Leaf,
+    cls=Command,
     short_help="Delete a project.",
     example="runai-adm project delete team-a --move-jobs-to team-b",
     with_project=False,
@@ -196,17 +194,17 @@ def update_project(here: Here, /, name: str, node_pool: str, **asked: Any) -> No
 @flag("--delete-jobs", is_flag=True, help="Stop and delete the project's jobs.")
 @flag("--move-jobs-to", metavar="PROJECT", shell_complete=project_names, help="Move the jobs to another project.")
 @click.pass_obj
-def delete_project(here: Here, name: str, delete_jobs: bool, move_jobs_to: str | None) -> None:
+def delete_project(options: GlobalOptions, name: str, delete_jobs: bool, move_jobs_to: str | None) -> None:
     """Delete a project. If it still has jobs, add --delete-jobs or --move-jobs-to."""
     from fairpool.cli.runai.session import Session
 
     if delete_jobs and move_jobs_to:
         raise failure("flag.both", "--delete-jobs and --move-jobs-to cannot be used together", "leave one out")
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         _project(client, name)
-        fate = "delete" if delete_jobs else "move" if move_jobs_to else None
+        choice = "delete" if delete_jobs else "move" if move_jobs_to else None
         try:
-            client.delete_project(name, workloads=fate, move_to=move_jobs_to)
+            client.delete_project(name, workloads=choice, move_to=move_jobs_to)
         except Exception as error:
             raise _undecided(error) from error
     click.echo(f"Project {printable(name)} deleted successfully.")
@@ -233,19 +231,19 @@ def _said(asked: dict[str, Any], before: Project | None) -> dict[str, Any]:
     """What was said beside the quota, as fields of the API."""
     said: dict[str, Any] = {}
     if asked["department"] is not None:
-        said["parent_id"] = asked["department"]
+        said["parentId"] = asked["department"]
     if asked["description"] is not None:
         said["description"] = asked["description"]
     if asked["default_node_pools"] is not None:
-        said["default_node_pools"] = _listed(asked["default_node_pools"])
+        said["defaultNodePools"] = _listed(asked["default_node_pools"])
     limits = _limits(asked)
     if limits:
-        rules = before.scheduling_rules.model_dump(exclude_none=True) if before is not None else {}
-        said["scheduling_rules"] = rules | limits
+        rules = document(before.scheduling_rules) if before is not None else {}
+        said["schedulingRules"] = rules | limits
     types = {"training": asked["node_types_train"], "workspace": asked["node_types_interactive"]}
     if any(text is not None for text in types.values()):
-        known = before.node_types.model_dump() if before is not None else {}
-        said["node_types"] = known | {name: _listed(text) for name, text in types.items() if text is not None}
+        known = document(before.node_types) if before is not None else {}
+        said["nodeTypes"] = known | {name: _listed(text) for name, text in types.items() if text is not None}
     return said
 
 
@@ -258,204 +256,10 @@ def _limits(asked: dict[str, Any]) -> dict[str, int | None]:
     return {field: limit or None for field, limit in read.items() if not isinstance(limit, Problem)}
 
 
-def _warn_of_idle_limits(here: Here, asked: dict[str, Any]) -> None:
+def _warn_of_idle_limits(options: GlobalOptions, asked: dict[str, Any]) -> None:
     if any(asked[name] for name in LIMITS if "idle" in name):
-        here.warn("Note: idle limits are saved but not enforced yet, because GPU utilization is not measured.")
+        options.warn("Note: idle limits are saved but not enforced yet, because GPU utilization is not measured.")
 
 
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _pool_line(owed: Any) -> str:
-    return f"{owed.node_pool.name or owed.node_pool.id}: {pool_text(owed)}"
-
-
-# --- departments -------------------------------------------------------------------------------------------------
-
-
-@click.command(
-    "list", cls=Leaf, short_help="List departments.", example="runai-adm department list", with_project=False
-)
-@output_flag
-@click.pass_obj
-def list_departments(here: Here, output: str | None) -> None:
-    """List departments with their quota and projects."""
-    from fairpool.cli.runai.session import Session
-
-    with Session(here).connected() as client:
-        found = sorted(client.departments(), key=lambda each: each.name)
-    columns: list[Column[Department]] = [
-        Column("NAME", lambda each: each.name),
-        Column("GPU QUOTA", department_quota_text),
-        Column("ALLOCATED", lambda each: f"{each.allocated_gpus:.2f}"),
-        Column("PROJECTS", lambda each: ", ".join(each.projects) or "-"),
-        Column("POOLS", lambda each: "; ".join(_pool_line(each) for each in each.resources), wide=True),
-        Column("DESCRIPTION", lambda each: each.description, wide=True),
-    ]
-    show(output, columns, found, documents=_documents(found))
-    if output in (None, "wide"):
-        _warn(here, (warning for each in found for warning in each.warnings))
-
-
-@click.command(
-    "get", cls=Leaf, short_help="Show a department.", example="runai-adm department get research", with_project=False
-)
-@click.argument("name")
-@output_flag
-@click.pass_obj
-def get_department(here: Here, name: str, output: str | None) -> None:
-    """Show a department."""
-    from fairpool.cli.runai.session import Session
-
-    with Session(here).connected() as client:
-        found = _department(client, name)
-    pairs = [
-        ("NAME", found.name),
-        ("DESCRIPTION", found.description),
-        ("GPU QUOTA", department_quota_text(found)),
-        ("ALLOCATED GPUS", f"{found.allocated_gpus:.2f}"),
-        *(
-            (f"NODE POOL {each.node_pool.name or each.node_pool.id}".upper(), pool_text(each))
-            for each in found.resources
-        ),
-        ("PROJECTS", ", ".join(found.projects) or "-"),
-        *(("WARNING", warning) for warning in found.warnings),
-    ]
-    _show_one(output, found, pairs)
-
-
-@click.command(
-    "create",
-    cls=Leaf,
-    short_help="Create a department.",
-    example="runai-adm department create research --gpu-quota 8",
-    with_project=False,
-)
-@click.argument("name")
-@quota_flags
-@flag("--description", metavar="TEXT", help="Description of the department.")
-@click.pass_obj
-def create_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
-    """Create a department. Without --gpu-quota, its quota is the sum of its projects' quotas.
-
-    With `--gpu-quota unlimited`, nothing that its projects use counts as over the department's quota.
-    """
-    from fairpool.api.organization import DepartmentRequest
-    from fairpool.cli.runai.session import Session
-
-    said = {"name": name, "description": description or "", "resources": department_changed([], node_pool, asked)}
-    request = checked(DepartmentRequest, said)
-    with Session(here).connected() as client:
-        made = client.create_department(request)
-    click.echo(f"Department {printable(name)} created successfully.")
-    _warn(here, made.warnings)
-
-
-@click.command(
-    "update",
-    cls=Leaf,
-    short_help="Change a department.",
-    example="runai-adm department update research --gpu-quota 12",
-    with_project=False,
-)
-@click.argument("name")
-@quota_flags
-@flag("--description", metavar="TEXT", help="Description of the department.")
-@click.pass_obj
-def update_department(here: Here, /, name: str, node_pool: str, description: str | None, **asked: Any) -> None:
-    """Change a department. Settings that you do not name keep their values.
-
-    With `--gpu-quota unset`, its quota is the sum of its projects' quotas again.
-    """
-    from fairpool.api.organization import DepartmentRequest
-    from fairpool.cli.runai.session import Session
-
-    if not is_given(asked) and description is None:
-        raise failure("command.no_change", "nothing to change", "see `runai-adm department update --help`")
-    with Session(here).connected() as client:
-        before = _department(client, name)
-        said = {
-            "name": name,
-            "description": before.description if description is None else description,
-            "resources": department_changed(before.resources, node_pool, asked),
-        }
-        made = client.replace_department(checked(DepartmentRequest, said), before.revision)
-    click.echo(f"Department {printable(name)} updated successfully.")
-    _warn(here, made.warnings)
-
-
-@click.command(
-    "delete",
-    cls=Leaf,
-    short_help="Delete a department without projects.",
-    example="runai-adm department delete research",
-    with_project=False,
-)
-@click.argument("name")
-@click.pass_obj
-def delete_department(here: Here, name: str) -> None:
-    """Delete a department. It must have no projects."""
-    from fairpool.cli.runai.session import Session
-
-    with Session(here).connected() as client:
-        _department(client, name)
-        client.delete_department(name)
-    click.echo(f"Department {printable(name)} deleted successfully.")
-
-
-def department_quota_text(found: Department) -> str:
-    """What a department is owed; where that was never set, what follows from its projects."""
-    owed = quota_text(found.total_resources.gpu_quota)
-    return owed if found.quota_is_set else f"not set (follows its projects: {owed})"
-
-
-def _department(client: Client, name: str) -> Department:
-    found = {each.name: each for each in client.departments()}
-    if name not in found:
-        raise failure("department.unknown", f"there is no department {name}", hint=meant(name, found))
-    return found[name]
-
-
-def _warn(here: Here, warnings: Iterable[str]) -> None:
-    for each in dict.fromkeys(warnings):
-        here.warn(f"Warning: {printable(each)}")
-
-
-# --- both --------------------------------------------------------------------------------------------------------
-
-
-def _documents(found: Iterable[Any]) -> list[Any]:
-    return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
-
-
-def _show_one(output: str | None, found: Any, pairs: list[tuple[str, str]]) -> None:
-    if output in ("json", "yaml"):
-        show_document(output, _documents([found])[0])
-    elif output == "name":
-        click.echo(printable(found.name))
-    else:
-        screen = screen_here()
-        facts(screen, pairs)
-        screen.show()
-
-
-def checked(model: Any, said: dict[str, Any]) -> Any:
-    """A request, or everything that is wrong with what was said."""
-    from fairpool.api.wire import ValidationError
-
-    try:
-        return model(**said)
-    except ValidationError as error:
-        raise Failure([_wrong(each) for each in error.errors(include_url=False)]) from error
-
-
-def _wrong(error: Any) -> Problem:
-    """One thing that the API does not take, in words of this command."""
-    from fairpool.api.wire import PROJECT_NAME_MAX
-
-    place = ".".join(map(str, error["loc"]))
-    if place == "name" and error["type"] in ("string_pattern_mismatch", "string_too_long"):
-        fix = f"use up to {PROJECT_NAME_MAX} characters: a-z, 0-9 and -, starting with a letter, such as team-a"
-        return Problem("flag.name", f"{error['input']!r} is not a valid name", fix)
-    return Problem("flag.wrong_value", f"{place}: {error['msg']}", "correct the value")

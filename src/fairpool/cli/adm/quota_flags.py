@@ -1,19 +1,18 @@
-"""What is owed to a project or department in one node pool, from flags. Pure but for Click."""
+"""Flags for the quota of a project or department in one node pool."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairpool.cli.runai.command_tree import flag
-from fairpool.cli.runai.failure import failure
+from fairpool.api.record import document
+from fairpool.cli.failure import failure
+from fairpool.cli.runai.flags import flag
 
 if TYPE_CHECKING:
-    from fairpool.api.organization import DepartmentResources, PoolResources, PoolTerms
-
-OwedT = TypeVar("OwedT", bound="PoolTerms")
+    from fairpool.api.organization import PoolTerms
 
 UNSET = "unset"
 QUOTA = "Quota in one node pool"
@@ -57,48 +56,32 @@ def quota_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def changed(before: Sequence[PoolResources], pool: str, asked: dict[str, Any]) -> list[PoolResources]:
-    """What a project is owed in every pool, after the flags had their say about one."""
-    from fairpool.api.organization import PoolResources
-
-    return _changed(PoolResources, before, pool, asked)
-
-
-def department_changed(
-    before: Sequence[DepartmentResources], pool: str, asked: dict[str, Any]
-) -> list[DepartmentResources]:
-    """The same for a department, whose quotas may also be unset."""
-    from fairpool.api.organization import DepartmentResources
-
-    return _changed(DepartmentResources, before, pool, asked, may_be_unset=True)
-
-
-def _changed(
-    model: type[OwedT], before: Sequence[OwedT], pool: str, asked: dict[str, Any], *, may_be_unset: bool = False
-) -> list[OwedT]:
-    from fairpool.api.organization import PoolReference
-    from fairpool.api.wire import ValidationError
-
-    known = next((each for each in before if each.pool == pool), None)
-    owed = known or model(node_pool=PoolReference(id=pool))
-    document = owed.model_dump(mode="json", by_alias=True)
+def changed(
+    before: Sequence[PoolTerms], pool: str, asked: dict[str, Any], *, may_be_unset: bool = False
+) -> list[dict[str, Any]]:
+    """The quotas in every pool, as they travel, after the flags have changed those of one. `may_be_unset`: of a
+    department, whose quotas may follow its projects."""
+    resources: list[dict[str, Any]] = document(before)
+    known = next((each for each in resources if _pool(each) == pool), None)
+    if known is None:
+        known = {"nodePool": {"id": pool}}
+        resources.append(known)
     for noun, unit in (("gpu", 1), ("cpu", 1000), ("memory", 1)):
         for flag_name, field in ((f"{noun}_quota", "deserved"), (f"{noun}_limit", "limit")):
             if asked[flag_name] is not None:
                 unset = may_be_unset and asked[flag_name].lower() == UNSET
-                document[noun][field] = None if unset else amount(flag_name, asked[flag_name], unit)
+                terms = known.setdefault(noun, {})
+                terms[field] = None if unset else amount(flag_name, asked[flag_name], unit)
                 if noun == "memory":
-                    document[noun]["units"] = "Mib"
+                    terms["units"] = "Mib"
     if asked["over_quota"] is not None:
-        document["gpu"] |= {"overQuota": asked["over_quota"], "overQuotaWeight": None}
-    try:
-        after = model.model_validate(document)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise failure(
-            "flag.quota", f"{'.'.join(map(str, first['loc']))}: {first['msg']}", "correct the value"
-        ) from error
-    return [after if each is known else each for each in before] + ([after] if known is None else [])
+        known["gpu"] = known.get("gpu", {}) | {"overQuota": asked["over_quota"], "overQuotaWeight": None}
+    return resources
+
+
+def _pool(owed: dict[str, Any]) -> str:
+    reference = owed.get("nodePool", {})
+    return str(reference.get("name") or reference.get("id", "default"))
 
 
 def is_given(asked: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""`runai-adm set node-role` and `remove node-role`: what a node is for, as labels among its marks."""
+"""`runai-adm set node-role` and `remove node-role`: what a node is for, as labels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.adm.nodes import complete, known_node
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, failure, not_yet
+from fairpool.cli.adm.nodes import known_node, overrides_of
+from fairpool.cli.failure import Failure, failure, not_yet
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
 
@@ -25,7 +25,7 @@ def node_role(verb: str) -> click.Command:
 
     @click.command(
         "node-role",
-        cls=Leaf,
+        cls=Command,
         short_help="Set the role of a node." if verb == "set" else "Remove a role from a node.",
         example=f"runai-adm {verb} node-role --gpu-worker dgx1-1",
         with_project=False,
@@ -43,7 +43,7 @@ def node_role(verb: str) -> click.Command:
     @flag("--dynamic-mig-enabled", is_flag=True, hidden=True)
     @click.pass_obj
     def command(
-        here: Here,
+        options: GlobalOptions,
         names: tuple[str, ...],
         runai_system_worker: bool,
         gpu_worker: bool,
@@ -61,26 +61,27 @@ def node_role(verb: str) -> click.Command:
         if not roles or (not names and not everywhere):
             fix = f"for example: runai-adm {verb} node-role --gpu-worker NODE"
             raise failure("role.incomplete", "the role or the node is missing", fix)
-        _apply(here, verb, roles, names, everywhere)
+        _apply(options, verb, roles, names, everywhere)
 
     return command
 
 
-def _apply(here: Here, verb: str, roles: list[str], names: tuple[str, ...], everywhere: bool) -> None:
+def _apply(options: GlobalOptions, verb: str, roles: list[str], names: tuple[str, ...], everywhere: bool) -> None:
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         nodes = _workers(client) if everywhere else list(names)
         for name in nodes:
             before = known_node(client, name)
-            labels = {key: value for key, value in before.marks.labels.items() if key not in roles}
+            overrides = overrides_of(before)
+            labels = {key: value for key, value in overrides["labels"].items() if key not in roles}
             if verb == "set":
                 labels |= dict.fromkeys(roles, "true")
-            client.override_node(name, complete(before.marks.model_copy(update={"labels": labels})), before.revision)
+            client.override_node(name, {**overrides, "labels": labels}, before.revision)
             words = ", ".join(role.removeprefix(PREFIX) for role in roles)
             click.echo(f"Node {printable(name)}: role {words} {'set' if verb == 'set' else 'removed'}.")
     if verb == "set" and roles != [SYSTEM]:
-        here.warn(NOT_ENFORCED)
+        options.warn(NOT_ENFORCED)
 
 
 def _workers(client: Client) -> list[str]:

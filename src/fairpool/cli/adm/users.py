@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
+from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag, project_names
-from fairpool.cli.runai.failure import Failure, failure, meant
-from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
-from fairpool.cli.screen import printable
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag, project_names
+from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
+from fairpool.cli.screen import Column, printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -18,60 +20,61 @@ if TYPE_CHECKING:
     from fairpool.api.client import Client
 
 ROLES = ("administrator", "researcher")
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
-@click.command("list", cls=Leaf, short_help="List users.", example="runai-adm user list", with_project=False)
+@click.command("list", cls=Command, short_help="List users.", example="runai-adm user list", with_project=False)
 @output_flag
 @click.pass_obj
-def list_users(here: Here, output: str | None) -> None:
+def list_users(options: GlobalOptions, output: str | None) -> None:
     """List users with their system-wide roles."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = sorted(client.users(), key=lambda each: each.email)
     columns: list[Column[User]] = [
         Column("USER", lambda each: each.username),
-        Column("ROLES", lambda each: ", ".join(role.value for role in each.roles) or "-"),
+        Column("ROLES", lambda each: ", ".join(role for role in each.roles) or "-"),
         Column("CREATED", lambda each: ages.local(each.created_at), spare=1),
         Column("ID", lambda each: each.id, wide=True),
     ]
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, columns, found, documents=documents)
 
 
 @click.command(
-    "get", cls=Leaf, short_help="Show a user.", example="runai-adm user get ann@example.com", with_project=False
+    "get", cls=Command, short_help="Show a user.", example="runai-adm user get ann@example.com", with_project=False
 )
 @click.argument("name")
 @output_flag
 @click.pass_obj
-def get_user(here: Here, name: str, output: str | None) -> None:
+def get_user(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a user with their roles and the projects in which they apply."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = _user(client, name)
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
     if output in ("json", "yaml"):
-        listed = [rule.model_dump(mode="json", by_alias=True) for rule in rules]
-        document = found.model_dump(mode="json", by_alias=True, exclude_none=True)
-        show_document(output, {**document, "accessRules": listed})
+        show_document(output, {**document(found), "accessRules": document(rules)})
     elif output == "name":
         click.echo(printable(found.username))
     else:
         screen = screen_here()
-        facts(screen, [("USER", found.username), ("ID", found.id), ("CREATED", ages.local(found.created_at))])
-        facts(screen, [("ROLE", _rule_text(rule)) for rule in rules])
+        screen.facts(
+            [("USER", found.username), ("ID", found.id), ("CREATED", ages.local(found.created_at))], aligned=False
+        )
+        screen.facts([("ROLE", _rule_text(rule)) for rule in rules], aligned=False)
         screen.show()
 
 
 def _rule_text(rule: AccessRule) -> str:
-    return f"{rule.role_name} in {rule.scope_type.value} {rule.scope_id}".rstrip()
+    return f"{rule.role_name} in {rule.scope_type} {rule.scope_id}".rstrip()
 
 
 @click.command(
     "create",
-    cls=Leaf,
+    cls=Command,
     short_help="Create a user.",
     example="runai-adm user create ann@example.com --project team-a",
     with_project=False,
@@ -87,34 +90,29 @@ def _rule_text(rule: AccessRule) -> str:
     help="Make the user a researcher in this project; repeatable.",
 )
 @click.pass_obj
-def create_user(here: Here, email: str, role: str | None, projects: tuple[str, ...]) -> None:
+def create_user(options: GlobalOptions, email: str, role: str | None, projects: tuple[str, ...]) -> None:
     """Create a user. The password is shown once and must be changed at the first login."""
-    from fairpool.api.access import AccessRuleRequest, RoleName, UserRequest
-    from fairpool.api.wire import ValidationError
     from fairpool.cli.runai.session import Session, check_project
 
-    try:
-        request = UserRequest(email=email, roles=[RoleName(role)] if role else [])
-    except ValidationError as error:
-        raise failure("user.email", f"{email!r} is not a valid email address", "write NAME@HOST") from error
-    with Session(here).connected() as client:
+    if not EMAIL.fullmatch(email):
+        raise failure("user.email", f"{email!r} is not a valid email address", "write NAME@HOST")
+    with Session(options).connected() as client:
         for project in projects:
             check_project(client, project)
-        made = client.create_user(request)
+        made = client.create_user({"email": email, "roles": [role] if role else []})
         click.echo(f"User {printable(made.username)} created successfully.")
         click.echo(f"Temporary password, shown only once: {made.temp_password}")
         for project in projects:
-            rule = AccessRuleRequest(subject_id=made.id, role_id=RoleName.RESEARCHER, scope_id=project)
-            client.create_access_rule(rule)
+            client.create_access_rule({"subjectId": made.id, "roleId": "researcher", "scopeId": project})
             click.echo(f"Role researcher granted in project {printable(project)}.")
     if not role and not projects:
         fix = f"runai-adm user update {made.username} --add-project PROJECT"
-        here.notice(f"This user has no role yet and cannot do anything. To grant one: {fix}")
+        options.notice(f"This user has no role yet and cannot do anything. To grant one: {fix}")
 
 
 @click.command(
     "update",
-    cls=Leaf,
+    cls=Command,
     short_help="Change a user's projects.",
     example="runai-adm user update ann@example.com --add-project team-b",
     with_project=False,
@@ -129,14 +127,15 @@ def create_user(here: Here, email: str, role: str | None, projects: tuple[str, .
 )
 @flag("--remove-project", multiple=True, metavar="NAME", help="Remove the user from this project; repeatable.")
 @click.pass_obj
-def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]) -> None:
+def update_user(
+    options: GlobalOptions, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]
+) -> None:
     """Add a user to projects, or remove them from projects."""
-    from fairpool.api.access import AccessRuleRequest, RoleName
     from fairpool.cli.runai.session import Session, check_project
 
     if not add_project and not remove_project:
         raise failure("command.no_change", "nothing to change", "see `runai-adm user update --help`")
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         found = _user(client, name)
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id and rule.scope_type == "project"]
         strange = [project for project in remove_project if project not in {rule.scope_id for rule in rules}]
@@ -145,9 +144,7 @@ def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_proj
             raise Failure([Problem("rule.unknown", what.format(name, project), "") for project in strange])
         for project in add_project:
             check_project(client, project)
-            client.create_access_rule(
-                AccessRuleRequest(subject_id=found.id, role_id=RoleName.RESEARCHER, scope_id=project)
-            )
+            client.create_access_rule({"subjectId": found.id, "roleId": "researcher", "scopeId": project})
         for rule in rules:
             if rule.scope_id in remove_project:
                 client.delete_access_rule(rule.id)
@@ -155,33 +152,37 @@ def update_user(here: Here, name: str, add_project: tuple[str, ...], remove_proj
 
 
 @click.command(
-    "delete", cls=Leaf, short_help="Delete a user.", example="runai-adm user delete ann@example.com", with_project=False
+    "delete",
+    cls=Command,
+    short_help="Delete a user.",
+    example="runai-adm user delete ann@example.com",
+    with_project=False,
 )
 @click.argument("name")
 @click.pass_obj
-def delete_user(here: Here, name: str) -> None:
+def delete_user(options: GlobalOptions, name: str) -> None:
     """Delete a user. Their sessions end; their jobs are kept."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         client.delete_user(_user(client, name).id)
     click.echo(f"User {printable(name)} deleted successfully.")
 
 
 @click.command(
     "reset-password",
-    cls=Leaf,
+    cls=Command,
     short_help="Reset the password of a user.",
     example="runai-adm user reset-password ann@example.com",
     with_project=False,
 )
 @click.argument("name")
 @click.pass_obj
-def reset_password(here: Here, name: str) -> None:
+def reset_password(options: GlobalOptions, name: str) -> None:
     """Set a new password. It is shown once and must be changed at the next login. All sessions of the user end."""
     from fairpool.cli.runai.session import Session
 
-    with Session(here).connected() as client:
+    with Session(options).connected() as client:
         password = client.reset_password(_user(client, name).id)
     click.echo(f"Temporary password of {printable(name)}, shown only once: {password}")
 

@@ -53,9 +53,9 @@ def local(text: str) -> str:
 
 def ahead(text: str, at: datetime | None = None) -> str:
     """A moment that is yet to come: `14:02:10 (in 20s)`, with the day where it is another."""
-    there, here = moment(text).astimezone(), (at or now()).astimezone()
-    day = "" if there.date() == here.date() else "%Y-%m-%d "
-    left = (there - here).total_seconds()
+    there, options = moment(text).astimezone(), (at or now()).astimezone()
+    day = "" if there.date() == options.date() else "%Y-%m-%d "
+    left = (there - options).total_seconds()
     return f"{there.strftime(f'{day}%H:%M:%S')} ({f'in {brief(left)}' if left >= 1 else 'now'})"
 
 

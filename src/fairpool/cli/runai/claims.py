@@ -6,22 +6,26 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf
-from fairpool.cli.runai.listing import Column, output_flag, show
+from fairpool.cli.runai.flags import Command, GlobalOptions
+from fairpool.cli.runai.listing import output_flag, show
+from fairpool.cli.screen import Column
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import ClaimItem
 
 
-@click.command("pvc", cls=Leaf, short_help="List the volume claims of a project.", example="runai list pvc -p team-a")
+@click.command(
+    "pvc", cls=Command, short_help="List the volume claims of a project.", example="runai list pvc -p team-a"
+)
 @output_flag
 @click.pass_obj
-def list_claims(here: Here, output: str | None) -> None:
+def list_claims(options: GlobalOptions, output: str | None) -> None:
     """List the volume claims of a project. Create one with `runai submit --new-pvc`."""
     from fairpool.cli.runai.session import Session, check_project
 
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     with session.connected() as client:
         check_project(client, project)
@@ -32,8 +36,8 @@ def list_claims(here: Here, output: str | None) -> None:
         Column("AGE", lambda each: ages.age(each.created_at)),
         Column("USER", lambda each: each.created_by or "-", spare=1),
     ]
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, columns, found, documents=documents, title=f"Showing volume claims of project {project}")
     if not found and output in (None, "wide"):
         example = "runai submit NAME -i IMAGE --new-pvc claimname=data,size=10Gi,path=/data"
-        here.notice(f"There are no volume claims in project {project}. To create one: {example}")
+        options.notice(f"There are no volume claims in project {project}. To create one: {example}")

@@ -1,4 +1,4 @@
-"""`completion bash|zsh|fish` prints the script to source, made by Click; `version` is beside it: both ask nobody."""
+"""`completion bash|zsh|fish` and `version`: two commands that need no server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 import click
 
 from fairpool import __version__
-from fairpool.cli.runai.command_tree import Leaf, flag
+from fairpool.cli.runai.flags import Command, flag
 
 SHELLS = ("bash", "zsh", "fish")
 BEFORE = {
@@ -21,7 +21,7 @@ def completion_for(program: str) -> click.Command:
 
     @click.command(
         "completion",
-        cls=Leaf,
+        cls=Command,
         short_help="Print the completion script for bash, zsh or fish.",
         example=f"source <({program} completion bash)",
         with_project=False,
@@ -50,7 +50,11 @@ def version_of(program: str) -> click.Command:
     """The command that prints the version of one program."""
 
     @click.command(
-        "version", cls=Leaf, short_help="Print the version.", example=f"{program} version --short", with_project=False
+        "version",
+        cls=Command,
+        short_help="Print the version.",
+        example=f"{program} version --short",
+        with_project=False,
     )
     @flag("--short", is_flag=True, help="Print only the version number.")
     def version(short: bool) -> None:

@@ -1,6 +1,6 @@
 """What the command remembers between two calls: the server, the default project of each, and the login to each.
 
-Two files in one folder: `config.json` to read and edit, `credentials.json` for nobody else's eyes. A token is kept
+Two files in one folder: `config.json` to read and edit, `credentials.json` readable by its owner alone. A token is kept
 under the address of its server and is never sent to another.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fairpool.cli.runai.failure import failure
+from fairpool.cli.failure import failure
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 ANY_ADDRESS = frozenset({"", "0.0.0.0", "::", "[::]"})
@@ -64,7 +64,7 @@ def listening_here() -> str | None:
     host, colon, port = text.rpartition(":")
     if not colon:
         host, port = ("", port) if port.isdecimal() else (port, "8080")
-    if not port.isdecimal() or int(port) == 0:  # 0 is any port that is free: nobody knows which
+    if not port.isdecimal() or int(port) == 0:  # 0 is any free port, not known in advance
         return None
     return f"http://{'127.0.0.1' if host in ANY_ADDRESS else host}:{port}"
 
@@ -143,7 +143,7 @@ class Configuration:
             os.close(descriptor)
 
     def replace_login(self, server: str, login: Login) -> None:
-        """The same as `set_login`, for whoever holds the lock."""
+        """The same as `set_login`, for a caller that holds the lock."""
         self._write("credentials.json", self._read("credentials.json") | {server: asdict(login)})
 
     # --- files ---
@@ -165,7 +165,7 @@ class Configuration:
         return found if isinstance(found, dict) else {}
 
     def _write(self, name: str, document: dict[str, Any]) -> None:
-        """All of it or nothing, and readable for nobody else from the first moment on."""
+        """Atomically, and never readable by other users."""
         self._make_folder()
         descriptor, path = tempfile.mkstemp(prefix=f".{name}.", dir=self.place)
         try:

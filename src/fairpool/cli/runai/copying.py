@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai.archive_stream import Unsafe, unpack
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Place:
 
 @click.command(
     "cp",
-    cls=Leaf,
+    cls=Command,
     short_help="Copy files into or out of a running job.",
     example="runai cp train:/tmp/model.pt . -p team-a",
 )
@@ -50,7 +50,7 @@ class Place:
 @flag("--pod", metavar="POD", help="Pod to copy from or to (default: the first running pod).")
 @flag("-q", "--quiet", is_flag=True, help="Do not show progress.")
 @click.pass_obj
-def cp(here: Here, source: str, target: str, pod: str | None, quiet: bool) -> None:
+def cp(options: GlobalOptions, source: str, target: str, pod: str | None, quiet: bool) -> None:
     """Copy a file or folder between this machine and a running job.
 
     JOB:PATH is a path in the job; relative paths start in the job's working directory. If the target is a folder,
@@ -64,7 +64,7 @@ def cp(here: Here, source: str, target: str, pod: str | None, quiet: bool) -> No
         what = "neither path is in a job" if origin.job is None else "both paths are in a job"
         fix = "write one as JOB:PATH, as in runai cp data.csv train:/tmp/ or runai cp train:/tmp/model.pt ."
         raise failure("cp.places", what, fix)
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     with session.connected() as client:
         workload = job(client, project, origin.job or goal.job or "").id
@@ -72,7 +72,7 @@ def cp(here: Here, source: str, target: str, pod: str | None, quiet: bool) -> No
         if goal.job is not None:
             _copy_in(client, workload, pod, origin.path, goal.path, progress)
         else:
-            _copy_out(here, client, workload, pod, origin.path, goal.path, progress)
+            _copy_out(options, client, workload, pod, origin.path, goal.path, progress)
         progress.finish()
 
 
@@ -180,7 +180,7 @@ class Ended:
 
 
 def _copy_out(
-    here: Here, client: Client, workload: str, pod: str | None, source: str, target: str, progress: Progress
+    options: GlobalOptions, client: Client, workload: str, pod: str | None, source: str, target: str, progress: Progress
 ) -> None:
     source = source.rstrip("/") or "/"
     folder, name = os.path.split(source)
@@ -212,7 +212,7 @@ def _copy_out(
     _raise_if_failed(stream, f"{source} in the job")
     if left_out:
         some = ", ".join(left_out[:5]) + (f" and {len(left_out) - 5} more" if len(left_out) > 5 else "")
-        here.warn(f"Skipped, because they are not files or folders: {some}")
+        options.warn(f"Skipped, because they are not files or folders: {some}")
 
 
 class FromShell(io.RawIOBase):
@@ -265,8 +265,8 @@ def _ask(client: Client, workload: str, pod: str | None, command: tuple[str, ...
 
 
 def _send(send: Callable[[], None]) -> None:
-    """A command that ends early closes the connection under whoever still writes to it; each layer of the connection
-    says so with an exception of its own."""
+    """A command that ends early closes the connection while the other side still writes to it; each layer of it
+    raises an exception of its own."""
     try:
         send()
     except Exception as error:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.pod_choice import pod_to_read
+from fairpool.api.record import document
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
-from fairpool.cli.runai.listing import FORMATS, Column, draw, facts, screen_here, show_document
+from fairpool.cli.runai.listing import FORMATS, PROSE, screen_here, show_document
 from fairpool.cli.runai.suggestions import job_names
-from fairpool.cli.screen import Screen, printable
+from fairpool.cli.screen import Column, Screen, printable
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import EventItem, PodItem, Workload, WorkloadItem
@@ -27,27 +29,27 @@ POD_WORDS = {
 }
 OUTCOME_WORDS = {"ok": "Succeeded", "error": "Failed", "lost": "Lost", "evicted": "Evicted", "stopped": "Stopped"}
 WARNINGS = frozenset({"error", "lost", "evicted"})
-"""Outcomes that nobody asked for."""
+"""Outcomes that are shown as warnings."""
 
 
-def _describe(here: Here, name: str, output: str | None) -> None:
+def _describe(options: GlobalOptions, name: str, output: str | None) -> None:
     from fairpool.cli.runai.session import Session, job
 
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     with session.connected() as client:
         found = client.workload(job(client, project, name).id)
-        lives = client.history(found.id)
+        pods = client.history(found.id)
         events = client.events(found.id)
     if output == "name":
         click.echo(printable(found.name))
     elif output in ("json", "yaml"):
-        show_document(output, document(found, lives))
+        show_document(output, classic_document(found, pods))
     else:
         screen = screen_here()
-        facts(screen, summary(found, lives))
+        screen.facts(summary(found, pods), aligned=False)
         draw_mounts(screen, mounts(found.spec))
-        _draw_pods(screen, found, [life for life in lives if life.current])
+        _draw_pods(screen, found, [pod for pod in pods if pod.current])
         _draw_events(screen, events[-EVENTS_SHOWN:])
         screen.show()
 
@@ -56,37 +58,37 @@ _output = flag("-o", "--output", type=click.Choice(FORMATS), help="Output format
 
 
 @click.command(
-    "job", cls=Leaf, short_help="Show a job with its pods, mounts and events.", example="runai describe job hyper1"
+    "job", cls=Command, short_help="Show a job with its pods, mounts and events.", example="runai describe job hyper1"
 )
 @click.argument("name", shell_complete=job_names)
 @_output
 @click.pass_obj
-def describe_job(here: Here, name: str, output: str | None) -> None:
+def describe_job(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a job with its request, pods, mounts and events."""
-    _describe(here, name, output)
+    _describe(options, name, output)
 
 
-@click.command("get", cls=Leaf, short_help="Old name of describe job.", example="runai get hyper1")
+@click.command("get", cls=Command, short_help="Old name of describe job.", example="runai get hyper1")
 @click.argument("name", shell_complete=job_names)
 @_output
 @click.pass_obj
-def get(here: Here, name: str, output: str | None) -> None:
+def get(options: GlobalOptions, name: str, output: str | None) -> None:
     """Old name of `runai describe job`."""
-    _describe(here, name, output)
+    _describe(options, name, output)
 
 
 # --- what is shown -----------------------------------------------------------------------------------------------
 
 
-def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
+def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
     """The facts of a job."""
     memory = found.allocated_resources.gpu_memory_mib
-    ended = {life.index: life.outcome for life in lives if life.current and life.phase == "ended"}
+    ended = {pod.index: pod.outcome for pod in pods if pod.current and pod.phase == "ended"}
     pairs = [
         ("NAME", found.name),
         ("NAMESPACE", f"runai-{found.project_name}"),
         ("TYPE", type_word(found)),
-        ("STATUS", found.classic_status or found.phase.value),
+        ("STATUS", found.classic_status or found.phase),
         ("TRAINING DURATION", ages.clock(running_seconds(found))),
         ("GPUS", gpus_asked(found, max(found.requested_pods, 1))),
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
@@ -99,8 +101,8 @@ def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("COMPLETIONS", str(found.spec.get("completions", 1))),
         ("SUCCEEDED PODS", str(sum(outcome == "ok" for outcome in ended.values()))),
         ("FAILED PODS", str(sum(outcome == "error" for outcome in ended.values()))),
-        ("IS DISTRIBUTED WORKLOAD", str(found.type.value == "Distributed").lower()),
-        ("CREATED BY CLI", str(found.source.value == "CLI").lower()),
+        ("IS DISTRIBUTED WORKLOAD", str(found.type == "Distributed").lower()),
+        ("CREATED BY CLI", str(found.source == "CLI").lower()),
         ("SERVICE URL(S)", ", ".join(found.urls)),
         ("COMMAND LINE", found.command_line),
         ("USER", found.submitted_by),
@@ -110,7 +112,7 @@ def summary(found: Workload, lives: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("CREATED", ages.local(found.created_at)),
         *asked_of_time(found.spec),
     ]
-    return [*pairs, *reported(lives), *([("MESSAGE", found.phase_message)] if found.phase_message else [])]
+    return [*pairs, *reported(pods), *([("MESSAGE", found.phase_message)] if found.phase_message else [])]
 
 
 def tries(found: WorkloadItem) -> list[tuple[str, str]]:
@@ -131,57 +133,55 @@ def asked_of_time(spec: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def reported(lives: Sequence[PodItem]) -> list[tuple[str, str]]:
+def reported(pods: Sequence[PodItem]) -> list[tuple[str, str]]:
     """What the job says about itself, if it says anything: of the pod whose log is meant by the job's log."""
-    from fairpool.api.workloads import pod_to_read
-
-    life = pod_to_read(lives)
-    if life is None:
+    pod = pod_to_read(pods)
+    if pod is None:
         return []
-    metrics = [f"{name}={value:g}" for name, value in sorted(life.metrics.items())]
-    parameters = [f"{name}={value}" for name, value in sorted(life.parameters.items())]
+    metrics = [f"{name}={value:g}" for name, value in sorted(pod.metrics.items())]
+    parameters = [f"{name}={value}" for name, value in sorted(pod.parameters.items())]
     rows = [
-        ("PROGRESS", "" if life.progress_percent is None else f"{life.progress_percent:g}%"),
+        ("PROGRESS", "" if pod.progress_percent is None else f"{pod.progress_percent:g}%"),
         ("METRICS", ", ".join(metrics)),
         ("PARAMETERS", ", ".join(parameters)),
     ]
     return [(name, text) for name, text in rows if text]
 
 
-def document(found: Workload, lives: Sequence[PodItem]) -> dict[str, Any]:
+def classic_document(found: Workload, pods: Sequence[PodItem]) -> dict[str, Any]:
     """A job for programs: the keys that older scripts know, then everything else."""
-    current = [life for life in lives if life.current]
+    current = [pod for pod in pods if pod.current]
     return {
         "name": found.name,
         "namespace": f"runai-{found.project_name}",
         "duration": ages.clock(running_seconds(found)),
-        "status": found.classic_status or found.phase.value,
+        "status": found.classic_status or found.phase,
         "trainer": type_word(found),
         "chiefName": current[0].name if current else "",
         "instances": [
             {
-                "name": life.name,
-                "status": pod_word(life),
-                "age": ages.age(life.born_at),
-                "node": life.node or "N/A",
-                "chief": life is current[0],
-                **({} if life.progress_percent is None else {"progress": life.progress_percent}),
+                "name": pod.name,
+                "status": pod_word(pod),
+                "age": ages.age(pod.born_at),
+                "node": pod.node or "N/A",
+                "chief": pod is current[0],
+                **({} if pod.progress_percent is None else {"progress": pod.progress_percent}),
             }
-            for life in current
+            for pod in current
         ],
         "priority": found.priority_class_name or str(found.priority),
         "commandLine": found.command_line,
-        "workload": found.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "workload": document(found),
     }
 
 
-def pod_word(life: PodItem) -> str:
+def pod_word(pod: PodItem) -> str:
     """How a pod stands, in the classic words."""
-    if life.phase == "ended":
-        return OUTCOME_WORDS.get(life.outcome or "", "Unknown")
-    if life.trouble:
-        return life.trouble.partition(":")[0]
-    return POD_WORDS.get(life.phase, life.phase)
+    if pod.phase == "ended":
+        return OUTCOME_WORDS.get(pod.outcome or "", "Unknown")
+    if pod.trouble:
+        return pod.trouble.partition(":")[0]
+    return POD_WORDS.get(pod.phase, pod.phase)
 
 
 def mounts(spec: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -207,25 +207,25 @@ def draw_mounts(screen: Screen, found: list[tuple[str, str, str]]) -> None:
     screen.title("Mounts:")
     headings = ("SOURCE", "PATH", "MODE")
     columns = [Column[tuple[str, str, str]](name, _cell(index)) for index, name in enumerate(headings)]
-    draw(screen, columns, found)
+    screen.draw(columns, found)
 
 
 def _cell(index: int) -> Any:
     return lambda row: row[index]
 
 
-def _draw_pods(screen: Screen, found: Workload, lives: list[PodItem]) -> None:
+def _draw_pods(screen: Screen, found: Workload, pods: list[PodItem]) -> None:
     at = ages.now()
     screen.title("Pods:")
     columns: list[Column[PodItem]] = [
-        Column("POD", lambda life: life.name),
+        Column("POD", lambda pod: pod.name),
         Column("STATUS", pod_word),
         Column("TYPE", lambda _: type_word(found)),
-        Column("AGE", lambda life: ages.age(life.born_at, at)),
-        Column("NODE", lambda life: life.node or "N/A"),
+        Column("AGE", lambda pod: ages.age(pod.born_at, at)),
+        Column("NODE", lambda pod: pod.node or "N/A"),
     ]
-    if lives:
-        draw(screen, columns, lives)
+    if pods:
+        screen.draw(columns, pods)
     else:
         screen.text("No pods yet")
 
@@ -237,10 +237,10 @@ def _draw_events(screen: Screen, events: Sequence[EventItem]) -> None:
         Column("SOURCE", lambda event: f"pod/{event.pod_name or event.pod}" if event.pod else "job"),
         Column("TYPE", lambda event: "Warning" if event.outcome in WARNINGS else "Normal"),
         Column("AGE", lambda event: ages.age(event.at, at)),
-        Column("MESSAGE", event_text, prose=True),
+        Column("MESSAGE", event_text, least=PROSE),
     ]
     if events:
-        draw(screen, columns, events)
+        screen.draw(columns, events)
     else:
         screen.text("No events for resources")
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
-from fairpool.cli.runai.command_tree import Branch, Flag, Twig
-from fairpool.cli.runai.failure import Failure, not_yet
+from fairpool.cli.failure import Failure, not_yet
+from fairpool.cli.lazy_group import LazyCommand
+from fairpool.cli.runai.flags import Flag, Group
 from fairpool.cli.runai.submit import Submit, perform
 from fairpool.cli.runai.submit import submit as plain
 from fairpool.cli.runai.unsupported_commands import unsupported
@@ -39,20 +40,20 @@ NOT_HERE = {
 
 def submit_dist() -> click.Command:
     """The command with its frameworks."""
-    return Branch(
+    return Group(
         "submit-dist",
         help="Submit distributed training: several pods that start together.",
         example="runai submit-dist pytorch dist1 -i python -g 1 --workers 2 -- python train.py",
-        twigs={
-            "pytorch": Twig("Submit PyTorch training with a master and workers.", pytorch),
+        members={
+            "pytorch": LazyCommand("Submit PyTorch training with a master and workers.", pytorch),
             **{name: _refused(name) for name in ("mpi", "tf", "xgboost")},
         },
     )
 
 
-def _refused(framework: str) -> Twig:
+def _refused(framework: str) -> LazyCommand:
     """A framework whose pods need more than they would find."""
-    return Twig("Not supported yet.", lambda: unsupported("runai submit-dist", framework), hidden=True)
+    return LazyCommand("Not supported yet.", lambda: unsupported("runai submit-dist", framework), hidden=True)
 
 
 def pytorch() -> click.Command:

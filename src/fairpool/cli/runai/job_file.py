@@ -78,22 +78,32 @@ def read(text: str, source: str) -> list[Job] | list[Problem]:
     return problems or jobs
 
 
-def request(job: Job) -> SubmitAny | list[Problem]:
+def checked(job: Job) -> dict[str, Any] | list[Problem]:
     """What is sent for a job, or all that is wrong with it, each with its line."""
-    from fairpool.api import workload_spec as wire
-    from fairpool.api.wire import ValidationError
+    from fairpool.api.wire import ValidationError  # the models take 100 ms to load, and only job files need them
 
-    models: dict[str, type[wire.SubmitAny]] = {
+    model = _model(job.kind)
+    try:
+        return in_order(job.body, job.kind)
+    except ValidationError as error:
+        return [_problem(job, model, each) for each in error.errors(include_url=False)]
+
+
+def in_order(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """A request with its keys as the API spells and orders them; a `ValidationError` where it does not take them."""
+    return _model(kind).model_validate(body).model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def _model(kind: str) -> type[SubmitAny]:
+    from fairpool.api import workload_spec as wire
+
+    models: dict[str, type[SubmitAny]] = {
         "Workspace": wire.SubmitWorkspace,
         "Training": wire.SubmitTraining,
         "Distributed": wire.SubmitDistributed,
         "Inference": wire.SubmitInference,
     }
-    model = models[job.kind]
-    try:
-        return model.model_validate(job.body)
-    except ValidationError as error:
-        return [_problem(job, model, each) for each in error.errors(include_url=False)]
+    return models[kind]
 
 
 # --- from text to values -----------------------------------------------------------------------------------------
@@ -257,15 +267,15 @@ def _deepest(job: Job, place: Place) -> Place:
 
 def _keys_at(model: type[Request], place: Sequence[int | str]) -> list[str]:
     """The keys that are known at a place."""
-    here: type[Request] | None = model
+    options: type[Request] | None = model
     for part in place:
-        if here is None:
+        if options is None:
             return []
         if isinstance(part, int):
             continue
-        fields = {each.alias or name: each for name, each in here.model_fields.items()}
-        here = _model_in(fields[part].annotation) if part in fields else None
-    return [] if here is None else [each.alias or name for name, each in here.model_fields.items()]
+        fields = {each.alias or name: each for name, each in options.model_fields.items()}
+        options = _model_in(fields[part].annotation) if part in fields else None
+    return [] if options is None else [each.alias or name for name, each in options.model_fields.items()]
 
 
 def _model_in(hint: Any) -> type[Request] | None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
+from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, failure
-from fairpool.cli.runai.listing import Column, draw, natural, output_flag, show
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.listing import natural, output_flag, show
 from fairpool.cli.runai.watching import redraw, watch_flags
-from fairpool.cli.screen import Screen
+from fairpool.cli.screen import Column, Screen
 from fairpool.model.problem import Problem
 from fairpool.model.spelling import did_you_mean
 
@@ -25,7 +26,7 @@ FINISHED = frozenset({"Completed", "Failed", "Deleted"})
 
 
 @click.command(
-    "jobs", cls=Leaf, short_help="List jobs of one project or of all projects.", example="runai list jobs -p team-a"
+    "jobs", cls=Command, short_help="List jobs of one project or of all projects.", example="runai list jobs -p team-a"
 )
 @flag("-A", "--all-projects", is_flag=True, help="List the jobs of all projects you can see.")
 @flag("--status", "statuses", multiple=True, metavar="STATUS", help="Only jobs with this status; repeatable.")
@@ -35,7 +36,7 @@ FINISHED = frozenset({"Completed", "Failed", "Deleted"})
 @output_flag
 @click.pass_obj
 def list_jobs(
-    here: Here,
+    options: GlobalOptions,
     all_projects: bool,
     statuses: tuple[str, ...],
     user: str | None,
@@ -51,7 +52,7 @@ def list_jobs(
     if watch and output not in (None, "wide"):
         raise failure("list.watch", f"--watch shows a table and cannot print {output}", "leave out -o or --watch")
     chosen = Chosen(statuses=_statuses(statuses), labels=_labels(labels))
-    session = Session(here)
+    session = Session(options)
     project = None if all_projects else session.project()
     with session.connected() as client:
         filters = [] if project is None else [f"projectName=={project}"]
@@ -67,22 +68,22 @@ def list_jobs(
                 rows = chosen.of(client.all_workloads(filters=filters))
                 screen.text(title or "Showing jobs for all projects")
                 shown = [each for each in columns(ages.now(), one_project=project is not None) if not each.wide]
-                draw(screen, shown, rows)
+                screen.draw(shown, rows)
 
             redraw(table, interval, rounds)
             return
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, columns(ages.now(), one_project=project is not None), found, documents=documents, title=title)
     if not found and output in (None, "wide"):
-        _say_none(here, project, is_filtered=bool(statuses or user or labels))
+        _say_none(options, project, is_filtered=bool(statuses or user or labels))
 
 
-def _say_none(here: Here, project: str | None, *, is_filtered: bool) -> None:
+def _say_none(options: GlobalOptions, project: str | None, *, is_filtered: bool) -> None:
     where = f"in project {project}" if project is not None else "that you can see"
     if is_filtered:
-        here.notice(f"There are no matching jobs {where}.")
+        options.notice(f"There are no matching jobs {where}.")
         return
-    here.notice(f"There are no jobs {where}. To submit one: runai submit NAME -i IMAGE -g 0.5 -- COMMAND")
+    options.notice(f"There are no jobs {where}. To submit one: runai submit NAME -i IMAGE -g 0.5 -- COMMAND")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Chosen:
         return sorted(chosen, key=lambda each: (natural(each.project_name), natural(each.name)))
 
     def _holds(self, each: WorkloadItem) -> bool:
-        words = {each.classic_status.lower(), each.phase.value.lower()}
+        words = {each.classic_status.lower(), each.phase.lower()}
         return (not self.statuses or bool(self.statuses & words)) and all(
             each.labels.get(key) == value for key, value in self.labels.items()
         )
@@ -106,7 +107,9 @@ class Chosen:
 
 def _statuses(words: Sequence[str]) -> frozenset[str]:
     """As they were written, several in one word or one after the other; a word that no job can have is refused."""
-    from fairpool.model.status import CLASSIC_WORDS
+    if not words:
+        return frozenset()
+    from fairpool.model.status import CLASSIC_WORDS  # takes 15 ms
 
     known = {word.lower(): word for word in CLASSIC_WORDS}
     choices = f"use one of {', '.join(CLASSIC_WORDS)}"
@@ -133,7 +136,7 @@ def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
     """The eleven that people know, and more where there is room without end."""
     return [
         Column("NAME", lambda each: each.name),
-        Column("STATUS", lambda each: each.classic_status or each.phase.value),
+        Column("STATUS", lambda each: each.classic_status or each.phase),
         Column("AGE", lambda each: ages.age(each.created_at, at)),
         Column("NODE", node, spare=2),
         Column("IMAGE", lambda each: ", ".join(each.images), spare=8),
@@ -152,7 +155,7 @@ def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
 
 def type_word(each: WorkloadItem) -> str:
     """What kind of work, in the classic words."""
-    match each.type.value:
+    match each.type:
         case "Workspace":
             return "Interactive-Preemptible" if each.preemptible else "Interactive"
         case "Inference":
@@ -168,11 +171,11 @@ def node(each: WorkloadItem) -> str:
 def gpus(each: WorkloadItem) -> str:
     """`0.30 (0.30)`; of what is over, `- (0.30)`; of a request by memory, `0.13 (4096MiB)`."""
     held = each.allocated_resources.gpu
-    return f"{'-' if each.phase.value in FINISHED and not held else f'{held:.2f}'} ({gpus_asked(each)})"
+    return f"{'-' if each.phase in FINISHED and not held else f'{held:.2f}'} ({gpus_asked(each)})"
 
 
 def gpus_asked(each: WorkloadItem, parts: int = 1) -> str:
-    """What all its pods ask for, or one of so many: GPUs, or memory of a GPU that nobody knows yet."""
+    """What all its pods ask for, or one of so many: GPUs, or memory of a GPU that is not chosen yet."""
     asked = each.workload_requested_resources
     if asked.gpu_memory_mib is not None:
         return f"{asked.gpu_memory_mib // parts}MiB"
@@ -181,7 +184,7 @@ def gpus_asked(each: WorkloadItem, parts: int = 1) -> str:
 
 def pods(each: WorkloadItem) -> str:
     """`1 (0)`: those that run, and those that are to."""
-    waiting = each.requested_pods if each.phase.value == "Creating" else each.pending_pods
+    waiting = each.requested_pods if each.phase == "Creating" else each.pending_pods
     return f"{each.running_pods} ({waiting})"
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, complain, failure, not_yet
+from fairpool.cli.failure import Failure, complain, failure, not_yet
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
@@ -22,7 +22,7 @@ SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_
 
 @click.command(
     "login",
-    cls=Leaf,
+    cls=Command,
     short_help="Sign in.",
     example="runai login --user ann@example.com --server http://127.0.0.1:8080",
     with_project=False,
@@ -36,7 +36,12 @@ SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_
 @flag("--additional-scope", hidden=True)
 @click.pass_obj
 def login(
-    here: Here, /, user: str | None, application: str | None, password_stdin: bool, **single_sign_on: str | None
+    options: GlobalOptions,
+    /,
+    user: str | None,
+    application: str | None,
+    password_stdin: bool,
+    **single_sign_on: str | None,
 ) -> None:
     """Sign in to a server with a user name and password."""
     from fairpool.cli.runai.session import Session
@@ -45,7 +50,7 @@ def login(
     if asked:
         flags = [f"--{name.replace('_', '-')}" for name in asked]
         raise Failure([not_yet(f"single sign-on ({', '.join(flags)})", "sign in with --user and a password")])
-    session = Session(here)
+    session = Session(options)
     name = application or user or click.prompt("User", err=True)
     password = _password("Secret" if application else "Password", password_stdin)
     with session.unsigned() as client:
@@ -54,9 +59,9 @@ def login(
         session.configuration.set_server(session.server)
         click.echo("Logged in successfully")
         if answer.must_change_password:
-            here.warn(f"The password of {name} is temporary. Change it before you run other commands.")
+            options.warn(f"The password of {name} is temporary. Change it before you run other commands.")
             if password_stdin or not sys.stdin.isatty():
-                here.notice("Change it with: runai password")
+                options.notice("Change it with: runai password")
             else:
                 _change(session, client, name, password, _new_password())
 
@@ -84,7 +89,7 @@ def _new_password() -> str:
 
 
 def _problem_with(new: str) -> Problem | None:
-    from fairpool.api.access import PASSWORD_MAX, PASSWORD_MIN
+    from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 
     if len(new) < PASSWORD_MIN:
         what = "the new password is too short"
@@ -102,7 +107,9 @@ def _change(session: Session, client: Client, name: str, current: str, new: str)
     click.echo("Password changed")
 
 
-@click.command("password", cls=Leaf, short_help="Change your password.", example="runai password", with_project=False)
+@click.command(
+    "password", cls=Command, short_help="Change your password.", example="runai password", with_project=False
+)
 @flag(
     "--stdin",
     "from_stdin",
@@ -111,11 +118,11 @@ def _change(session: Session, client: Client, name: str, current: str, new: str)
     "read only the new one.",
 )
 @click.pass_obj
-def password(here: Here, from_stdin: bool) -> None:
+def password(options: GlobalOptions, from_stdin: bool) -> None:
     """Change your own password. Your other sessions end."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         me = client.me()
         if from_stdin or not sys.stdin.isatty():
@@ -130,13 +137,13 @@ def password(here: Here, from_stdin: bool) -> None:
         _change(session, client, me.username, current, new)
 
 
-@click.command("logout", cls=Leaf, short_help="Sign out.", example="runai logout", with_project=False)
+@click.command("logout", cls=Command, short_help="Sign out.", example="runai logout", with_project=False)
 @click.pass_obj
-def logout(here: Here) -> None:
+def logout(options: GlobalOptions) -> None:
     """Sign out. The token is revoked on the server and removed from this machine."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     if session.configuration.login(session.server) is None:
         click.echo(f"You were not logged in to {session.server}")
         return
@@ -145,23 +152,23 @@ def logout(here: Here) -> None:
             client.sign_out()
     except Failure as failed:
         if any(each.code != "access.not_signed_in" for each in failed.problems):
-            here.warn(
+            options.warn(
                 f"The token was removed from this machine, but not revoked at {session.server}. It expires by itself."
             )
     session.configuration.forget_login(session.server)
     click.echo("Logged out successfully")
 
 
-@click.command("whoami", cls=Leaf, short_help="Show who is signed in.", example="runai whoami", with_project=False)
+@click.command("whoami", cls=Command, short_help="Show who is signed in.", example="runai whoami", with_project=False)
 @click.pass_obj
-def whoami(here: Here) -> None:
+def whoami(options: GlobalOptions) -> None:
     """Show the signed-in user, their roles and the server."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         me = client.me()
     click.echo(f"User: {printable(me.username)}")
     click.echo(f"Logged in Id: {printable(me.id)}")
-    click.echo(f"Roles: {', '.join(role.value for role in me.roles) or '-'}")
+    click.echo(f"Roles: {', '.join(role for role in me.roles) or '-'}")
     click.echo(f"Server: {session.server}")

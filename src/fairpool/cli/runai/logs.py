@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
+from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import ERROR, Failure, failure
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.runai.terminal_text import Harmless
 from fairpool.model.problem import Problem
@@ -47,7 +48,7 @@ class Wanted:
         )
 
 
-@click.command("logs", cls=Leaf, short_help="Show a job's output.", example="runai logs hyper1 --tail 100 -f")
+@click.command("logs", cls=Command, short_help="Show a job's output.", example="runai logs hyper1 --tail 100 -f")
 @click.argument("name", shell_complete=job_names)
 @flag("-f", "--follow", is_flag=True, help="Stream new output until the pod ends.")
 @flag("--pod", metavar="POD", help="Pod by number or name (default: the running or failed pod).")
@@ -61,7 +62,7 @@ class Wanted:
 @flag("--raw", is_flag=True, help="Do not strip escape sequences that could harm a terminal.")
 @click.pass_obj
 def logs(
-    here: Here,
+    options: GlobalOptions,
     name: str,
     follow: bool,
     pod: str | None,
@@ -80,7 +81,7 @@ def logs(
     pod = pod or instance
     _refuse_contradictions(follow=follow, pod=pod, all_pods=all_pods, previous=previous, since=since, at=since_time)
     wanted = Wanted(None if tail < 0 else tail, _since(since) or since_time, timestamps, follow)
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     with session.connected() as client:
         found = job(client, project, name)
@@ -88,17 +89,17 @@ def logs(
             follow_all(session, client, found, wanted, raw=raw)
             return
         if all_pods:
-            show_all(here, client, found, wanted, previous=previous, raw=raw)
+            show_all(options, client, found, wanted, previous=previous, raw=raw)
             return
         if follow:
-            found = _wait_for_a_pod(here, client, found, pod)
-        chosen = _named(client, found, pod) if pod else _choice(here, client, found)
+            found = _wait_for_a_pod(options, client, found, pod)
+        chosen = _named(client, found, pod) if pod else _choice(options, client, found)
         if previous:
             chosen = _previous(client, found, chosen)
         written = write(wanted.chunks(client, found.id, chosen.id), raw=raw)
         if not written and wanted.tail != 0 and wanted.since is None:
             for line in silence(client.history(found.id), chosen.id):
-                here.notice(line)
+                options.notice(line)
 
 
 def _refuse_contradictions(
@@ -131,38 +132,34 @@ def _since(text: str | None) -> str | None:
 
 def _named(client: Client, found: WorkloadItem, pod: str) -> PodItem:
     """By the id or name of one of its tries, or by the number of the pod (its latest try with output)."""
-    from fairpool.api.workloads import pod_called, pods_there
-
-    lives = client.history(found.id)
-    chosen = pod_called(lives, pod)
+    pods = client.history(found.id)
+    chosen = pod_called(pods, pod)
     if chosen is None:
-        raise failure("pod.unknown", f"job {found.name} has no pod {pod}", pods_there(lives))
+        raise failure("pod.unknown", f"job {found.name} has no pod {pod}", pods_there(pods))
     return chosen
 
 
-def _choice(here: Here, client: Client, found: WorkloadItem) -> PodItem:
+def _choice(options: GlobalOptions, client: Client, found: WorkloadItem) -> PodItem:
     """Whose log is shown where no pod was named; where others could be meant, the reader is told."""
-    from fairpool.api.workloads import pod_to_read
-
-    lives = client.history(found.id)
-    chosen = pod_to_read(lives)
-    if chosen is None or not chosen.has_log:
-        raise failure("job.no_log", *no_output(found, lives))
-    for line in notices(found, lives, chosen):
-        here.notice(line)
+    pods = client.history(found.id)
+    chosen = pod_to_read(pods)
+    if chosen is None or not has_log(chosen):
+        raise failure("job.no_log", *no_output(found, pods))
+    for line in notices(found, pods, chosen):
+        options.notice(line)
     return chosen
 
 
-def notices(found: WorkloadItem, lives: Sequence[PodItem], chosen: PodItem) -> list[str]:
+def notices(found: WorkloadItem, pods: Sequence[PodItem], chosen: PodItem) -> list[str]:
     """What a reader should know who named no pod: which one this is, and which there are."""
     said = []
-    pods = [life for life in lives if life.current]
-    if len(pods) > 1:
-        others = [str(life.index) for life in pods if life.index != chosen.index]
+    current = [pod for pod in pods if pod.current]
+    if len(current) > 1:
+        others = [str(pod.index) for pod in current if pod.index != chosen.index]
         listed = f"{', '.join(others[:PODS_NAMED])}{', ...' if len(others) > PODS_NAMED else ''}"
         failed = ", which failed" if chosen.outcome == "error" else ""
-        said.append(f"{found.name} has {len(pods)} pods; showing pod {chosen.index}{failed}; others: --pod {listed}")
-    newest = next(life for life in pods if life.index == chosen.index)
+        said.append(f"{found.name} has {len(current)} pods; showing pod {chosen.index}{failed}; others: --pod {listed}")
+    newest = next(pod for pod in current if pod.index == chosen.index)
     if newest is not chosen:
         how = f" ({chosen.detail})" if chosen.detail else ""
         when = f" It starts at {ages.ahead(found.next_try_at)}." if found.next_try_at else ""
@@ -170,33 +167,31 @@ def notices(found: WorkloadItem, lives: Sequence[PodItem], chosen: PodItem) -> l
     return said
 
 
-def silence(lives: Sequence[PodItem], which: str) -> list[str]:
+def silence(pods: Sequence[PodItem], which: str) -> list[str]:
     """What is said of a pod without any output: whether it may still come, and where an earlier try's is."""
-    from fairpool.api.workloads import pod_called
-
-    life = pod_called(lives, which)
-    if life is None:
+    pod = pod_called(pods, which)
+    if pod is None:
         return []
-    if life.phase != "ended":
-        return [f"{life.name} has no output yet."]
-    code = "" if life.exit_code is None else f" with exit code {life.exit_code}"
-    said = [f"{life.name} ended{code} without output."]
-    before = [each for each in lives if each.index == life.index and each.incarnation < life.incarnation]
-    earlier = [each.name for each in before if each.has_log]
+    if pod.phase != "ended":
+        return [f"{pod.name} has no output yet."]
+    code = "" if pod.exit_code is None else f" with exit code {pod.exit_code}"
+    said = [f"{pod.name} ended{code} without output."]
+    before = [each for each in pods if each.index == pod.index and each.incarnation < pod.incarnation]
+    earlier = [each.name for each in before if has_log(each)]
     return [*said, *([f"Output of the previous try: --pod {earlier[-1]}"] if earlier else [])]
 
 
-def no_output(found: WorkloadItem, lives: Sequence[PodItem]) -> tuple[str, str]:
+def no_output(found: WorkloadItem, pods: Sequence[PodItem]) -> tuple[str, str]:
     """Why a job has no output, and what to do."""
-    name, status = found.name, found.classic_status or found.phase.value
-    ended = [life for life in lives if life.phase == "ended" and life.outcome == "error"]
+    name, status = found.name, found.classic_status or found.phase
+    ended = [pod for pod in pods if pod.phase == "ended" and pod.outcome == "error"]
     why = found.phase_message
     if not why and ended:
-        last = max(ended, key=lambda life: life.since)
+        last = max(ended, key=lambda pod: pod.since)
         why = last.detail or last.trouble or ""
-    trouble = next((life.trouble for life in lives if life.current and life.trouble), "")
+    trouble = next((pod.trouble for pod in pods if pod.current and pod.trouble), "")
     because = f": {why or trouble}" if why or trouble else ""
-    if found.phase.value in OVER:
+    if found.phase in OVER:
         return f"Job {name} has no output: it is {status} and never started{because}", f"see: runai why {name}"
     if found.next_try_at:
         after = f"wait with runai logs -f {name}, or see: runai why {name}"
@@ -210,25 +205,25 @@ def no_output(found: WorkloadItem, lives: Sequence[PodItem]) -> tuple[str, str]:
 
 def _previous(client: Client, found: WorkloadItem, chosen: PodItem) -> PodItem:
     """The try before the newest one of this pod that has output."""
-    tries = [life for life in client.history(found.id) if life.index == chosen.index]
-    newest = max(tries, key=lambda life: life.incarnation)
-    earlier = [life for life in tries if life.incarnation < newest.incarnation and life.has_log]
+    tries = [pod for pod in client.history(found.id) if pod.index == chosen.index]
+    newest = max(tries, key=lambda pod: pod.incarnation)
+    earlier = [pod for pod in tries if pod.incarnation < newest.incarnation and has_log(pod)]
     if not earlier:
         what = f"pod {chosen.index} of job {found.name} has no earlier try with output"
         raise failure("pod.no_previous", what, f"see its tries: runai history {found.name}")
     return earlier[-1]
 
 
-def _wait_for_a_pod(here: Here, client: Client, found: WorkloadItem, pod: str | None) -> WorkloadItem:
+def _wait_for_a_pod(options: GlobalOptions, client: Client, found: WorkloadItem, pod: str | None) -> WorkloadItem:
     """Who follows a job that is still waiting wants to see its first line, and not that there is none."""
     told = ""
-    while pod is None and not any(life.started_at or life.phase == "ended" for life in client.pods(found.id)):
+    while pod is None and not any(each.started_at or each.phase == "ended" for each in client.pods(found.id)):
         found = client.workload(found.id)
-        if found.phase.value in OVER or found.desired_phase.value != "Running":
+        if found.phase in OVER or found.desired_phase != "Running":
             return found
         if told != found.classic_status:
             because = f" ({found.phase_message})" if found.phase_message else ""
-            here.notice(f"Job {found.name} is {found.classic_status}{because}; waiting for its output ...")
+            options.notice(f"Job {found.name} is {found.classic_status}{because}; waiting for its output ...")
             told = found.classic_status
         time.sleep(LOOK_AGAIN_S)
     return found
@@ -290,30 +285,32 @@ class Interleaved:
             sys.stdout.buffer.flush()
 
 
-def show_all(here: Here, client: Client, found: WorkloadItem, wanted: Wanted, *, previous: bool, raw: bool) -> None:
+def show_all(
+    options: GlobalOptions, client: Client, found: WorkloadItem, wanted: Wanted, *, previous: bool, raw: bool
+) -> None:
     """One pod after the other."""
-    lives = client.history(found.id)
-    chosen = _with_output(lives, previous=previous)
+    pods = client.history(found.id)
+    chosen = _with_output(pods, previous=previous)
     if not chosen and previous:
         what = f"no pod of job {found.name} has an earlier try with output"
         raise failure("pod.no_previous", what, f"list its tries: runai history {found.name}")
     if not chosen:
-        raise failure("job.no_log", *no_output(found, lives))
-    silent = len({life.index for life in lives}) - len(chosen)
+        raise failure("job.no_log", *no_output(found, pods))
+    silent = len({pod.index for pod in pods}) - len(chosen)
     if silent:
-        here.notice(f"{silent} of {silent + len(chosen)} pods {'has' if silent == 1 else 'have'} no output yet.")
+        options.notice(f"{silent} of {silent + len(chosen)} pods {'has' if silent == 1 else 'have'} no output yet.")
     out = Interleaved(raw=raw)
-    for life in chosen:
-        out.copy(life.name, wanted.chunks(client, found.id, life.id))
+    for pod in chosen:
+        out.copy(pod.name, wanted.chunks(client, found.id, pod.id))
 
 
-def _with_output(lives: Sequence[PodItem], *, previous: bool) -> list[PodItem]:
+def _with_output(pods: Sequence[PodItem], *, previous: bool) -> list[PodItem]:
     """Of each pod its newest try with output, or the one before."""
     tries: dict[int, list[PodItem]] = {}
-    for life in lives:
-        if life.has_log and not (previous and life.current):
-            tries.setdefault(life.index, []).append(life)
-    return [max(tries[index], key=lambda life: life.incarnation) for index in sorted(tries)]
+    for pod in pods:
+        if has_log(pod) and not (previous and pod.current):
+            tries.setdefault(pod.index, []).append(pod)
+    return [max(tries[index], key=lambda pod: pod.incarnation) for index in sorted(tries)]
 
 
 def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Wanted, *, raw: bool) -> None:
@@ -324,21 +321,21 @@ def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Wa
     told = False
     while True:
         found = client.workload(found.id)
-        fresh = [life for life in client.pods(found.id) if life.has_log and life.id not in followed]
+        fresh = [pod for pod in client.pods(found.id) if has_log(pod) and pod.id not in followed]
         if len(fresh) + sum(thread.is_alive() for thread in followed.values()) > FOLLOWED_MAX:
             what = f"job {found.name} has more than {FOLLOWED_MAX} pods to follow"
             raise failure("logs.too_many", what, "name one with --pod, or leave out --follow")
-        for life in fresh:
-            read = _reading(session, found.id, life, wanted, out, failures)
-            followed[life.id] = threading.Thread(target=read, daemon=True)
-            followed[life.id].start()
+        for pod in fresh:
+            read = _reading(session, found.id, pod, wanted, out, failures)
+            followed[pod.id] = threading.Thread(target=read, daemon=True)
+            followed[pod.id].start()
         if out.error is not None:
             raise out.error
-        is_over = found.phase.value in OVER or found.desired_phase.value != "Running"
+        is_over = found.phase in OVER or found.desired_phase != "Running"
         if is_over and not any(thread.is_alive() for thread in followed.values()):
             break
         if not followed and not told:
-            session.here.notice(f"Job {found.name} is {found.classic_status}; waiting for its output ...")
+            session.options.notice(f"Job {found.name} is {found.classic_status}; waiting for its output ...")
             told = True
         time.sleep(LOOK_AGAIN_S)
     if failures:
@@ -348,12 +345,12 @@ def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Wa
 
 
 def _reading(
-    session: Session, workload: str, life: PodItem, wanted: Wanted, out: Interleaved, failures: list[Failure]
+    session: Session, workload: str, pod: PodItem, wanted: Wanted, out: Interleaved, failures: list[Failure]
 ) -> Callable[[], None]:
     def read() -> None:
         try:
             with session.connected() as client:  # one for each thread
-                out.copy(life.name, wanted.chunks(client, workload, life.id))
+                out.copy(pod.name, wanted.chunks(client, workload, pod.id))
         except Failure as failed:
             failures.append(failed)
         except OSError as error:

@@ -4,227 +4,26 @@ from __future__ import annotations
 
 import click
 
-from fairpool.cli.runai.command_tree import Branch, Root, Twig
+from fairpool.cli.lazy_group import LazyCommand, lazy
+from fairpool.cli.runai.flags import Group, RunaiProgram
 
 
-def _submit() -> click.Command:
-    from fairpool.cli.runai.submit import submit
-
-    return submit
-
-
-def _submit_dist() -> click.Command:
-    from fairpool.cli.runai.distributed import submit_dist
-
-    return submit_dist()
-
-
-def _list_jobs() -> click.Command:
-    from fairpool.cli.runai.jobs import list_jobs
-
-    return list_jobs
-
-
-def _list_projects() -> click.Command:
-    from fairpool.cli.runai.projects import list_projects
-
-    return list_projects
-
-
-def _list_nodes() -> click.Command:
-    from fairpool.cli.runai.nodes import list_nodes
-
-    return list_nodes
-
-
-def _list_clusters() -> click.Command:
-    from fairpool.cli.runai.nodes import list_clusters
-
-    return list_clusters
-
-
-def _list_claims() -> click.Command:
-    from fairpool.cli.runai.claims import list_claims
-
-    return list_claims
-
-
-def _describe_job() -> click.Command:
-    from fairpool.cli.runai.details import describe_job
-
-    return describe_job
-
-
-def _get() -> click.Command:
-    from fairpool.cli.runai.details import get
-
-    return get
-
-
-def _describe_project() -> click.Command:
-    from fairpool.cli.runai.projects import describe_project
-
-    return describe_project
-
-
-def _describe_node() -> click.Command:
-    from fairpool.cli.runai.nodes import describe_node
-
-    return describe_node
-
-
-def _config_project() -> click.Command:
-    from fairpool.cli.runai.projects import config_project
-
-    return config_project
-
-
-def _config_cluster() -> click.Command:
-    from fairpool.cli.runai.nodes import config_cluster
-
-    return config_cluster
-
-
-def _logs() -> click.Command:
-    from fairpool.cli.runai.logs import logs
-
-    return logs
-
-
-def _wait() -> click.Command:
-    from fairpool.cli.runai.wait import wait
-
-    return wait
-
-
-def _cp() -> click.Command:
-    from fairpool.cli.runai.copying import cp
-
-    return cp
-
-
-def _bash() -> click.Command:
-    from fairpool.cli.runai.visits import bash
-
-    return bash
-
-
-def _exec() -> click.Command:
-    from fairpool.cli.runai.visits import exec_command
-
-    return exec_command
-
-
-def _attach() -> click.Command:
-    from fairpool.cli.runai.visits import attach
-
-    return attach
-
-
-def _suspend() -> click.Command:
-    from fairpool.cli.runai.operations import suspend
-
-    return suspend
-
-
-def _resume() -> click.Command:
-    from fairpool.cli.runai.operations import resume
-
-    return resume
-
-
-def _delete() -> click.Command:
-    from fairpool.cli.runai.operations import delete
-
-    return delete
-
-
-def _why() -> click.Command:
-    from fairpool.cli.runai.reasons import why
-
-    return why
-
-
-def _history() -> click.Command:
-    from fairpool.cli.runai.reasons import history
-
-    return history
-
-
-def _top_overview() -> click.Command:
-    from fairpool.cli.runai.top import top_overview
-
-    return top_overview
-
-
-def _top_job() -> click.Command:
-    from fairpool.cli.runai.top import top_job
-
-    return top_job
-
-
-def _top_node() -> click.Command:
-    from fairpool.cli.runai.top import top_node
-
-    return top_node
-
-
-def _login() -> click.Command:
-    from fairpool.cli.runai.login import login
-
-    return login
-
-
-def _logout() -> click.Command:
-    from fairpool.cli.runai.login import logout
-
-    return logout
-
-
-def _whoami() -> click.Command:
-    from fairpool.cli.runai.login import whoami
-
-    return whoami
-
-
-def _password() -> click.Command:
-    from fairpool.cli.runai.login import password
-
-    return password
-
-
-def _completion() -> click.Command:
-    from fairpool.cli.runai.completion import completion_for
-
-    return completion_for("runai")
-
-
-def _version() -> click.Command:
-    from fairpool.cli.runai.completion import version_of
-
-    return version_of("runai")
-
-
-def _unsupported(name: str) -> Twig:
-    def load() -> click.Command:
-        from fairpool.cli.runai.unsupported_commands import unsupported
-
-        return unsupported("runai", name)
-
-    return Twig("Not supported yet.", load, hidden=True)
+def _unsupported(name: str) -> LazyCommand:
+    place = "fairpool.cli.runai.unsupported_commands:unsupported"
+    return lazy("Not supported yet.", place, "runai", name, hidden=True)
 
 
 def _list() -> click.Command:
-    return Branch(
+    return Group(
         "list",
         help="List jobs (the default), projects, nodes, clusters or volume claims.",
         example="runai list jobs -p team-a",
-        twigs={
-            "jobs": Twig("List jobs of one project or of all projects.", _list_jobs),
-            "projects": Twig("List projects with their quotas.", _list_projects),
-            "nodes": Twig("List nodes with their GPUs.", _list_nodes),
-            "clusters": Twig("List clusters and the default project.", _list_clusters),
-            "pvc": Twig("List the volume claims of a project.", _list_claims),
+        members={
+            "jobs": lazy("List jobs of one project or of all projects.", "fairpool.cli.runai.jobs:list_jobs"),
+            "projects": lazy("List projects with their quotas.", "fairpool.cli.runai.projects:list_projects"),
+            "nodes": lazy("List nodes with their GPUs.", "fairpool.cli.runai.nodes:list_nodes"),
+            "clusters": lazy("List clusters and the default project.", "fairpool.cli.runai.nodes:list_clusters"),
+            "pvc": lazy("List the volume claims of a project.", "fairpool.cli.runai.claims:list_claims"),
             "templates": _unsupported("templates"),
         },
         aliases={
@@ -240,14 +39,16 @@ def _list() -> click.Command:
 
 
 def _describe() -> click.Command:
-    return Branch(
+    return Group(
         "describe",
         help="Show a job, project or node in detail.",
         example="runai describe job hyper1 -p team-a",
-        twigs={
-            "job": Twig("Show a job with its pods, mounts and events.", _describe_job),
-            "project": Twig("Show a project with its quota, usage and rules.", _describe_project),
-            "node": Twig("Show a node with its GPUs and pods.", _describe_node),
+        members={
+            "job": lazy("Show a job with its pods, mounts and events.", "fairpool.cli.runai.details:describe_job"),
+            "project": lazy(
+                "Show a project with its quota, usage and rules.", "fairpool.cli.runai.projects:describe_project"
+            ),
+            "node": lazy("Show a node with its GPUs and pods.", "fairpool.cli.runai.nodes:describe_node"),
             "template": _unsupported("template"),
         },
         aliases={"jobs": "job", "projects": "project", "nodes": "node", "templates": "template"},
@@ -256,91 +57,94 @@ def _describe() -> click.Command:
 
 
 def _config() -> click.Command:
-    return Branch(
+    return Group(
         "config",
         help="Set the default project or cluster.",
         example="runai config project team-a",
-        twigs={
-            "project": Twig("Set the default project.", _config_project),
-            "cluster": Twig("Set the cluster for new projects.", _config_cluster),
+        members={
+            "project": lazy("Set the default project.", "fairpool.cli.runai.projects:config_project"),
+            "cluster": lazy("Set the cluster for new projects.", "fairpool.cli.runai.nodes:config_cluster"),
         },
     )
 
 
 def _project() -> click.Command:
-    return Branch(
+    return Group(
         "project",
         help="Old name of `runai config project` and `runai list projects`.",
         example="runai project set team-a",
-        twigs={
-            "set": Twig("Set the default project.", _config_project),
-            "list": Twig("List projects with their quotas.", _list_projects),
+        members={
+            "set": lazy("Set the default project.", "fairpool.cli.runai.projects:config_project"),
+            "list": lazy("List projects with their quotas.", "fairpool.cli.runai.projects:list_projects"),
         },
     )
 
 
 def _cluster() -> click.Command:
-    return Branch(
+    return Group(
         "cluster",
         help="Old name of `runai config cluster` and `runai list clusters`.",
         example="runai cluster set local",
-        twigs={
-            "set": Twig("Set the cluster for new projects.", _config_cluster),
-            "list": Twig("List clusters and the default project.", _list_clusters),
+        members={
+            "set": lazy("Set the cluster for new projects.", "fairpool.cli.runai.nodes:config_cluster"),
+            "list": lazy("List clusters and the default project.", "fairpool.cli.runai.nodes:list_clusters"),
         },
     )
 
 
 def _top() -> click.Command:
-    return Branch(
+    return Group(
         "top",
         help="Show current usage by node, project and job.",
         example="runai top --watch",
-        twigs={
-            "overview": Twig("Show nodes, projects and running jobs (the default).", _top_overview),
-            "job": Twig("Show running jobs and their resources.", _top_job),
-            "node": Twig("Show nodes and how much of each is allocated.", _top_node),
+        members={
+            "overview": lazy(
+                "Show nodes, projects and running jobs (the default).", "fairpool.cli.runai.top:top_overview"
+            ),
+            "job": lazy("Show running jobs and their resources.", "fairpool.cli.runai.top:top_job"),
+            "node": lazy("Show nodes and how much of each is allocated.", "fairpool.cli.runai.top:top_node"),
         },
         aliases={"jobs": "job", "nodes": "node"},
         default="overview",
     )
 
 
-TWIGS = {
-    "submit": Twig("Submit a job.", _submit),
-    "submit-dist": Twig("Submit distributed training.", _submit_dist),
-    "list": Twig("List jobs, projects, nodes, clusters or volume claims.", _list),
-    "describe": Twig("Show a job, project or node in detail.", _describe),
-    "logs": Twig("Show a job's output.", _logs),
-    "wait": Twig("Wait until jobs finish, run or are deleted.", _wait),
-    "cp": Twig("Copy files into or out of a running job.", _cp),
-    "bash": Twig("Open a shell in a job.", _bash),
-    "exec": Twig("Run a command in a job.", _exec),
-    "attach": Twig("Attach to a job's main process.", _attach),
-    "suspend": Twig("Stop jobs so that they can be resumed.", _suspend),
-    "resume": Twig("Queue suspended jobs again.", _resume),
-    "delete": Twig("Stop and delete jobs.", _delete),
-    "why": Twig("Explain why a job is waiting, stopped or failed.", _why),
-    "history": Twig("Show every try of a job's pods.", _history),
-    "top": Twig("Show current GPU usage; --watch refreshes it.", _top),
-    "config": Twig("Set the default project or cluster.", _config),
-    "login": Twig("Sign in.", _login),
-    "logout": Twig("Sign out.", _logout),
-    "whoami": Twig("Show who is signed in.", _whoami),
-    "password": Twig("Change your password.", _password),
-    "completion": Twig("Print the completion script for bash, zsh or fish.", _completion),
-    "version": Twig("Print the version.", _version),
-    "get": Twig("Old name of describe job.", _get, hidden=True),
-    "project": Twig("Old name of config project.", _project, hidden=True),
-    "cluster": Twig("Old name of config cluster.", _cluster, hidden=True),
+COMPLETION = "fairpool.cli.runai.completion:completion_for"
+MEMBERS = {
+    "submit": lazy("Submit a job.", "fairpool.cli.runai.submit:submit"),
+    "submit-dist": lazy("Submit distributed training.", "fairpool.cli.runai.distributed:submit_dist"),
+    "list": LazyCommand("List jobs, projects, nodes, clusters or volume claims.", _list),
+    "describe": LazyCommand("Show a job, project or node in detail.", _describe),
+    "logs": lazy("Show a job's output.", "fairpool.cli.runai.logs:logs"),
+    "wait": lazy("Wait until jobs finish, run or are deleted.", "fairpool.cli.runai.wait:wait"),
+    "cp": lazy("Copy files into or out of a running job.", "fairpool.cli.runai.copying:cp"),
+    "bash": lazy("Open a shell in a job.", "fairpool.cli.runai.visits:bash"),
+    "exec": lazy("Run a command in a job.", "fairpool.cli.runai.visits:exec_command"),
+    "attach": lazy("Attach to a job's main process.", "fairpool.cli.runai.visits:attach"),
+    "suspend": lazy("Stop jobs so that they can be resumed.", "fairpool.cli.runai.operations:suspend"),
+    "resume": lazy("Queue suspended jobs again.", "fairpool.cli.runai.operations:resume"),
+    "delete": lazy("Stop and delete jobs.", "fairpool.cli.runai.operations:delete"),
+    "why": lazy("Explain why a job is waiting, stopped or failed.", "fairpool.cli.runai.reasons:why"),
+    "history": lazy("Show every try of a job's pods.", "fairpool.cli.runai.reasons:history"),
+    "top": LazyCommand("Show current GPU usage; --watch refreshes it.", _top),
+    "config": LazyCommand("Set the default project or cluster.", _config),
+    "login": lazy("Sign in.", "fairpool.cli.runai.login:login"),
+    "logout": lazy("Sign out.", "fairpool.cli.runai.login:logout"),
+    "whoami": lazy("Show who is signed in.", "fairpool.cli.runai.login:whoami"),
+    "password": lazy("Change your password.", "fairpool.cli.runai.login:password"),
+    "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai"),
+    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_of", "runai"),
+    "get": lazy("Old name of describe job.", "fairpool.cli.runai.details:get", hidden=True),
+    "project": LazyCommand("Old name of config project.", _project, hidden=True),
+    "cluster": LazyCommand("Old name of config cluster.", _cluster, hidden=True),
     **{name: _unsupported(name) for name in ("port-forward", "submit-mpi", "template", "update")},
 }
 
-main = Root(
+main = RunaiProgram(
     "runai",
     help="Submit and manage jobs on shared GPUs.",
     example="runai submit hello -i python -g 0.5 -- python -c 'print(1)'",
-    twigs=TWIGS,
+    members=MEMBERS,
 )
 
 

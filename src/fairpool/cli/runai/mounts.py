@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairpool.cli.runai.failure import not_yet
+from fairpool.cli.failure import not_yet
 from fairpool.model.problem import Problem
 from fairpool.model.spelling import did_you_mean
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.runai.command_tree import Here, Leaf
-from fairpool.cli.runai.failure import Failure, failure, meant
-from fairpool.cli.runai.listing import Column, draw, facts, natural, output_flag, screen_here, show, show_document
+from fairpool.api.record import document
+from fairpool.cli.failure import Failure, failure, meant
+from fairpool.cli.runai.flags import Command, GlobalOptions
+from fairpool.cli.runai.listing import natural, output_flag, screen_here, show, show_document
 from fairpool.cli.runai.suggestions import node_names
-from fairpool.cli.screen import Screen, printable
+from fairpool.cli.screen import Column, Screen, printable
 
 if TYPE_CHECKING:
     from fairpool.api.nodes import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
@@ -23,15 +24,15 @@ GIB = 1024**3
 
 
 @click.command(
-    "nodes", cls=Leaf, short_help="List nodes with their GPUs.", example="runai list nodes", with_project=False
+    "nodes", cls=Command, short_help="List nodes with their GPUs.", example="runai list nodes", with_project=False
 )
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @output_flag
 @click.pass_obj
-def list_nodes(here: Here, names: tuple[str, ...], output: str | None) -> None:
+def list_nodes(options: GlobalOptions, names: tuple[str, ...], output: str | None) -> None:
     """List nodes with their status, role and free resources."""
-    found = _asked_for(here, names)
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    found = _asked_for(options, names)
+    documents = document(found)
     show(output, columns(), found, documents=documents)
     if output in (None, "wide"):
         for each in found:
@@ -100,7 +101,7 @@ def _gib(size: int) -> str:
 
 @click.command(
     "node",
-    cls=Leaf,
+    cls=Command,
     short_help="Show a node with its GPUs and pods.",
     example="runai describe node dgx1-1",
     with_project=False,
@@ -108,11 +109,11 @@ def _gib(size: int) -> str:
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @output_flag
 @click.pass_obj
-def describe_node(here: Here, names: tuple[str, ...], output: str | None) -> None:
+def describe_node(options: GlobalOptions, names: tuple[str, ...], output: str | None) -> None:
     """Show nodes in detail, with their GPUs and pods. Without a name: all nodes."""
-    found = _in_detail(here, names)
+    found = _in_detail(options, names)
     if output in ("json", "yaml"):
-        show_document(output, [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found])
+        show_document(output, document(found))
         return
     if output == "name":
         show(output, columns(), found, documents=())
@@ -121,7 +122,7 @@ def describe_node(here: Here, names: tuple[str, ...], output: str | None) -> Non
     for each in found:
         if screen.lines:
             screen.text()
-        facts(screen, node_facts(each))
+        screen.facts(node_facts(each), aligned=False)
         draw_gpus(screen, each)
         draw_pods(screen, each)
     screen.show()
@@ -136,7 +137,7 @@ def draw_gpus(screen: Screen, each: NodeAnswer) -> None:
         Column("GPU", str),
         Column("ALLOCATED", lambda index: _device_text(each, index)),
     ]
-    draw(screen, columns, range(each.gpu_info.gpu_count))
+    screen.draw(columns, range(each.gpu_info.gpu_count))
 
 
 def draw_pods(screen: Screen, each: NodeDetail) -> None:
@@ -152,7 +153,7 @@ def draw_pods(screen: Screen, each: NodeDetail) -> None:
         Column("GPU ALLOCATED", lambda pod: f"{pod.gpu:.2f}"),
         Column("GPUS", lambda pod: ",".join(map(str, pod.devices)) or "-", spare=1),
     ]
-    draw(screen, columns, sorted(each.pods_there, key=lambda pod: (pod.project_name or "~", natural(pod.name))))
+    screen.draw(columns, sorted(each.pods_there, key=lambda pod: (pod.project_name or "~", natural(pod.name))))
 
 
 def _device_text(each: NodeAnswer, index: int) -> str:
@@ -176,10 +177,10 @@ def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:
     ]
 
 
-def _asked_for(here: Here, names: Sequence[str]) -> list[NodeAnswer]:
+def _asked_for(options: GlobalOptions, names: Sequence[str]) -> list[NodeAnswer]:
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         found = sorted(client.nodes(), key=lambda each: each.name)
     unknown = [name for name in names if name not in {each.name for each in found}]
@@ -188,12 +189,12 @@ def _asked_for(here: Here, names: Sequence[str]) -> list[NodeAnswer]:
     return [each for each in found if not names or each.name in names]
 
 
-def _in_detail(here: Here, names: Sequence[str]) -> list[NodeDetail]:
+def _in_detail(options: GlobalOptions, names: Sequence[str]) -> list[NodeDetail]:
     """Each with the pods on it, as they were at one moment."""
     from fairpool.cli.runai.session import Session
 
-    listed = _asked_for(here, names)
-    with Session(here).connected() as client:
+    listed = _asked_for(options, names)
+    with Session(options).connected() as client:
         return [client.node(each.name) for each in listed]
 
 
@@ -208,18 +209,18 @@ def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:
 
 @click.command(
     "clusters",
-    cls=Leaf,
+    cls=Command,
     short_help="List clusters and the default project.",
     example="runai list clusters",
     with_project=False,
 )
 @output_flag
 @click.pass_obj
-def list_clusters(here: Here, output: str | None) -> None:
+def list_clusters(options: GlobalOptions, output: str | None) -> None:
     """List the clusters of this server and show the current one."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         found = client.clusters()
     current = session.configuration.default("cluster", session.server) or (found[0].name if len(found) == 1 else None)
@@ -230,7 +231,7 @@ def list_clusters(here: Here, output: str | None) -> None:
         Column("STATUS", lambda each: each.status.state, wide=True),
         Column("ID", lambda each: each.uuid, wide=True),
     ]
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     show(output, columns, found, documents=documents, title="Configured clusters on this computer are:")
 
 
@@ -240,18 +241,18 @@ def _marked(each: ClusterAnswer, current: str | None, output: str | None) -> boo
 
 @click.command(
     "cluster",
-    cls=Leaf,
+    cls=Command,
     short_help="Set the cluster for new projects.",
     example="runai config cluster local",
     with_project=False,
 )
 @click.argument("name")
 @click.pass_obj
-def config_cluster(here: Here, name: str) -> None:
+def config_cluster(options: GlobalOptions, name: str) -> None:
     """Set the cluster in which new projects are created. A job runs in the cluster of its project."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         names = [each.name for each in client.clusters()]
     if name not in names:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.runai.command_tree import Leaf, flag
-from fairpool.cli.runai.failure import ERROR, failure, meant
+from fairpool.cli.failure import ERROR, failure, meant
+from fairpool.cli.runai.flags import Command, flag
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 
@@ -24,7 +24,7 @@ _all = flag("-A", "--all", "everything", is_flag=True, help="All jobs of the pro
 
 @click.command(
     "delete",
-    cls=Leaf,
+    cls=Command,
     short_help="Stop and delete jobs.",
     example="runai delete -p team-d d-1-gggg d-2-gg d-3-gg",
 )
@@ -42,7 +42,9 @@ def delete(ctx: click.Context, names: tuple[str, ...], everything: bool, yes: bo
     _operate(ctx, "delete", "deleted", names, everything, ask=ask, force=force)
 
 
-@click.command("suspend", cls=Leaf, short_help="Stop jobs so that they can be resumed.", example="runai suspend hyper1")
+@click.command(
+    "suspend", cls=Command, short_help="Stop jobs so that they can be resumed.", example="runai suspend hyper1"
+)
 @_names
 @_all
 @click.pass_context
@@ -51,7 +53,7 @@ def suspend(ctx: click.Context, names: tuple[str, ...], everything: bool) -> Non
     _operate(ctx, "suspend", "suspended", names, everything)
 
 
-@click.command("resume", cls=Leaf, short_help="Queue suspended jobs again.", example="runai resume hyper1")
+@click.command("resume", cls=Command, short_help="Queue suspended jobs again.", example="runai resume hyper1")
 @_names
 @_all
 @click.pass_context
@@ -133,12 +135,10 @@ def _everything(client: Client, project: str, *, leaving: bool) -> Found:
 
 def _done(client: Client, action: str, done: str, found: Found, force: bool) -> bool:
     """Whether one of them could not be done."""
-    from fairpool.api.workloads import BatchAction
-
     listed = [workload for ids in found.values() for workload in ids]
     failures: dict[str, str] = {}
     for start in range(0, len(listed), AT_ONCE):
-        answer = client.batch(listed[start : start + AT_ONCE], BatchAction(action), force=force)
+        answer = client.batch(listed[start : start + AT_ONCE], action, force=force)
         failures |= {each.id: each.message for each in answer.failed}
     for name, ids in found.items():
         wrong = [failures[workload] for workload in ids if workload in failures]

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
+from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, project_names
-from fairpool.cli.runai.failure import failure
-from fairpool.cli.runai.listing import Column, facts, output_flag, screen_here, show, show_document
-from fairpool.cli.screen import printable
+from fairpool.cli.runai.flags import Command, GlobalOptions, project_names
+from fairpool.cli.runai.listing import output_flag, show, show_one
+from fairpool.cli.screen import Column, printable
 
 if TYPE_CHECKING:
     from fairpool.api.organization import DepartmentResources, PoolResources, Project
 
+CAPITAL = re.compile(r"([A-Z])")
+
 
 @click.command(
     "projects",
-    cls=Leaf,
+    cls=Command,
     short_help="List projects with their quotas.",
     example="runai list projects",
     with_project=False,
 )
 @output_flag
 @click.pass_obj
-def list_projects(here: Here, output: str | None) -> None:
+def list_projects(options: GlobalOptions, output: str | None) -> None:
     """List the projects that you can use, with their quotas."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     default = session.default_project
     with session.connected() as client:
         found = sorted(client.projects(), key=lambda each: each.name)
-    documents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found]
+    documents = document(found)
     columns: list[Column[Project]] = [
         Column("PROJECT", lambda each: f"{each.name} (default)" if _marked(each, default, output) else each.name),
         Column("DEPARTMENT", lambda each: each.parent.name or "-", spare=3),
@@ -63,7 +67,7 @@ def _interactive_limit(each: Project) -> str:
 
 @click.command(
     "project",
-    cls=Leaf,
+    cls=Command,
     short_help="Show a project with its quota, usage and rules.",
     example="runai describe project team-a",
     with_project=False,
@@ -71,28 +75,21 @@ def _interactive_limit(each: Project) -> str:
 @click.argument("name", required=False, shell_complete=project_names)
 @output_flag
 @click.pass_obj
-def describe_project(here: Here, name: str | None, output: str | None) -> None:
+def describe_project(options: GlobalOptions, name: str | None, output: str | None) -> None:
     """Show a project with its quota, usage and rules. Without a name: the default project."""
     from fairpool.cli.runai.session import Session, check_project
 
-    session = Session(here)
+    session = Session(options)
     chosen = name or session.project()
     with session.connected() as client:
         check_project(client, chosen)
         found = client.project(chosen)
-    if output in ("json", "yaml"):
-        show_document(output, found.model_dump(mode="json", by_alias=True, exclude_none=True))
-    elif output == "name":
-        click.echo(printable(found.name))
-    else:
-        screen = screen_here()
-        facts(screen, project_facts(found))
-        screen.show()
+    show_one(output, found, project_facts(found))
 
 
 def project_facts(found: Project) -> list[tuple[str, str]]:
     """What is said of a project, and how it stands."""
-    rules = found.scheduling_rules.model_dump(exclude_none=True)
+    rules: dict[str, int] = document(found.scheduling_rules)
     return [
         ("NAME", found.name),
         ("NAMESPACE", found.status.namespace),
@@ -110,10 +107,15 @@ def project_facts(found: Project) -> list[tuple[str, str]]:
         ("INTERACTIVE AFFINITY", ";".join(found.node_types.workspace) or "-"),
         ("TRAIN AFFINITY", ";".join(found.node_types.training) or "-"),
         *(
-            (name.replace("_", " ").upper().removesuffix(" SECONDS"), ages.exact(value))
+            (CAPITAL.sub(r" \1", name).upper().removesuffix(" SECONDS"), ages.exact(value))
             for name, value in rules.items()
         ),
     ]
+
+
+def pool_line(owed: PoolResources | DepartmentResources) -> str:
+    """`default: 4 GPUs, at most 8`."""
+    return f"{owed.node_pool.name or owed.node_pool.id}: {pool_text(owed)}"
 
 
 def pool_text(owed: PoolResources | DepartmentResources) -> str:
@@ -123,17 +125,17 @@ def pool_text(owed: PoolResources | DepartmentResources) -> str:
     if owed.gpu.limit is not None:
         parts.append(f"at most {quota_text(owed.gpu.limit)}")
     if owed.gpu.over_quota is not None:
-        parts.append(f"over quota {owed.gpu.over_quota.value}")
+        parts.append(f"over quota {owed.gpu.over_quota}")
     if owed.cpu.deserved not in (None, -1):
         parts.append(f"{owed.cpu.deserved:g}m CPU")
     if owed.memory.deserved not in (None, -1):
-        parts.append(f"{owed.memory.deserved:g} {owed.memory.units.value} memory")
+        parts.append(f"{owed.memory.deserved:g} {owed.memory.units} memory")
     return ", ".join(parts)
 
 
 @click.command(
     "project",
-    cls=Leaf,
+    cls=Command,
     short_help="Set the default project.",
     example="runai config project team-a",
     with_project=False,

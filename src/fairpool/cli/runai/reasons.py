@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.record import document
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
 from fairpool.cli.runai.details import event_text, pod_word
-from fairpool.cli.runai.listing import Column, draw, output_flag, screen_here, show
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.listing import PROSE, output_flag, screen_here, show
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.suggestions import job_names
-from fairpool.cli.screen import Screen
+from fairpool.cli.screen import Column, Screen
 
 if TYPE_CHECKING:
     from fairpool.api.organization import Project
@@ -28,39 +29,39 @@ NEXT_STEP = {
 
 
 @click.command(
-    "why", cls=Leaf, short_help="Explain why a job is waiting, stopped or failed.", example="runai why hyper1"
+    "why", cls=Command, short_help="Explain why a job is waiting, stopped or failed.", example="runai why hyper1"
 )
 @click.argument("name", shell_complete=job_names)
 @click.pass_obj
-def why(here: Here, name: str) -> None:
+def why(options: GlobalOptions, name: str) -> None:
     """Explain why a job is waiting, stopped or failed: the scheduler's reason, the project's quota, the last events."""
     from fairpool.cli.runai.session import Session, job
 
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     with session.connected() as client:
         found = client.workload(job(client, project, name).id)
-        lives = client.history(found.id)
+        pods = client.history(found.id)
         events = client.events(found.id)
         owner = client.project(project)
     screen = screen_here()
-    for line in sentences(found, owner, lives):
+    for line in sentences(found, owner, pods):
         screen.text(line)
     if events:
         screen.title("Last events:")
         _draw_events(screen, events[-LAST_EVENTS:])
-    step = NEXT_STEP.get(found.phase.value)
+    step = NEXT_STEP.get(found.phase)
     if step:
         screen.text()
         screen.text(step.format(name=found.name))
     screen.show()
 
 
-def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) -> list[str]:
+def sentences(found: Workload, owner: Project, pods: Sequence[PodItem] = ()) -> list[str]:
     """What there is to say, from the verdict to the quota."""
-    status, since = found.classic_status or found.phase.value, found.phase_since
+    status, since = found.classic_status or found.phase, found.phase_since
     said = [f"Job {found.name} is {status}" + (f", for {ages.age(since)}." if since else ".")]
-    if found.phase.value == "Stopped" and found.reason == "suspended":
+    if found.phase == "Stopped" and found.reason == "suspended":
         by = f" by {found.suspended_by}" if found.suspended_by else ""
         said.append(f"It was suspended{by}. It holds no GPU until it is resumed.")
     elif found.phase_message:
@@ -68,11 +69,11 @@ def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) ->
         said.append(f"Reason: {found.phase_message.rstrip('.')}.")
     elif found.reason:
         said.append(f"Reason: {found.reason}.")
-    elif found.phase.value == "Creating":
+    elif found.phase == "Creating":
         said.append("The scheduler has not considered it yet.")
     if found.next_try_at:
         said.append(f"Next try at {ages.ahead(found.next_try_at)}.")
-    said += _last_end(found, lives)
+    said += _last_end(found, pods)
     asked = found.workload_requested_resources.gpu
     said.append(
         f"It requests {asked:g} {'GPU' if asked == 1 else 'GPUs'}. Project {owner.name} uses {owner.allocated_gpus:g}"
@@ -81,12 +82,12 @@ def sentences(found: Workload, owner: Project, lives: Sequence[PodItem] = ()) ->
     return said
 
 
-def _last_end(found: Workload, lives: Sequence[PodItem]) -> list[str]:
-    """How the latest life ended that went wrong, where the job waits or failed and its message does not say it."""
-    ends = [life for life in lives if life.phase == "ended" and life.outcome in ("error", "lost")]
-    if not ends or found.phase.value not in ("Pending", "Creating", "Initializing", "Failed"):
+def _last_end(found: Workload, pods: Sequence[PodItem]) -> list[str]:
+    """How the last pod that failed ended, where the job waits or failed and its message does not say it."""
+    ends = [pod for pod in pods if pod.phase == "ended" and pod.outcome in ("error", "lost")]
+    if not ends or found.phase not in ("Pending", "Creating", "Initializing", "Failed"):
         return []
-    last = max(ends, key=lambda life: life.since)
+    last = max(ends, key=lambda pod: pod.since)
     words = last.detail or last.trouble or last.cause or ""
     if not words or words in found.phase_message:
         return []
@@ -94,27 +95,27 @@ def _last_end(found: Workload, lives: Sequence[PodItem]) -> list[str]:
 
 
 @click.command(
-    "history", cls=Leaf, short_help="Show every try of a job's pods.", example="runai history hyper1 --events"
+    "history", cls=Command, short_help="Show every try of a job's pods.", example="runai history hyper1 --events"
 )
 @click.argument("name", shell_complete=job_names)
 @flag("--events", "with_events", is_flag=True, help="Also show all events.")
 @output_flag
 @click.pass_obj
-def history(here: Here, name: str, with_events: bool, output: str | None) -> None:
+def history(options: GlobalOptions, name: str, with_events: bool, output: str | None) -> None:
     """Show every try of a job's pods: its node, how long it ran, how it ended and why."""
     from fairpool.cli.runai.session import Session, job
 
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     with session.connected() as client:
         workload = job(client, project, name).id
-        lives = client.history(workload)
+        pods = client.history(workload)
         events = client.events(workload)
     documents = {
-        "lives": [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in lives],
-        "events": [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in events],
+        "lives": document(pods),
+        "events": document(events),
     }
-    show(output, life_columns(), lives, documents=documents)
+    show(output, pod_columns(), pods, documents=documents)
     if with_events and output in (None, "wide"):
         screen = screen_here()
         screen.lines.append("")
@@ -122,32 +123,32 @@ def history(here: Here, name: str, with_events: bool, output: str | None) -> Non
         screen.show()
 
 
-def life_columns() -> list[Column[PodItem]]:
-    """One life a row."""
+def pod_columns() -> list[Column[PodItem]]:
+    """One pod a row."""
     return [
-        Column("POD", lambda life: life.name),
+        Column("POD", lambda pod: pod.name),
         Column("STATUS", pod_word),
-        Column("NODE", lambda life: life.node or "-"),
-        Column("BORN", lambda life: ages.local(life.born_at), spare=2),
+        Column("NODE", lambda pod: pod.node or "-"),
+        Column("BORN", lambda pod: ages.local(pod.born_at), spare=2),
         Column("RAN", _ran),
-        Column("EXIT", lambda life: "-" if life.exit_code is None else str(life.exit_code), spare=1),
-        Column("DEVICES", lambda life: ",".join(map(str, life.devices)) or "-", wide=True),
-        Column("ID", lambda life: life.id, wide=True),
-        Column("WHY", lambda life: life.detail or life.cause or life.trouble or "-", prose=True),
+        Column("EXIT", lambda pod: "-" if pod.exit_code is None else str(pod.exit_code), spare=1),
+        Column("DEVICES", lambda pod: ",".join(map(str, pod.devices)) or "-", wide=True),
+        Column("ID", lambda pod: pod.id, wide=True),
+        Column("WHY", lambda pod: pod.detail or pod.cause or pod.trouble or "-", least=PROSE),
     ]
 
 
-def _ran(life: PodItem) -> str:
-    if life.started_at is None:
+def _ran(pod: PodItem) -> str:
+    if pod.started_at is None:
         return "-"
-    end = ages.moment(life.since) if life.phase == "ended" else ages.now()
-    return ages.clock((end - ages.moment(life.started_at)).total_seconds())
+    end = ages.moment(pod.since) if pod.phase == "ended" else ages.now()
+    return ages.clock((end - ages.moment(pod.started_at)).total_seconds())
 
 
 def _draw_events(screen: Screen, events: list[EventItem]) -> None:
     columns: list[Column[EventItem]] = [
         Column("AT", lambda event: ages.local(event.at)),
         Column("POD", lambda event: event.pod_name or event.pod or "-"),
-        Column("EVENT", event_text, prose=True),
+        Column("EVENT", event_text, least=PROSE),
     ]
-    draw(screen, columns, events)
+    screen.draw(columns, events)

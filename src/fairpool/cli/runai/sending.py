@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import os
 import sys
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.record import document
+from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import job_file, mounts, submission, workdir
-from fairpool.cli.runai.command_tree import Here
-from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
-    from fairpool.api.workload_spec import SubmitAny
+    from fairpool.api.client import Client, Refused
     from fairpool.api.workloads import Workload
 
 NO_INGRESS = (
@@ -38,7 +37,8 @@ PREEMPTIBLE = "Warning: Using the preemptible flag may lead to your resources be
 class Planned:
     """One job, ready to be sent."""
 
-    request: SubmitAny
+    body: Mapping[str, Any]
+    """What is sent, in the server's words."""
     kind: str
     folder: str | None = None
     """What is uploaded for it, and to where in its pods."""
@@ -49,7 +49,7 @@ class Planned:
 
     def document(self) -> dict[str, Any]:
         """As a job file."""
-        said = self.request.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        said = job_file.in_order(self.body, self.kind)
         own = {name: value for name, value in said.items() if name not in ("source", "commandLine", "spec")}
         if self.folder is not None:
             own["workdir"] = self.folder if self.path == workdir.PATH else f"{self.folder}:{self.path}"
@@ -57,9 +57,9 @@ class Planned:
         return {"kind": self.kind, **own, "spec": said["spec"]}
 
 
-def send(here: Here, asked: dict[str, Any], line: str) -> int:
+def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
     """Do what was asked for; the answer is the exit code."""
-    session = Session(here)
+    session = Session(options)
     wrong = _with_own_folders(asked, session.server)
     wrong += submission.problems(asked)
     if wrong:
@@ -68,10 +68,10 @@ def send(here: Here, asked: dict[str, Any], line: str) -> int:
     if asked["dry_run"]:
         _try(session, asked, jobs)
         return 0
-    _hint(here, asked, jobs)
+    _hint(options, asked, jobs)
     if asked["preemptible"]:
-        here.warn(PREEMPTIBLE)
-    return _submit_all(here, session, asked, jobs)
+        options.warn(PREEMPTIBLE)
+    return _submit_all(options, session, asked, jobs)
 
 
 def _with_own_folders(asked: dict[str, Any], server: str) -> list[Problem]:
@@ -94,11 +94,8 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
     if not asked["file"]:
         cluster = session.configuration.default("cluster", session.server)
         body = submission.document(asked, project=session.project(), cluster=cluster, command_line=line)
-        kind = submission.kind_of(asked)
-        request = submission.request(body, kind)
-        if isinstance(request, list):
-            raise Failure(request)
-        yield _with_folder(Planned(request, kind), asked["workdir"], asked["exclude"], os.getcwd())
+        plain = Planned(body, submission.kind_of(asked))
+        yield _with_folder(plain, asked["workdir"], asked["exclude"], os.getcwd())
         return
     jobs = _jobs_in(asked["file"])
     if len(jobs) > 1 and (asked["name"] or asked["named"]):
@@ -132,15 +129,15 @@ def _jobs_in(file: str) -> list[job_file.Job]:
 
 
 def _from_file(job: job_file.Job, asked: Mapping[str, Any], session: Session, line: str) -> Planned | list[Problem]:
-    project = session.here.project or job.body.get("projectId") or session.project()
+    project = session.options.project or job.body.get("projectId") or session.project()
     said = submission.document(asked, project=project, cluster=None, command_line=line)
     kind = submission.kind_of(asked, job.kind)
     body = submission.over(job.body, said, asked)
     merged = job_file.Job(body, job.source, kind, job.workdir, job.exclude, job.lines)
-    request = job_file.request(merged)
-    if isinstance(request, list):
-        return request
-    made = Planned(request, kind, job=merged)
+    checked = job_file.checked(merged)
+    if isinstance(checked, list):
+        return checked
+    made = Planned(checked, kind, job=merged)
     if asked["workdir"] is not None:
         return _with_folder(made, asked["workdir"], asked["exclude"], os.getcwd())
     beside = os.getcwd() if asked["file"] == "-" else os.path.dirname(os.path.abspath(asked["file"]))
@@ -153,7 +150,7 @@ def _with_folder(made: Planned, text: str | None, exclude: Sequence[str], beside
         return made
     folder, path = workdir.folder_and_path(text)
     full = os.path.normpath(os.path.join(beside, os.path.expanduser(folder)))
-    return Planned(made.request, made.kind, full, path, tuple(exclude), made.job)
+    return replace(made, folder=full, path=path, exclude=tuple(exclude))
 
 
 # --- checking, printing, sending -----------------------------------------------------------------------------------
@@ -173,19 +170,20 @@ def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) ->
 
 def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> list[str]:
     """The names that they would have; raises a failure with everything that is wrong with any of them."""
-    from fairpool.api.client import Refused
+    from fairpool.api.client import Refused, Submission
 
     problems: list[Problem] = []
     names: list[str] = []
     coming: set[tuple[str, str]] = set()
     for each in jobs:
-        request = _without_those_to_come(each.request, coming)
-        if (request.project_id, request.name or "") in coming and not request.use_given_name_as_prefix:
-            what = f"two jobs have the name {request.name}"
+        key = (each.body["projectId"], each.body.get("name") or "")
+        if key in coming and not each.body.get("useGivenNameAsPrefix"):
+            what = f"two jobs have the name {key[1]}"
             problems.append(Problem("file.name_twice", what, "give each job a different name"))
-        coming.add((request.project_id, request.name or ""))
+        body = _without_those_to_come(each.body, coming)
+        coming.add(key)
         try:
-            names.append(client.check(request).name)
+            names.append(client.check(Submission(each.kind, body)).name)
         except Refused as refusal:
             if refusal.status not in (409, 422):
                 raise
@@ -195,24 +193,22 @@ def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Seq
     return names
 
 
-def _without_those_to_come(request: SubmitAny, coming: set[tuple[str, str]]) -> SubmitAny:
+def _without_those_to_come(body: Mapping[str, Any], coming: set[tuple[str, str]]) -> Mapping[str, Any]:
     """Jobs that come before it in the same file are not there yet when it is checked."""
-    kept = [each for each in request.spec.after if (request.project_id, each.partition(":")[0]) not in coming]
-    if len(kept) == len(request.spec.after):
-        return request
-    spec = request.spec.model_copy(update={"after": kept})
-    return request.model_copy(update={"spec": spec})
+    spec = body["spec"]
+    kept = [each for each in spec.get("after", []) if (body["projectId"], each.partition(":")[0]) not in coming]
+    return {**body, "spec": {**spec, "after": kept}} if "after" in spec else body
 
 
-def _submit_all(here: Here, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> int:
+def _submit_all(options: GlobalOptions, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> int:
     with session.connected() as client:
         if len(jobs) > 1:
             _check(client, session, asked, jobs)
         made = [_submit_one(client, session, asked, each) for each in jobs]
         if asked["output"] in ("json", "yaml"):
-            _print([each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in made], asked["output"])
+            _print(document(made), asked["output"])
         if asked["service_type"]:
-            here.warn(NO_INGRESS)
+            options.warn(NO_INGRESS)
         if asked["attach"]:
             from fairpool.cli.runai.visits import attach_to
 
@@ -222,8 +218,8 @@ def _submit_all(here: Here, session: Session, asked: Mapping[str, Any], jobs: Se
 
 def _submit_one(client: Client, session: Session, asked: Mapping[str, Any], planned: Planned) -> Workload:
     with _in_flags(planned):
-        request = planned.request if planned.folder is None else _with_files(client, session, planned, planned.folder)
-        made = _submitted(client, request)
+        body = planned.body if planned.folder is None else _with_files(client, session, planned, planned.folder)
+        made = _submitted(client, planned.kind, body)
     if asked["output"] is None:
         _say(made, size_text(made, with_master=not asked["no_master"]) if asked.get("framework") else "")
     elif asked["output"] == "name":
@@ -231,24 +227,22 @@ def _submit_one(client: Client, session: Session, asked: Mapping[str, Any], plan
     return made
 
 
-def _with_files(client: Client, session: Session, planned: Planned, folder: str) -> SubmitAny:
+def _with_files(client: Client, session: Session, planned: Planned, folder: str) -> Mapping[str, Any]:
     """With its folder: mounted where that is possible, otherwise uploaded."""
-    from fairpool.api.client import Refused
-    from fairpool.api.workload_spec import Workdir
+    from fairpool.api.client import Refused, Submission
 
-    request, here = planned.request, session.here
+    body, options = planned.body, session.options
     own = session.configuration
     if workdir.is_shared(folder, planned.exclude, own.socket(session.server), [str(own.place)]):
-        here.notice(f"Mounting {folder} at {planned.path}: the job uses the folder itself, not a copy.")
-        return workdir.mounted(request, folder, planned.path)
+        options.notice(f"Mounting {folder} at {planned.path}: the job uses the folder itself, not a copy.")
+        return workdir.mounted(body, folder, planned.path)
     try:  # a folder is not sent for nothing
-        client.check(request)
+        client.check(Submission(planned.kind, body))
     except Refused as refusal:
         if not all(each.code == "spec.after" for each in refusal.problems):
             raise
-    upload = workdir.bring(client, request.project_id, folder, planned.exclude, here.warn)
-    spec = request.spec.model_copy(update={"workdir": Workdir(upload=upload, path=planned.path)})
-    return request.model_copy(update={"spec": spec})
+    upload = workdir.bring(client, body["projectId"], folder, planned.exclude, options.warn)
+    return {**body, "spec": {**body["spec"], "workdir": {"upload": upload, "path": planned.path}}}
 
 
 @contextmanager
@@ -263,10 +257,11 @@ def _in_flags(planned: Planned) -> Iterator[None]:
         raise Failure(_in_words(refusal, planned)) from refusal
 
 
-def _in_words(refusal: Any, planned: Planned) -> list[Problem]:
+def _in_words(refusal: Refused, planned: Planned) -> list[Problem]:
     """What the server refuses, by its flag, or by its line in the file."""
     found = []
-    for item, problem in zip(refusal.items, refusal.problems, strict=True):
+    for item in refusal.items:
+        problem = item.problem
         said = submission.refused_flag(problem, item.field or "")
         if planned.job is not None and item.field:
             place = tuple(item.field.split("."))
@@ -275,29 +270,27 @@ def _in_words(refusal: Any, planned: Planned) -> list[Problem]:
     return list(dict.fromkeys(found))
 
 
-def _submitted(client: Client, request: SubmitAny) -> Workload:
-    """Once, however often it has to be said: an answer that is lost on the way is asked for again under one key."""
-    from fairpool.api.client import Unreachable
+def _submitted(client: Client, kind: str, body: Mapping[str, Any]) -> Workload:
+    """Created once: if the answer is lost on the way, the request is repeated under the same key."""
+    from fairpool.api.client import Submission, Unreachable, new_key
 
-    key = str(uuid.uuid4())
+    key = new_key()
     try:
-        return client.submit(request, key)
+        return client.submit(Submission(kind, body), key)
     except Unreachable as error:
-        import httpx2
-
-        if isinstance(error.__cause__, httpx2.ConnectError):
+        if not error.connected:
             raise
-        return client.submit(request, key)
+        return client.submit(Submission(kind, body), key)
 
 
-def _hint(here: Here, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
+def _hint(options: GlobalOptions, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
     """Who runs a script of the folder they are in, and brings no folder, is told how to."""
     if asked["file"] or asked["workdir"] is not None or asked["working_dir"]:
         return
     words = [*asked["command"], *asked["args"]]
     script = next(workdir.relative_scripts(words, os.getcwd()), None)
     if script is not None and not asked["volume"] and not asked["pvc"]:
-        here.warn(
+        options.warn(
             f"Note: {script} is in this folder, but the job starts in another. To upload the folder, add --workdir ."
         )
 

@@ -9,21 +9,18 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairpool.cli.runai.command_tree import Here
+from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.configuration import Configuration, Login, folder
-from fairpool.cli.runai.failure import Failure, failure, meant
+from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client, Refused
-    from fairpool.api.loopback import LoopbackHttp
+    from fairpool.api.client import Client, Refused, Unreachable
     from fairpool.api.workloads import WorkloadItem
 
 RENEW_BEFORE_S = 60
-TIMEOUT_S = 30.0
 NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
 
@@ -31,10 +28,10 @@ NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
 class Session:
     """What one call of the command needs."""
 
-    def __init__(self, here: Here) -> None:
-        self.here = here
-        self.configuration = Configuration(folder(here.config))
-        self.server = self.configuration.server(here.server)
+    def __init__(self, options: GlobalOptions) -> None:
+        self.options = options
+        self.configuration = Configuration(folder(options.config))
+        self.server = self.configuration.server(options.server)
 
     @property
     def default_project(self) -> str | None:
@@ -42,7 +39,7 @@ class Session:
 
     def project(self) -> str:
         """By flag or by default; none is an error."""
-        name = self.here.project or self.default_project
+        name = self.options.project or self.default_project
         if name:
             return name
         if self.configuration.login(self.server) is None:  # which comes first
@@ -68,14 +65,14 @@ class Session:
 
     @contextmanager
     def unsigned(self) -> Iterator[Client]:
-        """A client that is nobody yet."""
+        """A client that is not signed in."""
         from fairpool.api.client import Client, Refused, Unreachable
 
-        if self.here.loglevel == "debug":
+        if self.options.loglevel == "debug":
             import logging
 
             logging.basicConfig(level=logging.DEBUG)
-        with Client(self.server, http=_wire(self.server, self.configuration.socket(self.server))) as client:
+        with Client(self.server, socket=self.configuration.socket(self.server)) as client:
             try:
                 yield client
             except Refused as refusal:
@@ -125,14 +122,14 @@ class Session:
             return ""
         client.token = login.access_token
         try:
-            return project_hint(self.here.project or "", [each.name for each in client.projects()])
+            return project_hint(self.options.project or "", [each.name for each in client.projects()])
         except (Refused, Unreachable):
             return ""
 
     def _problems(self, refusal: Refused) -> list[Problem]:
         from fairpool.cli.runai.submission import refused_flag
 
-        said = [refused_flag(each.problem(), each.field or "") for each in refusal.items]
+        said = [refused_flag(each.problem, each.field or "") for each in refusal.items]
         return [self._problem(each) for each in dict.fromkeys(said)]
 
     def _problem(self, problem: Problem) -> Problem:
@@ -146,24 +143,13 @@ class Session:
             case _:
                 return problem
 
-    def _away(self, error: Exception) -> tuple[str, str]:
-        import httpx2
-
-        if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
+    def _away(self, error: Unreachable) -> tuple[str, str]:
+        if not error.connected:
             return f"Fairpool does not answer at {self.server}", "start it with `make up` or `fairpool up`"
-        reason = str(error.__cause__) or type(error.__cause__).__name__
         return (
-            f"Fairpool at {self.server} stopped answering ({reason})",
+            f"Fairpool at {self.server} stopped answering ({error.reason})",
             "check whether the command took effect, then try again",
         )
-
-
-def _wire(server: str, place: Path | None) -> LoopbackHttp | None:
-    """How to reach a server on this machine: past any proxy, and without what only the network needs; by its Unix
-    socket where we can open that, so that it knows whose process calls. None: as the client does by itself."""
-    from fairpool.api.loopback import LoopbackHttp, is_here
-
-    return LoopbackHttp(server, TIMEOUT_S, place) if is_here(server) else None
 
 
 def job(client: Client, project: str, name: str) -> WorkloadItem:

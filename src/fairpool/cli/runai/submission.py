@@ -1,7 +1,7 @@
 """From the flags of `runai submit` to what is sent, or to everything that is wrong with them. Pure.
 
 What the API cannot carry is refused here by name; what it can carry and the control plane refuses is told by that.
-Nothing that somebody typed is ignored.
+No flag is ignored.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fairpool.cli.failure import not_yet
 from fairpool.cli.runai import ages, mounts
-from fairpool.cli.runai.failure import not_yet
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
-
-if TYPE_CHECKING:
-    from fairpool.api.workload_spec import SubmitAny
 
 COMMAND_LINE_MAX = 4096
 ARRAY_FILE_MAX = 1 << 20
@@ -67,7 +64,7 @@ def document(asked: Mapping[str, Any], *, project: str, cluster: str | None, com
 
 
 def problems(asked: Mapping[str, Any]) -> list[Problem]:
-    """Everything that is wrong before anybody is asked."""
+    """Everything that is wrong and can be found without the server."""
     found: list[Problem] = []
     if asked["name"] and asked["named"]:
         what = f"the name is given twice, {asked['name']} and --name {asked['named']}"
@@ -103,32 +100,6 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
     found += _array_problems(asked)
     found += _port_problems(asked)
     return found
-
-
-def request(body: dict[str, Any], kind: str) -> SubmitAny | list[Problem]:
-    """The same as a value of the API, or what it does not take."""
-    from fairpool.api import workload_spec as wire
-    from fairpool.api.wire import ValidationError
-
-    try:
-        match kind:
-            case "Workspace":
-                return wire.SubmitWorkspace.model_validate(body)
-            case "Inference":
-                return wire.SubmitInference.model_validate(body)
-            case "Distributed":
-                return wire.SubmitDistributed.model_validate(body)
-            case _:
-                return wire.SubmitTraining.model_validate(body)
-    except ValidationError as error:
-        return [
-            Problem(
-                "flag.wrong_value",
-                f"{_flag(each['loc'])}: {each['msg'][:1].lower()}{each['msg'][1:]}",
-                "correct the value",
-            )
-            for each in error.errors(include_url=False)
-        ]
 
 
 def kind_of(asked: Mapping[str, Any], otherwise: str = "Training") -> str:
@@ -547,14 +518,9 @@ FLAGS = {
 }
 
 
-def _flag(place: Sequence[int | str]) -> str:
-    """Which flag a place in the request comes from."""
-    path = ".".join(str(part) for part in place if not isinstance(part, int))
-    return flag_of(path) or path
-
-
 def flag_of(path: str) -> str:
-    """The flag from which a field of the request comes; empty: none that we know of."""
+    """The flag from which a field of the request comes; empty: no known one."""
+    path = ".".join(part for part in path.split(".") if not part.isdigit())  # places in lists
     if path.startswith("spec.security.runAs"):
         return "--run-as-user"  # which says three things at once
     return next((flag for known, flag in FLAGS.items() if path == known or path.startswith(f"{known}.")), "")
@@ -566,4 +532,5 @@ def refused_flag(problem: Problem, field: str) -> Problem:
     named = next((name for name in (field, field.removeprefix("spec.")) if problem.what.startswith(name)), "")
     if not flag or not named:
         return problem
-    return Problem(problem.code, f"{flag}{problem.what.removeprefix(named)}", problem.fix)
+    fix = "correct the value" if problem.code == "request.wrong_value" and "openapi" in problem.fix else problem.fix
+    return Problem(problem.code, f"{flag}{problem.what.removeprefix(named)}", fix)

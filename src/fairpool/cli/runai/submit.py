@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import failure
+from fairpool.cli.failure import failure
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 
 NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
     "What",
@@ -23,7 +23,7 @@ NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
 OLDER_FORM = "--command with a value and --args are deprecated; use: runai submit NAME ... --command -- {words}"
 
 
-class Submit(Leaf):
+class Submit(Command):
     """What stands after a bare `--` is what runs; before one, `--command` takes a value, as it did once."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -48,7 +48,7 @@ class Submit(Leaf):
 
 
 def _where_the_command_begins(command: click.Command, ctx: click.Context, args: list[str]) -> int | None:
-    """Where somebody who forgot `--` began with what is to run: at the first word after the name."""
+    """Where the command begins if `--` was forgotten: at the first word after the name."""
     options = {name: each for each in command.get_params(ctx) if isinstance(each, click.Option) for name in each.opts}
     has_name = any(arg == "--name" or arg.startswith("--name=") for arg in args)
     place = 0
@@ -63,7 +63,7 @@ def _where_the_command_begins(command: click.Command, ctx: click.Context, args: 
             takes_value = not option.is_flag and not option.count
             place += takes_value and (arg in options or len(arg) == 2)
         elif arg.partition("=")[0] not in options:
-            return None  # a flag that nobody knows, and not of a command
+            return None  # an unknown flag, and not of a command
         place += 1
     return None
 
@@ -285,20 +285,20 @@ def perform(ctx: click.Context, asked: dict[str, Any]) -> None:
     """Submit what was asked for, or say all that is wrong with it."""
     from fairpool.cli.runai.sending import send
 
-    here: Here = ctx.obj
-    settle_command(ctx, here, asked)
+    options: GlobalOptions = ctx.obj
+    settle_command(ctx, options, asked)
     asked["large_shm"] = asked.pop("large_shdm") or asked["large_shm"]
-    ctx.exit(send(here, asked, shlex.join([*ctx.command_path.split(), *ctx.meta["argv"]])))
+    ctx.exit(send(options, asked, shlex.join([*ctx.command_path.split(), *ctx.meta["argv"]])))
 
 
-def settle_command(ctx: click.Context, here: Here, asked: dict[str, Any]) -> None:
+def settle_command(ctx: click.Context, options: GlobalOptions, asked: dict[str, Any]) -> None:
     """One answer to what runs, from the older and the newer form."""
     words: list[str] | None = ctx.meta.get("words")
     older = [*([asked["command"]] if asked["command"] is not None else []), *asked["args"]]
     replaced = asked.pop("command_replaced")
     if words is None:
         if older:
-            here.notice(OLDER_FORM.format(words=shlex.join(older)))
+            options.notice(OLDER_FORM.format(words=shlex.join(older)))
         asked["command"] = _words(asked["command"])
         return
     if older:

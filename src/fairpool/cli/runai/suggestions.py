@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.cli.runai.command_tree import Here
+from fairpool.cli.runai.flags import GlobalOptions
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
@@ -43,15 +43,15 @@ def _jobs(client: Client, project: str) -> list[str]:
 
 def _beginning(ctx: click.Context, noun: str, incomplete: str, ask: Callable[[Client, str], list[str]]) -> list[str]:
     try:
-        return [name for name in _names(ctx.ensure_object(Here), noun, ask) if name.startswith(incomplete)]
+        return [name for name in _names(ctx.ensure_object(GlobalOptions), noun, ask) if name.startswith(incomplete)]
     except Exception:  # whatever is wrong, a person in the middle of a line must not read about it
         return []
 
 
-def _names(here: Here, noun: str, ask: Callable[[Client, str], list[str]]) -> list[str]:
+def _names(options: GlobalOptions, noun: str, ask: Callable[[Client, str], list[str]]) -> list[str]:
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     project = session.project() if noun == "jobs" else ""
     login = session.configuration.login(session.server)
     key = f"{session.server} {login.user if login else ''} {noun} {project}"

@@ -1,6 +1,6 @@
 """Who uses what now: `runai top`, `top node`, `top job`; with `--watch`, as it changes.
 
-What nobody measures yet (utilisation, memory in use) is shown as `-`, not as a guess.
+What is not measured yet (utilisation, memory in use) is shown as `-`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import Failure, not_yet
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.jobs import node, running_seconds, type_word
-from fairpool.cli.runai.listing import Column, draw, natural, screen_here
+from fairpool.cli.runai.listing import natural, screen_here
 from fairpool.cli.runai.nodes import status, unknown_node, usable
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.runai.watching import redraw, watch_flags
-from fairpool.cli.screen import Screen
+from fairpool.cli.screen import Column, Screen
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
@@ -48,15 +48,17 @@ class Seen:
     """Jobs in projects that the caller may not see."""
 
 
-@click.command("overview", cls=Leaf, short_help="Show nodes, projects and running jobs.", example="runai top --watch")
+@click.command(
+    "overview", cls=Command, short_help="Show nodes, projects and running jobs.", example="runai top --watch"
+)
 @watch_flags
 @_output
 @click.pass_obj
-def top_overview(here: Here, watch: bool, interval: float, rounds: int | None, output: str | None) -> None:
+def top_overview(options: GlobalOptions, watch: bool, interval: float, rounds: int | None, output: str | None) -> None:
     """Show the GPUs of every node and project, and the running jobs."""
     from fairpool.cli.runai.session import Session
 
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         if watch:
             redraw(lambda screen: draw_overview(screen, look(client), whole=output == "wide"), interval, rounds)
@@ -100,7 +102,7 @@ def draw_overview(screen: Screen, seen: Seen, *, whole: bool = False) -> None:
         Column("", lambda each: bar(each.gpu_info.allocated, usable(each)), spare=1),
         Column("PODS", lambda each: str(each.pods), spare=3),
     ]
-    draw(screen, nodes, seen.nodes, whole=whole)
+    screen.draw(nodes, seen.nodes, whole=whole)
     screen.text()
     projects: list[Column[Project]] = [
         Column("PROJECT", lambda each: each.name),
@@ -109,9 +111,9 @@ def draw_overview(screen: Screen, seen: Seen, *, whole: bool = False) -> None:
         Column("", lambda each: bar(each.allocated_gpus, each.total_resources.gpu_quota), spare=1),
         Column("WAITING", lambda each: str(seen.waiting.get(each.name, 0))),
     ]
-    draw(screen, projects, seen.projects, whole=whole)
+    screen.draw(projects, seen.projects, whole=whole)
     screen.text()
-    draw(screen, job_columns(), seen.running, whole=whole)
+    screen.draw(job_columns(), seen.running, whole=whole)
 
 
 def bar(held: float, total: float) -> str:
@@ -145,17 +147,17 @@ def _memory(each: WorkloadItem) -> str:
     return f"{each.workload_requested_resources.memory_bytes / GIB:.1f}GiB"
 
 
-@click.command("job", cls=Leaf, short_help="Show running jobs and their resources.", example="runai top job -A")
+@click.command("job", cls=Command, short_help="Show running jobs and their resources.", example="runai top job -A")
 @flag("-A", "--all-projects", is_flag=True, help="Show the jobs of all projects you can see.")
 @flag("-d", "--details", is_flag=True, hidden=True)
 @_output
 @click.pass_obj
-def top_job(here: Here, all_projects: bool, details: bool, output: str | None) -> None:
+def top_job(options: GlobalOptions, all_projects: bool, details: bool, output: str | None) -> None:
     """Show running jobs and the resources allocated to them."""
     from fairpool.cli.runai.session import Session, check_project
 
     _refuse_details(details)
-    session = Session(here)
+    session = Session(options)
     project = None if all_projects else session.project()
     with session.connected() as client:
         if project is not None:
@@ -164,13 +166,13 @@ def top_job(here: Here, all_projects: bool, details: bool, output: str | None) -
         found = client.all_workloads(filters=chosen)
     found.sort(key=lambda each: (natural(each.project_name), natural(each.name)))
     screen = screen_here()
-    draw(screen, job_columns(), found, whole=output == "wide")
+    screen.draw(job_columns(), found, whole=output == "wide")
     screen.show()
 
 
 @click.command(
     "node",
-    cls=Leaf,
+    cls=Command,
     short_help="Show nodes and how much of each is allocated.",
     example="runai top node",
     with_project=False,
@@ -179,12 +181,12 @@ def top_job(here: Here, all_projects: bool, details: bool, output: str | None) -
 @flag("-d", "--details", is_flag=True, hidden=True)
 @_output
 @click.pass_obj
-def top_node(here: Here, names: tuple[str, ...], details: bool, output: str | None) -> None:
+def top_node(options: GlobalOptions, names: tuple[str, ...], details: bool, output: str | None) -> None:
     """Show the capacity of nodes and how much of it is allocated."""
     from fairpool.cli.runai.session import Session
 
     _refuse_details(details)
-    session = Session(here)
+    session = Session(options)
     with session.connected() as client:
         found = sorted(client.nodes(), key=lambda each: each.name)
     unknown = [name for name in names if name not in {each.name for each in found}]
@@ -192,7 +194,7 @@ def top_node(here: Here, names: tuple[str, ...], details: bool, output: str | No
         raise unknown_node(unknown, [each.name for each in found])
     screen = screen_here()
     shown = [each for each in found if not names or each.name in names]
-    draw(screen, node_columns(), shown, whole=output == "wide")
+    screen.draw(node_columns(), shown, whole=output == "wide")
     screen.show()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from fairpool.cli.runai.command_tree import Leaf
-from fairpool.cli.runai.failure import Failure, not_yet
+from fairpool.cli.failure import Failure, not_yet
+from fairpool.cli.runai.flags import Command
 
 PEERS = "use `runai submit-dist pytorch`, which sets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE in its pods"
 INSTEAD = {
@@ -28,7 +28,7 @@ def unsupported(program: str, name: str) -> click.Command:
 
     @click.command(
         name,
-        cls=Leaf,
+        cls=Command,
         short_help="Not supported yet.",
         example=f"{program} --help",
         context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairpool.cli.runai.command_tree import Leaf, flag
-from fairpool.cli.runai.failure import failure
+from fairpool.api.pod_choice import pod_called, pods_there
+from fairpool.cli.failure import failure
+from fairpool.cli.runai.flags import Command, flag
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 
@@ -31,7 +32,7 @@ CHUNK = 32_768
 LOST = 255
 
 
-class CommandInPod(Leaf):
+class CommandInPod(Command):
     """Flags stand before the command; the command keeps its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -68,7 +69,7 @@ def exec_command(
     _visit(ctx, name, command, pod=pod, stdin=stdin, tty=tty)
 
 
-@click.command("bash", cls=Leaf, short_help="Open a shell in a job.", example="runai bash build1 -p team-a")
+@click.command("bash", cls=Command, short_help="Open a shell in a job.", example="runai bash build1 -p team-a")
 @click.argument("name", shell_complete=job_names)
 @flag("--pod", metavar="POD", help="Pod to run in (default: the first running pod).")
 @click.pass_context
@@ -77,7 +78,7 @@ def bash(ctx: click.Context, name: str, pod: str | None) -> None:
     _visit(ctx, name, ("bash",), pod=pod, stdin=True, tty=sys.stdin.isatty())
 
 
-@click.command("attach", cls=Leaf, short_help="Attach to a job's main process.", example="runai attach build1")
+@click.command("attach", cls=Command, short_help="Attach to a job's main process.", example="runai attach build1")
 @click.argument("name", shell_complete=job_names)
 @flag("--no-stdin", is_flag=True, help="Do not pass standard input.")
 @flag("--no-tty", is_flag=True, help="Do not allocate a terminal.")
@@ -102,15 +103,15 @@ def attach_to(
 
     workload = job(client, project, name).id
     end = time.monotonic() + ATTACH_WAIT_S
-    while (life := _running(client, workload, pod)) is None and time.monotonic() < end:
+    while (running := _running(client, workload, pod)) is None and time.monotonic() < end:
         time.sleep(LOOK_AGAIN_S)
-    joined = pod if life is None else life.id
+    joined = pod if running is None else running.id
     said = client.workload(workload).spec
     takes_input, has_terminal = bool(said.get("stdin")), bool(said.get("tty"))
-    # A raw terminal sends Ctrl-C to the job. One that hears nothing would keep whoever joined it for ever.
+    # A raw terminal sends Ctrl-C to the job. A job that ignores it could never be left.
     raw = tty and stdin and takes_input and has_terminal and sys.stdin.isatty()
-    if sys.stdin.isatty() and life is not None and not raw:
-        click.echo(f"Watching {printable(life.name)}. Ctrl-C detaches; the job keeps running.", err=True)
+    if sys.stdin.isatty() and running is not None and not raw:
+        click.echo(f"Watching {printable(running.name)}. Ctrl-C detaches; the job keeps running.", err=True)
     code = _converse(client, workload, (), joined, stdin=stdin and takes_input, tty=raw)
     return code if code is not None else _code_of(client, workload, joined)
 
@@ -119,9 +120,9 @@ def _code_of(client: Client, workload: str, pod: str | None) -> int:
     """With what a program ended that was joined: its node knows, and tells a moment later."""
     end = time.monotonic() + EXIT_CODE_WAIT_S
     while time.monotonic() < end:
-        life = next((each for each in client.history(workload) if each.id == pod), None)
-        if life is not None and life.phase == "ended":
-            return LOST if life.exit_code is None else life.exit_code
+        ended = next((each for each in client.history(workload) if each.id == pod), None)
+        if ended is not None and ended.phase == "ended":
+            return LOST if ended.exit_code is None else ended.exit_code
         time.sleep(LOOK_AGAIN_S)
     return LOST
 
@@ -138,10 +139,8 @@ def _visit(ctx: click.Context, name: str, command: Sequence[str], *, pod: str | 
 
 
 def _running(client: Client, workload: str, pod: str | None) -> PodItem | None:
-    from fairpool.api.workloads import pod_called
-
-    lives = [life for life in client.pods(workload) if life.phase == "running"]
-    return next(iter(lives), None) if pod is None else pod_called(lives, pod)
+    pods = [each for each in client.pods(workload) if each.phase == "running"]
+    return next(iter(pods), None) if pod is None else pod_called(pods, pod)
 
 
 def _converse(
@@ -152,11 +151,9 @@ def _converse(
     from httpx2.websockets import HTTPXWSException
 
     if _running(client, workload, pod) is None:
-        from fairpool.api.workloads import pod_called, pods_there
-
-        lives = client.pods(workload)
-        if pod is not None and pod_called(lives, pod) is None:
-            raise failure("pod.unknown", f"there is no pod {pod!r}", pods_there(lives))
+        pods = client.pods(workload)
+        if pod is not None and pod_called(pods, pod) is None:
+            raise failure("pod.unknown", f"there is no pod {pod!r}", pods_there(pods))
         raise failure("pod.not_running", "Unable to run command in a pod that is not running")
     try:
         with client.shell(workload, command, pod=pod, tty=tty) as shell, _raw_terminal(shell, wanted=tty):

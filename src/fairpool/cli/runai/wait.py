@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import Here, Leaf, flag
-from fairpool.cli.runai.failure import ERROR, Failure, failure
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
@@ -29,7 +29,7 @@ OVER = frozenset({"Completed", "Failed", "Stopped", "Deleted"})
 
 @click.command(
     "wait",
-    cls=Leaf,
+    cls=Command,
     short_help="Wait until jobs finish, run or are deleted.",
     example="runai wait prep --timeout 2h && runai submit train -f train.yaml",
 )
@@ -45,9 +45,9 @@ def wait(ctx: click.Context, names: tuple[str, ...], goal: str, timeout: str | N
     """
     from fairpool.cli.runai.session import Session, check_project, find_job, unknown_job
 
-    here: Here = ctx.obj
+    options: GlobalOptions = ctx.obj
     patience = _patience(timeout)
-    session = Session(here)
+    session = Session(options)
     project = session.project()
     waiting: dict[str, str] = {}
     with session.connected() as client:
@@ -126,12 +126,12 @@ def _timed_out(left: str, goal: str, patience: float) -> Failure:
 
 
 def _state(found: Workload | None) -> str:
-    return "deleted" if found is None else found.classic_status or found.phase.value
+    return "deleted" if found is None else found.classic_status or found.phase
 
 
 def verdict_of(found: Workload | None, goal: str) -> tuple[bool, str] | None:
     """Whether the wait for this job is over: well or not, with the words for it. None: not yet."""
-    phase = "Deleted" if found is None else found.phase.value
+    phase = "Deleted" if found is None else found.phase
     if goal == "deleted":
         return (True, "deleted") if phase == "Deleted" else None
     if goal == "running" and phase in ("Running", "Degraded"):

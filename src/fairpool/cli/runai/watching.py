@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.command_tree import flag
+from fairpool.cli.runai.flags import flag
 from fairpool.cli.screen import Screen
 
 Draw = Callable[[Screen], None]

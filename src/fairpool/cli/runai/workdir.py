@@ -12,17 +12,16 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
-from fairpool.cli.runai.failure import Failure, failure
+from fairpool.cli.failure import Failure, failure
 
 if TYPE_CHECKING:
     from fairpool.api.client import Client
-    from fairpool.api.workload_spec import SubmitAny
 
 IGNORE_FILE = ".fairpoolignore"
 IGNORE_MAX_BYTES = 1 << 20
@@ -213,17 +212,15 @@ def is_shared(folder: str, exclude: Sequence[str], socket: Path | None, protecte
     )
 
 
-def mounted(request: SubmitAny, folder: str, path: str) -> SubmitAny:
+def mounted(body: Mapping[str, Any], folder: str, path: str) -> dict[str, Any]:
     """The same job with the folder itself at `path`, where it starts."""
-    from fairpool.api.workload_spec import HostPath
-
-    spec = request.spec
-    own = HostPath(path=os.path.realpath(folder), mount_path=path)
-    storage = spec.storage.model_copy(update={"host_path": [*spec.storage.host_path, own]})
-    wanted = spec.working_dir or ""
+    spec = body["spec"]
+    storage = spec.get("storage", {})
+    own = {"path": os.path.realpath(folder), "mountPath": path}
+    wanted = spec.get("workingDir") or ""
     start = wanted if wanted.startswith("/") else f"{path.rstrip('/')}/{wanted}".rstrip("/")
-    spec = spec.model_copy(update={"storage": storage, "working_dir": start})
-    return request.model_copy(update={"spec": spec})
+    storage = {**storage, "hostPath": [*storage.get("hostPath", []), own]}
+    return {**body, "spec": {**spec, "storage": storage, "workingDir": start}}
 
 
 def bring(client: Client, project: str, folder: str, exclude: Sequence[str], say: Callable[[str], None]) -> str:
@@ -246,7 +243,7 @@ def bring(client: Client, project: str, folder: str, exclude: Sequence[str], say
 
 
 def _send(client: Client, upload: str, packed: IO[bytes], size: int) -> None:
-    from fairpool.api.uploads import PIECE_MAX_BYTES
+    from fairpool.api.limits import PIECE_MAX_BYTES
 
     offset = 0
     for piece in iter(lambda: packed.read(PIECE_MAX_BYTES), b""):

@@ -1,1 +1,1 @@
-"""Nodes and pods that exist only as values: everything takes its time and nothing happens but by a seed."""
+"""Simulated engine: nodes and pods as values, in virtual time."""

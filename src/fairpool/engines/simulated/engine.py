@@ -1,15 +1,14 @@
-"""The engine of simulations: it does what it is told, in its own time, and says what it can see.
+"""Simulated engine: carries out orders in virtual time, and reports what it observes.
 
-Worlds, scenarios and `fairpool simulate` hold one and make things happen to its nodes and pods. Every life has its
-course from the moment it is accepted (`course.py`), so looking seldom shows the same as looking often. Trouble on the
-way here is not made here but in `faults.py`.
+Simulations, scenarios and `fairpool simulate` own one and make things happen to its nodes and pods. Every pod has a
+timeline from the moment its start order is accepted (`timeline.py`), so observing seldom shows the same as observing
+often. Unreliable networks are not simulated here; `tests/fault_injection` wraps this engine for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from heapq import heappop, heappush
 
 from fairpool.engines.port import Fenced
 from fairpool.engines.simulated.behaviour import RUNS_UNTIL_STOPPED, BehaviourOf
@@ -22,17 +21,18 @@ from fairpool.engines.simulated.timeline import (
     KILLED,
     PodTimeline,
     cut,
-    deafened,
     fenced,
-    found,
-    held_up,
     next_change,
     observed,
+    pull_delayed,
+    record_found,
+    record_lost,
+    shim_stopped,
     start_timeline,
     stopped,
-    unseen,
     work_left_behind_ms,
 )
+from fairpool.engines.simulated.timers import Timers
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Token
 from fairpool.model.node import Node
 from fairpool.model.observation import (
@@ -46,15 +46,15 @@ from fairpool.model.observation import (
 )
 
 NO_ANSWER = "the node does not respond"
-ENDED_BEFORE = "this pod instance has ended"
-STOPPED_BEFORE = "this pod instance was stopped before it started"
+ENDED_BEFORE = "this pod has ended"
+STOPPED_BEFORE = "this pod was stopped before it started"
 
 
 class SimulatedEngine:
-    """Nodes and pods in memory, and in a journal if there is one.
+    """Nodes and pods in memory, and in a state file if there is one.
 
-    Opened on the journal of an earlier process it goes on where that one was, as much later as the clock says; of
-    `nodes`, only those that the journal has never heard of are then added.
+    With the state file of an earlier process it continues where that one was, as much later as the clock says; of
+    `nodes`, only those that the state file does not contain are added.
     """
 
     def __init__(
@@ -79,9 +79,8 @@ class SimulatedEngine:
         self._done_ms: dict[str, int] = {}
         self._numbers = 0
         self._invariants = InvariantChecker()
-        self._due: dict[tuple[str, str], Instant] = {}
-        self._calendar: list[tuple[Instant, str, str]] = []
-        """When something will look different; an entry counts only while `_due` agrees."""
+        self._timers = Timers()
+        """When the observation of a node or pod will change."""
         self._observed = ObservationCache()
         if state_file is not None:
             self._restore(state_file)
@@ -91,16 +90,16 @@ class SimulatedEngine:
                 self._add(node)
         self._save()
 
-    # --- the port ---
+    # --- the engine interface ---
 
     def observe(self, token: Token) -> Observation:
-        """Everything there is; the same object as last time if it is the same."""
+        """All nodes and pods; the same object as last time if nothing changed."""
         self._pass_time()
         self._check_token(token)
         return self._observed.observation(self._now, self._token)
 
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
-        """Do these, or make sure that they were done. All answers are durable before any is given."""
+        """Carry out orders. All results are durable before any is returned."""
         self._pass_time()
         self._check_token(token)
         answers = [self._answer(order, token) for order in orders]
@@ -110,29 +109,29 @@ class SimulatedEngine:
     # --- what happens to nodes ---
 
     def add_node(self, node: Node) -> None:
-        """A node joins, or one of that name comes back as another machine."""
+        """A node joins, or returns as another machine with the same name."""
         self._pass_time()
         self._add(node)
         self._save()
 
     def replace_node(self, node: Node) -> None:
-        """The node has other labels, taints or devices, or is cordoned; its pods do not notice."""
+        """The node has other labels, taints or devices, or is cordoned; its pods are not affected."""
         self._pass_time()
         self._set_host(replace(self._hosts[node.name], node=node))
         self._save()
 
     def remove_node(self, name: NodeName) -> None:
-        """The node is gone, with all that ran on it."""
+        """The node is gone, with all its pods."""
         self._pass_time()
         self._lose_pods(name)
         del self._hosts[name], self._on_node[name]
-        self._observed.hide_node(name)
-        self._due.pop(("node", name), None)
+        self._observed.remove_node(name)
+        self._timers.set(("node", name), None)
         self._changes.note("host", name, None)
         self._save()
 
     def withdraw_node(self, name: NodeName) -> None:
-        """The node is not offered any more, as after a start with another set of nodes. Its pods run on."""
+        """The node is no longer offered, as after a start with another set of nodes. Its pods keep running."""
         self._pass_time()
         self._set_host(replace(self._hosts[name], offered=False))
         self._save()
@@ -144,7 +143,7 @@ class SimulatedEngine:
         self._save()
 
     def reboot(self, name: NodeName, down_s: float = 60) -> None:
-        """The node restarts: all its pods vanish, and it does not answer for so long."""
+        """The node restarts: all its pods are lost, and it does not respond for so long."""
         self._pass_time()
         self._lose_pods(name)
         until = Instant(self._now + round(down_s * SECOND_MS))
@@ -156,74 +155,72 @@ class SimulatedEngine:
         self._save()
 
     def silence(self, name: NodeName, until: Instant | None = None) -> None:
-        """The node's agent is out of reach until then. Its pods run on, until the agent fences itself."""
+        """The agent of the node is unreachable until then. Its pods keep running until the agent fences itself."""
         self._pass_time()
         self._set_host(self._hosts[name].silenced(self._now, until))
         self._settle_node(name)
         self._save()
 
     def end_silence(self, name: NodeName) -> None:
-        """The node answers again, if it did not."""
+        """The node responds again, if it did not."""
         if self.host(name).is_silent:
             self.silence(name, self._now)
 
     # --- what happens to pods ---
 
     def crash(self, pod: PodId, exit_code: int = 1, words: str = "crashed") -> None:
-        """The pod ends by itself, now."""
+        """The pod exits by itself, now."""
         self._pass_time()
         self._set_timeline(cut(self._timelines[pod], self._now, exit_code, words))
         self._save()
 
     def lose(self, pod: PodId) -> None:
-        """The pod is gone without a trace; its life is over all the same."""
+        """The pod is gone without a trace, and will not start again."""
         self._pass_time()
         self._vanish(pod, ENDED_BEFORE)
         self._save()
 
     def lose_record(self, pod: PodId, until: Instant) -> None:
-        """What was written about a pod is lost while it lives on. Its process is found then, or when it is ordered
-        to do something; if it ends before, nobody knows how."""
+        """The record of a pod is lost while it runs. Its process is found then, or when an order for it arrives; if it
+        exits before, how is unknown."""
         self._pass_time()
-        self._set_timeline(unseen(self._timelines[pod], self._now, until))
+        self._set_timeline(record_lost(self._timelines[pod], self._now, until))
         self._save()
 
     def find_all(self) -> None:
-        """Every process is looked for by its mark, as when an engine starts."""
+        """Search for all processes, as when an engine starts."""
         self._pass_time()
         for pod in list(self._alive):
             self._find(pod)
         self._save()
 
     def stop_shim(self, pod: PodId, until: Instant) -> None:
-        """The shim of a pod is stopped until then: it neither tells of an end nor passes a notice on."""
+        """The shim of a pod is stopped until then: it neither reports an exit nor forwards a signal."""
         self._pass_time()
-        self._set_timeline(deafened(self._timelines[pod], self._now, until))
+        self._set_timeline(shim_stopped(self._timelines[pod], self._now, until))
         self._save()
 
     def hold_up(self, pod: PodId, trouble: str, until: Instant | None = None) -> None:
-        """The image of a pod that does not run yet cannot be pulled until then."""
+        """The image of a pod that is not running yet cannot be pulled until then."""
         self._pass_time()
-        self._set_timeline(held_up(self._timelines[pod], self._now, trouble, until))
+        self._set_timeline(pull_delayed(self._timelines[pod], self._now, trouble, until))
         self._save()
 
-    # --- what only those behind the scenes see ---
+    # --- for simulations and tests ---
 
     @property
     def next_change_at(self) -> Instant | None:
-        """When something will look different by itself; None: never."""
-        while self._calendar and self._due.get(self._calendar[0][1:]) != self._calendar[0][0]:
-            heappop(self._calendar)
-        return self._calendar[0][0] if self._calendar else None
+        """When the observation will change by itself; None: never."""
+        return self._timers.next_at
 
     @property
     def violations(self) -> list[str]:
-        """What should never have happened, in words. See `witness.py`."""
+        """What should never have happened. See `invariants.py`."""
         return self._invariants.violations
 
     @property
     def nodes(self) -> list[NodeName]:
-        """The nodes there are, silent or not; not those that are offered no more."""
+        """The nodes that are offered, silent or not."""
         return [name for name, host in self._hosts.items() if host.offered]
 
     def host(self, name: NodeName) -> SimulatedNode:
@@ -237,7 +234,7 @@ class SimulatedEngine:
         return list(self._alive)
 
     def timeline(self, pod: PodId) -> PodTimeline | None:
-        """What will become of this life, if it is not forgotten or lost."""
+        """The timeline of a pod, if it is not forgotten or lost."""
         self._pass_time()
         return self._timelines.get(pod)
 
@@ -291,7 +288,7 @@ class SimulatedEngine:
         return OrderResult(order.pod, OrderStatus.DONE)
 
     def _refuse(self, order: StartOrder, words: str) -> OrderResult:
-        """Refused is refused for good: an earlier copy of the order, still on its way, must not start it either."""
+        """A refusal is final: an earlier copy of the order that is still on its way must not start it either."""
         self._add_tombstone(order.pod, words)
         return OrderResult(order.pod, OrderStatus.REFUSED, words)
 
@@ -309,7 +306,7 @@ class SimulatedEngine:
             self._vanish(order.pod, ENDED_BEFORE)
         return OrderResult(order.pod, OrderStatus.DONE)
 
-    # --- lives and nodes change ---
+    # --- changes of pods and nodes ---
 
     def _set_timeline(self, timeline: PodTimeline) -> None:
         pod = timeline.order.pod
@@ -318,20 +315,20 @@ class SimulatedEngine:
         self._settle_pod(pod)
 
     def _find(self, pod: PodId) -> None:
-        """Whoever is told to do something to a life looks for its process first, in every way."""
+        """Before an order is carried out, the process is searched for in every way."""
         timeline = self._timelines.get(pod)
         if timeline is not None and timeline.unseen_until is not None:
-            self._set_timeline(found(timeline))
+            self._set_timeline(record_found(timeline))
 
     def _vanish(self, pod: PodId, words: str) -> None:
-        """Nothing remains of a life but that it must not start again."""
+        """Nothing remains of a pod but that it must not start again."""
         timeline = self._timelines.get(pod)
         if timeline is not None:
-            self._set_timeline(cut(found(timeline), self._now, KILLED, words))
+            self._set_timeline(cut(record_found(timeline), self._now, KILLED, words))
             del self._timelines[pod], self._on_node[timeline.order.node][pod]
-            self._due.pop(("pod", pod), None)
+            self._timers.set(("pod", pod), None)
             self._changes.note("course", pod, None)
-            self._observed.hide_pod(pod)
+            self._observed.remove_pod(pod)
         self._add_tombstone(pod, words)
 
     def _add_tombstone(self, pod: PodId, words: str) -> None:
@@ -345,7 +342,7 @@ class SimulatedEngine:
     def _add(self, node: Node) -> None:
         assert node.name not in self._hosts, f"node {node.name} exists already"
         self._numbers += 1
-        # A machine that comes back under an old name must not be taken for the one that left.
+        # A machine that returns under an old name must not be taken for the one that left.
         boot = self._boots.get(node.name, 0) + 1
         self._boots[node.name] = boot
         self._changes.note("boots", node.name, boot)
@@ -357,21 +354,17 @@ class SimulatedEngine:
         self._hosts[name] = host
         self._changes.note("host", name, host)
         if host.offered:
-            self._observed.show_node(host.observed())
+            self._observed.set_node(host.observed())
         else:
-            self._observed.hide_node(name)
+            self._observed.remove_node(name)
 
     # --- time passes ---
 
     def _pass_time(self) -> None:
-        """Everything that was to happen until now happens, each at its moment."""
-        # A clock that was set back stands still for us: what has happened has happened.
+        """Process every timer up to now, each at its time."""
+        # If the clock was set back, time stands still here: what has happened has happened.
         now = max(self._now, self._clock.now())
-        while self._calendar and self._calendar[0][0] <= now:
-            at, kind, name = heappop(self._calendar)
-            if self._due.get((kind, name)) != at:
-                continue
-            del self._due[kind, name]
+        for at, (kind, name) in self._timers.expire(now):
             self._now = at
             if kind == "node":
                 self._settle_node(NodeName(name))
@@ -388,11 +381,11 @@ class SimulatedEngine:
             del self._alive[pod]
             self._invariants.ended(pod)
             self._keep_work(timeline)
-        self._expect("pod", pod, next_change(timeline, self._now))
+        self._timers.set(("pod", pod), next_change(timeline, self._now))
         if self._hosts[timeline.order.node].is_silent or timeline.is_unseen(self._now):
-            self._observed.hide_pod(pod)
+            self._observed.remove_pod(pod)
         else:
-            self._observed.show_pod(observed(timeline, self._now))
+            self._observed.set_pod(observed(timeline, self._now))
 
     def _keep_work(self, timeline: PodTimeline) -> None:
         name = _work_of(timeline.order)
@@ -402,7 +395,7 @@ class SimulatedEngine:
             self._changes.note("done", name, done_ms)
 
     def _settle_node(self, name: NodeName) -> None:
-        """A silent node fences itself when it is time, and answers again when it is time."""
+        """A silent node fences itself and responds again when it is time."""
         host = self._hosts[name]
         fences_at = host.fences_at
         if fences_at is not None and fences_at <= self._now:
@@ -412,24 +405,17 @@ class SimulatedEngine:
             self._set_host(replace(host, gone=True))
             host = self._hosts[name]
         if host.silent_until is not None and host.silent_until <= self._now:
-            self._set_host(host.answering())
+            self._set_host(host.responding())
         for pod in list(self._on_node[name]):
             self._settle_pod(pod)
         dates = (fences_at, self._hosts[name].gone_at, self._hosts[name].silent_until)
-        self._expect("node", name, min((date for date in dates if date is not None and date > self._now), default=None))
+        next_at = min((date for date in dates if date is not None and date > self._now), default=None)
+        self._timers.set(("node", name), next_at)
 
-    def _expect(self, kind: str, name: str, at: Instant | None) -> None:
-        """Look at this pod or node again at that moment."""
-        if at is None:
-            self._due.pop((kind, name), None)
-        elif self._due.get((kind, name)) != at:
-            self._due[kind, name] = at
-            heappush(self._calendar, (at, kind, name))
-
-    # --- the journal ---
+    # --- the state file ---
 
     def _save(self) -> None:
-        """Write down what has changed, together: the file always shows the simulation as it was at one moment."""
+        """Write what has changed in one transaction: the file always shows the simulation as of one moment."""
         for number in range(self._violations_noted, len(self.violations)):
             self._changes.note("violation", f"{number:09}", self.violations[number])
         self._violations_noted = len(self.violations)
@@ -451,8 +437,8 @@ class SimulatedEngine:
             self._on_node[host.node.name] = {}
             self._set_host(host)
         timelines = sorted(read("course", PodTimeline).values(), key=_number)
-        self._invariants.remember([timeline.order.pod for timeline in timelines], self._token)
-        self._invariants.remember(self._tombstones, self._token)
+        self._invariants.restore([timeline.order.pod for timeline in timelines], self._token)
+        self._invariants.restore(self._tombstones, self._token)
         for timeline in timelines:
             self._restore_timeline(timeline)
         for name in self._hosts:
@@ -472,7 +458,7 @@ class SimulatedEngine:
 
 
 def _work_of(order: StartOrder) -> str:
-    """Names the work that the lives of one pod have in common."""
+    """The work that the pods of one index have in common."""
     return f"{order.workload}/{order.index}"
 
 

@@ -1,7 +1,7 @@
-"""What must never happen on the nodes, watched by somebody who knows nothing but what was really started and ended.
+"""Invariants of a simulation: no pod starts twice, no two pods of one index run at once, nothing is over-committed.
 
-The engine refuses no order for being too much: whether the cluster counts well is the cluster's business, and it is
-shown here when it does not. The books below share nothing with the ledger's, nor with the scheduler's.
+Checked on what was really started and ended, with accounting that shares nothing with the ledger or the scheduler.
+The engine itself refuses no order for lack of devices, so that a mistake of the cluster shows here.
 """
 
 from __future__ import annotations
@@ -15,77 +15,77 @@ from fairpool.model.observation import StartOrder
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind
 
-Thing = tuple[NodeName, str]
-"""Something of a node that can be used up: a device, its cores, its memory."""
+Resource = tuple[NodeName, str]
+"""A resource of a node: a device, its CPU, its memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """What a life uses of one thing, and how much there was of it when it started."""
+    """What a pod uses of one resource, and the capacity when it started."""
 
-    thing: Thing
+    resource: Resource
     amount: int
-    there_is: int
+    capacity: int
 
 
 class InvariantChecker:
-    """Remembers who holds what, and writes down what should not have been."""
+    """Tracks which pod holds what, and collects violations."""
 
     def __init__(self) -> None:
         self.violations: list[str] = []
         self._started: set[PodId] = set()
         self._holds: dict[PodId, tuple[StartOrder, tuple[ResourceUse, ...]]] = {}
-        self._used: dict[Thing, dict[PodId, int]] = {}
+        self._used: dict[Resource, dict[PodId, int]] = {}
         self._alive: dict[tuple[WorkloadId, int], list[PodId]] = {}
         self._token = Token(0)
 
-    def remember(self, started: Iterable[PodId], token: Token) -> None:
-        """What was so before this witness came."""
+    def restore(self, started: Iterable[PodId], token: Token) -> None:
+        """Pods that were started, and the highest token, before a restart."""
         self._started.update(started)
         self._token = max(self._token, token)
 
     def acted(self, token: Token) -> None:
-        """An order with this token was obeyed."""
+        """An order with this token was carried out."""
         if token < self._token:
             self.violations.append(f"an order with token {token} was obeyed after token {self._token} had been shown")
         self._token = max(self._token, token)
 
     def started(self, order: StartOrder, node: Node) -> None:
-        """This life begins to hold what its order says."""
+        """A pod was started."""
         if order.pod in self._started:
             self.violations.append(f"{order.pod} was started twice")
         self._started.add(order.pod)
         self.holds(order, node)
 
     def holds(self, order: StartOrder, node: Node) -> None:
-        """This life holds what its order says, since now or before."""
+        """A pod holds the resources of its order, since now or before."""
         others = self._alive.setdefault((order.workload, order.index), [])
         if others:
             self.violations.append(f"{order.pod} runs at the same time as {', '.join(others)}")
         others.append(order.pod)
-        self._complain_about_devices(order, node)
+        self._check_devices(order, node)
         uses = tuple(uses_of(order, node))
         self._holds[order.pod] = (order, uses)
         for use in uses:
             self._use(order.pod, use)
 
     def ordered_elsewhere(self, first: StartOrder, then: StartOrder) -> None:
-        """A life that is on one node was ordered to another."""
+        """A pod that is on one node was ordered to another."""
         self.violations.append(f"{first.pod} was ordered to {first.node}, and then to {then.node}")
 
     def ended(self, pod: PodId) -> None:
-        """This life holds nothing any more."""
+        """A pod holds nothing any more."""
         order, uses = self._holds.pop(pod)
         self._alive[order.workload, order.index].remove(pod)
         if not self._alive[order.workload, order.index]:
             del self._alive[order.workload, order.index]
         for use in uses:
-            users = self._used[use.thing]
+            users = self._used[use.resource]
             users.pop(pod, None)
             if not users:
-                del self._used[use.thing]
+                del self._used[use.resource]
 
-    def _complain_about_devices(self, order: StartOrder, node: Node) -> None:
+    def _check_devices(self, order: StartOrder, node: Node) -> None:
         asked = order.shape.gpu.devices
         if len(set(order.devices)) != asked:
             self.violations.append(f"{order.pod} asks for {asked} devices and was given {list(order.devices)}")
@@ -94,15 +94,15 @@ class InvariantChecker:
                 self.violations.append(f"{order.pod} was given device {device} of {node.name}, which it does not offer")
 
     def _use(self, pod: PodId, use: ResourceUse) -> None:
-        users = self._used.setdefault(use.thing, {})
+        users = self._used.setdefault(use.resource, {})
         users[pod] = users.get(pod, 0) + use.amount
-        if sum(users.values()) > use.there_is:
-            node, what = use.thing
+        if sum(users.values()) > use.capacity:
+            node, what = use.resource
             self.violations.append(f"{what} of {node} is over-committed: {', '.join(users)} together")
 
 
 def uses_of(order: StartOrder, node: Node) -> Iterable[ResourceUse]:
-    """All that a life uses of its node."""
+    """All that a pod uses of its node."""
     shape = order.shape
     name = order.node
     portion, whole = _part_of_device(order, node)
@@ -117,7 +117,7 @@ def uses_of(order: StartOrder, node: Node) -> Iterable[ResourceUse]:
 
 
 def _part_of_device(order: StartOrder, node: Node) -> tuple[int, int]:
-    """How much of each device, and how much is in one: in thousandths of a MiB, so that nothing is rounded."""
+    """Use and capacity of each device, in thousandths of a MiB, so that nothing is rounded."""
     gpu = order.shape.gpu
     device_mib = node.gpu_memory_mib or 1
     amount = gpu.memory_mib * WHOLE_GPU_MILLI if gpu.kind is GpuKind.MEMORY else gpu.portion_milli * device_mib

@@ -1,4 +1,4 @@
-"""What can be seen of a simulation now, kept so that looking again costs no more than what has changed."""
+"""The current observation of a simulation, kept so that observing costs no more than what has changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fairpool.model.observation import Observation, ObservedNode, ObservedPod
 
 
 class ObservationCache:
-    """The sights of nodes and pods. What has not changed stays the same object, from one sight up to the whole."""
+    """Observed nodes and pods. What has not changed stays the same object, up to the whole observation."""
 
     def __init__(self) -> None:
         self._nodes: dict[NodeName, ObservedNode] = {}
@@ -15,26 +15,26 @@ class ObservationCache:
         self._nodes_changed = self._pods_changed = True
         self._last = Observation(at=Instant(0))
 
-    def show_node(self, observed: ObservedNode) -> None:
+    def set_node(self, observed: ObservedNode) -> None:
         if observed != self._nodes.get(observed.node.name):
             self._nodes[observed.node.name] = observed
             self._nodes_changed = True
 
-    def hide_node(self, name: NodeName) -> None:
+    def remove_node(self, name: NodeName) -> None:
         if self._nodes.pop(name, None) is not None:
             self._nodes_changed = True
 
-    def show_pod(self, observed: ObservedPod) -> None:
+    def set_pod(self, observed: ObservedPod) -> None:
         if not _looks_like(self._pods.get(observed.order.pod), observed):
             self._pods[observed.order.pod] = observed
             self._pods_changed = True
 
-    def hide_pod(self, pod: PodId) -> None:
+    def remove_pod(self, pod: PodId) -> None:
         if self._pods.pop(pod, None) is not None:
             self._pods_changed = True
 
     def observation(self, at: Instant, token: Token) -> Observation:
-        """All of it; the same object as last time if it is the same."""
+        """The whole observation; the same object as last time if nothing changed."""
         if self._nodes_changed or self._pods_changed or token != self._last.token:
             self._last = Observation(
                 at=at,
@@ -47,5 +47,5 @@ class ObservationCache:
 
 
 def _looks_like(old: ObservedPod | None, new: ObservedPod) -> bool:
-    """Whether a life looks as before; its order is the same, and when it runs and how it ends go with the state."""
+    """Whether a pod is observed as before: its order never changes, and the other fields change with its state."""
     return old is not None and old.state is new.state and old.message == new.message

@@ -1,7 +1,7 @@
-"""What a simulation must not forget when its process is killed: one SQLite file of plain records.
+"""State file of a simulation: one SQLite file of plain records, so that a simulation continues after a restart.
 
-The engine hands over the records that have changed, all in one transaction, before it answers. What follows from the
-passing of time alone is not written: whoever opens the file later works it out. Not for strangers' files.
+The engine writes the changed records in one transaction before it answers. What follows from the passing of time alone
+is not written: it is computed when the file is opened. Only for files of this program.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class StateFile:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        # With a write-ahead log a transaction outlives its process at NORMAL, without waiting for the disk each time;
-        # the last ones may be lost with the machine, and then it is as if they had not been answered yet.
+        # With a write-ahead log, NORMAL keeps a transaction when the process dies, without waiting for the disk. The
+        # last ones may be lost with the machine, as if the orders had not arrived.
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
         self._database.execute(_TABLE)
@@ -40,7 +40,7 @@ class StateFile:
         return {name: read(value) for name, value in rows}
 
     def write(self, changes: Mapping[Key, object]) -> None:
-        """These records are so from now on; None: gone."""
+        """Set these records; None: delete."""
         puts = [(*key, text_of(type(value))(value)) for key, value in changes.items() if value is not None]
         self._database.execute("BEGIN IMMEDIATE")
         try:
@@ -53,26 +53,19 @@ class StateFile:
                 self._database.execute("ROLLBACK")
             raise
 
-    def begun_at(self, now: int) -> int:
-        """When this file was first opened: now, if it is the first time. What a clock for it hangs on."""
-        begun = self.read("meta", int).get("begun_at")
-        if begun is None:
-            self.write({("meta", "begun_at"): now})
-        return now if begun is None else begun
-
     def close(self) -> None:
         self._database.close()
 
 
 class PendingChanges:
-    """Records that have changed and are not in the journal yet. Without a journal it stays empty."""
+    """Records that have changed and are not in the state file yet. Without a state file it stays empty."""
 
     def __init__(self, state_file: StateFile | None) -> None:
         self._state_file = state_file
         self._changes: dict[Key, object] = {}
 
     def note(self, kind: str, name: str, value: object) -> None:
-        """This record is so from now on; None: gone."""
+        """Set a record; None: delete."""
         if self._state_file is not None:
             self._changes[kind, name] = value
 
@@ -83,12 +76,12 @@ class PendingChanges:
         return not self._changes
 
     def write(self) -> None:
-        """Into the journal with all of it, or with nothing: then it stays here for the next time."""
+        """Write all changes or none; then they are kept for the next time."""
         if self._state_file is not None and self._changes:
             try:
                 self._state_file.write(self._changes)
             except sqlite3.Error as error:
-                raise EngineUnreachable(f"the journal cannot be written: {error}") from error
+                raise EngineUnreachable(f"the state file cannot be written: {error}") from error
             self._changes.clear()
 
     def discard(self) -> None:

@@ -1,7 +1,7 @@
-"""The course of one life: when it will run and end, known from the moment its order is accepted.
+"""Timeline of a simulated pod: when it will run and exit, known from the moment its start order is accepted.
 
-What is seen of it at any moment follows from the course and that moment alone, so that nobody has to be there while
-time passes. Whoever interferes (a stop, a fence, a crash) makes another course. Nothing here has a clock.
+What is observed at any moment follows from the timeline and that moment alone. A stop, a fault or fencing makes another
+timeline. There is no clock here.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from fairpool.model.observation import ObservedPod, PodState, StartOrder
 
 TERMINATED = 143
 KILLED = 137
-"""Exit codes of a program that obeyed the notice, and of one that did not live to."""
+"""Exit codes of a program that was stopped with SIGTERM, and of one that was killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodTimeline:
-    """One life as it will go, unless somebody interferes."""
+    """What will happen to one pod, unless something intervenes."""
 
     number: int
-    """Counts up with each accepted order."""
+    """Rises with each accepted order."""
     order: StartOrder
     behaviour: Behaviour
     accepted_at: Instant
     running_at: Instant | None = None
-    """None: it never gets that far."""
+    """None: never."""
     ends_at: Instant | None = None
     """None: not by itself."""
     exit_code: int = 0
     words: str = ""
-    """What is to be said of its end."""
+    """Message of its exit."""
     notice_at: Instant | None = None
     trouble: str = ""
     """What keeps it from running, from `trouble_at` until `trouble_over_at`."""
     trouble_at: Instant | None = None
     trouble_over_at: Instant | None = None
     done_ms: int = 0
-    """Work that earlier lives of the pod have left it."""
+    """Work that the pods it replaces have done and kept."""
     unseen_until: Instant | None = None
-    """Its record is lost, and until then nobody has found its process by other means."""
+    """Its record is lost, and its process is found by other means only then."""
     deaf_until: Instant | None = None
-    """Its shim is stopped until then: it neither tells of an end nor passes a notice on."""
+    """Its shim is stopped until then: it neither reports an exit nor forwards a signal."""
 
     def is_over(self, at: Instant) -> bool:
         return self.ends_at is not None and self.ends_at <= at
@@ -55,12 +55,12 @@ class PodTimeline:
         return self.unseen_until is not None and at < self.unseen_until
 
     def ended_unseen(self, at: Instant) -> bool:
-        """It is over, and nobody was there to see how."""
+        """Whether it has exited while its record was lost: how is unknown."""
         return self.ends_at is not None and self.ends_at <= at and self.is_unseen(self.ends_at)
 
 
 def start_timeline(number: int, order: StartOrder, behaviour: Behaviour, done_ms: int, now: Instant) -> PodTimeline:
-    """The course of a life whose order is accepted now."""
+    """The timeline of a pod whose start order is accepted now."""
     timeline = PodTimeline(number=number, order=order, behaviour=behaviour, accepted_at=now, done_ms=done_ms)
     pulled_at = _after(now, behaviour.pull_s)
     if behaviour.pull_error is None:
@@ -69,46 +69,46 @@ def start_timeline(number: int, order: StartOrder, behaviour: Behaviour, done_ms
     return _troubled(timeline, behaviour.pull_error, pulled_at, over_at)
 
 
-def held_up(timeline: PodTimeline, now: Instant, trouble: str, over_at: Instant | None) -> PodTimeline:
-    """Its image cannot be pulled until then. What runs already does not notice."""
+def pull_delayed(timeline: PodTimeline, now: Instant, trouble: str, over_at: Instant | None) -> PodTimeline:
+    """Its image cannot be pulled until then. No effect on a pod that already runs."""
     if timeline.has_run(now) or timeline.is_over(now) or timeline.notice_at is not None:
         return timeline
     return _troubled(timeline, trouble, now, over_at)
 
 
 def stopped(timeline: PodTimeline, now: Instant, grace_s: float, reason: str) -> PodTimeline:
-    """It is given notice: it ends in its own time, but within its grace. Told again, that can only become shorter.
+    """It is stopped: it exits by itself or is killed after its grace period. A second order can only shorten that.
 
-    The grace is kept to from outside: a shim that is stopped hears of nothing, and is killed all the same.
+    The grace period is enforced from outside: a pod whose shim is stopped is killed, too.
     """
     killed_at, killed = _after(now, grace_s), f"killed after a grace period of {grace_s:g} s: {reason}"
     if timeline.notice_at is not None:
         return cut(timeline, killed_at, KILLED, killed)
     if timeline.is_over(now):
         return timeline
-    noticed = replace(timeline, notice_at=now)
-    heard_at = max(now, timeline.deaf_until) if timeline.deaf_until is not None else now
+    notified = replace(timeline, notice_at=now)
+    signalled_at = max(now, timeline.deaf_until) if timeline.deaf_until is not None else now
     has_run = timeline.has_run(now)
-    leaves_at = _after(heard_at, timeline.behaviour.stop_s) if has_run else heard_at
-    if leaves_at <= killed_at or leaves_at == now:
-        return cut(noticed, leaves_at, TERMINATED, f"stopped{'' if has_run else ' before it ran'}: {reason}")
-    return cut(noticed, killed_at, KILLED, killed)
+    exits_at = _after(signalled_at, timeline.behaviour.stop_s) if has_run else signalled_at
+    if exits_at <= killed_at or exits_at == now:
+        return cut(notified, exits_at, TERMINATED, f"stopped{'' if has_run else ' before it ran'}: {reason}")
+    return cut(notified, killed_at, KILLED, killed)
 
 
-def unseen(timeline: PodTimeline, now: Instant, until: Instant) -> PodTimeline:
-    """Its record is lost while it lives on. Whom it was told to stop an engine remembers elsewhere."""
+def record_lost(timeline: PodTimeline, now: Instant, until: Instant) -> PodTimeline:
+    """Its record is lost while it runs. Stop orders are kept elsewhere, so a pod that is stopping is not affected."""
     if timeline.is_over(now) or timeline.notice_at is not None:
         return timeline
     return replace(timeline, unseen_until=until)
 
 
-def found(timeline: PodTimeline) -> PodTimeline:
-    """Its process was looked for in every way, and found."""
+def record_found(timeline: PodTimeline) -> PodTimeline:
+    """Its process was searched for in every way, and found."""
     return replace(timeline, unseen_until=None) if timeline.unseen_until is not None else timeline
 
 
-def deafened(timeline: PodTimeline, now: Instant, until: Instant) -> PodTimeline:
-    """Its shim is stopped: an end by itself is not told of before it goes on."""
+def shim_stopped(timeline: PodTimeline, now: Instant, until: Instant) -> PodTimeline:
+    """Its shim is stopped: an exit is reported only when the shim continues."""
     if timeline.is_over(now) or timeline.notice_at is not None:
         return timeline
     ignores_stop = replace(timeline, deaf_until=until)
@@ -118,14 +118,14 @@ def deafened(timeline: PodTimeline, now: Instant, until: Instant) -> PodTimeline
 
 
 def fenced(timeline: PodTimeline, at: Instant) -> PodTimeline:
-    """Its node, cut off for too long, has killed it: as good as a notice, and nobody's success."""
+    """Its node was cut off for too long and has killed it, which counts as a stop."""
     if timeline.is_over(at):
         return timeline
     return cut(replace(timeline, notice_at=at), at, KILLED, "fenced")
 
 
 def cut(timeline: PodTimeline, at: Instant, exit_code: int, words: str) -> PodTimeline:
-    """It ends at this moment, unless it has ended by then."""
+    """It exits at this moment, unless it has exited before."""
     if timeline.is_over(at):
         return timeline
     running_at = timeline.running_at if timeline.has_run(at) else None
@@ -133,7 +133,7 @@ def cut(timeline: PodTimeline, at: Instant, exit_code: int, words: str) -> PodTi
 
 
 def observed(timeline: PodTimeline, at: Instant) -> ObservedPod:
-    """What is seen of it at this moment."""
+    """What is observed of it at this moment."""
     if timeline.is_over(at):
         return ObservedPod(
             order=timeline.order,
@@ -149,7 +149,7 @@ def observed(timeline: PodTimeline, at: Instant) -> ObservedPod:
 
 
 def next_change(timeline: PodTimeline, at: Instant) -> Instant | None:
-    """When it will look different from what it looks like at this moment."""
+    """When the observation of it will change next."""
     if timeline.is_over(at):
         return None
     dates = (
@@ -163,7 +163,7 @@ def next_change(timeline: PodTimeline, at: Instant) -> Instant | None:
 
 
 def work_left_behind_ms(timeline: PodTimeline) -> int:
-    """Work that the next life of the pod finds done, once this one is over."""
+    """Work that its replacement need not repeat, after its exit."""
     assert timeline.ends_at is not None, f"{timeline.order.pod} is not over"
     finished = timeline.exit_code == 0
     keeps_s = timeline.behaviour.checkpoint_s

@@ -1,0 +1,181 @@
+"""Garbage collection in the state directory: forgotten pods, old logs, old checkpoints, and the trash.
+
+A job may leave a million files, or directories a million deep. What pods leave is renamed into the trash at once and
+removed in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Sequence
+from contextlib import suppress
+
+from fairpool.agent.file_tree import (
+    BLOCK,
+    remove_files,
+    remove_tree,
+    rmdir_if_empty,
+    size_of_files,
+    size_of_tree,
+    unchanged_s,
+    unlink_if_there,
+)
+from fairpool.agent.job_reports import STORED, store_reports
+from fairpool.agent.log_segments import INDEX, SEGMENT
+from fairpool.agent.pod_directory import directory_name
+from fairpool.agent.state_directory import StateDirectory, workload_name
+from fairpool.model.ids import PodId
+from fairpool.model.observation import StartOrder
+
+LOGS_KEPT = 1000
+"""Forgotten pods whose output can still be read; the oldest go first."""
+LOGS_KEPT_BYTES = 2 << 30
+"""And what it may take up together: a pod that writes much leaves 48 MiB."""
+CHECKPOINTS_KEPT_S = 30 * 24 * 3600
+"""Checkpoints are safe for so long after the last was saved, also while the workload waits and has no pod here."""
+CHECKPOINTS_KEPT_BYTES = 20 << 30
+"""What older checkpoints, of workloads without a pod here, may take up together; beyond it the oldest go."""
+CLAIM = "shim."
+"""How the names of links begin by which shims claim a pod."""
+CLOSE_TIMEOUT_S = 5.0
+DAY_S = 24 * 3600
+
+
+class GarbageCollector:
+    """Removes what is no longer needed."""
+
+    def __init__(self, state: StateDirectory) -> None:
+        self._state = state
+        self._thread: threading.Thread | None = None
+
+    # --- forgotten pods
+
+    def forget(self, pod: PodId) -> int | None:
+        """Remove a pod's files except its output and its reports, which move to the logs; returns their size.
+
+        None: it cannot be forgotten yet, because a shim has come for it after all. On a busy machine this is done a
+        hundred times a second, so the pod directory itself becomes that of its output. Claims stay in it: a shim that
+        was requested and comes late may be in there already, would find no stop notice any more, and start the program.
+        """
+        state, name = self._state, directory_name(pod)
+        directory, bytes_kept = f"{state.pods}/{name}", 0
+        with suppress(FileNotFoundError), os.scandir(directory) as entries:
+            found = list(entries)
+            if not any(entry.name.startswith(CLAIM) for entry in found) and not _block_late_shims(directory):
+                return None
+            for entry in found:
+                is_output = entry.name.startswith((SEGMENT, INDEX)) or entry.name == STORED
+                if is_output and entry.is_file(follow_symlinks=False):
+                    bytes_kept += entry.stat(follow_symlinks=False).st_blocks * BLOCK
+                elif entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                elif not entry.name.startswith(CLAIM):
+                    unlink_if_there(entry.path)
+            bytes_kept += store_reports(state, pod)
+            _move(directory, f"{state.logs}/{name}")
+        with suppress(OSError):  # it was never made
+            os.rename(f"{state.scratch}/{name}", state.trash / f"{name}.{time.time_ns()}")
+        return bytes_kept
+
+    def remove_shared(self, order: StartOrder) -> None:
+        """Remove what the pods of a workload shared, now that none of them is here; checkpoints stay."""
+        run = f"{self._state.checkpoints}/{workload_name(order.workload)}"
+        with suppress(OSError):  # it was never made
+            if not order.together and order.pods > 1:
+                for name in os.listdir(run):
+                    rmdir_if_empty(f"{run}/{name}")
+            rmdir_if_empty(run)
+        if not order.together:
+            return
+        files, prefix = str(self._state.rendezvous_files), f"{workload_name(order.workload)}."
+        for name in os.listdir(files):  # of earlier runs too
+            if name.startswith(prefix) and name[len(prefix) :].isdecimal():
+                unlink_if_there(f"{files}/{name}")
+
+    # --- old output and checkpoints
+
+    def prune_logs(self, kept: int = LOGS_KEPT, kept_bytes: int = LOGS_KEPT_BYTES) -> None:
+        """Remove the output of pods that were forgotten longest ago; once a day old checkpoints too."""
+        with os.scandir(self._state.logs) as entries:
+            found = sorted(((each.stat().st_mtime_ns, each.name) for each in entries), reverse=True)
+        used_bytes = 0
+        for number, (_, name) in enumerate(found):
+            directory = self._state.logs / name
+            if number < kept and (used_bytes := used_bytes + size_of_files(directory)) <= kept_bytes:
+                continue
+            if number > 0:  # the latest can always be read
+                remove_files(str(directory))
+        if self._is_due():
+            self.prune_checkpoints()
+
+    def prune_checkpoints(self, kept_s: float = CHECKPOINTS_KEPT_S, kept_bytes: int = CHECKPOINTS_KEPT_BYTES) -> None:
+        """Remove checkpoints that are old and beyond what may be kept, and rendezvous files that are not used.
+
+        The agent does not know when a workload is deleted. One without a pod here may only be waiting, so both must be
+        true: its checkpoints are old, and there are too many.
+        """
+        pods = sorted(path.name for path in self._state.pods.iterdir())
+        found = [path for path in self._state.checkpoints.iterdir() if not _has_pod(path.name, pods)]
+        used_bytes = 0
+        for age_s, directory in sorted((unchanged_s(path, kept_s), path) for path in found):
+            if age_s >= kept_s:
+                used_bytes += size_of_tree(directory)
+                if used_bytes > kept_bytes:
+                    remove_tree(str(directory))
+        for file in self._state.rendezvous_files.iterdir():
+            if unchanged_s(file, DAY_S) >= DAY_S and not _has_pod(file.name.rpartition(".")[0], pods):
+                file.unlink(missing_ok=True)
+
+    def _is_due(self) -> bool:
+        """Checkpoints may be hundreds of thousands of files: they are looked through once a day."""
+        stamp = self._state.root / "pruned"
+        if stamp.exists() and unchanged_s(stamp, DAY_S) < DAY_S:
+            return False
+        stamp.touch()
+        return True
+
+    # --- the trash
+
+    def empty_trash(self) -> None:
+        """Begin, unless it is being done; what is thrown away meanwhile is removed the next time."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._remove_trash, name="garbage collection", daemon=True)
+            self._thread.start()
+
+    def _remove_trash(self) -> None:
+        for entry in list(os.scandir(self._state.trash)):
+            remove_tree(entry.path)
+
+    def close(self) -> None:
+        """Wait a little for what is being removed; the next start continues."""
+        if self._thread is not None:
+            self._thread.join(CLOSE_TIMEOUT_S)
+
+
+def _block_late_shims(directory: str) -> bool:
+    """Claim the pod, so that a shim that was requested and comes late does not: it would find no stop notice any more,
+    and start the program."""
+    try:
+        os.symlink("0.0.0", f"{directory}/{CLAIM}0")
+    except FileExistsError:
+        return False
+    return True
+
+
+def _move(directory: str, kept: str) -> None:
+    try:
+        os.rename(directory, kept)
+    except OSError:  # an earlier server was killed halfway, and had made the target
+        for name in sorted(os.listdir(directory)):
+            os.replace(f"{directory}/{name}", f"{kept}/{name}")
+        remove_files(directory)
+
+
+def _has_pod(workload: str, pods: Sequence[str]) -> bool:
+    """Whether one of these sorted directory names may be of a pod of this workload."""
+    place = bisect_left(pods, f"{workload}-")
+    return place < len(pods) and pods[place].startswith(f"{workload}-")

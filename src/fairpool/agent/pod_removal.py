@@ -1,0 +1,93 @@
+"""Forgets pods that are over: removes their files except their output, and leaves a tombstone.
+
+Used with the supervisor's lock held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fairpool.agent import exit_record, process_table
+from fairpool.agent.garbage_collection import GarbageCollector
+from fairpool.agent.pod_observer import PodObserver, living_shim
+from fairpool.agent.pod_registry import PodRegistry, WatchedPod
+from fairpool.agent.reaper import Reaper, kill_process
+from fairpool.agent.tombstones import Tombstones
+from fairpool.model.ids import PodId
+from fairpool.model.observation import ForgetOrder, OrderResult, OrderStatus
+
+PRUNE_EVERY = 500
+"""Pods forgotten between two prunings of old output: to look through all of it costs as much as forgetting dozens."""
+PRUNE_EVERY_BYTES = 256 << 20
+"""Or the output they had written."""
+
+
+class PodRemover:
+    """Forget orders."""
+
+    def __init__(
+        self,
+        collector: GarbageCollector,
+        registry: PodRegistry,
+        observer: PodObserver,
+        reaper: Reaper,
+        tombstones: Tombstones,
+    ) -> None:
+        self._collector, self._registry, self._observer = collector, registry, observer
+        self._reaper, self._tombstones = reaper, tombstones
+        self._forgotten = self._forgotten_bytes = 0
+
+    def forget(self, orders: Sequence[ForgetOrder]) -> list[OrderResult]:
+        """Forget those of these pods of which nothing runs any more."""
+        known = {order.pod: self._registry.pods.get(order.pod) for order in orders}
+        over = self._without_processes(known)
+        try:
+            self._tombstones.add("it has ended before", *over)
+        except OSError as error:
+            words = f"its end cannot be recorded: {error.strerror}"
+            return [OrderResult(order.pod, OrderStatus.LATER, words) for order in orders]
+        forgotten = {pod for pod in over if self._forget(pod, known[pod])}
+        self._prune_if_due(len(forgotten))
+        self._collector.empty_trash()
+        return [
+            OrderResult(order.pod, OrderStatus.DONE)
+            if order.pod in forgotten
+            else OrderResult(order.pod, OrderStatus.LATER, "it has not ended yet")
+            for order in orders
+        ]
+
+    def _without_processes(self, known: Mapping[PodId, WatchedPod | None]) -> list[PodId]:
+        """Pods of which nothing is alive. What is left of one that has an exit record is killed now."""
+        over = [watched for watched in known.values() if watched is not None and self._is_over(watched)]
+        gone = self._reaper.without_processes(over)
+        if gone is None:
+            return [pod for pod, watched in known.items() if watched is None]
+        left = [watched for watched in over if watched.pod not in gone]
+        gone |= {watched.pod for watched in (self._reaper.kill(left) if left else ())}
+        return [pod for pod, watched in known.items() if watched is None or pod in gone]
+
+    def _is_over(self, watched: WatchedPod) -> bool:
+        """A pod stopped before its shim came is observed as ended, but the shim may come all the same."""
+        if not self._observer.refresh(watched).is_over:
+            return False
+        return living_shim(watched) is None or exit_record.read(watched.directory) is not None
+
+    def _forget(self, pod: PodId, watched: WatchedPod | None) -> bool:
+        kept_bytes = self._collector.forget(pod)
+        if kept_bytes is None:
+            return False
+        self._forgotten_bytes += kept_bytes
+        if watched is not None:
+            if watched.shim is not None and process_table.is_stopped(watched.shim[0]):
+                kill_process(watched.shim)  # it has written everything, and would not exit by itself
+            self._observer.drop(pod)
+            order = watched.stored.order
+            if not self._registry.has_pods_of(order.workload):
+                self._collector.remove_shared(order)
+        return True
+
+    def _prune_if_due(self, forgotten: int) -> None:
+        self._forgotten += forgotten
+        if self._forgotten >= PRUNE_EVERY or self._forgotten_bytes >= PRUNE_EVERY_BYTES:
+            self._collector.prune_logs()
+            self._forgotten = self._forgotten_bytes = 0

@@ -1,0 +1,194 @@
+"""Starts pods: accepts start orders, plans how each is launched, and writes the order before a shim is requested.
+
+Used with the supervisor's lock held.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from fairpool.agent import stop_notice
+from fairpool.agent.bounded_call import BoundedCalls
+from fairpool.agent.devices import LogicalNode
+from fairpool.agent.environment import PodPaths
+from fairpool.agent.images import ImageTable
+from fairpool.agent.isolation import User
+from fairpool.agent.launch import MachineFeatures, plan_launch
+from fairpool.agent.order_file import StoredOrder, write_order
+from fairpool.agent.pod_observer import ASK_AGAIN_S, PodObserver
+from fairpool.agent.pod_registry import PodRegistry, WatchedPod
+from fairpool.agent.project_users import ProjectUsers, chown_tree
+from fairpool.agent.reaper import Reaper
+from fairpool.agent.state_directory import StateDirectory, make_pod_directories
+from fairpool.agent.tombstones import Tombstones
+from fairpool.model.ids import NodeName, PodId
+from fairpool.model.observation import OrderResult, OrderStatus, StartOrder
+from fairpool.model.problem import Problem
+
+
+class PodStarter:
+    """Start orders, from acceptance to the file that the shim reads."""
+
+    def __init__(
+        self,
+        state: StateDirectory,
+        registry: PodRegistry,
+        observer: PodObserver,
+        reaper: Reaper,
+        tombstones: Tombstones,
+        *,
+        nodes: Mapping[NodeName, LogicalNode],
+        boot_id: str,
+        images: ImageTable,
+        users: ProjectUsers,
+        features: MachineFeatures,
+    ) -> None:
+        self._state, self._registry, self._observer = state, registry, observer
+        self._reaper, self._tombstones = reaper, tombstones
+        self._nodes, self._boot_id, self._images = nodes, boot_id, images
+        self._users, self._features = users, features
+        self._unwritten: list[tuple[StoredOrder, PodPaths]] = []
+        self._plans: BoundedCalls[dict[str, Any] | Problem] = BoundedCalls()
+        self._images_again_at = float("inf")
+
+    def start(self, orders: Sequence[StartOrder]) -> list[OrderResult]:
+        """Accept these orders and write them down; a shim that is requested afterwards starts them."""
+        answers = [self._accept_or_wait(order) for order in orders]
+        failed = self._write_orders()
+        return [failed.get(answer.pod, answer) for answer in answers]
+
+    def _accept_or_wait(self, order: StartOrder) -> OrderResult:
+        try:
+            return self._accept(order)
+        except OSError as error:  # of this pod alone: the others, and stop orders, do not wait for it
+            return OrderResult(order.pod, OrderStatus.LATER, f"it cannot be prepared: {error}")
+
+    def _accept(self, order: StartOrder) -> OrderResult:
+        if order.pod in self._registry.pods:
+            return OrderResult(order.pod, OrderStatus.DONE)
+        words = self._tombstones.words(order.pod)
+        if words is not None:
+            return OrderResult(order.pod, OrderStatus.REFUSED, words)
+        if self._has_predecessor(order):
+            return OrderResult(order.pod, OrderStatus.LATER, "the previous instance of this pod has not ended yet")
+        paths = self._state.paths(order)
+        stored = self._plan(order, paths)
+        if isinstance(stored, Problem):
+            # For good: an earlier copy of the order, still on its way, must not start it either.
+            self._tombstones.add(str(stored), order.pod)
+            return OrderResult(order.pod, OrderStatus.REFUSED, str(stored))
+        self._registry.add(order.pod, paths.directory, stored)
+        self._unwritten.append((stored, paths))
+        return OrderResult(order.pod, OrderStatus.DONE)
+
+    def _has_predecessor(self, order: StartOrder) -> bool:
+        """Whether another incarnation may still run: two would write into one directory of checkpoints."""
+        others = self._registry.other_incarnations(order)
+        return any(not self._observer.refresh(watched).is_over for watched in others) or (
+            self._reaper.has_earlier_orphan(order.workload, order.index, order.incarnation)
+        )
+
+    def _write_orders(self) -> dict[PodId, OrderResult]:
+        """Write down what was accepted; the answers for pods whose files could not be written."""
+        unwritten, self._unwritten = self._unwritten, []
+        answers = {}
+        for stored, paths in unwritten:
+            error = _write_down(stored, paths)
+            if error is not None:  # no shim was requested yet, so nothing has been started
+                pod = stored.order.pod
+                self._observer.drop(pod)
+                answers[pod] = OrderResult(pod, OrderStatus.LATER, f"its files cannot be written: {error.strerror}")
+        return answers
+
+    # --- planning
+
+    def _plan(self, order: StartOrder, paths: PodPaths) -> StoredOrder | Problem:
+        node = self._nodes.get(order.node)
+        if node is None:
+            return Problem("node.unknown", f"there is no node {order.node} here", "")
+        if order.boot_id != self._boot_id:
+            return Problem("node.rebooted", "the node has rebooted", "")
+        if any(device >= len(node.gpus) for device in order.devices):
+            return Problem("device.unknown", f"{order.node} has no such device: {order.devices}", "")
+        image = self._images.find(order.program.image)
+        if isinstance(image, Problem):
+            return StoredOrder(order=order, trouble=f"ErrImagePull: {image}")
+        user = self._user_of(order)
+        plan = partial(
+            plan_launch,
+            order,
+            image,
+            [node.gpus[device] for device in order.devices],
+            pod_uuid=self._reaper.pod_uuid(order.pod),
+            paths=paths,
+            features=self._features,
+            is_simulated=node.is_simulated,
+            rendezvous=self._state.rendezvous(order),
+            user=user,
+        )
+        launch = self._planned(order, paths, user, plan)
+        return launch if isinstance(launch, Problem) else StoredOrder(order=order, launch=launch)
+
+    def _planned(
+        self, order: StartOrder, paths: PodPaths, user: User | None, plan: Callable[[], dict[str, Any] | Problem]
+    ) -> dict[str, Any] | Problem:
+        """Run the plan; bounded if it reads files of users, which may be many or on a file server that hangs."""
+        program = order.program
+        has_checkpoints = user is not None and os.path.isdir(paths.checkpoints)
+        if not (program.volumes or program.python_env or program.working_dir or has_checkpoints):
+            return plan()
+
+        def prepared() -> dict[str, Any] | Problem:
+            if user is not None and has_checkpoints:
+                chown_tree(paths.checkpoints, user)
+            return plan()
+
+        return self._plans.run(order.pod, prepared, "its files are being prepared or do not answer")
+
+    def _user_of(self, order: StartOrder) -> User | None:
+        """The user the pod runs as: as root the project's, otherwise None, which is the server's own."""
+        if os.geteuid() != 0 or not self._features.is_isolating:
+            return None
+        return self._users.user_of(order.project)
+
+    # --- images
+
+    def retry_images_if_due(self) -> None:
+        """Plan again the pods whose image was not found, if the table of images has changed."""
+        if not self._images.refresh() and time.monotonic() < self._images_again_at:
+            return
+        self._images_again_at = float("inf")
+        for watched in self._registry.alive():
+            if watched.stored.launch is None and not stop_notice.exists(watched.directory):
+                watched.stored, watched.refreshed_at = self._planned_again(watched), float("-inf")
+                self._registry.unsettled.add(watched.pod)
+
+    def _planned_again(self, watched: WatchedPod) -> StoredOrder:
+        order = watched.stored.order
+        try:
+            stored = self._plan(order, self._state.paths(order))
+            if isinstance(stored, Problem):
+                stored = StoredOrder(order=order, trouble=f"CreateContainerConfigError: {stored}")
+            make_pod_directories(stored, self._state.paths(order))
+            write_order(watched.directory, stored)
+        except OSError as error:
+            trouble = f"CreateContainerConfigError: it cannot be prepared: {error.strerror}"
+            stored = StoredOrder(order=order, trouble=trouble)
+            self._images_again_at = time.monotonic() + ASK_AGAIN_S
+        return stored
+
+
+def _write_down(stored: StoredOrder, paths: PodPaths) -> OSError | None:
+    try:
+        with suppress(FileExistsError):  # a server was killed before it wrote the order
+            os.mkdir(paths.directory, 0o700)
+        make_pod_directories(stored, paths)
+        write_order(paths.directory, stored)
+    except OSError as error:
+        return error
+    return None

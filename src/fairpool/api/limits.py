@@ -1,0 +1,15 @@
+"""Limits of the API that server and client share. No imports, because every command loads it."""
+
+from __future__ import annotations
+
+PAGE_DEFAULT = 50
+PAGE_MAX = 500
+"""Items of one page."""
+NAME_PATTERN = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
+WORKLOAD_NAME_MAX = 49
+PROJECT_NAME_MAX = 57  # `runai-<name>` is a namespace, and those have at most 63 characters
+LABEL_NAME_MAX = 63
+PASSWORD_MIN = 8
+PASSWORD_MAX = 1024  # a longer one would make hashing a way to keep the server busy
+PIECE_MAX_BYTES = 4 * 1024 * 1024
+"""One piece of an upload."""

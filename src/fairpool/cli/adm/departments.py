@@ -1,0 +1,168 @@
+"""`runai-adm department`: list, get, create, update, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairpool.api.limits import PROJECT_NAME_MAX
+from fairpool.api.record import document
+from fairpool.cli.adm.names import check_name
+from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
+from fairpool.cli.failure import failure, meant
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.listing import output_flag, show, show_one
+from fairpool.cli.runai.projects import pool_line, pool_text, quota_text
+from fairpool.cli.screen import Column, printable
+
+if TYPE_CHECKING:
+    from fairpool.api.client import Client
+    from fairpool.api.organization import Department
+
+
+@click.command(
+    "list", cls=Command, short_help="List departments.", example="runai-adm department list", with_project=False
+)
+@output_flag
+@click.pass_obj
+def list_departments(options: GlobalOptions, output: str | None) -> None:
+    """List departments with their quota and projects."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(options).connected() as client:
+        found = sorted(client.departments(), key=lambda each: each.name)
+    columns: list[Column[Department]] = [
+        Column("NAME", lambda each: each.name),
+        Column("GPU QUOTA", department_quota_text),
+        Column("ALLOCATED", lambda each: f"{each.allocated_gpus:.2f}"),
+        Column("PROJECTS", lambda each: ", ".join(each.projects) or "-"),
+        Column("POOLS", lambda each: "; ".join(pool_line(each) for each in each.resources), wide=True),
+        Column("DESCRIPTION", lambda each: each.description, wide=True),
+    ]
+    show(output, columns, found, documents=document(found))
+    if output in (None, "wide"):
+        options.warn_each(warning for each in found for warning in each.warnings)
+
+
+@click.command(
+    "get", cls=Command, short_help="Show a department.", example="runai-adm department get research", with_project=False
+)
+@click.argument("name")
+@output_flag
+@click.pass_obj
+def get_department(options: GlobalOptions, name: str, output: str | None) -> None:
+    """Show a department."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(options).connected() as client:
+        found = _department(client, name)
+    pairs = [
+        ("NAME", found.name),
+        ("DESCRIPTION", found.description),
+        ("GPU QUOTA", department_quota_text(found)),
+        ("ALLOCATED GPUS", f"{found.allocated_gpus:.2f}"),
+        *(
+            (f"NODE POOL {each.node_pool.name or each.node_pool.id}".upper(), pool_text(each))
+            for each in found.resources
+        ),
+        ("PROJECTS", ", ".join(found.projects) or "-"),
+        *(("WARNING", warning) for warning in found.warnings),
+    ]
+    show_one(output, found, pairs)
+
+
+@click.command(
+    "create",
+    cls=Command,
+    short_help="Create a department.",
+    example="runai-adm department create research --gpu-quota 8",
+    with_project=False,
+)
+@click.argument("name")
+@quota_flags
+@flag("--description", metavar="TEXT", help="Description of the department.")
+@click.pass_obj
+def create_department(
+    options: GlobalOptions, /, name: str, node_pool: str, description: str | None, **asked: Any
+) -> None:
+    """Create a department. Without --gpu-quota, its quota is the sum of its projects' quotas.
+
+    With `--gpu-quota unlimited`, nothing that its projects use counts as over the department's quota.
+    """
+    from fairpool.cli.runai.session import Session
+
+    check_name(name, PROJECT_NAME_MAX)
+    resources = changed([], node_pool, asked, may_be_unset=True)
+    with Session(options).connected() as client:
+        made = client.create_department(
+            {"name": name, "description": description or "", "resources": resources},
+        )
+    click.echo(f"Department {printable(name)} created successfully.")
+    options.warn_each(made.warnings)
+
+
+@click.command(
+    "update",
+    cls=Command,
+    short_help="Change a department.",
+    example="runai-adm department update research --gpu-quota 12",
+    with_project=False,
+)
+@click.argument("name")
+@quota_flags
+@flag("--description", metavar="TEXT", help="Description of the department.")
+@click.pass_obj
+def update_department(
+    options: GlobalOptions, /, name: str, node_pool: str, description: str | None, **asked: Any
+) -> None:
+    """Change a department. Settings that you do not name keep their values.
+
+    With `--gpu-quota unset`, its quota is the sum of its projects' quotas again.
+    """
+    from fairpool.cli.runai.session import Session
+
+    if not is_given(asked) and description is None:
+        raise failure("command.no_change", "nothing to change", "see `runai-adm department update --help`")
+    with Session(options).connected() as client:
+        before = _department(client, name)
+        said = {
+            "name": name,
+            "description": before.description if description is None else description,
+            "resources": changed(before.resources, node_pool, asked, may_be_unset=True),
+        }
+        made = client.replace_department(said, before.revision)
+    click.echo(f"Department {printable(name)} updated successfully.")
+    options.warn_each(made.warnings)
+
+
+@click.command(
+    "delete",
+    cls=Command,
+    short_help="Delete a department without projects.",
+    example="runai-adm department delete research",
+    with_project=False,
+)
+@click.argument("name")
+@click.pass_obj
+def delete_department(options: GlobalOptions, name: str) -> None:
+    """Delete a department. It must have no projects."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(options).connected() as client:
+        _department(client, name)
+        client.delete_department(name)
+    click.echo(f"Department {printable(name)} deleted successfully.")
+
+
+def department_quota_text(found: Department) -> str:
+    """What a department is owed; where that was never set, what follows from its projects."""
+    owed = quota_text(found.total_resources.gpu_quota)
+    return owed if found.quota_is_set else f"not set (follows its projects: {owed})"
+
+
+def _department(client: Client, name: str) -> Department:
+    found = {each.name: each for each in client.departments()}
+    if name not in found:
+        raise failure("department.unknown", f"there is no department {name}", hint=meant(name, found))
+    return found[name]

@@ -1,0 +1,161 @@
+"""`runai-adm node-pool`: list, get, create, update, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairpool.api.limits import LABEL_NAME_MAX
+from fairpool.api.record import document
+from fairpool.cli.adm.names import check_name
+from fairpool.cli.failure import failure, meant
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.listing import output_flag, show, show_one
+from fairpool.cli.screen import Column, printable
+
+if TYPE_CHECKING:
+    from fairpool.api.client import Client
+    from fairpool.api.nodes import NodePoolAnswer
+
+STRATEGIES = ("binpack", "spread", "fragmentation")
+
+
+@click.command(
+    "list", cls=Command, short_help="List node pools.", example="runai-adm node-pool list", with_project=False
+)
+@output_flag
+@click.pass_obj
+def list_pools(options: GlobalOptions, output: str | None) -> None:
+    """List node pools with their nodes."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(options).connected() as client:
+        found = sorted(client.node_pools(), key=lambda each: each.name)
+    documents = document(found)
+    show(output, pool_columns(), found, documents=documents)
+
+
+def pool_columns() -> list[Column[NodePoolAnswer]]:
+    return [
+        Column("NAME", lambda each: each.name),
+        Column("STATUS", lambda each: each.phase),
+        Column("LABEL", lambda each: f"{each.label_key}={each.label_value}" if each.label_key else "-"),
+        Column("GPU PLACEMENT", lambda each: each.placement_strategy.gpu),
+        Column("CPU PLACEMENT", lambda each: each.placement_strategy.cpu),
+        Column("NODES", lambda each: ", ".join(each.nodes) or "-", spare=1),
+    ]
+
+
+@click.command(
+    "get", cls=Command, short_help="Show a node pool.", example="runai-adm node-pool get a100", with_project=False
+)
+@click.argument("name")
+@output_flag
+@click.pass_obj
+def get_pool(options: GlobalOptions, name: str, output: str | None) -> None:
+    """Show a node pool."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(options).connected() as client:
+        found = _pool(client, name)
+    show_one(output, found, [(column.heading, column.cell(found)) for column in pool_columns()])
+
+
+def _placement_flags(command: Any) -> Any:
+    cpu = flag("--cpu-placement", type=click.Choice(STRATEGIES[:2]), help="The same for pods without GPUs.")
+    return flag(
+        "--gpu-placement",
+        type=click.Choice(STRATEGIES),
+        help="Fill nodes one by one, spread pods over them, or minimize fragmentation.",
+    )(cpu(command))
+
+
+@click.command(
+    "create",
+    cls=Command,
+    short_help="Create a node pool.",
+    example="runai-adm node-pool create a100 --label run.ai/type=a100",
+    with_project=False,
+)
+@click.argument("name")
+@flag("--label", required=True, metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
+@_placement_flags
+@click.pass_obj
+def create_pool(
+    options: GlobalOptions, name: str, label: str, gpu_placement: str | None, cpu_placement: str | None
+) -> None:
+    """Create a node pool from the nodes that have a label."""
+    from fairpool.cli.runai.session import Session
+
+    check_name(name, LABEL_NAME_MAX)
+    key, value = _label(label)
+    strategy = {"gpu": gpu_placement or "binpack", "cpu": cpu_placement or "binpack"}
+    request = {"name": name, "labelKey": key, "labelValue": value, "placementStrategy": strategy}
+    with Session(options).connected() as client:
+        client.create_node_pool(request)
+    click.echo(f"Node pool {printable(name)} created successfully.")
+
+
+@click.command(
+    "update",
+    cls=Command,
+    short_help="Change a node pool.",
+    example="runai-adm node-pool update a100 --gpu-placement spread",
+    with_project=False,
+)
+@click.argument("name")
+@flag("--label", metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
+@_placement_flags
+@click.pass_obj
+def update_pool(
+    options: GlobalOptions, name: str, label: str | None, gpu_placement: str | None, cpu_placement: str | None
+) -> None:
+    """Change a node pool. Settings that you do not name keep their values."""
+    from fairpool.cli.runai.session import Session
+
+    said: dict[str, Any] = {}
+    if label is not None:
+        said["labelKey"], said["labelValue"] = _label(label)
+    with Session(options).connected() as client:
+        before = _pool(client, name)
+        if gpu_placement or cpu_placement:
+            known = before.placement_strategy
+            said["placementStrategy"] = {"gpu": gpu_placement or known.gpu, "cpu": cpu_placement or known.cpu}
+        if not said:
+            raise failure("command.no_change", "nothing to change", "see `runai-adm node-pool update --help`")
+        client.update_node_pool(name, said, before.revision)
+    click.echo(f"Node pool {printable(name)} updated successfully.")
+
+
+@click.command(
+    "delete",
+    cls=Command,
+    short_help="Delete a node pool.",
+    example="runai-adm node-pool delete a100",
+    with_project=False,
+)
+@click.argument("name")
+@click.pass_obj
+def delete_pool(options: GlobalOptions, name: str) -> None:
+    """Delete a node pool in which no project or department has a quota. Its nodes move to the default pool."""
+    from fairpool.cli.runai.session import Session
+
+    with Session(options).connected() as client:
+        _pool(client, name)
+        client.delete_node_pool(name)
+    click.echo(f"Node pool {printable(name)} deleted successfully.")
+
+
+def _pool(client: Client, name: str) -> NodePoolAnswer:
+    found = {each.name: each for each in client.node_pools()}
+    if name not in found:
+        raise failure("pool.unknown", f"there is no node pool {name}", hint=meant(name, found))
+    return found[name]
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key or not value:
+        raise failure("flag.label", f"--label {text!r} is not KEY=VALUE", "write KEY=VALUE, such as run.ai/type=a100")
+    return key, value

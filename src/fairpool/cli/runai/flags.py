@@ -1,0 +1,221 @@
+"""Flags and help of `runai` and `runai-adm`: global flags, flags in sections, examples, hints for typing errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from fairpool.cli.lazy_group import HELP, LazyGroup
+from fairpool.cli.program import Program
+from fairpool.cli.screen import printable
+
+OTHER_DASHES = "–—−"
+EVERYWHERE = "Global flags"
+COMPLETE_SENTENCES = frozenset(
+    {
+        "access.denied",
+        "access.not_signed_in",
+        "gpu.memory_too_small",
+        "gpu.mig_profile",
+        "job.unknown",
+        "pod.not_running",
+        "project.unknown",
+        "project.none",
+        "spec.no_image",
+        "spec.parallelism_alone",
+        "spec.tty_without_stdin",
+        "workload.exists",
+        "workload.name",
+    }
+)
+"""Problems whose words are those of the product's older command, which scripts look for: printed without their fix."""
+
+
+@dataclass
+class GlobalOptions:
+    """What the flags that every command takes have said."""
+
+    server: str | None = None
+    project: str | None = None
+    config: str | None = None
+    loglevel: str = "info"
+
+    def notice(self, text: str) -> None:
+        """Something worth knowing that is no answer; silent where only warnings are wanted."""
+        if self.loglevel in ("debug", "info"):
+            click.echo(printable(text), err=True)
+
+    def warn(self, text: str) -> None:
+        if self.loglevel != "error":
+            click.echo(printable(text), err=True)
+
+    def warn_each(self, warnings: Iterable[str]) -> None:
+        """Warnings of the server, each once."""
+        for each in dict.fromkeys(warnings):
+            self.warn(f"Warning: {each}")
+
+
+class Flag(click.Option):
+    """An option with its place in the help."""
+
+    def __init__(self, *args: Any, section: str = "Options", taken_for: Sequence[str] = (), **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.section = section
+        self.taken_for = taken_for
+        """What people type who know another tool's name for it: refused, and told this one."""
+
+
+def flag(*names: str, section: str = "Options", **attributes: Any) -> Callable[[Any], Any]:
+    """`click.option`, with a section."""
+    return click.option(*names, cls=Flag, section=section, **attributes)
+
+
+def _remembered(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def remember(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
+        options = ctx.ensure_object(GlobalOptions)
+        if value is not None:
+            setattr(options, name, value)
+        return value
+
+    return remember
+
+
+def project_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """For completion; imported only then."""
+    from fairpool.cli.runai.suggestions import projects
+
+    return projects(ctx, incomplete)
+
+
+def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
+    """The flags that every command takes, at the end or before its name."""
+    section = EVERYWHERE
+    flags: list[click.Parameter] = [
+        Flag(
+            ["--server"],
+            metavar="ADDRESS",
+            expose_value=False,
+            callback=_remembered("server"),
+            section=section,
+            help="Address of the control plane. Default: FAIRPOOL_SERVER, FAIRPOOL_LISTEN, the server of the last "
+            "login, or http://127.0.0.1:8080.",
+        ),
+        Flag(
+            ["--config-path", "config"],
+            metavar="FOLDER",
+            expose_value=False,
+            callback=_remembered("config"),
+            section=section,
+            help="Folder for settings and logins. Default: FAIRPOOL_CONFIG, or ~/.config/fairpool.",
+        ),
+        Flag(
+            ["--loglevel"],
+            type=click.Choice(["debug", "info", "warn", "error"]),
+            expose_value=False,
+            callback=_remembered("loglevel"),
+            section=section,
+            help="Level of the messages on standard error (info).",
+        ),
+    ]
+    if with_project:
+        flags.insert(
+            0,
+            Flag(
+                ["--project", "-p"],
+                metavar="NAME",
+                expose_value=False,
+                callback=_remembered("project"),
+                shell_complete=project_names,
+                section=section,
+                help="Project (default: the one set with `runai config project`).",
+            ),
+        )
+    return flags
+
+
+class Command(click.Command):
+    """A command that does something. Its help ends with an example."""
+
+    def __init__(self, *args: Any, example: str, with_project: bool = True, **attributes: Any) -> None:
+        shape = {"context_settings": HELP, "options_metavar": "[FLAGS]", "epilog": f"Example: {example}"}
+        super().__init__(*args, **(shape | attributes))
+        known = {name for each in self.params for name in each.opts}
+        self.params += [each for each in everywhere(with_project=with_project) if not known & set(each.opts)]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _check_dashes(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_sections(self, ctx, formatter)
+
+
+def _write_sections(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+        if record is not None:
+            # `--help` is no flag of ours; it stands with those of every command, at the end.
+            sections.setdefault(getattr(parameter, "section", EVERYWHERE), []).append(record)
+    sections |= {EVERYWHERE: sections.pop(EVERYWHERE, [])}
+    for section, records in sections.items():
+        with formatter.section(section):
+            formatter.write_dl(records)
+
+
+def _check_dashes(ctx: click.Context, args: Sequence[str]) -> None:
+    """A flag that was copied from a typeset page begins with a dash that only looks like one."""
+    for arg in args:
+        if arg == "--":
+            return
+        if arg[:1] in OTHER_DASHES and arg[1:2].strip():
+            ctx.fail(f"{arg!r} starts with a typographic dash: write --{arg.lstrip(OTHER_DASHES + '-')}")
+
+
+class Group(LazyGroup):
+    """A group of commands of `runai` or `runai-adm`."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **({"options_metavar": "[FLAGS]"} | attributes))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _check_dashes(ctx, args)
+        own = {name for each in self.get_params(ctx) for name in each.opts}
+        is_unnamed = not args or (args[0].startswith("-") and args[0].partition("=")[0] not in own)
+        if self.default and is_unnamed and (args or not ctx.resilient_parsing):  # completion still asks which
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        _write_sections(self, ctx, formatter)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from fairpool import __version__
+
+        click.echo(f"{ctx.command_path} {__version__}")
+        ctx.exit()
+
+
+class RunaiProgram(Program, Group):
+    """`runai` or `runai-adm` as a whole."""
+
+    def __init__(self, *args: Any, with_project: bool = True, **attributes: Any) -> None:
+        super().__init__(*args, complete=COMPLETE_SENTENCES, **attributes)
+        self.params += everywhere(with_project=with_project)
+        self.params.append(
+            Flag(
+                ["--version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_print_version,
+                section=EVERYWHERE,
+                help="Print the version and exit.",
+            )
+        )

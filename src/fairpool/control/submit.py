@@ -1,0 +1,358 @@
+"""HTTP routes that submit workloads and update models: from the request to the stored declaration."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from dataclasses import replace
+from functools import lru_cache
+from typing import Annotated, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairpool.api import workload_spec
+from fairpool.api import workloads as wire
+from fairpool.api.declarations import WorkloadWire
+from fairpool.api.organization import ProjectRequest
+from fairpool.api.problems import item as problem_item
+from fairpool.control import admission, claims, declarations, items, preferences
+from fairpool.control.feasibility import never_starts
+from fairpool.control.organization import cluster_of, pool_names, pool_view
+from fairpool.control.plane import Caller, Done, Plane, answered, check_match
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, denied, refused
+from fairpool.control.resource_request import requested_gpus_milli
+from fairpool.control.routes import Parameter, Routes
+from fairpool.control.store import claims as claim_store
+from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store import workloads as store
+from fairpool.control.store.database import Connection
+from fairpool.control.workloads import operable
+from fairpool.model.ids import Instant, WorkloadId
+from fairpool.model.node import DEFAULT_POOL
+from fairpool.model.spec import WorkloadSpec
+from fairpool.model.upload import Upload
+
+routes = Routes("workloads")
+
+
+DryRun = Annotated[bool, Parameter(alias="dryRun", description="Validate only; nothing is submitted")]
+
+GRACE_FIELD = "terminationGracePeriodSeconds"
+
+
+@routes.post(
+    "/api/v1/workloads/workspaces",
+    action=Action.WORKLOAD_SUBMIT,
+    answer=wire.Workload,
+    status=202,
+    summary="Submit an interactive workspace",
+)
+async def submit_workspace(
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitWorkspace, dry_run: DryRun = False
+) -> Response:
+    return await submit(request, plane, caller, body, dry_run=dry_run)
+
+
+@routes.post(
+    "/api/v1/workloads/trainings",
+    action=Action.WORKLOAD_SUBMIT,
+    answer=wire.Workload,
+    status=202,
+    summary="Submit a training workload",
+)
+async def submit_training(
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitTraining, dry_run: DryRun = False
+) -> Response:
+    return await submit(request, plane, caller, body, dry_run=dry_run)
+
+
+@routes.post(
+    "/api/v1/workloads/distributed",
+    action=Action.WORKLOAD_SUBMIT,
+    answer=wire.Workload,
+    status=202,
+    summary="Submit a distributed training workload",
+)
+async def submit_distributed(
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitDistributed, dry_run: DryRun = False
+) -> Response:
+    return await submit(request, plane, caller, body, dry_run=dry_run)
+
+
+@routes.post(
+    "/api/v1/workloads/inferences",
+    action=Action.WORKLOAD_SUBMIT,
+    answer=wire.Workload,
+    status=202,
+    summary="Submit an inference workload",
+)
+async def submit_inference(
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitInference, dry_run: DryRun = False
+) -> Response:
+    return await submit(request, plane, caller, body, dry_run=dry_run)
+
+
+async def submit(
+    request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitAny, *, dry_run: bool = False
+) -> Response:
+    """Declare it. When this answers, the declaration survives a power cut. A dry run answers alike and does nothing."""
+    workdir = body.spec.workdir
+    upload = await plane.pod_access.claim_upload(workdir.upload) if workdir is not None else None
+
+    def unit(connection: Connection) -> Done:
+        project = organization_store.project(connection, body.project_id)
+        if project is None or not caller.may(Action.WORKLOAD_SUBMIT, project.name, project.department):
+            raise _no_project(caller, body.project_id)
+        if project.phase != "Ready":
+            raise refused(
+                409, "project.deleting", f"project {project.name} is being deleted", "use another project", "projectId"
+            )
+        return _declared(plane, connection, caller, body, project, upload=upload, dry_run=dry_run)
+
+    if dry_run:
+        return answered(await plane.read(unit))
+    return await plane.perform(request, caller, unit)
+
+
+def _declared(
+    plane: Plane,
+    connection: Connection,
+    caller: Caller,
+    body: workload_spec.SubmitAny,
+    project: Any,
+    *,
+    upload: Upload | None = None,
+    dry_run: bool = False,
+) -> Done:
+    name = _name(connection, body, project.name)
+    body = claims.named(connection, body, name, project.name)
+    spec = _admitted(plane, connection, caller, body, name, project, upload)
+    cluster = _cluster(connection, body, project)
+    if not body.wait_anyway:
+        _refuse_what_never_starts(plane, connection, spec, project)
+    facts = items.facts(
+        body,
+        spec,
+        department=project.department,
+        cluster=cluster,
+        submitted_by=caller.name,
+        pod_host=plane.settings.pod_host,
+    )
+    if body.suspended:
+        facts = items.suspended(facts, caller.name, spec.created_at)
+    details = items.details(body, spec, caller.name)
+    if dry_run:
+        return Done(body=items.detail(items.text(items.state({**facts, "id": ""}, spec.want, None, 0)), details))
+    item, revision = declarations.declare(plane, connection, spec, facts, details)
+    claims.make(connection, body, project.name, caller.name, spec.created_at)
+    return Done(
+        body=items.detail(item, details),
+        status=202,
+        action="create",
+        entity_type="workload",
+        entity_id=spec.id,
+        entity_name=f"{project.name}/{spec.name}",
+        revision=revision,
+    )
+
+
+def _admitted(
+    plane: Plane,
+    connection: Connection,
+    caller: Caller,
+    body: workload_spec.SubmitAny,
+    name: str,
+    project: Any,
+    upload: Upload | None,
+) -> WorkloadSpec:
+    """What is declared, or everything that is wrong with it."""
+    now = plane.now()
+    has_upload = _is_own_upload(connection, caller, project.name, upload)
+    context = replace(_context(plane, connection, body, project, has_upload=has_upload), submitter_uid=caller.uid)
+    # A folder that was uploaded lies under the id of the workload that it is for.
+    workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
+    spec = admission.admit(body, context, workload_id=workload_id, name=name, now=now)
+    taken = declarations.name_taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
+    if isinstance(spec, list):
+        raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])
+    if taken is not None:
+        raise taken
+    return spec
+
+
+def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any) -> None:
+    pools = spec.pools or (DEFAULT_POOL,)
+    problems = never_starts(spec, [pool_view(plane, connection, project, pool) for pool in pools])
+    if problems:
+        raise Refused(422, [problem_item(each, "spec") for each in problems])
+
+
+def _context(
+    plane: Plane, connection: Connection, body: workload_spec.SubmitAny, project: Any, *, has_upload: bool = False
+) -> admission.AdmissionContext:
+    declared = project_of(project.document)
+    are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
+    named = {said.partition(":")[0] for said in body.spec.after}
+    context = admission.AdmissionContext(
+        project=declared,
+        pools=pool_names(connection) if are_pools_named else frozenset(),
+        images=cluster_store.images(connection, project.cluster),
+        claims=claim_store.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
+        work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
+        has_upload=has_upload,
+    )
+    if body.spec.termination_grace_period_seconds is None:
+        return context
+    return replace(context, grace_most_s=preferences.chosen(plane.settings, connection, preferences.GRACE))
+
+
+def _named(connection: Connection, project: str, name: str) -> WorkloadId | None:
+    """A workload of the project, by its name or its id."""
+    found = store.named(connection, project, name)
+    if found is None:
+        row = store.one(connection, name)
+        found = row.id if row is not None and row.project == project and row.gone_at is None else None
+    return None if found is None else WorkloadId(found)
+
+
+def _is_own_upload(connection: Connection, caller: Caller, project: str, upload: Upload | None) -> bool:
+    """Whether this folder is complete, the caller's, meant for this project, and no other job's."""
+    return (
+        upload is not None
+        and upload.is_complete
+        and upload.owner == caller.id
+        and upload.project == project
+        and store.one(connection, upload.id) is None
+    )
+
+
+def _cluster(connection: Connection, body: workload_spec.SubmitAny, project: Any) -> str:
+    """The project's: no other knows its queue."""
+    if body.cluster_id and cluster_of(connection, body.cluster_id) != project.cluster:
+        what = f"project {project.name} is in another cluster"
+        raise refused(
+            422, "cluster.not_the_projects", what, "remove clusterId, or use the project's cluster", "clusterId"
+        )
+    return str(project.cluster)
+
+
+@lru_cache(maxsize=4096)
+def project_of(document: str) -> ProjectRequest:
+    """A project as it was declared; the same text is the same value, which nobody can change."""
+    return ProjectRequest.model_validate_json(document)
+
+
+def new_id(now: Instant) -> WorkloadId:
+    """A UUID of version 7: it begins with the moment, so that rows lie on the disk in the order they came."""
+    number = (now & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10))
+    number = number & ~(0xF << 76) | 0x7 << 76
+    return WorkloadId(str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62)))
+
+
+def _name(connection: Connection, body: workload_spec.Submit, project: str) -> str:
+    """The name that was given, or the first that is free: `job-0`, `sweep-1`."""
+    if body.name is not None and not body.use_given_name_as_prefix:
+        return body.name
+    prefix = f"{body.name or 'job'}-"
+    taken = store.names_like(connection, project, prefix)
+    number = next(each for each in range(len(taken) + 1) if f"{prefix}{each}" not in taken)
+    return f"{prefix}{number}"
+
+
+def _no_project(caller: Caller, name: str) -> Refused:
+    if caller.may(Action.PROJECT_READ):
+        what = f"project {name} was not found. Please run 'runai list project' to view all available projects"
+        return refused(404, "project.unknown", what, "use an existing project", "projectId")
+    # Whether there is such a project is nothing to tell to somebody who is not in it.
+    return denied()
+
+
+@routes.patch(
+    "/api/v1/workloads/inferences/{workload_id}",
+    action=Action.WORKLOAD_OPERATE,
+    answer=wire.Workload,
+    status=202,
+    summary="Update an inference workload",
+)
+async def update_inference(
+    workload_id: str, request: Request, plane: Plane, caller: Caller, body: workload_spec.InferenceUpdate
+) -> Response:
+    """Replaces the fields in `spec`; the others stay as they are."""
+
+    def unit(connection: Connection) -> Done:
+        row = operable(connection, caller, workload_id, workload_spec.Kind.INFERENCE)
+        check_match(request, row.revision)
+        before = json.loads(row.request)
+        said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        merged = claims.as_existing(before["spec"]) | said
+        most_s = preferences.chosen(plane.settings, connection, preferences.GRACE)
+        if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
+            merged[GRACE_FIELD] = most_s  # declared when more was allowed
+        spec_before = declarations.declaration_of(row)
+        said_again = workload_spec.SubmitInference(
+            name=row.name,
+            project_id=row.project,
+            command_line=before.get("commandLine", ""),
+            spec=workload_spec.InferenceSpec.model_validate(merged),
+        )
+        again = claims.named(connection, said_again, row.name, row.project)
+        assert isinstance(again, workload_spec.SubmitInference)
+        project = organization_store.project(connection, row.project)
+        assert project is not None, "a project stays as long as it has work"
+        # What it waited for at first and the folder that came with it are its own, whatever became of them.
+        # What a user of the machine may mount is theirs alone: a change by anybody else is judged as a stranger's.
+        own_uid = spec_before.template.program.submitter_uid
+        context = replace(
+            _context(plane, connection, again, project),
+            submitter_uid=own_uid if caller.uid == own_uid else None,
+            work={each.name: each.workload for each in spec_before.after},
+            has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,
+        )
+        spec = admission.admit(again, context, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
+        if isinstance(spec, list):
+            raise Refused(422, spec)
+        claims.make(connection, again, row.project, caller.name, plane.now())
+        return _redeclared(plane, connection, row, again, spec, spec_before)
+
+    return await plane.perform(request, caller, unit)
+
+
+def _redeclared(
+    plane: Plane, connection: Connection, row: Any, again: workload_spec.SubmitInference, spec: Any, before: Any
+) -> Done:
+    spec = replace(spec, want=before.want, run=before.run)
+    facts = items.facts(
+        again,
+        spec,
+        department=row.department,
+        cluster=row.cluster,
+        submitted_by=row.submitted_by,
+        pod_host=plane.settings.pod_host,
+    )
+    before_facts = json.loads(row.facts)
+    facts["source"] = before_facts["source"]
+    facts["suspensions"] = before_facts.get("suspensions", [])
+    revision = declarations.redeclare(
+        plane,
+        connection,
+        row,
+        WorkloadWire.of(spec),
+        request=items.details(again, spec, row.submitted_by),
+        facts=items.text(facts),
+        requested_gpus_milli=requested_gpus_milli(spec),
+    )
+    now_is = store.shown(connection, row.id)
+    assert now_is is not None
+    return Done(
+        body=items.detail(now_is.item, now_is.request),
+        status=202,
+        action="update",
+        entity_type="workload",
+        entity_id=row.id,
+        entity_name=f"{row.project}/{row.name}",
+        revision=revision,
+    )

@@ -1,0 +1,171 @@
+"""Counting of room: how many equal pods with whole devices fit once victims have left.
+
+Simulating after each victim would cost a simulation for each. For such pods it can be counted when a node has room for
+one more: attempts that cannot succeed are left out, and where every victim is lost for good, all victims of a gang are
+proposed at once and simulated once. Neither changes what is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fairpool.scheduler.charge import ShapeFacts
+from fairpool.scheduler.columns import COMING, STAYING
+from fairpool.scheduler.placement import Placer
+from fairpool.scheduler.trial import Trial
+from fairpool.scheduler.victims import VictimWalk
+
+
+def room(placer: Placer, shape: int) -> int:
+    """How many pods of a shape find room without any victim."""
+    columns = placer.columns
+    if placer.index(shape).best() is None:
+        return 0
+    nothing = Freed(placer.trial)
+    return sum(nothing.copies(columns.facts[shape], node) for _, _, node in placer.index(shape).entries())
+
+
+class RoomCount:
+    """Counts the places that victims make for pods of one shape."""
+
+    def __init__(self, placer: Placer, shape: int, recorded: Iterable[int] = ()) -> None:
+        self.trial = placer.trial
+        self.columns = placer.columns
+        self.facts = placer.columns.facts[shape]
+        self.allowed = placer.fit.node_set(shape)
+        self.taken = Freed(self.trial)
+        self.began_with = self.places = room(placer, shape)
+        """Places that there are with what is taken."""
+        self.offered = Freed(self.trial)
+        """Everything, taken or not."""
+        self.pods_of: dict[int, list[int]] = {}
+        """By group, what was offered and not taken."""
+        self.groups_on: dict[int, dict[int, None]] = {}
+        self.scattered: set[int] = set()
+        """Groups with pods on several nodes."""
+        self._take(tuple(recorded))
+        for pod in recorded:
+            self.offered.add(pod)
+
+    def offer(self, group: int, unit: Sequence[int]) -> list[int]:
+        """Note one more unit; returns the nodes that it is on."""
+        self.pods_of.setdefault(group, []).extend(unit)
+        for pod in unit:
+            self.offered.add(pod)
+            self.groups_on.setdefault(self.trial.place(pod)[0], {})[group] = None
+        if len({self.trial.place(pod)[0] for pod in self.pods_of[group]}) > 1:
+            self.scattered.add(group)
+        return sorted({self.trial.place(pod)[0] for pod in unit})
+
+    def pods_around(self, node: int) -> list[int]:
+        """What was offered by the groups that have something on a node."""
+        return [pod for group in self.groups_on[node] for pod in self.pods_of[group]]
+
+    def gain(self, node: int) -> int:
+        """Places made by taking all that was offered around a node."""
+        if self.scattered.isdisjoint(self.groups_on[node]):
+            if node not in self.allowed:
+                return 0
+            return self.offered.copies(self.facts, node) - self.taken.copies(self.facts, node)
+        before = self.places
+        pods = self.pods_around(node)
+        self._take(pods)
+        gain = self.places - before
+        self._take(pods, -1)
+        return gain
+
+    def take_around(self, node: int) -> list[int]:
+        """Take what was offered around a node."""
+        pods = self.pods_around(node)
+        self.take(pods)
+        return pods
+
+    def take(self, pods: Sequence[int]) -> None:
+        """Take pods that were offered."""
+        self._take(pods)
+        for group in {self.columns.group_of[pod] for pod in pods}:
+            for pod in self.pods_of.pop(group, []):
+                self.groups_on[self.trial.place(pod)[0]].pop(group, None)
+
+    def _take(self, pods: Sequence[int], sign: int = 1) -> None:
+        nodes = sorted({self.trial.place(pod)[0] for pod in pods} & self.allowed)
+        self.places -= sum(self.taken.copies(self.facts, each) for each in nodes)
+        for pod in pods:
+            self.taken.add(pod, sign)
+        self.places += sum(self.taken.copies(self.facts, each) for each in nodes)
+
+
+def propose(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> list[int] | None:
+    """Victims, in order, so that so many pods of a shape find room where none did; None if counting does not show it.
+
+    An empty list means that all that may be taken is not enough.
+    """
+    count = RoomCount(placer, shape)
+    victims: list[int] = []
+    if count.places:
+        return None
+    while count.places < pods:
+        given = walk.pop()
+        if given is None:
+            return []
+        group, unit = given
+        is_whole = len(unit) == sum(placer.columns.sets.active[number] for number in placer.columns.sets_of[group])
+        walk.take(group, unit)
+        nodes = count.offer(group, unit)
+        if len(nodes) > 1 or not is_whole or not placer.columns.is_plain[group]:
+            return None
+        if count.gain(nodes[0]) > 0:
+            victims += count.take_around(nodes[0])
+    return victims
+
+
+class Freed:
+    """What nodes would have if some pods left."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.columns = trial.columns
+        self.amounts: dict[int, list[int]] = {}
+        """By node: whole devices, CPU, memory, pod slots."""
+        self.shared: dict[int, dict[int, int]] = {}
+        """By node and shared device: memory."""
+
+    def add(self, pod: int, sign: int = 1) -> None:
+        columns = self.columns
+        node, devices = self.trial.place(pod)
+        facts = columns.facts[columns.shape_of[pod]]
+        amounts = self.amounts.setdefault(node, [0, 0, 0, 0])
+        amounts[0] += sign * facts.whole
+        amounts[1] += sign * facts.cpu_milli
+        amounts[2] += sign * facts.memory_bytes
+        amounts[3] += sign
+        for device in devices:
+            freed = self.shared.setdefault(node, {})
+            freed[device] = freed.get(device, 0) + sign * facts.occupied_mib(columns.nodes.device_mib[node])
+
+    def copies(self, facts: ShapeFacts, node: int) -> int:
+        """How many pods that take whole devices would find room on a node."""
+        nodes = self.columns.nodes
+        gpus, cpu, memory, slots = self.amounts.get(node, (0, 0, 0, 0))
+        gpus += nodes.gpus_idle[node] + nodes.gpus_releasing[node] + self._emptied(node)
+        copies = gpus // facts.whole
+        if facts.cpu_milli:
+            copies = min(copies, (cpu + nodes.cpu_idle[node] + nodes.cpu_releasing[node]) // facts.cpu_milli)
+        if facts.memory_bytes:
+            memory += nodes.memory_idle[node] + nodes.memory_releasing[node]
+            copies = min(copies, memory // facts.memory_bytes)
+        if self.columns.policy.predicates:
+            copies = min(copies, slots + nodes.slots_idle[node] + nodes.slots_releasing[node])
+        return max(0, copies)
+
+    def _emptied(self, node: int) -> int:
+        """Shared devices that all pods leave and that did not count as free before."""
+        freed = self.shared.get(node)
+        if not freed:
+            return 0
+        emptied = 0
+        for device, mib in freed.items():
+            use = self.columns.nodes.shared[node][device]
+            used = use[STAYING] + use[COMING]
+            emptied += 0 < used <= mib
+        return emptied

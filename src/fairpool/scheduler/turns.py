@@ -1,0 +1,45 @@
+"""Turns of the waiting groups in consolidate, reclaim and preempt: each gets one search for victims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from fairpool.scheduler.allocate import place_next, waiting_groups
+from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
+from fairpool.scheduler.equivalence import are_equivalent
+from fairpool.scheduler.policy import Pass
+from fairpool.scheduler.queues import Vector
+from fairpool.scheduler.solver import Solution, Solver
+from fairpool.scheduler.walk import Walk
+
+Search = Callable[[int, Vector], Solution | None]
+"""The search of a pass for one group that asks for so much."""
+
+
+def every_group(_: int) -> bool:
+    return True
+
+
+def take_turns(
+    solver: Solver, by: Pass, search: Search, takes_part: Callable[[int], bool] = every_group
+) -> list[Solution]:
+    """Search victims for each waiting group that finds no free place; returns the accepted solutions."""
+    columns, placer = solver.columns, solver.placer
+    walk = Walk(solver.trial, (group for group in waiting_groups(placer, by) if takes_part(group)))
+    solver.begin()
+    accepted = []
+    alike = partial(are_equivalent, placer)
+    while (group := walk.pop()) is not None:
+        if columns.policy.recheck_readiness and not is_ready(columns, group):
+            continue
+        if columns.policy.place_before_taking and place_next(placer, group):
+            continue
+        if group in placer.expired:
+            continue
+        found = search(group, chunk_need(columns, next_chunk(solver.trial, group)))
+        if found is not None:
+            accepted.append(found)
+        else:
+            walk.pass_over(group, alike)
+    return accepted

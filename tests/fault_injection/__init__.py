@@ -1,0 +1,1 @@
+"""Fault injection: an unreliable engine, random faults and random workloads, by seed."""
