@@ -25,8 +25,9 @@ from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, PodId, Revision
 from fairpool.model.node import Node
-from fairpool.platform import archive
+from fairpool.platform.backup import make_backup
 from fairpool.platform.data_directory import DataDirectory
+from fairpool.platform.restore import restore_backup
 from tests.control.house import House, codes, expect, house, node
 
 pytestmark = pytest.mark.slow
@@ -45,13 +46,13 @@ def old(tmp_path: Path) -> Path:
 
 
 def back_up(tmp_path: Path) -> None:
-    archive.make_backup(DataDirectory(old(tmp_path)), tmp_path / "backup")
+    make_backup(DataDirectory(old(tmp_path)), tmp_path / "backup")
 
 
 def restore(tmp_path: Path, folder: Path) -> None:
     data_directory = DataDirectory(folder)
     data_directory.prepare()
-    archive.restore_backup(data_directory, tmp_path / "backup")
+    restore_backup(data_directory, tmp_path / "backup")
 
 
 def go_on(home: House, times: int = 10) -> None:
