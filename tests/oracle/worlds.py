@@ -97,6 +97,8 @@ class _Maker:
         self.profile = rng.choice(PROFILES[:4]) if profile == "mixed" else profile
         self.has = {name for name in EXTRAS if rng.random() < EXTRAS[name]}
         self.has |= {name for name in VARIATIONS if variation.random() < VARIATIONS[name]}
+        if "unlike pods" in self.has and variation.random() < 0.5:
+            self.has.add("topology")
         self.nodes = self._nodes()
         self.use = {node.name: self._use(node) for node in self.nodes}
         self.queues = self._queues()
@@ -265,6 +267,8 @@ class _Maker:
         rng = self.rng
         shared = 6 if self.feature == "fractions" else 1
         kind = self.pick(("whole", 8), ("portion", shared), ("memory", shared / 2), ("none", 0.7))
+        if is_single and self.varies(0.5, "claims"):
+            return NO_GPU
         largest = max([node.gpus for node in self.nodes] + [1])
         memory = self.nodes[0].gpu_memory_mib
         match kind:
@@ -539,4 +543,4 @@ EXTRAS = {
 }
 """Rarer things and how often a world has them."""
 
-VARIATIONS = {"deep queues": 0.1, "kinds": 0.15, "mig": 0.08, "soft taints": 0.06, "unlike pods": 0.15}
+VARIATIONS = {"claims": 0.04, "deep queues": 0.1, "kinds": 0.15, "mig": 0.08, "soft taints": 0.06, "unlike pods": 0.15}
