@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId
+from fairpool.model.ids import ClaimId, GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.quantity import UNLIMITED
-from fairpool.model.workload import Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
+from fairpool.model.workload import Claim, Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
 from fairpool.scheduler.plan import plan as real_plan
 from fairpool.scheduler.policy import Pass, Policy
 from fairpool.scheduler.snapshot import Snapshot
@@ -319,6 +319,18 @@ def test_nothing_is_reclaimed_if_both_sides_end_up_equally_saturated(mine: int, 
     made = snapshot(queues, [*rows, waiting("job", "p1", 1)], [node("a", 8)])
     ends = decide(made).pods
     assert sum(end.fate is Fate.EVICTED for end in ends.values()) == evicted
+    assert outcome_of(applied(made, real_plan(made))).pods == ends
+
+
+@pytest.mark.parametrize(("queue", "fate"), [("q", Fate.BOUND), ("other", Fate.WAITING)])
+def test_a_claim_serves_only_its_own_queue(queue: str, fate: Fate) -> None:
+    group, (pod,) = waiting("job", "q", 1)
+    claim = Claim(id=ClaimId("claim"), queue=QueueId(queue))
+    pods = (replace(pod, shape=PodShape(), claims=(claim.id,)),)
+    nodes = [replace(node("a", 0), claim_devices=("card",))]
+    made = replace(snapshot([free_queue("q"), free_queue("other")], [(group, pods)], nodes), claims=(claim,))
+    ends = decide(made).pods
+    assert [end.fate for end in ends.values()] == [fate]
     assert outcome_of(applied(made, real_plan(made))).pods == ends
 
 

@@ -267,8 +267,6 @@ class _Maker:
         rng = self.rng
         shared = 6 if self.feature == "fractions" else 1
         kind = self.pick(("whole", 8), ("portion", shared), ("memory", shared / 2), ("none", 0.7))
-        if is_single and self.varies(0.5, "claims"):
-            return NO_GPU
         largest = max([node.gpus for node in self.nodes] + [1])
         memory = self.nodes[0].gpu_memory_mib
         match kind:
@@ -543,4 +541,4 @@ EXTRAS = {
 }
 """Rarer things and how often a world has them."""
 
-VARIATIONS = {"claims": 0.04, "deep queues": 0.1, "kinds": 0.15, "mig": 0.08, "soft taints": 0.06, "unlike pods": 0.15}
+VARIATIONS = {"deep queues": 0.1, "kinds": 0.15, "mig": 0.08, "soft taints": 0.06, "unlike pods": 0.15}
