@@ -243,15 +243,15 @@ def reset_password(data: Path | None, user: str) -> None:
 def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     from fairpool.control.settings import FIRST_USER
     from fairpool.control.store.condition import problem_with
-    from fairpool.platform.archive import finish_restore
-    from fairpool.platform.assembly import new_password_offline
+    from fairpool.platform.owner_access import reset_password_offline
+    from fairpool.platform.restore import finish_restore
 
     data_directory.prepare()
     os.umask(PRIVATE)
     with locked(data_directory, "reset-password"):
         finish_restore(data_directory)
         problem = problem_with(data_directory.control)
-        return problem or new_password_offline(data_directory, user or FIRST_USER)
+        return problem or reset_password_offline(data_directory, user or FIRST_USER)
 
 
 @click.command()
@@ -265,7 +265,7 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
     included: logs, checkpoints and claims of pods, the server's log, and the ledger, which is rebuilt. A backup
     contains secrets: only its owner can read the file.
     """
-    from fairpool.platform.archive import make_backup
+    from fairpool.platform.backup import make_backup
 
     with failing():
         if file.exists() and not (force and file.is_file()):
@@ -289,7 +289,7 @@ def restore(data: Path | None, file: Path) -> None:
     are started. The nodes are those described in FILE. The replaced files are kept. Restore only files you trust: a
     backup determines which programs run as you.
     """
-    from fairpool.platform.archive import restore_backup
+    from fairpool.platform.restore import restore_backup
 
     data_directory = data_directory_at(data)
     with failing():

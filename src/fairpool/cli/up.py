@@ -329,11 +329,13 @@ def _welcome(
 
 
 def _clear_up(data_directory: DataDirectory) -> None:
-    """Remove what an earlier process left behind that was killed."""
-    from fairpool.platform import archive
+    """Remove work directories of killed processes, and complete an interrupted restore."""
+    from fairpool.platform import backup, restore
+    from fairpool.platform.work_directory import remove_abandoned
 
-    archive.sweep(data_directory.root, archive.OLD_BACKUP_PREFIX, archive.BACKUP_PREFIX, archive.RESTORE_PREFIX)
-    for path in archive.finish_restore(data_directory):
+    prefixes = (backup.OLD_BACKUP_PREFIX, backup.BACKUP_PREFIX, restore.RESTORE_PREFIX)
+    remove_abandoned(data_directory.root, *prefixes)
+    for path in restore.finish_restore(data_directory):
         click.echo(f"warning: an interrupted restore was completed; the previous version is kept in {path}", err=True)
 
 
