@@ -20,7 +20,16 @@ class Strange(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
+    seen = 0
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
     def do_GET(self) -> None:
+        self.seen += 1
+        if self.path.startswith("/first-only") and self.seen > 1:
+            self.close_connection = True
+            return
         if self.path.startswith("/hang-up"):
             self.close_connection = True
             return
@@ -71,6 +80,16 @@ def test_questions_are_asked_on_one_connection_and_anew_where_it_was_closed() ->
             assert http._line is not None
             assert select.select([http._line.socket], [], [], 30)[0], "it has hung up"
         assert http.request("GET", "/missing", headers={}).is_error
+        http.close()
+
+
+def test_a_question_on_a_connection_that_closes_just_now_is_asked_again_but_no_order() -> None:
+    with strange() as address:
+        http = LoopbackHttp(address, 10)
+        assert http.request("GET", "/a", headers={}).status_code == 200
+        assert http.request("GET", "/first-only", headers={}).status_code == 200, "on a new connection"
+        with pytest.raises(Unreachable):
+            http.request("POST", "/first-only", headers={})
         http.close()
 
 
