@@ -253,7 +253,7 @@ def test_connections_that_are_only_held_make_room_for_one_that_asks(tmp_path: Pa
         for line in held:
             line.close()
         until(lambda: not running.server.server_state.connections)
-        assert not running.server.gate._count, "every place is given back"
+        assert not running.server.limiter._count, "every place is given back"
 
 
 @pytest.mark.slow
