@@ -36,7 +36,7 @@ os.execve(sys.argv[1], sys.argv[1:], dict(os.environ))
 def run_as_ordinary_user(
     command: list[str], folder: Path, environment: Mapping[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """As root: run it as somebody without rights, in a folder that is theirs. Else run it as it is."""
+    """As root: run it as an unprivileged user, in a directory of their own. Else run it as it is."""
     variables = {**environment, "HOME": str(folder), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
     if os.geteuid() == 0:
         os.chown(folder, UID, UID)
