@@ -23,7 +23,7 @@ from fairpool.control.app import create_app
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.owner import owner_token
 from fairpool.control.settings import Settings
-from fairpool.engines.simulated.behaviour import Behaviour, always
+from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.node import Node
@@ -66,7 +66,7 @@ async def serve(folder: Path, nodes: int) -> None:
         )
         for number in range(nodes)
     )
-    engine = SimulatedEngine(RealTime(), machines, always(Behaviour(start_s=STARTS_S, run_s=RUNS_S)))
+    engine = SimulatedEngine(RealTime(), machines, same_behaviour(Behaviour(start_s=STARTS_S, run_s=RUNS_S)))
     async with app.router.lifespan_context(app):
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()

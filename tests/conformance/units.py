@@ -18,7 +18,7 @@ from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.fairshare import Claimant, divide, divide_surplus, fair_shares
 from fairpool.scheduler.gate import is_over_limit, is_over_quota
 from fairpool.scheduler.group_index import GroupIndex
-from fairpool.scheduler.order import compare_queues
+from fairpool.scheduler.order import compare_precedence, queue_precedence
 from fairpool.scheduler.plan import share
 from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
 from fairpool.scheduler.queues import UNIT, QueueTable, Vector
@@ -158,7 +158,10 @@ def _queue_order(data: Json) -> Iterator[str]:
     table.total = _amounts(data["total"])
     left, right = (table.index[QueueId(name)] for name in ("left", "right"))
     asked = tuple(_asked(data["jobs"][name], data["min_node_gpu_memory"]) for name in ("left", "right"))
-    order = compare_queues(table, Policy.reference(), left, right, (asked[0], asked[1]), (list(NOTHING), list(NOTHING)))
+    policy = Policy.reference()
+    one = queue_precedence(table, policy, left, asked[0], list(NOTHING))
+    other = queue_precedence(table, policy, right, asked[1], list(NOTHING))
+    order = compare_precedence(table, policy, left, one, right, other)
     yield from _verdict("the first", "left" if order < 0 else "right", data["expected"]["first"])
 
 

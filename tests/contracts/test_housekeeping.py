@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from fairpool.control import housekeeping
-from fairpool.control.closed_pods import LIVES_KEPT
+from fairpool.control.closed_pods import PODS_KEPT
 from fairpool.control.plane import CALLERS_MAX, Caller, Callers
 from fairpool.control.settings import Retention
 from fairpool.control.store.database import Connection
@@ -139,13 +139,13 @@ def test_much_goes_in_small_units(home: House, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.slow
 def test_a_pod_that_lived_very_often_keeps_its_latest_lives(home: House) -> None:
     workload = str(home.train("t1")["id"])
-    for life in range(LIVES_KEPT + 5):
+    for life in range(PODS_KEPT + 5):
         pod = PodId(f"{workload}-0-{life}")
         ended = event(life + 1, workload, "ended").model_copy(update={"pod": pod})
         home.push(home.report(workloads=(home.runs(workload, run=life),), events=(ended,)))
     history = expect(home.call("GET", f"{WORKLOADS}/{workload}/history?limit=500"), 200)["history"]
     numbers = sorted(each["incarnation"] for each in history)
-    assert numbers == list(range(5, LIVES_KEPT + 5))
+    assert numbers == list(range(5, PODS_KEPT + 5))
 
 
 @pytest.mark.slow

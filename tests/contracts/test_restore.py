@@ -20,7 +20,7 @@ from fairpool.cluster.loop import Loop
 from fairpool.control.store import condition
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import downgrade
-from fairpool.engines.simulated.behaviour import Behaviour, always
+from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, PodId, Revision
@@ -218,7 +218,7 @@ class Cluster:
     def __init__(self, home: House) -> None:
         self.clock = VirtualClock(Instant(home.clock.now))
         machine = Node(name=NodeName("n1"), cpu_milli=64_000, memory_bytes=1 << 38, gpus=8, gpu_memory_mib=32_510)
-        self.engine = SimulatedEngine(self.clock, [machine], always(Behaviour()))
+        self.engine = SimulatedEngine(self.clock, [machine], same_behaviour(Behaviour()))
         self.wire = Wire(home)
         self.loop = Loop(Ledger(None), self.engine, ControlLink(self.wire, "local"), self.clock.now)
 

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.dialects import postgresql
 
 from fairpool.control.store import changes
+from fairpool.control.store.compiled import Compiled, CompiledIn
 from fairpool.control.store.database import UNITS_CPU_S, Closed, Database
 from fairpool.control.store.migrations import downgrade, upgrade
-from fairpool.control.store.prepared import Prepared, PreparedIn
 from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
 from fairpool.model.ids import Instant
 from tests.control.house import expect, house
@@ -283,7 +285,7 @@ def test_the_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> Non
     with_database(tmp_path, story)
 
 
-# --- statements that are prepared ------------------------------------------------------------------------------
+# --- statements that are compiled ------------------------------------------------------------------------------
 
 POD = {
     "id": "w-0-0",
@@ -297,36 +299,46 @@ POD = {
 }
 
 
-def test_a_prepared_statement_does_as_the_usual_one(tmp_path: Path) -> None:
+def test_every_compiled_statement_is_also_one_for_postgresql() -> None:
+    names = ("access", "audit", "changes", "clusters", "holdings", "organization", "preferences", "workloads")
+    modules = [import_module(f"fairpool.control.store.{name}") for name in names]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Compiled)]
+    postgres: Any = postgresql.dialect
+    texts = [str(each.statement.compile(dialect=postgres())) for each in found]
+    assert len(texts) > 40
+    assert not [text for text in texts if "?" in text]
+
+
+def test_a_compiled_statement_does_as_the_usual_one(tmp_path: Path) -> None:
     one = select(pods).where(pods.c.id == bindparam("id"))
-    change = Prepared(update(pods).where(pods.c.id == bindparam("of")))
+    change = Compiled(update(pods).where(pods.c.id == bindparam("of")))
 
     async def story(database: Database) -> None:
         def unit(connection: Connection) -> None:
-            Prepared(insert(pods)).run_all(connection, [POD, {**POD, "id": "w-1-0", "place": 1}])
+            Compiled(insert(pods)).run_all(connection, [POD, {**POD, "id": "w-1-0", "place": 1}])
             change.run(connection, {"of": "w-0-0", "phase": "running"})
             change.run(connection, {"of": "w-0-0", "since": 7, "id": "w-0-1"})  # other columns, another text
             change.run(connection, {"of": "nobody", "phase": "ended"})
             usual = connection.execute(one, {"id": "w-0-1"}).one()
-            found = Prepared(one).one(connection, {"id": "w-0-1"})
+            found = Compiled(one).one(connection, {"id": "w-0-1"})
             assert tuple(found) == tuple(usual)
             assert (found.phase, found.since) == ("running", 7)
-            assert Prepared(one).one(connection, {"id": "w-0-0"}) is None
-            assert Prepared(select(pods.c.id).order_by(pods.c.id)).column(connection) == ["w-0-1", "w-1-0"]
+            assert Compiled(one).one(connection, {"id": "w-0-0"}) is None
+            assert Compiled(select(pods.c.id).order_by(pods.c.id)).column(connection) == ["w-0-1", "w-1-0"]
 
         await database.write(unit)
 
     with_database(tmp_path, story)
 
 
-def test_a_prepared_statement_knows_booleans(tmp_path: Path) -> None:
+def test_a_compiled_statement_knows_booleans(tmp_path: Path) -> None:
     row = {"id": "c", "name": "c", "domain": "", "version": "", "created_at": 1, "revision": 1}
     row |= {"report_number": 0, "events_through": 0, "unsure": True}
 
     async def story(database: Database) -> None:
         def unit(connection: Connection) -> None:
-            Prepared(insert(clusters)).run(connection, row)
-            assert Prepared(select(clusters)).one(connection).unsure is True
+            Compiled(insert(clusters)).run(connection, row)
+            assert Compiled(select(clusters)).one(connection).unsure is True
 
         await database.write(unit)
 
@@ -335,12 +347,12 @@ def test_a_prepared_statement_knows_booleans(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 64, 600, 1100])
 def test_some_of_many_are_found_whatever_their_number(count: int, tmp_path: Path) -> None:
-    some = PreparedIn(lambda ids: select(pods.c.id).where(pods.c.id.in_(ids)))
+    some = CompiledIn(lambda ids: select(pods.c.id).where(pods.c.id.in_(ids)))
 
     async def story(database: Database) -> None:
         def unit(connection: Connection) -> None:
             ids = [f"w-{number:04d}-0" for number in range(1200)]
-            Prepared(insert(pods)).run_all(connection, [{**POD, "id": each} for each in ids])
+            Compiled(insert(pods)).run_all(connection, [{**POD, "id": each} for each in ids])
             found = [row.id for row in some.rows(connection, ["nobody", *ids[:count]])]
             assert sorted(found) == ids[:count]
 
@@ -349,15 +361,15 @@ def test_some_of_many_are_found_whatever_their_number(count: int, tmp_path: Path
     with_database(tmp_path, story)
 
 
-def test_a_prepared_statement_is_undone_with_its_unit(tmp_path: Path) -> None:
+def test_a_compiled_statement_is_undone_with_its_unit(tmp_path: Path) -> None:
     async def story(database: Database) -> None:
         def unit(connection: Connection) -> None:
-            Prepared(insert(pods)).run(connection, POD)
+            Compiled(insert(pods)).run(connection, POD)
             raise LookupError
 
         with pytest.raises(LookupError):
             await database.write(unit)
-        assert await database.read(Prepared(select(pods)).rows) == []
+        assert await database.read(Compiled(select(pods)).rows) == []
 
     with_database(tmp_path, story)
 

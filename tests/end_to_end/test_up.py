@@ -421,10 +421,11 @@ def test_starts_and_stops_in_good_time(platform: Running) -> None:
 
 LINGERING = """
 import pathlib, signal, sys, time
-from fairpool.platform.data_directory import DataDirectory, occupied
+from fairpool.platform.data_directory import DataDirectory
+from fairpool.platform.directory_lock import locked
 told = []
 signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-with occupied(DataDirectory(pathlib.Path(sys.argv[1])), "up"):
+with locked(DataDirectory(pathlib.Path(sys.argv[1])), "up"):
     print("in", flush=True)
     while not told:
         time.sleep(0.01)

@@ -12,7 +12,7 @@ from fairpool.model.workload import PodShape, gpu_memory, gpu_portion, whole_gpu
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy, TypicalShape
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.snapshot_file import Loaded, decode, encode
+from fairpool.scheduler.snapshot_file import Loaded, from_bytes, to_bytes
 from tests.scenario import World, check
 
 AVOIDING = NodePool(gpu_placement=Placement.FRAGMENTATION, cpu_placement=Placement.FRAGMENTATION)
@@ -218,6 +218,6 @@ def test_the_order_of_rows_does_not_matter(seed: int) -> None:
 
 def test_typical_shapes_survive_a_file() -> None:
     snapshot = replace(mixed(), policy=usual(WHOLE, HALF))
-    loaded = decode(encode(snapshot))
+    loaded = from_bytes(to_bytes(snapshot))
     assert isinstance(loaded, Loaded)
     assert loaded.snapshot == snapshot

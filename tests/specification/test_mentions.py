@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fairpool.model.ids import GroupId, NodeName, PodId, QueueId
-from fairpool.model.mentions import anonymous, in_full, mention, projects_in, redacted
+from fairpool.model.mentions import anonymous, in_full, mention, redacted
 from fairpool.model.organization import department_queue
 from fairpool.scheduler.decision import Evict, EvictionReason, QueueFigures
 from fairpool.scheduler.explain import explain_eviction, names_for
@@ -22,12 +22,10 @@ def test_each_reader_gets_the_words_that_are_meant_for_them() -> None:
     assert anonymous(TEXT) == "for work of another project: another project needs 4 within its quota"
     assert redacted(TEXT, lambda project: project == "speech") == in_full(TEXT)
     assert redacted(TEXT, lambda project: project == "vision") == anonymous(TEXT)
-    assert projects_in(TEXT) == {"speech"}
 
 
 def test_a_text_without_mentions_stays_as_it_is() -> None:
     assert anonymous("waits for 4 GPUs") == "waits for 4 GPUs"
-    assert projects_in("waits for 4 GPUs") == frozenset()
 
 
 @pytest.mark.parametrize(

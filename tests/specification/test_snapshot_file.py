@@ -27,22 +27,22 @@ from fairpool.replay.planned import Replay, replay
 from fairpool.scheduler import snapshot_file
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
-from fairpool.scheduler.row_codec import Table, from_tables, to_tables
+from fairpool.scheduler.row_codec import ColumnTable, from_tables, to_tables
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.snapshot_file import VERSION, Loaded, decode, encode
+from fairpool.scheduler.snapshot_file import VERSION, Loaded, from_bytes, to_bytes
 
 SAMPLE = Path(__file__).parents[1] / "data" / "version-1.snapshot"
 SAMPLE_PLAN = SAMPLE.with_suffix(".plan.json")
 
 
 def loaded(data: bytes) -> Loaded:
-    result = decode(data)
+    result = from_bytes(data)
     assert isinstance(result, Loaded), result
     return result
 
 
 def refused(data: bytes) -> Problem:
-    result = decode(data)
+    result = from_bytes(data)
     assert isinstance(result, Problem), "it was read"
     assert result.what
     assert result.fix
@@ -54,11 +54,11 @@ def refused(data: bytes) -> Problem:
 
 def test_a_snapshot_comes_back_as_it_was() -> None:
     snapshot = example_snapshot()
-    assert loaded(encode(snapshot)).snapshot == snapshot
+    assert loaded(to_bytes(snapshot)).snapshot == snapshot
 
 
 def test_an_empty_snapshot_comes_back() -> None:
-    assert loaded(encode(Snapshot(now=Instant(0)))).snapshot == Snapshot(now=Instant(0))
+    assert loaded(to_bytes(Snapshot(now=Instant(0)))).snapshot == Snapshot(now=Instant(0))
 
 
 @pytest.mark.slow
@@ -67,36 +67,36 @@ def test_every_field_of_every_class_comes_back() -> None:
     made = Maker(seed=7)
     for _ in range(20):
         snapshot: Snapshot = made.value(Snapshot)
-        assert loaded(encode(snapshot)).snapshot == snapshot
+        assert loaded(to_bytes(snapshot)).snapshot == snapshot
 
 
 def test_both_policies_come_back() -> None:
     for policy in (Policy.product(), Policy.reference()):
         snapshot = replace(example_snapshot(), policy=policy)
-        assert loaded(encode(snapshot)).snapshot.policy == policy
+        assert loaded(to_bytes(snapshot)).snapshot.policy == policy
 
 
 @pytest.mark.parametrize("weight", [0.1, 1 / 3, 1e-300, 5e-324, 1.7976931348623157e308, math.inf, 2**53 + 1.0])
 def test_floats_come_back_to_the_bit(weight: float) -> None:
     queue = Queue(id=QueueId("q"), gpu=Entitlement(weight=weight))
-    back = loaded(encode(Snapshot(now=Instant(0), queues=(queue,)))).snapshot.queues[0].gpu.weight
+    back = loaded(to_bytes(Snapshot(now=Instant(0), queues=(queue,)))).snapshot.queues[0].gpu.weight
     assert (type(back), back.hex()) == (float, weight.hex())
 
 
 def test_not_a_number_comes_back_too() -> None:
     queue = Queue(id=QueueId("q"), gpu=Entitlement(weight=math.nan))
-    assert math.isnan(loaded(encode(Snapshot(now=Instant(0), queues=(queue,)))).snapshot.queues[0].gpu.weight)
+    assert math.isnan(loaded(to_bytes(Snapshot(now=Instant(0), queues=(queue,)))).snapshot.queues[0].gpu.weight)
 
 
 @pytest.mark.parametrize("name", ["ümlaut", "日本", 'quote"', "line\nbreak", "\ud800", "\u2028", ""])
 def test_any_name_comes_back(name: str) -> None:
     queue = Queue(id=QueueId(name))
-    assert loaded(encode(Snapshot(now=Instant(0), queues=(queue,)))).snapshot.queues == (queue,)
+    assert loaded(to_bytes(Snapshot(now=Instant(0), queues=(queue,)))).snapshot.queues == (queue,)
 
 
 def test_duplicate_rows_stay_duplicates() -> None:
     queue = Queue(id=QueueId("q"))
-    assert len(loaded(encode(Snapshot(now=Instant(0), queues=(queue, queue)))).snapshot.queues) == 2
+    assert len(loaded(to_bytes(Snapshot(now=Instant(0), queues=(queue, queue)))).snapshot.queues) == 2
 
 
 def test_trees_of_groups_come_back() -> None:
@@ -108,14 +108,14 @@ def test_trees_of_groups_come_back() -> None:
         ),
     )
     group = PodGroup(id=GroupId("g"), queue=QueueId("q"), created_at=Instant(1), tree=tree)
-    assert loaded(encode(Snapshot(now=Instant(0), groups=(group,)))).snapshot.groups == (group,)
+    assert loaded(to_bytes(Snapshot(now=Instant(0), groups=(group,)))).snapshot.groups == (group,)
 
 
 def test_equal_shapes_are_one_object_after_loading() -> None:
     pods = tuple(
         Pod(id=PodId(f"p{n}"), group=GroupId("g"), shape=PodShape(gpu=whole_gpus(1 + n % 3))) for n in range(30)
     )
-    back = loaded(encode(Snapshot(now=Instant(0), pods=pods))).snapshot
+    back = loaded(to_bytes(Snapshot(now=Instant(0), pods=pods))).snapshot
     assert back.pods == pods
     assert len({id(pod.shape) for pod in back.pods}) == 3
 
@@ -124,13 +124,13 @@ def test_equal_shapes_are_one_object_after_loading() -> None:
 
 
 def test_the_same_snapshot_gives_the_same_bytes() -> None:
-    assert encode(example_snapshot()) == encode(example_snapshot())
-    again = loaded(encode(example_snapshot())).snapshot
-    assert encode(again) == encode(example_snapshot())
+    assert to_bytes(example_snapshot()) == to_bytes(example_snapshot())
+    again = loaded(to_bytes(example_snapshot())).snapshot
+    assert to_bytes(again) == to_bytes(example_snapshot())
 
 
 def test_nothing_of_the_machine_is_in_the_bytes() -> None:
-    data = encode(example_snapshot())
+    data = to_bytes(example_snapshot())
     assert data[4:8] == b"\0\0\0\0", "a time"
     assert data[9] == 255, "a system"
 
@@ -139,16 +139,16 @@ def test_the_order_of_mappings_does_not_matter() -> None:
     one, other = example_snapshot(), example_snapshot()
     nodes = [replace(node, labels={"a": "1", "b": "2"}) for node in one.nodes]
     turned = [replace(node, labels={"b": "2", "a": "1"}) for node in other.nodes]
-    assert encode(replace(one, nodes=tuple(nodes))) == encode(replace(other, nodes=tuple(turned)))
+    assert to_bytes(replace(one, nodes=tuple(nodes))) == to_bytes(replace(other, nodes=tuple(turned)))
 
 
 def test_a_plan_survives_the_file() -> None:
     snapshot = example_snapshot()
-    assert plan(loaded(encode(snapshot)).snapshot) == plan(snapshot)
+    assert plan(loaded(to_bytes(snapshot)).snapshot) == plan(snapshot)
 
 
 def test_ordinary_tools_can_look_into_a_file() -> None:
-    header, *tables = gzip.decompress(encode(example_snapshot())).decode().splitlines()
+    header, *tables = gzip.decompress(to_bytes(example_snapshot())).decode().splitlines()
     assert json.loads(header)["format"] == "fairpool-snapshot"
     assert {"nodes", "pods", "PodShape", "Policy"} <= {json.loads(line)["table"] for line in tables}
 
@@ -175,7 +175,7 @@ def without_sentences(document: Any) -> Any:
 
 # --- what is wrong with a file ---------------------------------------------------------------------------------
 
-GOOD = encode(example_snapshot())
+GOOD = to_bytes(example_snapshot())
 
 
 def rewritten(header: Mapping[str, object] = {}, body: Mapping[str, object] | None = None) -> bytes:
@@ -239,7 +239,7 @@ def test_no_flipped_bit_gives_a_traceback(seed: int) -> None:
     dice = random.Random(seed)
     data = bytearray(GOOD)
     data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
-    result = decode(bytes(data))
+    result = from_bytes(bytes(data))
     assert isinstance(result, Problem) or result.snapshot == example_snapshot()
 
 
@@ -292,15 +292,15 @@ def test_an_unknown_field_is_left_out_and_said() -> None:
 
 
 def test_an_older_file_is_upgraded_step_by_step() -> None:
-    def rename(tables: dict[str, Table]) -> dict[str, Table]:
+    def rename(tables: dict[str, ColumnTable]) -> dict[str, ColumnTable]:
         tables["nodes"].same["cordoned"] = True
         tables["nodes"].columns.pop("cordoned", None)
         return tables
 
-    def lose_claims(tables: dict[str, Table]) -> dict[str, Table]:
+    def lose_claims(tables: dict[str, ColumnTable]) -> dict[str, ColumnTable]:
         return {name: each for name, each in tables.items() if name != "claims"}
 
-    result = decode(GOOD, {VERSION: rename, VERSION + 1: lose_claims}, version=VERSION + 2)
+    result = from_bytes(GOOD, {VERSION: rename, VERSION + 1: lose_claims}, version=VERSION + 2)
     assert isinstance(result, Loaded), result
     assert all(node.cordoned for node in result.snapshot.nodes)
 
@@ -357,7 +357,7 @@ def test_ten_thousand_nodes_stay_small() -> None:
         replace(example.groups[n % 10], id=GroupId(f"job-{n:06}"), created_at=Instant(n * 7919)) for n in range(80_000)
     )
     snapshot = replace(example, nodes=nodes, groups=groups, pods=pods)
-    data = encode(snapshot)
+    data = to_bytes(snapshot)
     assert len(data) < 3_000_000
     back = loaded(data).snapshot
     assert (back.nodes[-1], back.pods[-1], back.groups[-1]) == (nodes[-1], pods[-1], groups[-1])

@@ -66,7 +66,7 @@ class NodeSelectorRequirementWire(Wire):
     values: tuple[str, ...]
 
 
-class TolerationWire(Wire):
+class DeclaredToleration(Wire):
     mirrors: ClassVar[Any] = Toleration
     key: str
     value: str | None
@@ -86,7 +86,7 @@ class ShapeWire(Wire):
     memory_bytes: Count
     extended: Counts
     node_rules: tuple[tuple[NodeSelectorRequirementWire, ...], ...]
-    tolerations: tuple[TolerationWire, ...]
+    tolerations: tuple[DeclaredToleration, ...]
     labels: Pairs
     near: tuple[PodAffinityTermWire, ...]
     apart: tuple[PodAffinityTermWire, ...]
@@ -212,7 +212,7 @@ class RulesWire(Wire):
     training_limit_s: Count | None = None  # what was kept before lacks it
 
 
-class TaintWire(Wire):
+class DeclaredTaint(Wire):
     mirrors: ClassVar[Any] = Taint
     key: str
     value: str
@@ -222,7 +222,7 @@ class TaintWire(Wire):
 class NodeOverridesWire(Wire):
     mirrors: ClassVar[Any] = NodeOverrides
     cordoned: bool
-    taints: tuple[TaintWire, ...]
+    taints: tuple[DeclaredTaint, ...]
     labels: Pairs
 
 
@@ -235,7 +235,7 @@ class PoolWire(Wire):
     cpu_placement: Placement
 
 
-class TopologyWire(Wire):
+class DeclaredTopology(Wire):
     mirrors: ClassVar[Any] = Topology
     name: str
     levels: tuple[str, ...]
@@ -254,7 +254,7 @@ class OrganizationWire(Wire):
     queues: dict[PoolName, tuple[QueueWire, ...]]
     rules: dict[QueueId, RulesWire]
     pools: tuple[PoolWire, ...]
-    topologies: tuple[TopologyWire, ...]
+    topologies: tuple[DeclaredTopology, ...]
     marks: dict[NodeName, NodeOverridesWire]
     graces: GracesWire = GracesWire.of(DEFAULT_GRACES)  # what was kept before lacks them
 

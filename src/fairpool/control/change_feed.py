@@ -56,14 +56,14 @@ class ChangeFeedCache:
         self._reaches = 0
         self._rings = -1
 
-    async def after(self, read: Read, rings: int, revision: int, most: int) -> Sequence[FeedEntry] | None:
+    async def after(self, read: Read, notifications: int, revision: int, most: int) -> Sequence[FeedEntry] | None:
         """What came after a revision, so many at most; None: that was too long ago to be remembered here.
 
         `rings` says how often something was written: while it stays the same there is nothing new to ask for.
         """
-        if rings != self._rings:
+        if notifications != self._rings:
             await self._catch_up(read)
-            self._rings = rings
+            self._rings = notifications
         if self._begins_after is None or revision < self._begins_after:
             return None
         first = bisect_right(self._told, revision, key=lambda told: told.revision)

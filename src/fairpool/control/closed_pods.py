@@ -17,7 +17,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause
 
 CAUSES = frozenset(Cause)
-LIVES_KEPT = 100
+PODS_KEPT = 100
 """Of each pod. What is preempted every hour for a year has thousands, and nobody reads them."""
 
 
@@ -67,7 +67,7 @@ def _close(connection: Connection, pod: PodId, place: tuple[int, int], end: Even
         "since": end.at,
     }
     store.set_pod(connection, row is not None, values if row is not None else {**values, "seen_at": born_at})
-    store.drop_lives(connection, end.workload, index, incarnation - LIVES_KEPT + 1)
+    store.drop_pods_before(connection, end.workload, index, incarnation - PODS_KEPT + 1)
 
 
 def _ended(before: PodReport, end: EventReport, started_at: Instant | None) -> dict[str, object]:

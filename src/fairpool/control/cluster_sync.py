@@ -8,6 +8,7 @@ calls `pulled` and `pushed` themselves.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from starlette.requests import Request
@@ -41,6 +42,10 @@ ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting
 """Nouns whose change is a change of the organization, as a cluster sees it."""
 
 
+NOTED_WITH_NEWS, NOTED_WITHOUT = 1 / 2, 1 / 6
+"""A pull is noted if the cluster was last heard so long ago, as a part of the time after which it counts as away."""
+
+
 # --- pull ----------------------------------------------------------------------------------------------------
 
 
@@ -66,7 +71,7 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float) -> 
         if current != after or left_s <= 0:
             listening.cancel()
             break
-        await plane.notifier.hear(listening, left_s)
+        await plane.notifier.wait(listening, left_s)
     answer, is_noted = await plane.read(lambda connection: _pull(plane, connection, cluster, after))
     if is_noted:
         await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))
@@ -85,16 +90,17 @@ def _pull(plane: Plane, connection: Connection, cluster: str, after: Revision) -
     """The answer, and whether the call is to be noted: an answer with news is followed by a report, which is."""
     known = known_cluster(connection, cluster)
     answer = pull_answer(plane, connection, known, after)
-    silent_ms = None if known.heard_at is None else plane.now() - known.heard_at
-    was_silent = silent_ms is None or silent_ms > plane.settings.cluster_away_s * SECOND_MS / 2
-    return answer, was_silent or not answer.says_something
+    if known.heard_at is None:
+        return answer, True
+    patience = NOTED_WITH_NEWS if answer.says_something else NOTED_WITHOUT
+    return answer, plane.now() - known.heard_at > plane.settings.cluster_away_s * SECOND_MS * patience
 
 
 def pull_answer(plane: Plane, connection: Connection, heard: Any, after: Revision) -> link.PullAnswer:
     """What changed after a revision. Everything, if none was read yet, or one that is not or no longer known here."""
     cluster = heard.id
-    revision = changes.current_declared(connection)
-    whole = not 0 < after <= revision or changes.is_forgotten(connection, after)
+    oldest, revision = changes.declared_span(connection)
+    whole = not max(1, oldest) <= after <= revision
     if whole:
         rows = workload_store.declared(connection, cluster)
         removed: list[str] = []
@@ -128,10 +134,16 @@ def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorklo
     for row in rows:
         report = declarations.report_of(row)
         over = link.Over.of_report(report) if report is not None and report.run == row.run else None
-        workload = link.DesiredWorkload.from_json(row.declaration)
+        workload = _declared(row.declaration)
         done = report.done if report is not None else ()
         desired.append(workload.heard(over, incarnations.get(row.id, {}), done))
     return desired
+
+
+# The same text is the same value, which cannot be changed; and a cluster that starts asks for all of them.
+@lru_cache(maxsize=1024)
+def _declared(declaration: str) -> link.DesiredWorkload:
+    return link.DesiredWorkload.from_json(declaration)
 
 
 # --- push ----------------------------------------------------------------------------------------------------
@@ -172,6 +184,8 @@ def take_in(plane: Plane, connection: Connection, cluster: str, report: link.Pus
         return _answer(known.report_token, known.report_number, known.events_through, known.unsure, taken=False)
     _take_workloads(plane, connection, cluster, report)
     _take_nodes(plane, connection, cluster, report)
+    if report.whole:
+        store.drop_queues(connection, cluster)
     for queue in report.queues:
         store.set_queue(connection, cluster, queue)
     for pool, name in report.queues_gone:
@@ -205,20 +219,28 @@ def _take_workloads(plane: Plane, connection: Connection, cluster: str, report: 
     found = workload_store.some(connection, [each.id for each in report.workloads])
     for each in report.workloads:
         row = found.get(each.id)
-        # What is gone here stays gone, until the cluster has heard of it; and nobody reports another's work.
-        if row is not None and _is_for(row, cluster):
-            _take_workload(plane, connection, row, each, report.at)
+        # What is gone here stays gone, until the cluster has heard of it; and no cluster reports another's work.
+        if row is None or not _is_for(row, cluster):
+            continue
+        document = each.to_json()
+        if document != row.report:  # else it is repeated, as in a whole report
+            _take_workload(plane, connection, row, each, document, report.at)
     if report.whole:
         for row in workload_store.unheard(connection, cluster, {each.id for each in report.workloads}):
-            _show(plane, connection, row, None)
+            _show(plane, connection, row, None, None)
 
 
-def _take_workload(plane: Plane, connection: Connection, row: Any, each: link.WorkloadReport, at: Instant) -> None:
+def _take_workload(
+    plane: Plane, connection: Connection, row: Any, each: link.WorkloadReport, document: str, at: Instant
+) -> None:
     known = workload_store.known_pods(connection, row.id)
     for pod in each.pods:
         before = known.get(pod.id)
         same_phase = before is not None and before.phase == pod.phase.value
         if same_phase and pod.phase is PodPhase.ENDED and is_better_known(connection, pod.id, pod.node):
+            continue
+        pod_document = pod.to_json()
+        if before is not None and before.document == pod_document:
             continue
         values: dict[str, Any] = {
             "id": pod.id,
@@ -226,18 +248,20 @@ def _take_workload(plane: Plane, connection: Connection, row: Any, each: link.Wo
             "place": pod.index,
             "incarnation": pod.incarnation,
             "phase": pod.phase.value,
-            "document": pod.to_json(),
+            "document": pod_document,
             "since": before.since if before is not None and same_phase else at,
         }
         if before is None:
             values["seen_at"] = at
         workload_store.set_pod(connection, before is not None, values)
     if each.run == row.run or row.run < each.run:
-        _show(plane, connection, row, each)
+        _show(plane, connection, row, each, document)
 
 
-def _show(plane: Plane, connection: Connection, row: Any, report: link.WorkloadReport | None) -> None:
-    """What people are shown from now on."""
+def _show(
+    plane: Plane, connection: Connection, row: Any, report: link.WorkloadReport | None, document: str | None
+) -> None:
+    """What users are shown from now on; `document` is the report as text."""
     changes.record(
         connection,
         "workload",
@@ -255,7 +279,7 @@ def _show(plane: Plane, connection: Connection, row: Any, report: link.WorkloadR
     workload_store.change(
         connection,
         row.id,
-        report=None if report is None else report.to_json(),
+        report=document,
         phase=item["phase"],
         allocated_gpus_milli=0 if report is None else report.gpus_milli,
         running_pods=len(live),
@@ -267,12 +291,15 @@ def _show(plane: Plane, connection: Connection, row: Any, report: link.WorkloadR
 
 def _take_nodes(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> None:
     left: set[str] = set(report.nodes_gone)
+    known: dict[str, str] = {}
     if report.whole:
-        left |= store.node_names(connection, cluster)
-        store.forget_levels(connection, cluster)
+        known = store.node_documents(connection, cluster)
+        left |= known.keys()
     for node in report.nodes:
-        revision = _node_changed(plane, connection, node.name, "observed")
-        store.set_node(connection, cluster, node, revision)
+        document = node.to_json()
+        if known.get(node.name) != document:
+            revision = _node_changed(plane, connection, node.name, "observed")
+            store.set_node(connection, cluster, node.name, document, revision)
     for name in sorted(left - {node.name for node in report.nodes}):
         store.drop_node(connection, cluster, name)
         _node_changed(plane, connection, name, "gone")

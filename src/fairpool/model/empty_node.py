@@ -27,10 +27,10 @@ def copies_when_empty(node: Node, shape: PodShape) -> int:
 
 def matches(shape: PodShape, node: Node) -> bool:
     """Whether a node's labels are such as a shape demands."""
-    return not shape.node_rules or any(all(holds(rule, node) for rule in rules) for rules in shape.node_rules)
+    return not shape.node_rules or any(all(_holds(rule, node) for rule in rules) for rules in shape.node_rules)
 
 
-def holds(rule: NodeSelectorRequirement, node: Node) -> bool:
+def _holds(rule: NodeSelectorRequirement, node: Node) -> bool:
     """Whether a rule about labels holds on a node."""
     value = node.labels.get(rule.key)
     match rule.operator:

@@ -26,11 +26,6 @@ def mention(project: str, words: str, otherwise: str) -> str:
     return f"{MARK}{project}{_BETWEEN}{words}{_BETWEEN}{otherwise}{_END}"
 
 
-def projects_in(text: str) -> frozenset[str]:
-    """Projects that a text mentions."""
-    return frozenset(match[1] for match in _MENTION.finditer(text)) if MARK in text else frozenset()
-
-
 def redacted(text: str, may_see: Callable[[str], bool]) -> str:
     """A text, or JSON with such texts in it, for a reader who may see some projects."""
     if MARK not in text:

@@ -112,7 +112,7 @@ def or_unlimited(read: Callable[[str], int | Problem]) -> Callable[[str], int | 
     return reads
 
 
-def within(most: int) -> Callable[[str], int | Problem]:
+def at_most(most: int) -> Callable[[str], int | Problem]:
     """Whole numbers from 0 to this one."""
 
     def reads(text: str) -> int | Problem:

@@ -13,7 +13,7 @@ from tempfile import NamedTemporaryFile
 
 from fairpool.model.problem import Problem
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.snapshot_file import LARGEST_BYTES, Loaded, decode, encode
+from fairpool.scheduler.snapshot_file import LARGEST_BYTES, Loaded, from_bytes, to_bytes
 
 STANDARD_STREAM = "-"
 KINDS = {
@@ -35,18 +35,18 @@ def load(name: str) -> Loaded | Problem:
         fix = "name an existing snapshot file that you can read"
         return Problem("file.unreachable", f"{shown} cannot be read: {_why(error)}", fix)
     with _without_collector():
-        loaded = decode(data)
+        loaded = from_bytes(data)
     return Problem(loaded.code, f"{shown}: {loaded.what}", loaded.fix) if isinstance(loaded, Problem) else loaded
 
 
 def save(snapshot: Snapshot, name: str, *, overwrite: bool = False) -> Problem | None:
     """Write a file whole or not at all; `-` is standard output."""
     if name == STANDARD_STREAM:
-        return _send(encode(snapshot))
+        return _send(to_bytes(snapshot))
     try:
         problem = _obstacle(name, overwrite)
         if problem is None:
-            _write(Path(os.path.realpath(name)), encode(snapshot))
+            _write(Path(os.path.realpath(name)), to_bytes(snapshot))
     except (OSError, ValueError) as error:
         fix = "choose a file in an existing directory that you can write to"
         return Problem("file.unreachable", f"{name} cannot be written: {_why(error)}", fix)

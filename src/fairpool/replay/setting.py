@@ -16,6 +16,7 @@ from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, gpus_text
 from fairpool.model.spelling import did_you_mean, unknown_name
 from fairpool.model.typed_text import (
+    at_most,
     bytes_amount,
     duration_s,
     number,
@@ -23,7 +24,6 @@ from fairpool.model.typed_text import (
     reader_for,
     thousandths,
     whole_number,
-    within,
     word,
 )
 from fairpool.scheduler.snapshot import Snapshot
@@ -34,11 +34,11 @@ FORMS += "policy.FIELD=VALUE or pool.gpu_placement=spread"
 NAMED = ("project", "department", "node", "group")
 NOUNS = (*NAMED, "policy", "pool")
 NODE_AMOUNTS: dict[str, Callable[[str], int | Problem]] = {
-    "cpu_milli": within(10**9),
+    "cpu_milli": at_most(10**9),
     "memory_bytes": bytes_amount,
-    "pods_max": within(10**6),
-    "gpus": within(DEVICES_PER_NODE_MAX),
-    "gpu_memory_mib": within(10**9),
+    "pods_max": at_most(10**6),
+    "gpus": at_most(DEVICES_PER_NODE_MAX),
+    "gpu_memory_mib": at_most(10**9),
 }
 """What a machine can have; more is a slip of the keyboard."""
 

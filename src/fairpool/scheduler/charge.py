@@ -17,7 +17,6 @@ from fairpool.scheduler.queues import Vector
 
 BEST_EFFORT_CPU_MILLI = 10
 BEST_EFFORT_MEMORY_BYTES = 10 * 2**20
-BEST_EFFORT_GPU_MILLI = 10
 
 
 class Charges:

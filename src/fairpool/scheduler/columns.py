@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairpool.model.ids import ClaimId, GroupId, NodeName, PodId
+from fairpool.model.ids import ClaimId, GroupId, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Placement, TaintEffect
 from fairpool.model.precedence import KindRule, mig_milli
@@ -187,7 +187,6 @@ class Columns:
     def _number_pods(self, snapshot: Snapshot) -> None:
         alive = (pod for pod in snapshot.pods if pod.phase is not PodPhase.ENDED)
         self.pods: list[Pod] = sorted(alive, key=lambda pod: pod.id)
-        self.pod_index: dict[PodId, int] = {pod.id: number for number, pod in enumerate(self.pods)}
         count = len(self.pods)
         self.group_of: list[int] = [self.group_index[pod.group] for pod in self.pods]
         self.set_of: list[int] = [

@@ -1,9 +1,13 @@
-"""GPUs that are free in the whole pool, kept up to date as nodes change."""
+"""Free GPUs: of the whole pool, kept up to date as nodes change; and on some nodes, for verdicts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairpool.model.ids import NodeName
 from fairpool.model.precedence import mig_milli
-from fairpool.scheduler.columns import COMING, STAYING
+from fairpool.scheduler.columns import COMING, NOWHERE, STAYING, Columns
 from fairpool.scheduler.trial import Trial
 
 
@@ -60,3 +64,51 @@ class FreeGpus:
                 free += 1000 * (mib - used) / mib
             promised += 1000 * device[COMING] / mib
         return free, promised
+
+
+@dataclass(frozen=True, slots=True)
+class FreeBlocks:
+    """GPUs that are idle or being released on some nodes, in thousandths."""
+
+    total_milli: int = 0
+    largest_milli: int = 0
+    largest_node: NodeName | None = None
+
+    @classmethod
+    def on(cls, columns: Columns, nodes: Sequence[int], one_device: bool) -> FreeBlocks:
+        total, largest, where = 0, -1, NOWHERE
+        for node in nodes:
+            total += free_milli(columns, node)
+            block = largest_on_a_device(columns, node) if one_device else idle_milli(columns, node)
+            if block > largest:
+                largest, where = block, node
+        return cls(total, max(largest, 0), None if where == NOWHERE else columns.nodes.names[where])
+
+
+def free_milli(columns: Columns, node: int) -> int:
+    """GPUs of a node that are idle or being released, parts of shared devices included."""
+    nodes = columns.nodes
+    free = idle_milli(columns, node)
+    if not nodes.shared[node]:
+        return free
+    return free + sum(_free_part(columns, node, device) for device in nodes.shared_devices(node))
+
+
+def idle_milli(columns: Columns, node: int) -> int:
+    """Whole GPUs of a node that are idle or being released."""
+    return max(0, 1000 * (columns.nodes.gpus_idle[node] + columns.nodes.gpus_releasing[node]))
+
+
+def largest_on_a_device(columns: Columns, node: int) -> int:
+    """The largest free part of one device of a node."""
+    nodes = columns.nodes
+    if nodes.gpus_idle[node] + nodes.gpus_releasing[node] > 0:
+        return 1000
+    return max((_free_part(columns, node, device) for device in nodes.shared_devices(node)), default=0)
+
+
+def _free_part(columns: Columns, node: int, device: list[int]) -> int:
+    """Of a device that some pod stays on or comes to; one that all pods leave counts as a whole."""
+    mib = columns.nodes.device_mib[node]
+    used = device[STAYING] + device[COMING]
+    return max(0, 1000 * (mib - used) // mib) if used else 0

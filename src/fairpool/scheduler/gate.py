@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind
@@ -40,20 +40,20 @@ def pod_passes(columns: Columns, pod: int, node: int) -> bool:
 
 def is_over_limit(queues: QueueTable, queue: int, need: Vector) -> bool:
     """Whether `need` more would take a queue on the path beyond its limit."""
-    for level in queues.limited[queue]:
-        held, limit = queues.held[level], queues.limit[level]
-        for resource in RESOURCES:
-            if need[resource] > 0 and held[resource] + need[resource] > limit[resource]:
-                return True
-    return False
+    return _is_beyond(queues.limited[queue], queues.held, queues.limit, need)
 
 
 def is_over_quota(queues: QueueTable, queue: int, need: Vector) -> bool:
     """Whether `need` more that may not be preempted would be beyond the quota of a queue on the path."""
-    for level in queues.path[queue]:
-        held, quota = queues.held_non_preemptible[level], queues.quota[level]
+    return _is_beyond(queues.path[queue], queues.held_non_preemptible, queues.quota, need)
+
+
+def _is_beyond(levels: Sequence[int], held: Sequence[Vector], bounds: Sequence[Vector], need: Vector) -> bool:
+    """Whether `need` more is beyond a bound at some level, in a resource that is asked for."""
+    for level in levels:
+        here, bound = held[level], bounds[level]
         for resource in RESOURCES:
-            if need[resource] > 0 and held[resource] + need[resource] > quota[resource]:
+            if need[resource] > 0 and here[resource] + need[resource] > bound[resource]:
                 return True
     return False
 

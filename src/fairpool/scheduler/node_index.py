@@ -94,7 +94,7 @@ class NodeIndex:
         return points, placement, node, self.nodes.version[node]
 
 
-class NodeSet:
+class CandidateNodes:
     """Nodes to try a group on, and how close each is to where most of it should go."""
 
     def __init__(
@@ -108,7 +108,7 @@ class NodeSet:
         """None: all nodes."""
         self._indexes: dict[int, NodeIndex] = {}
 
-    def holds(self, node: int) -> bool:
+    def contains(self, node: int) -> bool:
         return self.members is None or node in self.members
 
     def index(self, fit: Fit, shape: int) -> NodeIndex:

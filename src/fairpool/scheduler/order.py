@@ -18,23 +18,6 @@ Precedence = tuple[bool, bool, int, bool, float, float]
 """What decides between sibling queues in almost all cases; smaller is served first."""
 
 
-def compare_queues(
-    queues: QueueTable,
-    policy: Policy,
-    left: int,
-    right: int,
-    asked: tuple[Vector, Vector],
-    given: tuple[Vector, Vector],
-) -> int:
-    """Negative if the left sibling is served first.
-
-    `asked` is what the next group of each asks for, `given` what the groups that would be taken from each hold.
-    """
-    one = queue_precedence(queues, policy, left, asked[0], given[0])
-    other = queue_precedence(queues, policy, right, asked[1], given[1])
-    return compare_precedence(queues, policy, left, one, right, other)
-
-
 def compare_precedence(
     queues: QueueTable, policy: Policy, left: int, one: Precedence, right: int, other: Precedence
 ) -> int:

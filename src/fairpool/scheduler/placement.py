@@ -15,7 +15,7 @@ from fairpool.scheduler.columns import LEAVING, RELEASING, STAYING
 from fairpool.scheduler.decision import WithdrawReason
 from fairpool.scheduler.fit import Fit, Room
 from fairpool.scheduler.free_gpus import FreeGpus
-from fairpool.scheduler.node_index import NodeIndex, NodeSet
+from fairpool.scheduler.node_index import CandidateNodes, NodeIndex
 from fairpool.scheduler.policy import ScoreTerm
 from fairpool.scheduler.score import ALIKE, Rank, Score
 from fairpool.scheduler.topology import node_sets
@@ -36,9 +36,9 @@ class Placer:
         self.expired: set[int] = set()
         """Groups that waited too long for a promise: they may start now, but get no other promise in this plan."""
         self.indexes: dict[int, NodeIndex] = {}
-        self.everywhere = NodeSet(range(len(self.columns.nodes.rows)))
+        self.everywhere = CandidateNodes(range(len(self.columns.nodes.rows)))
 
-    def place(self, group: int, chunk: Sequence[int], among: NodeSet | None = None, *, now: bool) -> bool:
+    def place(self, group: int, chunk: Sequence[int], among: CandidateNodes | None = None, *, now: bool) -> bool:
         """Place a chunk on some nodes (all of them by default), or nothing.
 
         With `now`, pods that fit what is idle are bound and the others promised; without it all are promised.
@@ -53,7 +53,7 @@ class Placer:
                 return False
         return True
 
-    def _place_below(self, tree: SubGroup, group: int, chunk: Sequence[int], outer: NodeSet, now: bool) -> bool:
+    def _place_below(self, tree: SubGroup, group: int, chunk: Sequence[int], outer: CandidateNodes, now: bool) -> bool:
         names = {pod_set.name for pod_set in tree.all_pod_sets()}
         mine = [pod for pod in chunk if self.columns.pods[pod].pod_set in names]
         if not mine:
@@ -66,7 +66,7 @@ class Placer:
             self.trial.undo(mark)
         return False
 
-    def _place_parts(self, tree: SubGroup, group: int, chunk: Sequence[int], inner: NodeSet, now: bool) -> bool:
+    def _place_parts(self, tree: SubGroup, group: int, chunk: Sequence[int], inner: CandidateNodes, now: bool) -> bool:
         for child in sorted(tree.groups, key=lambda each: each.name):
             if not self._place_below(child, group, chunk, inner, now):
                 return False
@@ -77,7 +77,7 @@ class Placer:
             if number in pod_sets
         )
 
-    def _place_set(self, pod_set: PodSet, number: int, chunk: Sequence[int], outer: NodeSet, now: bool) -> bool:
+    def _place_set(self, pod_set: PodSet, number: int, chunk: Sequence[int], outer: CandidateNodes, now: bool) -> bool:
         mine = [pod for pod in chunk if self.columns.set_of[pod] == number]
         if not mine:
             return True
@@ -90,7 +90,7 @@ class Placer:
 
     def place_on(self, pod: int, node: int, devices: tuple[int, ...]) -> bool:
         """Place one pod on one node, on these shared devices if it can be, bound if it fits now."""
-        among = NodeSet((node,), is_part=True)
+        among = CandidateNodes((node,), is_part=True)
         if self._best(pod, among) is None:
             return False
         room = self.fit.room_on_devices(pod, node, devices) or self.fit.room_on(pod, node)
@@ -127,7 +127,7 @@ class Placer:
         use = self.columns.nodes.shared[node][device]
         return bool(use[STAYING] or use[LEAVING])
 
-    def _place_pod(self, pod: int, among: NodeSet, now: bool) -> bool:
+    def _place_pod(self, pod: int, among: CandidateNodes, now: bool) -> bool:
         node = self._best(pod, among)
         if node is None:
             return False
@@ -147,7 +147,7 @@ class Placer:
         else:
             trial.promise(pod, node, room.devices)
 
-    def _best(self, pod: int, among: NodeSet) -> int | None:
+    def _best(self, pod: int, among: CandidateNodes) -> int | None:
         """The best node for a pod among some, ties by name."""
         columns = self.columns
         if self.fit.is_particular(pod):
@@ -156,7 +156,7 @@ class Placer:
             return None
         shape = columns.shape_of[pod]
         nominated = self._nominated(pod, shape)
-        if nominated is not None and among.holds(nominated):
+        if nominated is not None and among.contains(nominated):
             return nominated
         if among.is_part:
             return among.index(self.fit, shape).best()
@@ -178,13 +178,13 @@ class Placer:
         fits = node in self.fit.nodes(shape) and self.fit.amounts_fit(self.columns.facts[shape], node)
         return node if fits else None
 
-    def _best_one_by_one(self, pod: int, among: NodeSet) -> int | None:
+    def _best_one_by_one(self, pod: int, among: CandidateNodes) -> int | None:
         shape = self.columns.shape_of[pod]
         score = Score(self.fit, self.columns.facts[shape], among.closeness)
         nominated = self.columns.pods[pod].nominated
         best: tuple[bool, Rank, int] | None = None
         for node in self.fit.nodes(shape):
-            if among.holds(node) and self.fit.room(pod, node) is not None:
+            if among.contains(node) and self.fit.room(pod, node) is not None:
                 rank = (self.columns.nodes.names[node] != nominated, score.rank(node), node)
                 if best is None or rank < best:
                     best = rank

@@ -22,7 +22,7 @@ Row = TypeVar("Row")
 
 
 @dataclass(slots=True)
-class Table:
+class ColumnTable:
     """Rows of one class, by column."""
 
     count: int
@@ -31,7 +31,7 @@ class Table:
     """Columns that have one value in all rows."""
 
     @classmethod
-    def of(cls, count: int, columns: dict[str, list[Any]]) -> Table:
+    def of(cls, count: int, columns: dict[str, list[Any]]) -> ColumnTable:
         """A table with its constant columns folded."""
         same = {name: column[0] for name, column in columns.items() if _is_constant(column)}
         return cls(count, {name: column for name, column in columns.items() if name not in same}, same)
@@ -43,13 +43,13 @@ class Table:
     def names(self) -> list[str]:
         return [*self.columns, *self.same]
 
-    def replaced(self, names: Collection[str], change: Callable[[Any], Any]) -> Table:
+    def replaced(self, names: Collection[str], change: Callable[[Any], Any]) -> ColumnTable:
         """The table with every value of some columns changed."""
         columns = {
             name: [change(raw) for raw in column] if name in names else column for name, column in self.columns.items()
         }
         same = {name: change(raw) if name in names else raw for name, raw in self.same.items()}
-        return Table(self.count, columns, same)
+        return ColumnTable(self.count, columns, same)
 
 
 def _is_constant(column: list[Any]) -> bool:
@@ -57,14 +57,14 @@ def _is_constant(column: list[Any]) -> bool:
     return len(column) > 1 and column.count(column[0]) == len(column) and len(set(map(type, column))) == 1
 
 
-def to_tables(root: object) -> dict[str, Table]:
+def to_tables(root: object) -> dict[str, ColumnTable]:
     """A dataclass and everything in it: a table for each of its fields that are rows, and one for each class in them.
 
     The table of the root has its class's name and one row, without the fields that have a table of their own.
     """
     writer = _Writer()
     own: dict[str, list[Any]] = {}
-    tables: dict[str, Table] = {}
+    tables: dict[str, ColumnTable] = {}
     for each in table_fields(type(root)):
         value = getattr(root, each.name)
         if each.rows is not None:
@@ -72,10 +72,10 @@ def to_tables(root: object) -> dict[str, Table]:
         else:
             own[each.name] = [writer.codecs.of(each.hint).encode(value)]
     shared = {cls.__name__: writer.shared_table(cls) for cls in sorted(writer.shared, key=lambda cls: cls.__name__)}
-    return {type(root).__name__: Table(1, own)} | shared | tables
+    return {type(root).__name__: ColumnTable(1, own)} | shared | tables
 
 
-def from_tables(cls: type[Row], tables: Mapping[str, Table]) -> tuple[Row, list[str]]:
+def from_tables(cls: type[Row], tables: Mapping[str, ColumnTable]) -> tuple[Row, list[str]]:
     """What `to_tables` was given, and the names of tables and columns that belong to no class or field.
 
     Raises Unreadable.
@@ -166,19 +166,19 @@ class _Writer:
         self.seen: dict[int, int] = {}
         """Number by identity: most pods share the very object of their shape, and hashing it anew costs more."""
 
-    def table(self, cls: type, rows: Iterable[object]) -> Table:
+    def table(self, cls: type, rows: Iterable[object]) -> ColumnTable:
         rows = tuple(rows)
         columns = {each.name: self._column(each, list(map(attrgetter(each.name), rows))) for each in table_fields(cls)}
-        return Table.of(len(rows), columns)
+        return ColumnTable.of(len(rows), columns)
 
     def _column(self, each: TableField, values: list[Any]) -> list[Any]:
         codec = self.codecs.of(each.hint)
         return values if _is_plain(codec, values) else [codec.encode(value) for value in values]
 
-    def shared_table(self, cls: type) -> Table:
+    def shared_table(self, cls: type) -> ColumnTable:
         rows = self.shared[cls]
         columns = {each.name: [row[at] for row in rows] for at, each in enumerate(table_fields(cls))}
-        return Table.of(len(rows), columns)
+        return ColumnTable.of(len(rows), columns)
 
     def number(self, cls: type, value: object) -> int:
         number = self.seen.get(id(value))
@@ -209,7 +209,7 @@ class _Writer:
 class _Reader:
     """Makes rows from tables, each shared one once."""
 
-    def __init__(self, tables: Mapping[str, Table]) -> None:
+    def __init__(self, tables: Mapping[str, ColumnTable]) -> None:
         self.codecs = Codecs(lambda cls: _Reference(cls, reader=self))
         self.tables = tables
         self.texts: dict[str, str] = {}

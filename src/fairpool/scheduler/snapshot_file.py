@@ -23,7 +23,7 @@ from typing import Any, Final
 from fairpool import __version__
 from fairpool.model.plain import Unreadable
 from fairpool.model.problem import Problem
-from fairpool.scheduler.row_codec import Table, from_tables, to_tables
+from fairpool.scheduler.row_codec import ColumnTable, from_tables, to_tables
 from fairpool.scheduler.snapshot import Snapshot
 
 FORMAT: Final = "fairpool-snapshot"
@@ -34,7 +34,7 @@ A new field with a default needs no new version: older files take the default, a
 does not know the field.
 """
 
-Tables = dict[str, Table]
+Tables = dict[str, ColumnTable]
 Upgrade = Callable[[Tables], Tables]
 
 
@@ -81,7 +81,7 @@ class Loaded:
     """What was in the file and is not known here."""
 
 
-def encode(snapshot: Snapshot) -> bytes:
+def to_bytes(snapshot: Snapshot) -> bytes:
     """The bytes of a file that holds this snapshot."""
     body = b"".join(
         _line({"table": name, "rows": table.count, "same": table.same, "columns": table.columns})
@@ -91,7 +91,7 @@ def encode(snapshot: Snapshot) -> bytes:
     return _packed(_line(header) + body)
 
 
-def decode(data: bytes, upgrades: Mapping[int, Upgrade] = UPGRADES, version: int = VERSION) -> Loaded | Problem:
+def from_bytes(data: bytes, upgrades: Mapping[int, Upgrade] = UPGRADES, version: int = VERSION) -> Loaded | Problem:
     """The snapshot in the bytes of a file, or why there is none."""
     try:
         header = _header(data)
@@ -187,7 +187,7 @@ def _tables(body: bytes) -> Tables:
             raise Unreadable(f"line {number} is not a table of equally long columns")
         if content["table"] in tables:
             raise Unreadable(f"line {number} repeats the table {content['table']}")
-        tables[content["table"]] = Table(content["rows"], content["columns"], content["same"])
+        tables[content["table"]] = ColumnTable(content["rows"], content["columns"], content["same"])
     return tables
 
 

@@ -15,7 +15,7 @@ from fairpool.scheduler import equivalence, gate
 from fairpool.scheduler.chunk import next_chunk
 from fairpool.scheduler.columns import COMING, LEAVING, REAL, STAYING
 from fairpool.scheduler.group_index import GroupIndex
-from fairpool.scheduler.node_index import NodeSet
+from fairpool.scheduler.node_index import CandidateNodes
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.room_count import RoomCount, propose
@@ -286,7 +286,7 @@ class Search:
             need = plus(need, self.columns.placed_need(pod, self.trial.place(pod)[0]))
         return need
 
-    def _place_in_order(self, victims: Sequence[int], nodes: NodeSet) -> bool:
+    def _place_in_order(self, victims: Sequence[int], nodes: CandidateNodes) -> bool:
         """Walk all groups in fair order, acting on victims and on the waiting group only.
 
         A victim group gets one try for one chunk and may fail; if the waiting group fails, so does the solution.
@@ -318,7 +318,7 @@ class Search:
             return False
         return all(self.placer.index(shape).best() is None for shape, _ in kinds)
 
-    def _offer(self, group: int, chunk: Sequence[int], nodes: NodeSet, hopeless: set[tuple[int, ...]]) -> None:
+    def _offer(self, group: int, chunk: Sequence[int], nodes: CandidateNodes, hopeless: set[tuple[int, ...]]) -> None:
         """Give victims a place again if there is one. What found none for its like is not tried again: room only
         becomes less in a simulation.
         """
@@ -336,14 +336,14 @@ class Search:
         if self.columns.policy.charge_all_devices_per_node and equivalence.is_simple(self.placer, group, chunk):
             hopeless.add(shapes)
 
-    def _place(self, group: int, chunk: Sequence[int], nodes: NodeSet) -> bool:
+    def _place(self, group: int, chunk: Sequence[int], nodes: CandidateNodes) -> bool:
         mark = self.trial.mark()
         if gate.chunk_passes(self.columns, group, chunk) and self.placer.place(group, chunk, nodes, now=False):
             return True
         self.trial.undo(mark)
         return False
 
-    def _nodes(self, victims: Iterable[int], lost_from: dict[int, int]) -> NodeSet:
+    def _nodes(self, victims: Iterable[int], lost_from: dict[int, int]) -> CandidateNodes:
         """Nodes worth trying: those with some GPU idle or being released before, and those of the victims.
 
         Pods that need a GPU find none elsewhere anyway, so this only matters to others, and to topologies.
@@ -357,7 +357,7 @@ class Search:
         if self._feasible is None:
             recorded = {self.trial.place(pod)[0] for pod in self.recorded}
             self._feasible = feasible_nodes(self.trial, self.group) | recorded
-        return NodeSet(sorted(self._feasible.union(lost_from.values())), is_limited=True)
+        return CandidateNodes(sorted(self._feasible.union(lost_from.values())), is_limited=True)
 
 
 def feasible_nodes(trial: Trial, group: int) -> set[int]:

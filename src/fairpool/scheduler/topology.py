@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from fairpool.model.node import Topology
 from fairpool.model.workload import GpuKind, TopologyConstraint
 from fairpool.scheduler.columns import NOWHERE, Columns
-from fairpool.scheduler.node_index import NodeSet
+from fairpool.scheduler.node_index import CandidateNodes
 from fairpool.scheduler.score import Closeness
 from fairpool.scheduler.trial import Trial
 
@@ -23,8 +23,8 @@ def node_sets(
     constraint: TopologyConstraint | None,
     sets: Sequence[int],
     chunk: Sequence[int],
-    outer: NodeSet,
-) -> Iterator[NodeSet]:
+    outer: CandidateNodes,
+) -> Iterator[CandidateNodes]:
     """Node sets inside `outer` that a constraint allows, best first. Without a constraint: `outer` itself."""
     columns = trial.columns
     if constraint is None or not columns.policy.topology or not (constraint.required or constraint.preferred):
@@ -44,7 +44,7 @@ def node_sets(
             if anchors and domain[:required] not in anchors:
                 continue
             if tree.fits(domain):
-                yield NodeSet(tree.nodes_of(domain), closeness, is_part=True)
+                yield CandidateNodes(tree.nodes_of(domain), closeness, is_part=True)
 
 
 def _domains_in_use(

@@ -144,10 +144,6 @@ class Trial:
             and self.started_as[pod][0] != RELEASING
         )
 
-    def is_candidate(self, pod: int) -> bool:
-        """Could be given a place now: waits, or was evicted in this plan."""
-        return (self.is_waiting(pod) and not self.columns.pods[pod].gated) or self.is_evicted(pod)
-
     def place(self, pod: int) -> tuple[int, tuple[int, ...]]:
         """Node and devices that a pod has or is promised."""
         columns = self.columns

@@ -8,21 +8,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from fairpool.model.empty_node import copies_when_empty
-from fairpool.model.ids import Instant, NodeName
+from fairpool.model.ids import Instant
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.node import DRAIN, Node
-from fairpool.model.precedence import gpus_charged_milli
+from fairpool.model.node import DRAIN
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
 from fairpool.scheduler import equivalence, gate
 from fairpool.scheduler.allocate import promised_at
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
-from fairpool.scheduler.columns import COMING, NOWHERE, RELEASING, STAYING, Columns
+from fairpool.scheduler.columns import NOWHERE, RELEASING, Columns
 from fairpool.scheduler.decision import (
-    GPUS_WITHHELD,
     ClosedNode,
     Fragmented,
     NeverFits,
@@ -42,11 +39,13 @@ from fairpool.scheduler.decision import (
     Why,
 )
 from fairpool.scheduler.figures import queue_figures
+from fairpool.scheduler.free_gpus import FreeBlocks
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, RESOURCES, Vector, plus, within
 from fairpool.scheduler.reclaim import is_owed_by, may_reclaim, parting
 from fairpool.scheduler.runtime import protected_until
+from fairpool.scheduler.shortage import copies_now, in_service, short_of, too_small
 from fairpool.scheduler.topology import DomainTree
 
 Finding = tuple[Why, tuple[ClosedNode, ...]]
@@ -88,7 +87,7 @@ class _Findings:
         self.out_of_service = [
             (node, opened)
             for node, row in enumerate(placer.columns.nodes.rows)
-            if row.ready and (opened := _opened(row)) is not row
+            if row.ready and (opened := in_service(row)) is not row
         ]
         """Nodes that an administrator drained or cordoned, and what each would be without that."""
         policy, rows = placer.columns.policy, placer.columns.queues.rows
@@ -122,25 +121,6 @@ class _Findings:
         if known is None:
             known = self._free[key, one_device] = FreeBlocks.on(self.placer.columns, nodes, one_device)
         return known
-
-
-@dataclass(frozen=True, slots=True)
-class FreeBlocks:
-    """GPUs that are idle or being released on some nodes, in thousandths."""
-
-    total_milli: int = 0
-    largest_milli: int = 0
-    largest_node: NodeName | None = None
-
-    @classmethod
-    def on(cls, columns: Columns, nodes: Sequence[int], one_device: bool) -> FreeBlocks:
-        total, largest, where = 0, -1, NOWHERE
-        for node in nodes:
-            total += free_milli(columns, node)
-            block = largest_on_a_device(columns, node) if one_device else idle_milli(columns, node)
-            if block > largest:
-                largest, where = block, node
-        return cls(total, max(largest, 0), None if where == NOWHERE else columns.nodes.names[where])
 
 
 class _Diagnosis:
@@ -216,7 +196,7 @@ class _Diagnosis:
         for shape in _different(columns, chunk):
             excluded: Counter[str] = Counter()
             for members in self.placer.fit.classes:
-                objection = self.placer.fit.objection(shape, members[0]) or _too_small(columns, shape, members[0])
+                objection = self.placer.fit.objection(shape, members[0]) or too_small(columns, shape, members[0])
                 if objection is not None:
                     excluded[objection] += len(members)
                 elif avoid:
@@ -233,7 +213,7 @@ class _Diagnosis:
         room: Counter[PodShape] = Counter()
         shapes = Counter(columns.shape(pod) for pod in chunk)
         for members in self.placer.fit.classes:
-            row = _opened(columns.nodes.rows[members[0]])
+            row = in_service(columns.nodes.rows[members[0]])
             taken = [each for each in shapes if self.placer.fit.objection_of(each, row, members[0]) is None]
             for shape in taken:
                 room[shape] += len(members) * copies_when_empty(row, shape)
@@ -256,7 +236,7 @@ class _Diagnosis:
         found: list[ClosedNode] = []
         room = 0
         for node, opened in self.findings.out_of_service:
-            copies = min(_copies_now(columns, node, opened, shape) for shape in shapes)
+            copies = min(copies_now(columns, node, opened, shape) for shape in shapes)
             if copies and all(self.placer.fit.objection_of(shape, opened, node) is None for shape in shapes):
                 row = columns.nodes.rows[node]
                 found.append(ClosedNode(row.name, row.cordoned, DRAIN in row.taints))
@@ -297,7 +277,7 @@ class _Diagnosis:
         columns = self.columns
         if any(columns.shape(pod).gpu.kind is not GpuKind.NONE for pod in chunk):
             return None
-        short = Counter(_short_of(columns, columns.shape(chunk[0]), node) for node in self._nodes(chunk))
+        short = Counter(short_of(columns, columns.shape(chunk[0]), node) for node in self._nodes(chunk))
         return NoRoom(_ranked(short), len(chunk), self._found(chunk))
 
     def _scattered(self, chunk: Sequence[int]) -> Fragmented | None:
@@ -429,33 +409,6 @@ class _Diagnosis:
         return None if most is None else queue_figures(self.columns, most)
 
 
-def _opened(row: Node) -> Node:
-    """A node as it would be if no administrator kept pods off it; the same one where none does."""
-    taints = tuple(taint for taint in row.taints if taint != DRAIN)
-    return row if not row.cordoned and taints == row.taints else replace(row, cordoned=False, taints=taints)
-
-
-def _copies_now(columns: Columns, node: int, row: Node, shape: PodShape) -> int:
-    """How many pods of a shape find room beside what is there; portions are counted on whole devices and one shared."""
-    nodes, gpu = columns.nodes, shape.gpu
-    room = [copies_when_empty(row, shape), nodes.slots_idle[node] + nodes.slots_releasing[node]]
-    if shape.cpu_milli:
-        room.append((nodes.cpu_idle[node] + nodes.cpu_releasing[node]) // shape.cpu_milli)
-    if shape.memory_bytes:
-        room.append((nodes.memory_idle[node] + nodes.memory_releasing[node]) // shape.memory_bytes)
-    whole = idle_milli(columns, node) // WHOLE_GPU_MILLI
-    if gpu.kind is GpuKind.WHOLE:
-        room.append(whole // gpu.devices)
-    elif gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY):
-        room.append(whole // gpu.devices if whole else int(_fits_beside(columns, node, shape)))
-    return max(0, min(room))
-
-
-def _fits_beside(columns: Columns, node: int, shape: PodShape) -> bool:
-    asked_milli = gpus_charged_milli(shape.gpu, columns.nodes.device_mib[node])
-    return shape.gpu.devices == 1 and asked_milli <= largest_on_a_device(columns, node)
-
-
 def _different(columns: Columns, chunk: Iterable[int]) -> list[PodShape]:
     return [columns.facts[shape].shape for shape in sorted({columns.shape_of[pod] for pod in chunk})]
 
@@ -472,69 +425,3 @@ def _constraints(tree: SubGroup) -> Iterator[tuple[TopologyConstraint, set[str]]
             yield pod_set.constraint, {pod_set.name}
     for child in tree.groups:
         yield from _constraints(child)
-
-
-def _too_small(columns: Columns, shape: PodShape, node: int) -> str | None:
-    """What a node has too little of even when it is empty."""
-    row = columns.nodes.rows[node]
-    gpu = shape.gpu
-    if gpu.devices > row.gpus:
-        return "too few GPUs" if row.gpus else "no GPUs"
-    if gpu.devices > columns.nodes.gpus[node]:
-        return GPUS_WITHHELD
-    if gpu.kind is GpuKind.MEMORY and not row.gpu_memory_mib:
-        return "unknown GPU memory"
-    if gpu.kind is GpuKind.MEMORY and gpu.memory_mib > columns.nodes.device_mib[node]:
-        return "too little GPU memory"
-    if shape.cpu_milli > row.cpu_milli:
-        return "too few CPUs"
-    if shape.memory_bytes > row.memory_bytes:
-        return "too little memory"
-    for name, amount in (*shape.extended, *gpu.mig):
-        if amount > row.extended.get(name, 0) + row.mig_instances.get(name, 0):
-            return f"too little {name}"
-    return None
-
-
-def _short_of(columns: Columns, shape: PodShape, node: int) -> str:
-    """What keeps a pod without GPU off a node now."""
-    nodes = columns.nodes
-    if shape.cpu_milli > nodes.cpu_idle[node] + nodes.cpu_releasing[node]:
-        return "CPU in use"
-    if shape.memory_bytes > nodes.memory_idle[node] + nodes.memory_releasing[node]:
-        return "memory in use"
-    if nodes.slots_idle[node] + nodes.slots_releasing[node] < 1:
-        return "no free pod slot"
-    for name, amount in shape.extended:
-        if name in nodes.other_idle and amount > nodes.other_idle[name][node] + nodes.other_releasing[name][node]:
-            return f"{name} in use"
-    return "other pods or device claims"
-
-
-def free_milli(columns: Columns, node: int) -> int:
-    """GPUs of a node that are idle or being released, parts of shared devices included."""
-    nodes = columns.nodes
-    free = idle_milli(columns, node)
-    if not nodes.shared[node]:
-        return free
-    return free + sum(_free_part(columns, node, device) for device in nodes.shared_devices(node))
-
-
-def idle_milli(columns: Columns, node: int) -> int:
-    """Whole GPUs of a node that are idle or being released."""
-    return max(0, 1000 * (columns.nodes.gpus_idle[node] + columns.nodes.gpus_releasing[node]))
-
-
-def largest_on_a_device(columns: Columns, node: int) -> int:
-    """The largest free part of one device of a node."""
-    nodes = columns.nodes
-    if nodes.gpus_idle[node] + nodes.gpus_releasing[node] > 0:
-        return 1000
-    return max((_free_part(columns, node, device) for device in nodes.shared_devices(node)), default=0)
-
-
-def _free_part(columns: Columns, node: int, device: list[int]) -> int:
-    """Of a device that some pod stays on or comes to; one that all pods leave counts as a whole."""
-    mib = columns.nodes.device_mib[node]
-    used = device[STAYING] + device[COMING]
-    return max(0, 1000 * (mib - used) // mib) if used else 0

@@ -43,7 +43,7 @@ def victim_key(trial: Trial, group: int, gone: Iterable[int] = ()) -> GroupKey:
     return (-priority, -surplus, -created_at, -number)
 
 
-def always(_chunk: Sequence[int], _victims: Sequence[int]) -> bool:
+def _always(_chunk: Sequence[int], _victims: Sequence[int]) -> bool:
     return True
 
 
@@ -59,7 +59,7 @@ class Candidates:
     """Only groups of lower priority."""
     are_lost: bool = True
     """They need not find another place."""
-    could_do: Callable[[Sequence[int], Sequence[int]], bool] = always
+    could_do: Callable[[Sequence[int], Sequence[int]], bool] = _always
     """Whether a chunk could get its places by taking these pods, as far as counting shows."""
 
 

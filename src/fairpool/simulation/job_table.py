@@ -8,6 +8,7 @@ from typing import Any
 
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
+from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import DEFAULT_GRACE_S, Arrangement, PodTemplate, Program, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import (
@@ -153,15 +154,13 @@ def _leader(table: Table, worker: PodTemplate, arrangement: Arrangement, pods: i
 
 def _template(table: Table, gpus_milli: int = WHOLE_GPU_MILLI) -> PodTemplate:
     gpu = _gpu(table, gpus_milli)
-    # One CPU for each GPU, times its portion, is what a job gets that says nothing.
-    cpu_milli = gpu.devices * (WHOLE_GPU_MILLI if gpu.memory_mib else gpu.portion_milli)
     rules = tuple(
         NodeSelectorRequirement(key, NodeSelectorOperator.IN, (value,))
         for key, value in sorted(table.pairs("nodes_with").items())
     )
     shape = PodShape(
         gpu=gpu,
-        cpu_milli=table.amount("cpus", cpu_milli),
+        cpu_milli=table.amount("cpus", gpus_charged_milli(gpu)),
         memory_bytes=table.memory("memory", 0),
         node_rules=(rules,) if rules else (),
     )

@@ -13,6 +13,7 @@ from fairpool.engines.simulated.traces import Arrival, Trace, read_trace
 from fairpool.model.ids import SECOND_MS, NodeName, QueueId
 from fairpool.model.node import DEFAULT_POOL, Node
 from fairpool.model.organization import Organization, Queue, gpu_entitlement
+from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import WorkloadSpec
@@ -150,5 +151,4 @@ def _by_gpu_hours(trace: Trace, gpus: int) -> dict[QueueId, int]:
 
 
 def _gpus_milli(spec: WorkloadSpec) -> int:
-    gpu = spec.template.shape.gpu
-    return spec.pods * gpu.devices * gpu.portion_milli
+    return spec.pods * gpus_charged_milli(spec.template.shape.gpu)

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Row
 
 from fairpool.api.access import RoleName, ScopeType, SubjectType, normal_email
 from fairpool.control.rbac import Grant
-from fairpool.control.store.prepared import Prepared
+from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.tables import access_rules, applications, tokens, users
 from fairpool.model.ids import Instant
 
@@ -48,7 +48,7 @@ _TOKEN = select(tokens).where(tokens.c.hash == bindparam("hash"))
 _GRANTS = select(access_rules).where(
     access_rules.c.subject_id == bindparam("subject"), access_rules.c.subject_type == bindparam("type")
 )
-_GRANTS_BY_TOKEN = Prepared(
+_GRANTS_BY_TOKEN = Compiled(
     select(access_rules.c.role, access_rules.c.scope_type, access_rules.c.scope_id)
     .select_from(
         tokens.outerjoin(

@@ -9,17 +9,17 @@ from typing import Any
 from sqlalchemy import Connection, Integer, and_, bindparam, delete, insert, literal_column, select
 from sqlalchemy.engine import Row
 
-from fairpool.control.store.prepared import Prepared
+from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.tables import audit, idempotency
 from fairpool.model.ids import Instant
 
 log = logging.getLogger("fairpool.control")
 
-_ADD = Prepared(insert(audit))
-_KEPT = Prepared(
+_ADD = Compiled(insert(audit))
+_KEPT = Compiled(
     select(idempotency).where(and_(idempotency.c.caller == bindparam("caller"), idempotency.c.key == bindparam("key")))
 )
-_KEEP = Prepared(insert(idempotency))
+_KEEP = Compiled(insert(idempotency))
 
 
 @dataclass(frozen=True, slots=True)

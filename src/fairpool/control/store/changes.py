@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from fairpool.control.store.prepared import Prepared
+from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.tables import changes, revision
 from fairpool.model.ids import Instant, Revision
 
@@ -18,16 +18,15 @@ TRIM_EVERY = 1000
 
 _NEXT = revision.c.value + 1
 _ROW = update(revision).where(revision.c.id == 1)
-_BUMP = Prepared(_ROW.values(value=_NEXT))
-_BUMP_DECLARED = Prepared(_ROW.values(value=_NEXT, declared=_NEXT))
-_ADD = Prepared(insert(changes))
-_CURRENT = Prepared(select(revision.c.value).where(revision.c.id == 1))
-_DECLARED_NOW = Prepared(select(revision.c.declared).where(revision.c.id == 1))
-_OLDEST = Prepared(select(revision.c.oldest).where(revision.c.id == 1))
-_AFTER = Prepared(
+_BUMP = Compiled(_ROW.values(value=_NEXT))
+_BUMP_DECLARED = Compiled(_ROW.values(value=_NEXT, declared=_NEXT))
+_ADD = Compiled(insert(changes))
+_CURRENT = Compiled(select(revision.c.value).where(revision.c.id == 1))
+_DECLARED_NOW = Compiled(select(revision.c.declared, revision.c.oldest).where(revision.c.id == 1))
+_AFTER = Compiled(
     select(changes).where(changes.c.revision > bindparam("after")).order_by(changes.c.revision).limit(bindparam("most"))
 )
-_DECLARED = Prepared(
+_DECLARED = Compiled(
     select(changes.c.noun, changes.c.id)
     .where(changes.c.revision > bindparam("after"), changes.c.declared)
     .group_by(changes.c.noun, changes.c.id)
@@ -106,8 +105,13 @@ def current_declared(connection: Connection) -> Revision:
 
 def is_forgotten(connection: Connection, after: int) -> bool:
     """Whether changes after this one are no longer listed."""
-    oldest: int = _OLDEST.one(connection)[0]
-    return after < oldest
+    return after < declared_span(connection)[0]
+
+
+def declared_span(connection: Connection) -> tuple[int, Revision]:
+    """The revision after which changes are listed, and the last one that clusters must hear of."""
+    row = _DECLARED_NOW.one(connection)
+    return row.oldest, Revision(row.declared)
 
 
 def after(connection: Connection, number: int, most: int = 500) -> list[Changed]:

@@ -10,31 +10,41 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from sqlalchemy.engine import Row
 
 from fairpool.api.clusters import EventReport, NodeReport, QueueReport
-from fairpool.control.store.prepared import Prepared, PreparedIn
+from fairpool.control.store.compiled import Compiled, CompiledIn
 from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports
 from fairpool.model.ids import Instant
 
-_EVENT_NUMBERS = Prepared(
+_EVENT_NUMBERS = Compiled(
     select(events.c.number).where(
         events.c.cluster == bindparam("cluster"),
         events.c.number >= bindparam("low"),
         events.c.number <= bindparam("high"),
     )
 )
-_ADD_EVENT = Prepared(insert(events))
-_INCARNATIONS = PreparedIn(
+_ADD_EVENT = Compiled(insert(events))
+_INCARNATIONS = CompiledIn(
     lambda ids: (
         select(pods.c.workload, pods.c.place, func.max(pods.c.incarnation).label("highest"))
         .where(pods.c.workload.in_(ids))
         .group_by(pods.c.workload, pods.c.place)
     )
 )
-_CLUSTER = Prepared(select(clusters).where(clusters.c.id == bindparam("id")))
-_CHANGE = Prepared(update(clusters).where(clusters.c.id == bindparam("of")))
-_ADD_NODE = Prepared(insert(nodes))
-_DROP_NODE = Prepared(delete(nodes).where(nodes.c.cluster == bindparam("of"), nodes.c.name == bindparam("node")))
-_ADD_QUEUE = Prepared(insert(queue_reports))
-_DROP_QUEUE = Prepared(
+_CLUSTER = Compiled(select(clusters).where(clusters.c.id == bindparam("id")))
+_CHANGE = Compiled(update(clusters).where(clusters.c.id == bindparam("of")))
+_ADD_NODE = Compiled(insert(nodes))
+_DROP_NODE = Compiled(delete(nodes).where(nodes.c.cluster == bindparam("of"), nodes.c.name == bindparam("node")))
+_NODES_OF = Compiled(select(nodes.c.name, nodes.c.document).where(nodes.c.cluster == bindparam("of")))
+_DROP_QUEUES = Compiled(delete(queue_reports).where(queue_reports.c.cluster == bindparam("of")))
+_EVENTS_OF_POD = Compiled(
+    select(events.c.document)
+    .where(
+        events.c.workload == bindparam("workload"),
+        events.c.document.contains(bindparam("pod")),
+    )
+    .order_by(events.c.number)
+)
+_ADD_QUEUE = Compiled(insert(queue_reports))
+_DROP_QUEUE = Compiled(
     delete(queue_reports).where(
         queue_reports.c.cluster == bindparam("of"),
         queue_reports.c.pool == bindparam("in_pool"),
@@ -71,20 +81,14 @@ def delete_cluster(connection: Connection, cluster_id: str) -> None:
     connection.execute(delete(clusters).where(clusters.c.id == cluster_id))
 
 
-def forget_levels(connection: Connection, cluster_id: str) -> None:
-    """A whole report follows: what is not in it is no more."""
-    connection.execute(delete(nodes).where(nodes.c.cluster == cluster_id))
-    connection.execute(delete(queue_reports).where(queue_reports.c.cluster == cluster_id))
+def node_documents(connection: Connection, cluster_id: str) -> dict[str, str]:
+    """The last report of each node, as text."""
+    return {row.name: row.document for row in _NODES_OF.rows(connection, {"of": cluster_id})}
 
 
-def node_names(connection: Connection, cluster_id: str) -> set[str]:
-    return set(connection.execute(select(nodes.c.name).where(nodes.c.cluster == cluster_id)).scalars())
-
-
-def set_node(connection: Connection, cluster_id: str, report: NodeReport, revision: int) -> None:
-    drop_node(connection, cluster_id, report.name)
-    values = {"cluster": cluster_id, "name": report.name, "document": report.to_json(), "revision": revision}
-    _ADD_NODE.run(connection, values)
+def set_node(connection: Connection, cluster_id: str, name: str, document: str, revision: int) -> None:
+    drop_node(connection, cluster_id, name)
+    _ADD_NODE.run(connection, {"cluster": cluster_id, "name": name, "document": document, "revision": revision})
 
 
 def drop_node(connection: Connection, cluster_id: str, name: str) -> None:
@@ -108,7 +112,7 @@ def images(connection: Connection, cluster_id: str) -> tuple[str, ...] | None:
 
 _LATEST: Any = func.max(nodes.c.revision).label("latest")
 _MANY: Any = func.count(nodes.c.name).label("many")
-_STATE_OF_NODES = Prepared(select(_LATEST, _MANY).where(nodes.c.cluster == bindparam("of")))
+_STATE_OF_NODES = Compiled(select(_LATEST, _MANY).where(nodes.c.cluster == bindparam("of")))
 
 
 def state_of_nodes(connection: Connection, cluster_id: str) -> tuple[int, int]:
@@ -121,6 +125,10 @@ def set_queue(connection: Connection, cluster_id: str, report: QueueReport) -> N
     drop_queue(connection, cluster_id, report.pool, report.queue)
     values = {"cluster": cluster_id, "pool": report.pool, "queue": report.queue, "document": report.to_json()}
     _ADD_QUEUE.run(connection, values)
+
+
+def drop_queues(connection: Connection, cluster_id: str) -> None:
+    _DROP_QUEUES.run(connection, {"of": cluster_id})
 
 
 def drop_queue(connection: Connection, cluster_id: str, pool: str, queue: str) -> None:
@@ -186,10 +194,9 @@ def events_in(connection: Connection, cluster_id: str, after: int) -> list[Event
 
 
 def events_of_pod(connection: Connection, workload: str, pod: str) -> list[EventReport]:
-    """What is here about one life, in the order it happened."""
-    query = select(events.c.document).where(events.c.workload == workload).order_by(events.c.number)
-    # Only lines with the id can be about it; the rest need not be read as what they are.
-    texts = connection.execute(query.where(events.c.document.contains(f'"{pod}"', autoescape=True))).scalars()
+    """What is known about one pod, in the order it happened."""
+    # Only documents with the id can be about it; the rest need not be parsed.
+    texts = _EVENTS_OF_POD.column(connection, {"workload": workload, "pod": f'"{pod}"'})
     return [line for line in map(EventReport.from_json, texts) if line.pod == pod]
 
 

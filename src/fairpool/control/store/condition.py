@@ -19,9 +19,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
 from fairpool.control.store import trouble
-from fairpool.control.store.database import APPLICATION_ID
+from fairpool.control.store.database import APPLICATION_ID, driver_of
 from fairpool.control.store.migrations import known_versions, upgrade
-from fairpool.control.store.prepared import driver_of
 from fairpool.control.store.trouble import Unavailable, code_of, lock_holder
 from fairpool.model.problem import Problem
 

@@ -32,7 +32,6 @@ from sqlalchemy import Table as Table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
-from fairpool.control.store.prepared import driver_of
 from fairpool.control.store.trouble import BUSY, MOVED, Unavailable, code_of, unavailable
 
 log = logging.getLogger("fairpool.control")
@@ -88,6 +87,11 @@ class _Pending(Generic[T]):
             self.answer.set_exception(error)
         else:
             self.answer.set_result(cast(T, self.result))
+
+
+def driver_of(connection: Connection) -> sqlite3.Connection:
+    """SQLite's own connection: transactions are begun and ended on it, at a tenth of the price."""
+    return cast(sqlite3.Connection, connection.connection.dbapi_connection)
 
 
 class Database:
@@ -168,7 +172,7 @@ class Database:
     def read_now(self, unit: Unit[T]) -> T:
         """The same without an event loop."""
         assert self._reading is not None, "the database is not open"
-        raw = driver_of(self._reading)  # transactions are begun and ended on it, at a tenth of the price
+        raw = driver_of(self._reading)
         try:
             raw.execute("BEGIN")
             try:

@@ -10,14 +10,14 @@ from typing import Any
 from sqlalchemy import bindparam, delete, insert, select
 
 from fairpool.api.clusters import PodReport
+from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.database import Connection
-from fairpool.control.store.prepared import Prepared
 from fairpool.control.store.tables import holdings, workloads
 from fairpool.model.lifecycle import HOLDS_DEVICES
 
-_OF_WORKLOAD = Prepared(select(holdings).where(holdings.c.workload == bindparam("of")).order_by(holdings.c.pod))
-_DROP = Prepared(delete(holdings).where(holdings.c.workload == bindparam("of")))
-_ADD = Prepared(insert(holdings))
+_OF_WORKLOAD = Compiled(select(holdings).where(holdings.c.workload == bindparam("of")).order_by(holdings.c.pod))
+_DROP = Compiled(delete(holdings).where(holdings.c.workload == bindparam("of")))
+_ADD = Compiled(insert(holdings))
 
 
 @dataclass(slots=True)

@@ -7,11 +7,17 @@ from typing import Any
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Row
 
-from fairpool.control.store.prepared import Prepared
+from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.tables import departments, node_marks, node_pools, projects, workloads
 from fairpool.model.ids import Instant
 
-_PROJECT = Prepared(select(projects).where(projects.c.name == bindparam("name")))
+_PROJECT = Compiled(select(projects).where(projects.c.name == bindparam("name")))
+_PROJECTS = Compiled(select(projects).order_by(projects.c.name))
+_DEPARTMENT = Compiled(select(departments).where(departments.c.name == bindparam("name")))
+_DEPARTMENTS = Compiled(select(departments).order_by(departments.c.name))
+_POOL = Compiled(select(node_pools).where(node_pools.c.name == bindparam("name")))
+_POOLS = Compiled(select(node_pools).order_by(node_pools.c.name))
+_OVERRIDES = Compiled(select(node_marks).order_by(node_marks.c.cluster, node_marks.c.node))
 
 
 def project(connection: Connection, name: str) -> Any:
@@ -24,42 +30,44 @@ def all_projects(
     *,
     names: tuple[str, ...] | None = None,
     parents: tuple[str, ...] = (),
-) -> list[Row[Any]]:
+) -> list[Any]:
     """By name; `names` and `parents`: only those, and those of these departments."""
-    query = select(projects).order_by(projects.c.name)
-    if names is not None:
-        query = query.where(or_(projects.c.name.in_(names), projects.c.department.in_(parents)))
-    return list(connection.execute(query))
+    if names is None:
+        return _PROJECTS.rows(connection)
+    query = select(projects).where(or_(projects.c.name.in_(names), projects.c.department.in_(parents)))
+    return list(connection.execute(query.order_by(projects.c.name)))
 
 
-def department(connection: Connection, name: str) -> Row[Any] | None:
-    return connection.execute(select(departments).where(departments.c.name == name)).one_or_none()
+def department(connection: Connection, name: str) -> Any:
+    """A department as its row; None: there is none."""
+    return _DEPARTMENT.one(connection, {"name": name})
 
 
-def all_departments(connection: Connection) -> list[Row[Any]]:
-    return list(connection.execute(select(departments).order_by(departments.c.name)))
+def all_departments(connection: Connection) -> list[Any]:
+    return _DEPARTMENTS.rows(connection)
 
 
-def node_pool(connection: Connection, name: str) -> Row[Any] | None:
-    return connection.execute(select(node_pools).where(node_pools.c.name == name)).one_or_none()
+def node_pool(connection: Connection, name: str) -> Any:
+    """A node pool as its row; None: there is none."""
+    return _POOL.one(connection, {"name": name})
 
 
-def all_node_pools(connection: Connection) -> list[Row[Any]]:
-    return list(connection.execute(select(node_pools).order_by(node_pools.c.name)))
+def all_node_pools(connection: Connection) -> list[Any]:
+    return _POOLS.rows(connection)
 
 
-_POOL_NAMES = Prepared(select(node_pools.c.name))
+_POOL_NAMES = Compiled(select(node_pools.c.name))
 
 
 def pool_names(connection: Connection) -> list[str]:
     return _POOL_NAMES.column(connection)
 
 
-def marks(connection: Connection) -> list[Row[Any]]:
-    return list(connection.execute(select(node_marks).order_by(node_marks.c.cluster, node_marks.c.node)))
+def node_overrides(connection: Connection) -> list[Any]:
+    return _OVERRIDES.rows(connection)
 
 
-_STATE_OF_MARKS = Prepared(select(func.max(node_marks.c.revision).label("latest")))
+_STATE_OF_MARKS = Compiled(select(func.max(node_marks.c.revision).label("latest")))
 
 
 def state_of_node_overrides(connection: Connection) -> int:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
-from sqlalchemy.engine import Row
 
+from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.tables import preferences
 from fairpool.model.ids import Instant
 
-_ONE = select(preferences).where(preferences.c.key == bindparam("key"))
+_ONE = Compiled(select(preferences).where(preferences.c.key == bindparam("key")))
 
 
-def one(connection: Connection, key: str) -> Row[Any] | None:
-    return connection.execute(_ONE, {"key": key}).one_or_none()
+def one(connection: Connection, key: str) -> Any:
+    """A setting as its row; None: it was never changed."""
+    return _ONE.one(connection, {"key": key})
 
 
 def put(connection: Connection, key: str, value: str, now: Instant, by: str, revision: int) -> None:

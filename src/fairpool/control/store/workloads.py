@@ -26,13 +26,13 @@ from sqlalchemy import (
 from sqlalchemy.engine import Row
 
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.store.prepared import IntegrityError, Prepared, PreparedIn
+from fairpool.control.store.compiled import Compiled, CompiledIn
 from fairpool.control.store.tables import events, holdings, pods, workloads
 from fairpool.model.ids import Instant
 
-_INSERT = Prepared(insert(workloads))
-_ONE = Prepared(select(workloads).where(workloads.c.id == bindparam("id")))
-_SHOWN = Prepared(
+_INSERT = Compiled(insert(workloads))
+_ONE = Compiled(select(workloads).where(workloads.c.id == bindparam("id")))
+_SHOWN = Compiled(
     select(
         workloads.c.item,
         workloads.c.facts,
@@ -44,16 +44,33 @@ _SHOWN = Prepared(
         workloads.c.gone_at,
     ).where(workloads.c.id == bindparam("id"))
 )
-_SOME = PreparedIn(lambda ids: select(workloads).where(workloads.c.id.in_(ids)))
-_ITEMS = PreparedIn(
+_SOME = CompiledIn(lambda ids: select(workloads).where(workloads.c.id.in_(ids)))
+_ITEMS = CompiledIn(
     lambda ids: select(workloads.c.id, workloads.c.item, workloads.c.project).where(workloads.c.id.in_(ids))
 )
-_TAKEN = Prepared(select(workloads.c.id).where(workloads.c.name_key == bindparam("name_key")))
-_CHANGE = Prepared(update(workloads).where(workloads.c.id == bindparam("of")))
-_PODS = Prepared(select(pods.c.id, pods.c.phase, pods.c.since).where(pods.c.workload == bindparam("workload")))
-_POD = Prepared(select(pods).where(pods.c.id == bindparam("id")))
-_ADD_POD = Prepared(insert(pods))
-_CHANGE_POD = Prepared(update(pods).where(pods.c.id == bindparam("of")))
+_DECLARED = Compiled(
+    select(workloads)
+    .where(workloads.c.cluster == bindparam("of"), workloads.c.gone_at.is_(None))
+    .order_by(workloads.c.created_at, workloads.c.id)
+)
+_REPORTED = Compiled(
+    select(workloads).where(
+        workloads.c.cluster == bindparam("of"), workloads.c.gone_at.is_(None), workloads.c.report.is_not(None)
+    )
+)
+_DROP_PODS = Compiled(
+    delete(pods).where(
+        pods.c.workload == bindparam("of"), pods.c.place == bindparam("at"), pods.c.incarnation < bindparam("before")
+    )
+)
+_TAKEN = Compiled(select(workloads.c.id).where(workloads.c.name_key == bindparam("name_key")))
+_CHANGE = Compiled(update(workloads).where(workloads.c.id == bindparam("of")))
+_PODS = Compiled(
+    select(pods.c.id, pods.c.phase, pods.c.since, pods.c.document).where(pods.c.workload == bindparam("workload"))
+)
+_POD = Compiled(select(pods).where(pods.c.id == bindparam("id")))
+_ADD_POD = Compiled(insert(pods))
+_CHANGE_POD = Compiled(update(pods).where(pods.c.id == bindparam("of")))
 
 BURIED = "/"
 
@@ -110,12 +127,9 @@ class Listing:
 
 def add(connection: Connection, row: dict[str, Any]) -> bool:
     """A new workload; False: its name is taken."""
-    try:
-        _INSERT.run(connection, row)
-    except IntegrityError:
-        if is_taken(connection, row["name_key"]):
-            return False
-        raise
+    if is_taken(connection, row["name_key"]):
+        return False
+    _INSERT.run(connection, row)
     return True
 
 
@@ -139,10 +153,9 @@ def items_of(connection: Connection, ids: Sequence[str]) -> dict[str, Any]:
     return {row.id: row for row in _ITEMS.rows(connection, ids)}
 
 
-def declared(connection: Connection, cluster: str) -> list[Row[Any]]:
+def declared(connection: Connection, cluster: str) -> list[Any]:
     """Everything a cluster should know, oldest first."""
-    query = select(workloads).where(workloads.c.cluster == cluster, workloads.c.gone_at.is_(None))
-    return list(connection.execute(query.order_by(workloads.c.created_at, workloads.c.id)))
+    return _DECLARED.rows(connection, {"of": cluster})
 
 
 def count_in_cluster(connection: Connection, cluster: str) -> int:
@@ -257,12 +270,9 @@ def pods_of(connection: Connection, workload_id: str) -> list[Row[Any]]:
     return list(connection.execute(query))
 
 
-def unheard(connection: Connection, cluster: str, heard: set[str]) -> list[Row[Any]]:
+def unheard(connection: Connection, cluster: str, heard: set[str]) -> list[Any]:
     """Of a whole report: what was reported before and is not in it."""
-    query = select(workloads).where(
-        workloads.c.cluster == cluster, workloads.c.gone_at.is_(None), workloads.c.report.is_not(None)
-    )
-    return [row for row in connection.execute(query) if row.id not in heard]
+    return [row for row in _REPORTED.rows(connection, {"of": cluster}) if row.id not in heard]
 
 
 def projects_with_work(connection: Connection, project: str) -> bool:
@@ -304,10 +314,9 @@ def drop_gone(connection: Connection, before: int, most: int) -> int:
     return len(old)
 
 
-def drop_lives(connection: Connection, workload_id: str, place: int, before: int) -> None:
-    """Let go of a pod's lives before this one."""
-    mine = (pods.c.workload == workload_id, pods.c.place == place)
-    connection.execute(delete(pods).where(*mine, pods.c.incarnation < before))
+def drop_pods_before(connection: Connection, workload_id: str, place: int, before: int) -> None:
+    """Delete the pods of one index with an earlier incarnation than this."""
+    _DROP_PODS.run(connection, {"of": workload_id, "at": place, "before": before})
 
 
 # --- lists -------------------------------------------------------------------------------------------------------
@@ -358,16 +367,16 @@ def _values(listing: Listing) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=512)
-def _page_of(shape: _Shape, sort_by: str, descending: bool) -> Prepared:
+def _page_of(shape: _Shape, sort_by: str, descending: bool) -> Compiled:
     column = COLUMNS[sort_by]
     order = column.desc() if descending else column.asc()
     query = select(workloads.c.item).where(*_conditions(shape)).order_by(order, workloads.c.id)
-    return Prepared(query.offset(bindparam("offset")).limit(bindparam("limit")))
+    return Compiled(query.offset(bindparam("offset")).limit(bindparam("limit")))
 
 
 @lru_cache(maxsize=512)
-def _count_of(shape: _Shape) -> Prepared:
-    return Prepared(select(func.count().label("number")).select_from(workloads).where(*_conditions(shape)))
+def _count_of(shape: _Shape) -> Compiled:
+    return Compiled(select(func.count().label("number")).select_from(workloads).where(*_conditions(shape)))
 
 
 def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
