@@ -1,7 +1,7 @@
-"""The control plane of this very process, as its cluster reaches it: the two verbs of the link, without wire or token.
+"""Pull and push within one process: the cluster calls its control plane without HTTP or token.
 
 A cluster elsewhere makes the same two calls through `api.cluster_client`. Here they are handed to the control plane's
-own thread as the values they are: nothing is written as text to be read again, and nobody asks who calls.
+own thread as the values they are: nothing is serialized, and no token is checked.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ log = logging.getLogger("fairpool.cluster")
 
 
 class InProcessControl:
-    """Both verbs of a control plane that lives on another thread's event loop.
+    """Both calls of a control plane that runs on another thread's event loop.
 
-    Closing it, from any thread, ends the calls under way: a pull that is held must not hold up who wants to leave.
+    Closing it, from any thread, ends the calls under way: a pull that is held must not delay a shutdown.
     """
 
     def __init__(self, plane: Plane, cluster: str, home: asyncio.AbstractEventLoop) -> None:
